@@ -226,7 +226,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 // as far as it counts where the image goes, and what its manifest demands.
 func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goals promotionplan.Goals) func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) {
 	return func(r promotionplan.Route, e promotionplan.Edge) (gate.ImageJudge, error) {
-		var bench gate.Bench
+		var bench gate.AllJudges
 		if o.one.policy != "" {
 			one := req
 			effective, err := gate.Effective(switches, req.Policy, goals.Of(r.Source, e.Image)...)

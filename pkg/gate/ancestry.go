@@ -13,10 +13,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkAncestry says which level of the Build track the release reached. An
-// artifact has no higher level than what it was made of, so that is asked of
-// everything that the provenance names and the release holds: where a policy
-// requires a level, the whole way to the source must have it.
+// checkAncestry reports the level of the Build track that the release reached.
+// An artifact's level is at most that of every input that its provenance names
+// and that is in the release. Where a policy requires a level, the artifact and
+// all its inputs back to the source must have it.
 func checkAncestry(_ context.Context, g gathered) (f facts) {
 	if g.release.Options.Scope.Depth != AllEvidence {
 		return f
@@ -26,7 +26,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 	shown := map[string]bool{}
 	for _, s := range steps {
 		if a, _ := g.release.manifest.Find(s.ID); !g.release.covers(a) || !g.holds(s.ID) {
-			continue // what is wrong with it was said
+			continue // reported by another check
 		}
 		shown[s.ID] = true
 		limit, err := slsa.Minimum(s.ID, steps)
@@ -39,7 +39,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		if want := g.levelOf(s.ID); limit.Level < want {
 			f.refuse(tooLow(s.ID, want, limit, err))
 		} else if err != nil {
-			f.note("%s: its level over its ancestry is not shown: %v", s.ID, err)
+			f.note("%s: no Build level can be computed over its inputs: %v", s.ID, err)
 		}
 	}
 	g.demandLevels(shown, &f)
@@ -48,38 +48,39 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 	}
 	if lowest.Level >= 0 {
 		f.least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
-		of, rest := "everything that was built", ""
+		of, rest := "every built artifact", ""
 		if g.release.manifest.isGiven() {
-			of = "what another tool's provenance speaks of"
+			of = "the artifacts with provenance from another tool"
 		} else if n, first := g.uncounted(shown); n > 0 {
-			of = fmt.Sprintf("%d of %d artifacts that were built", len(shown), len(shown)+n)
-			rest = fmt.Sprintf("; the others have findings, or a summary in place of provenance, the first: %s", first)
+			of = fmt.Sprintf("%d of %d built artifacts", len(shown), len(shown)+n)
+			rest = fmt.Sprintf("; the others have findings, or a verifier's summary in place of provenance, the first: %s", first)
 		}
 		f.note("Build level %d of 3 for %s, limited by %s%s", lowest.Level, of, strings.Join(lowest.Path, " made of "), rest)
 	}
 	return f
 }
 
-// fixLevel is the next act where a release has a lower level than was asked.
-const fixLevel = "build what is named under a builder that reaches the level, or ask for a lower one; waybill verify file --type slsaprovenance1 tells each requirement"
+// fixLevel is the next act where a level is lower than required.
+const fixLevel = "rebuild the named artifact with a builder of that level, or require a lower level; waybill verify file --type slsaprovenance1 shows each requirement"
 
-// tooLow says which step keeps an artifact below a level, or why none is shown.
+// tooLow names the input that limits the level of an artifact, or says why no
+// level is known.
 func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Finding {
-	message := "its provenance shows a lower level"
+	message := "the provenance shows a lower Build level"
 	switch {
 	case unknown != nil:
-		message = fmt.Sprintf("its level over its ancestry is not shown: %v", unknown)
+		message = fmt.Sprintf("no Build level can be computed over the inputs: %v", unknown)
 	case len(limit.Path) > 1:
-		message = "what it was made of has a lower level: " + limit.String()
+		message = "an input has a lower Build level: " + limit.String()
 	}
 	f := verdict.Find(verdict.Level, name, "%s", message).Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level))
 	f.Fix = fixLevel
 	return f
 }
 
-// uncounted are the artifacts that were built and have no part in the level of
-// the release, and the first of them: something was found against one, even if it
-// was set aside, or a verifier's summary stands in place of its provenance.
+// uncounted returns how many built artifacts have no part in the level of the
+// release, and the first of them. An artifact is left out if it has a finding,
+// even one that was set aside, or a verifier's summary in place of provenance.
 func (g gathered) uncounted(shown map[string]bool) (n int, first string) {
 	for _, a := range g.release.manifest.Artifacts {
 		_, vouched := g.vouched[a.Name]
@@ -100,8 +101,9 @@ func (g gathered) levelOf(name string) int {
 	return max(g.release.Policy.Level(g.release.Stage, a.Class), g.release.Options.Scope.Level)
 }
 
-// demandLevels refuses what has no level at all, where one is asked for
-// besides the policy's: what no provenance speaks of was made anyhow.
+// demandLevels refuses artifacts without any level, where the user requires one
+// besides the policy: no accepted provenance means that nothing is known about
+// the build.
 func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 	want := g.release.Options.Scope.Level
 	if want == 0 {
@@ -118,18 +120,17 @@ func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 			continue
 		}
 		if asked++; !shown[a.Name] && g.holds(a.Name) && !g.vouched.reaches(a.Name, want) {
-			refuse(a.Name, "no provenance that the policy believes says how it was made")
+			refuse(a.Name, "no provenance that the policy accepts describes how this was built")
 		}
 	}
 	if asked == 0 {
-		refuse(g.release.manifest.Name, "nothing of what is asked about was built, so that nothing has a level")
+		refuse(g.release.manifest.Name, "none of the selected artifacts was built, so none has a Build level")
 	}
 }
 
-// steps are the artifacts that were built, each with its own level and with
-// what it was made of, as far as that is in the release. A copy of one that is
-// gone or was changed takes no level from what the sealed one went into: its
-// provenance is of the bytes that the manifest lists.
+// steps are the built artifacts, each with its own level and its inputs from
+// the release. A copy that is missing or changed does not lower the artifacts
+// made from it: their provenance names the bytes that the manifest lists.
 func (g gathered) steps(f *facts) []slsa.Step {
 	var steps []slsa.Step
 	for _, a := range g.release.manifest.Artifacts {
@@ -137,26 +138,26 @@ func (g gathered) steps(f *facts) []slsa.Step {
 			continue
 		}
 		if _, is := g.vouched[a.Name]; is {
-			continue // the summary has its level
+			continue // the level is in the summary
 		}
 		got := g.release.builds[a.Provenance]()
 		if got.unread != nil || got.refused != nil || got.run != nil {
-			continue // which is a finding, or a warning, of its own
+			continue // reported as a finding or a warning by another check
 		}
 		report, err := g.release.hearing.Level(got.evidence, g.release.question(a))
 		if err != nil && g.release.manifest.isGiven() {
-			continue // it was found to speak of something else
+			continue // reported elsewhere: the provenance is about another artifact
 		}
 		if err != nil {
-			f.note("%s: no level can be read from its provenance: %v", a.Name, err)
+			f.note("%s: the provenance shows no level: %v", a.Name, err)
 		}
 		steps = append(steps, slsa.Step{ID: a.Name, Level: report.On(slsa.Build).Level, Inputs: g.madeOf(got.claim, a.Name)})
 	}
 	return steps
 }
 
-// madeOf lists the artifacts of the release that a provenance names among what
-// it used, by name and bytes.
+// madeOf lists the artifacts of the release that a provenance names as inputs,
+// matched by name and digest.
 func (g gathered) madeOf(claim provenance.Claim, name string) []string {
 	var inputs []string
 	for _, r := range claim.Dependencies {

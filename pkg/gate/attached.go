@@ -11,13 +11,13 @@ import (
 // attached is the evidence that refers to a manifest in a registry.
 type attached struct {
 	holds  []verify.Evidence
-	failed int     // bundles that do not hold: strangers may attach anything
-	why    []error // they do not hold
-	unread int     // bundles that are too large to be read after all the others
+	failed int     // invalid bundles; anyone who can write to the registry can attach one
+	why    []error // they are invalid
+	unread int     // number of bundles left unread because all together are too large
 }
 
-// readAttached verifies each bundle that refers to a manifest as it is read, and
-// keeps what holds. A manifest that is not there has none.
+// readAttached verifies each bundle that refers to a manifest while reading it,
+// and keeps the valid ones. A manifest that does not exist has none.
 func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...string) (attached, error) {
 	var a attached
 	heard, err := registry.EachBundle(ctx, of, func(raw []byte) {
@@ -35,16 +35,16 @@ func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...
 	return a, nil
 }
 
-// note says what counted for nothing.
+// note reports the bundles that were ignored.
 func (a attached) note(f *facts, name string) {
 	if a.failed > 0 {
-		f.note("%s: %d of %d bundles that refer to it do not hold; they count for nothing", name, a.failed, a.failed+len(a.holds))
+		f.note("%s: ignored %d invalid of %s", name, a.failed, plural(a.failed+len(a.holds), "attached bundle"))
 	}
 	a.noteUnread(f, name)
 }
 
 func (a attached) noteUnread(f *facts, name string) {
 	if a.unread > 0 {
-		f.note("%s: bundles that refer to it and were not read, because all of them together are too large: %d, the largest", name, a.unread)
+		f.note("%s: the attached bundles are together too large; not read: the largest %d", name, a.unread)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// readLegacy verifies the layers of a tag by which clients attached evidence
-// before there were referrers. Layers that do not hold count for nothing, since
-// anyone who can write the tag can attach anything. An error says why there may
-// be more evidence than was found.
+// readLegacy verifies the layers of a legacy tag (sha256-….sig or .att), by
+// which clients attached evidence before OCI had referrers. Invalid layers are
+// ignored, since anyone who can write the tag can attach anything. An error
+// says why there may be more evidence than was found.
 func (r evidenceReader) readLegacy(ctx context.Context, of registry.Target, suffix string) (found []verify.Evidence, invalid []error, down error) {
 	layers, err := registry.AttachedTo(ctx, of.Source, of.Repository, of.Digest, suffix)
 	var long *registry.LimitError
 	switch {
-	case verdict.OutcomeOf(err) == verdict.Unavailable || errors.As(err, &long): // ours may be among what was not read
+	case verdict.OutcomeOf(err) == verdict.Unavailable || errors.As(err, &long): // the evidence that is looked for may be in the unread part
 		return nil, nil, err
 	case err != nil:
 		return nil, []error{err}, nil //nolint:nilerr // it is returned among what does not hold: anyone who can write the tag can write nonsense
@@ -40,8 +40,8 @@ func (r evidenceReader) readLegacy(ctx context.Context, of registry.Target, suff
 	return found, invalid, down
 }
 
-// verifyLayer verifies one layer of such a tag: the signature of a payload that
-// names the image, or an attestation.
+// verifyLayer verifies one layer of a legacy tag: a signature over a payload
+// that names the image, or an attestation.
 func (r evidenceReader) verifyLayer(ctx context.Context, l oci.Signature, image digest.Digest, suffix string) (verify.Evidence, error) {
 	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {

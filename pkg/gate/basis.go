@@ -15,10 +15,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Gate is everything that decisions under one profile rest on. [Open] makes it,
-// and every request under a profile comes from it, so that no command can leave
-// out what another one asks: the lists of known defects and withdrawals above
-// all. A test refuses any other place that fills in a [Request].
+// Gate has everything that decisions under one profile need. [Open] makes it,
+// and every request under a profile is made by it, so no command can forget an
+// input that another one uses, above all the lists of known defects and
+// withdrawals. A test refuses any other code that fills in a [Request].
 type Gate struct {
 	profile  profile.Profile
 	verifier *verify.Verifier
@@ -30,11 +30,12 @@ type Gate struct {
 // Places are the opened places of one stage.
 type Places struct {
 	Files  store.Place
-	Images registry.Source // nil when the release can have no images
+	Images registry.Source // nil if the release has no images
 }
 
-// Under is [Open] for who has read the profile already. The waivers are what the
-// user names besides the profile, whose lists always count; switches may be nil.
+// Under is [Open] for callers that have read the profile already. The named
+// waivers are added to those of the profile, which always apply; switches may
+// be nil.
 func Under(p profile.Profile, v *verify.Verifier, named Waivers, s Switches) Gate {
 	named.Lists = slices.Concat(p.Defects, named.Lists)
 	g := Gate{profile: p, verifier: v, waivers: named, switches: s}
@@ -42,25 +43,26 @@ func Under(p profile.Profile, v *verify.Verifier, named Waivers, s Switches) Gat
 	return g
 }
 
-// Verifier is the one that decisions are made with.
+// Verifier is the verifier of this gate.
 func (g Gate) Verifier() *verify.Verifier { return g.verifier }
 
-// Profile is the profile that the gate was made of.
+// Profile is the profile of this gate.
 func (g Gate) Profile() profile.Profile { return g.profile }
 
-// Waivers are the profile's lists, and what the user named besides them.
+// Waivers are the lists of the profile and the waivers that the user named.
 func (g Gate) Waivers() Waivers { return g.waivers }
 
-// Switches say how far the policy counts; nil where no features switch it.
+// Switches say which requirements of the policy are in force; nil without
+// features.
 func (g Gate) Switches() Switches { return g.switches }
 
-// Canonical are the addresses where a version belongs.
+// Canonical returns the addresses where a version is published.
 func (g Gate) Canonical(v version.Version) (c Canonical) {
 	c.Files, c.Images = g.profile.Canonical(v)
 	return c
 }
 
-// Release asks about the release of a version as it lies at a stage.
+// Release makes the request about a release in the places of a stage.
 func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Time) Request {
 	return Request{
 		Version: v, Files: at.Files, Images: at.Images, Canon: g.Canonical(v),
@@ -69,9 +71,9 @@ func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Ti
 	}
 }
 
-// One asks about a single file or image that goes to one of these places, by
-// the policy as far as it counts there. Without a place each requirement
-// counts as it does where it counts most.
+// One makes the request about a single file or image that goes to one of these
+// places. The policy is the one in force there. Without a place, each
+// requirement is in force as strictly as in any place.
 func (g Gate) One(s profile.Stage, now time.Time, goals ...string) (PolicyRequest, error) {
 	effective, err := Effective(g.switches, g.profile.Policy, goals...)
 	if err != nil {
@@ -80,9 +82,9 @@ func (g Gate) One(s profile.Stage, now time.Time, goals ...string) (PolicyReques
 	return PolicyRequest{Policy: effective, Verifier: g.verifier, Stage: policy.Stage(s), Now: now, Waivers: g.waivers}, nil
 }
 
-// Withdrawn is what the lists withdraw of a release, for those who say how it
-// stands without a decision. The zero manifest is of a release that is not
-// sealed yet: of that the whole version can be withdrawn.
+// Withdrawn lists what the profile's lists withdraw of a release, for callers
+// that report a state and do not decide. The zero manifest stands for a release
+// that is not sealed yet, of which only the whole version can be withdrawn.
 func (g Gate) Withdrawn(v version.Version, m manifest.Manifest, now time.Time) []verdict.Finding {
 	said := verdict.New("withdrawals of "+v.String(), now)
 	waiver.Apply(said, waiver.Case{Policy: g.profile.Policy, Version: v, Subjects: subjectsOf(m), Lists: g.waivers.Lists})

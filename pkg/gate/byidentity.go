@@ -14,10 +14,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// kindBlob is what evidence calls a plain signature over bytes.
+// kindBlob is the kind of evidence of a plain signature over bytes.
 const kindBlob = "blob"
 
-// verifier proves bundles; its kind is chosen with the [Signer].
+// verifier verifies bundles, by identity or by key; see [Signer].
 type verifier interface {
 	Attestation(raw []byte) (verify.Evidence, error)
 	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
@@ -25,37 +25,37 @@ type verifier interface {
 	Root() trust.Root
 }
 
-// Signer is whose word is asked for: identities or one key, never either. The
-// zero Signer is nobody, and nothing is accepted from nobody.
+// Signer says who must have signed: identities or one key, never both. The zero
+// Signer matches no evidence.
 type Signer struct {
 	verifier verifier
 	keyed    bool
-	public   crypto.PublicKey // where keyed
+	public   crypto.PublicKey // if keyed
 	who      []identity.Matcher
 	claims   identity.Demand
 	revoked  Revocations
 }
 
-// SignedBy asks for a keyless signature of any of these identities.
+// SignedBy requires a keyless signature by one of these identities.
 func SignedBy(v *verify.Verifier, who ...identity.Matcher) Signer {
 	return Signer{verifier: v, who: who}
 }
 
-// SignedWith asks for a signature of one long-lived key.
+// SignedWith requires a signature by one long-lived key.
 func SignedWith(k *verify.KeyVerifier) Signer {
 	return Signer{verifier: k, keyed: true, public: k.Public()}
 }
 
-// check refuses a signer that nothing could be proven about.
+// check refuses a signer that names neither an identity nor a key.
 func (s Signer) check() error {
 	if s.verifier == nil || !s.keyed && len(s.who) == 0 {
-		return verdict.Refuse(verdict.Usage, "signer", "neither an identity nor a key was given; then anybody would do")
+		return verdict.Refuse(verdict.Usage, "signer", "no identity and no key was given, so a signature by anyone would be accepted")
 	}
 	return nil
 }
 
-// made reports whether the signer made the evidence. A verifier of a key
-// proves nothing that the key did not sign.
+// made reports whether the signer made the evidence. A verifier with a key only
+// returns evidence that this key signed.
 func (s Signer) made(e verify.Evidence) bool {
 	if s.keyed {
 		return !e.Key().IsZero()
@@ -63,10 +63,10 @@ func (s Signer) made(e verify.Evidence) bool {
 	return slices.ContainsFunc(s.who, func(m identity.Matcher) bool { return m.Match(e.Identity()) })
 }
 
-// String names who is meant, for messages.
+// String names the signer, for messages.
 func (s Signer) String() string {
 	if s.keyed {
-		return "the key that was given"
+		return "the given key"
 	}
 	names := make([]string, len(s.who))
 	for i, m := range s.who {
@@ -75,20 +75,20 @@ func (s Signer) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Ask is what evidence must say.
+// Ask is what the evidence must state.
 type Ask struct {
 	Signer Signer
-	// Type is the predicate type of an attestation. Empty asks for what
-	// is usual: a plain signature of a file, cosign's signature of an image.
+	// Type is the required predicate type. Empty means the usual signature: a
+	// plain signature of a file, cosign's signature of an image.
 	Type string
-	// Subject is the name that an attestation must give to the artifact.
-	// Empty binds by digest alone; the verdict then says which name it was.
+	// Subject is the name that an attestation must give the artifact. Empty
+	// accepts any name of these bytes; the verdict then reports the name.
 	Subject string
-	// Levels are read from provenance, where that is what is asked.
+	// Levels are the SLSA levels to require, where Type is provenance.
 	Levels Levels
 }
 
-// begin starts a verdict by the identity or key that is asked for.
+// begin starts a verdict by the required identity or key.
 func (a Ask) begin(question string, now time.Time, checks ...string) *judge {
 	t := terms{now: now}
 	if a.Signer.verifier != nil {
@@ -99,8 +99,8 @@ func (a Ask) begin(question string, now time.Time, checks ...string) *judge {
 	return j
 }
 
-// kind is the kind of evidence that is asked for. Of cosign's signatures of images
-// there are two: those that refer to the image, and legacy ones.
+// kind is the required kind of evidence. Cosign has two kinds of image
+// signatures: referrers, and legacy tags.
 func (a Ask) kind(e verify.Evidence) string {
 	switch {
 	case a.Type == "":
@@ -111,7 +111,7 @@ func (a Ask) kind(e verify.Evidence) string {
 	return a.Type
 }
 
-// judge answers whether verified evidence says what is asked of the item.
+// judge checks verified evidence against the request.
 func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 	kind := a.kind(e)
 	refuse := func(f verdict.Finding, want, got string) (verdict.Proof, error) {
@@ -123,9 +123,9 @@ func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 	}
 	switch {
 	case e.IsZero():
-		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, i.question.Subject, "no evidence that says %s", kind)
+		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, i.question.Subject, "no evidence of type %s", kind)
 	case e.Kind() != kind:
-		return refuse(verdict.Find(other, i.question.Subject, "the evidence says something else"), kind, e.Kind())
+		return refuse(verdict.Find(other, i.question.Subject, "the evidence has another predicate type"), kind, e.Kind())
 	}
 	if err := a.Signer.admit(e, i.question.Subject); err != nil {
 		return verdict.Proof{}, err
@@ -134,18 +134,18 @@ func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 		if err := a.incomparable(e, i); err != nil {
 			return verdict.Proof{}, err
 		}
-		return refuse(verdict.Find(verdict.NotBound, i.question.Subject, "the evidence is genuine, but not of this artifact"), a.wanted(i), subjects(e))
+		return refuse(verdict.Find(verdict.NotBound, i.question.Subject, "the evidence is valid, but for another artifact"), a.wanted(i), subjects(e))
 	}
 	return proofOf(e, kind, i.question.Subject), nil
 }
 
-// binds reports whether evidence is of the item: by name and digest where a
-// name is asked for, else by digest.
+// binds reports whether evidence is about the item: by name and digest where a
+// name is required, else by digest.
 func (a Ask) binds(e verify.Evidence, i item) bool {
 	switch e.Kind() {
 	case kindBlob:
 		return e.Covers(i.question.Subject, i.question.Bytes)
-	case verify.KindImage: // which gives no name
+	case verify.KindImage: // has no name
 		return a.Subject == "" && e.CoversBytes(i.question.Bytes.SHA256)
 	}
 	if a.Subject != "" {
@@ -154,8 +154,8 @@ func (a Ask) binds(e verify.Evidence, i item) bool {
 	return len(boundNames(e, i)) > 0
 }
 
-// incomparable says that a statement names bytes by digests of another kind
-// than are known of the item: it may be of it, and it may not.
+// incomparable reports a statement that names bytes by another digest algorithm
+// than the user gave: whether the statement is about the item is then unknown.
 func (a Ask) incomparable(e verify.Evidence, i item) error {
 	for _, s := range e.Statement().Subjects() {
 		if a.Subject != "" && s.Name != a.Subject {
@@ -168,7 +168,7 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 		if !same.IsZero() || other.IsZero() || !i.question.Bytes.SHA256.IsZero() && !i.question.Bytes.SHA512.IsZero() {
 			continue
 		}
-		f := verdict.Find(verdict.NoArtifact, i.question.Subject, "the evidence names bytes by their %s digest %s, and none of that kind was given: whether it is of this artifact cannot be known",
+		f := verdict.Find(verdict.NoArtifact, i.question.Subject, "the evidence names bytes by %s digest %s, and no digest of that algorithm was given, so the two cannot be compared",
 			other.Algorithm(), other.Hex()).Citing(e.Bundle())
 		f.Fix = "give the file itself, or its " + other.Algorithm().String() + " digest"
 		return &verdict.Error{Finding: f}
@@ -176,7 +176,7 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 	return nil
 }
 
-// boundNames lists the names under which a statement speaks of the item's bytes.
+// boundNames lists the names that a statement gives to the item's bytes.
 func boundNames(e verify.Evidence, i item) []string {
 	var names []string
 	for _, s := range boundSubjects(e, i) {
@@ -193,7 +193,7 @@ func (a Ask) wanted(i item) string {
 	return want
 }
 
-// subjects says what a statement is of, the first few.
+// subjects lists the first few subjects of a statement.
 func subjects(e verify.Evidence) string {
 	const shown = 3
 	all := e.Statement().Subjects()

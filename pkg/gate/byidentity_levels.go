@@ -9,17 +9,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Levels says which builders are believed how far, and which levels are
-// required. The zero Levels believes no builder and requires nothing.
+// Levels says up to which level each builder is trusted, and which levels are
+// required. The zero Levels trusts no builder and requires nothing.
 type Levels struct {
 	Builders slsa.Trust
 	Require  []slsa.Demand
 }
 
-// check refuses levels of what is no provenance.
+// check refuses to require levels of other statements than provenance.
 func (a Ask) check() error {
 	if len(a.Levels.Require) > 0 && !a.provenance() {
-		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance; ask for an attestation of it")
+		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance: ask for an attestation of a provenance type")
 	}
 	return a.Signer.check()
 }
@@ -28,9 +28,9 @@ func (a Ask) provenance() bool {
 	return a.Type == provenance.PredicateType || a.Type == provenance.PredicateTypeV02 || a.Type == provenance.PredicateTypeV01
 }
 
-// rate chooses among what was proven, of which there is some: the first that
-// shows the levels that are required, and the first of all where none does.
-// The verdict gets the report on it.
+// rate picks from the proven evidence, of which there is at least one: the
+// first that shows the required levels, else the first. The report on its
+// levels goes into the verdict.
 func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, error) {
 	if !a.provenance() {
 		return found[0].Proof, nil
@@ -49,18 +49,18 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 		v.Levels = append(v.Levels, report.On(slsa.Build), report.On(slsa.V01))
 	}
 	if err != nil && len(a.Levels.Require) == 0 {
-		v.Note("%s: no level can be read from the provenance: %v", i.question.Subject, err)
+		v.Note("%s: the provenance shows no level: %v", i.question.Subject, err)
 		err = nil
 	}
 	return best.Proof, err
 }
 
-// judge reads the levels that provenance shows of an item to which it is
-// bound, and holds them against what is required.
+// judge reads the levels that provenance shows for an item to which it is
+// bound, and compares them with the required ones.
 func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
 	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e}
 	for _, s := range boundSubjects(e, i) {
-		q.Bytes = s.Digests // of which those that are at hand were compared
+		q.Bytes = s.Digests // the digests that are known here were compared
 	}
 	report, err := l.Builders.Judge(q)
 	if err != nil {
@@ -74,9 +74,9 @@ func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
 	return report, nil
 }
 
-// boundSubjects lists the subjects of a statement that are the item's bytes. Of
-// bytes that are not at hand one digest is known, and that one must hold; of
-// others every digest of the subject must.
+// boundSubjects lists the subjects of a statement that are the item's bytes. If
+// only one digest of the item is known, that one must match; if the bytes were
+// read, every digest of the subject must match.
 func boundSubjects(e verify.Evidence, i item) (list []intoto.Subject) {
 	for _, s := range e.Statement().Subjects() {
 		known := s

@@ -10,23 +10,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// byIdentity is the identity or key that is asked for as the rule for items:
-// some evidence must be by it, say what is asked, and be of the item.
+// byIdentity is the [rule] of a required identity or key: some evidence must be
+// signed by it, have the required type, and be about the item.
 type byIdentity struct{ ask Ask }
 
-// proven is evidence that says what was asked, and what it proves.
+// proven is evidence that meets the request, and its proof.
 type proven struct {
 	verdict.Proof
 	evidence verify.Evidence
 }
 
-// miss is evidence that does not prove what was asked, and why.
+// miss is evidence that does not meet the request, and why.
 type miss struct {
 	verdict.Finding
-	foreign bool // it holds, and another identity signed it
+	foreign bool // valid, but signed by another identity
 }
 
-// Decide implements [rule]. What strangers attach is counted and does not block.
+// Decide implements [rule]. Evidence by other signers is counted and does not
+// block.
 func (b byIdentity) Decide(i item) *verdict.Verdict {
 	name := i.question.Subject
 	v := verdict.New(name, time.Time{})
@@ -49,7 +50,7 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 		return v
 	}
 	if len(misses) > 0 {
-		v.Note("%s: %d other bundles refer to it (%s); they count for nothing", name, len(misses), countByReason(misses))
+		v.Note("%s: ignored %s (%s)", name, plural(len(misses), "other attached bundle"), countByReason(misses))
 	}
 	proof, err := b.ask.rate(v, i, found)
 	if err != nil {
@@ -60,11 +61,10 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 	return v
 }
 
-// nearest explains why nothing was proven, by the evidence that came nearest to
-// what was asked.
+// nearest explains why nothing was proven, by the evidence that came closest.
 func nearest(name, kind string, misses []miss) error {
 	if len(misses) == 0 {
-		return verdict.Refuse(verdict.EvidenceMissing, name, "nothing refers to it that could say %s", kind)
+		return verdict.Refuse(verdict.EvidenceMissing, name, "no evidence of type %s is attached", kind)
 	}
 	best := misses[0].Finding
 	for _, code := range []verdict.Code{verdict.PredicateNone, verdict.Identity, verdict.NotBound, verdict.LogUnasked, verdict.PlaceDown} {
@@ -73,23 +73,23 @@ func nearest(name, kind string, misses []miss) error {
 		}
 	}
 	if len(misses) > 1 {
-		best.Message += fmt.Sprintf(" (of %d bundles that refer to it: %s)", len(misses), countByReason(misses))
+		best.Message += fmt.Sprintf(" (of %d attached bundles: %s)", len(misses), countByReason(misses))
 	}
 	return about(name, &verdict.Error{Finding: best})
 }
 
-// countByReason counts what is not what was asked, by the reason.
+// countByReason counts the evidence that does not meet the request, by reason.
 func countByReason(misses []miss) string {
 	counts := map[string]int{}
 	for _, m := range misses {
-		word := "not holding: " + string(m.Code)
+		word := "invalid: " + string(m.Code)
 		switch {
 		case m.foreign:
-			word = "by somebody else"
+			word = "by another signer"
 		case m.Code == verdict.PredicateNone:
-			word = "saying something else"
+			word = "of another type"
 		case m.Code == verdict.NotBound:
-			word = "about something else"
+			word = "about another artifact"
 		}
 		counts[word]++
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ManifestRequest asks what the provenance section of a promoter's manifest
-// demands of its images. README.md of package promoterfile says how each of its
-// fields is read.
+// ManifestRequest asks for what the provenance section of a promoter's manifest
+// requires of its images. README.md of package promoterfile specifies each
+// field.
 type ManifestRequest struct {
-	// Manifest is what the manifest is called.
+	// Manifest is the name of the manifest, for messages.
 	Manifest string
 	Policy   *promoterfile.Policy
 	Verifier *verify.Verifier
@@ -29,32 +29,33 @@ type ManifestRequest struct {
 	Finder rekorv1.Finder
 }
 
-// ManifestJudge decides about images as a promoter's manifest demands. It is
-// made by [ManifestRequest.Judge] and safe for use by several goroutines.
+// ManifestJudge decides about images by the requirements of a promoter's
+// manifest. [ManifestRequest.Judge] makes it. Several goroutines may use it.
 type ManifestJudge struct {
 	ManifestRequest
 	signers []manifestSigner
 }
 
-// manifestSigner is a signer of the policy, and what is believed of it.
+// manifestSigner is a signer of the policy, with the builders and the level
+// that the policy trusts it for.
 type manifestSigner struct {
 	who      identity.Matcher
 	builders []promoterfile.Builder
 	ceiling  int
 }
 
-// fixNoPolicy is the next act where a manifest demands nothing.
-const fixNoPolicy = "name a policy with --policy FILE, or have the manifest demand provenance: mode require, with signers, builders and sources"
+// fixNoPolicy is the next act where a manifest has no policy.
+const fixNoPolicy = "name a policy with --policy FILE, or have the manifest require provenance: mode require, with signers, builders and sources"
 
-// Judge prepares to judge. A manifest that demands nothing is refused: whatever
-// it lists would be let through, and nobody has said that it may be.
+// Judge prepares the judgement. A manifest without requirements is refused: it
+// would accept every image that it lists, and no one has allowed that.
 func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 	if !r.Policy.Demands() {
-		why := "the manifest demands nothing of its images"
+		why := "the manifest has no policy for its images"
 		if r.Policy != nil {
 			why = "the manifest's policy is off"
 		}
-		return nil, verdict.Refuse(verdict.PolicyEmpty, r.Manifest, "%s, so nothing could be decided about them", why).Advise(fixNoPolicy)
+		return nil, verdict.Refuse(verdict.PolicyEmpty, r.Manifest, "%s, so no image can be judged by it", why).Advise(fixNoPolicy)
 	}
 	j := &ManifestJudge{ManifestRequest: r}
 	for _, spec := range r.Policy.Signers {
@@ -71,8 +72,8 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 	return j, nil
 }
 
-// exactSigner makes the matcher of one identity. An address of a workflow has an @,
-// too, so what is an e-mail address is seen by its having no scheme.
+// exactSigner makes the matcher of one identity. The URL of a workflow contains
+// an @ too, so a subject is an e-mail address only if it has no scheme.
 func exactSigner(s promoterfile.Signer) (identity.Matcher, error) {
 	kind := identity.Email
 	if strings.Contains(s.Subject, "://") || !strings.Contains(s.Subject, "@") {
@@ -82,10 +83,10 @@ func exactSigner(s promoterfile.Signer) (identity.Matcher, error) {
 }
 
 // Image decides about an image: by the provenance of the index itself or, where
-// it has none, by that of every manifest in it. What strangers attach counts
-// for nothing and does not block. Where the policy only warns, what it finds
-// are warnings; bytes that are not what they are called, and a registry that
-// does not answer, are findings all the same.
+// it has none, by that of every manifest in it. Evidence by unlisted signers is
+// ignored and does not block. If the policy only warns, its findings are
+// warnings; a digest mismatch and an unreachable registry are findings in
+// either mode.
 func (m *ManifestJudge) Image(ctx context.Context, image Image) *verdict.Verdict {
 	image, done := remembered(image)
 	defer done()
@@ -95,19 +96,19 @@ func (m *ManifestJudge) Image(ctx context.Context, image Image) *verdict.Verdict
 	j.v.Policy = m.Policy.Digest()
 	j.v.Scope.Checks = []string{fmt.Sprintf("provenance, as %s demands (%s)", m.Manifest, m.Policy.Mode)}
 	j.v.Scope.Left = []string{"everything but provenance"}
-	j.takeCounted(collected, "")
-	j.takeCounted(concluded, "")
+	j.addCounted(collected, "")
+	j.addCounted(concluded, "")
 	return j.endCounted()
 }
 
-// collect reads the image first, and then what is in it, and rules on each.
+// collect reads the image and then each manifest in it, and judges each.
 func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifestRuling, f facts) {
 	manifests, _, err := image.manifests(ctx, "")
 	if err != nil {
 		f.unknown(image.Name, err)
 		return nil, f
 	}
-	f.read(verdict.Input{Name: image.Name, Place: image.Name, Digest: manifests[0].Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: image.Name, Place: image.Name, Digest: manifests[0].Descriptor.Digest})
 	for i, one := range manifests {
 		if one.platform != nil {
 			f.unknown(one.name, one.platform)
@@ -123,8 +124,9 @@ func (m *ManifestJudge) collect(ctx context.Context, image Image) (all []manifes
 	return all, f
 }
 
-// conclude chooses the manifests that count. Provenance of the image by a signer
-// of the policy that falls short is not outweighed by that of its parts.
+// conclude chooses the manifests that count. If a listed signer signed
+// insufficient provenance of the image itself, that of its platforms does not
+// replace it.
 func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) {
 	by = byManifest{m, map[string]manifestRuling{}}
 	if len(all) == 0 {
@@ -140,13 +142,13 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 	asked, rest := all, []manifestRuling{}
 	switch {
 	case root.met() && met < len(parts):
-		f.note("%s: its own provenance speaks for it; %d of the %d manifests in it have none of theirs that would do", root.name, len(parts)-met, len(parts))
+		f.note("%s: accepted by the provenance of the index; %d of its %d manifests have no sufficient provenance of their own", root.name, len(parts)-met, len(parts))
 		asked = all[:1]
 	case !root.met() && !root.own && len(parts) > 0 && met == len(parts):
-		f.note("%s: it has no provenance of its own; that of each of the %d manifests in it speaks for it", root.name, len(parts))
+		f.note("%s: the index has no provenance; accepted by the provenance of each manifest in it (%d)", root.name, len(parts))
 		asked, rest = []manifestRuling{ofParts(root.name, parts)}, parts
 	case !root.met() && (root.own || met == 0):
-		asked = all[:1] // the same would be said of each part
+		asked = all[:1] // each platform would repeat the same finding
 	}
 	for _, r := range asked {
 		by.rulings[r.name] = r
@@ -157,19 +159,19 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 	}
 	switch {
 	case !slices.ContainsFunc(asked, func(r manifestRuling) bool { return !r.met() }):
-		f.note("Build level %d of 3, as far as the manifest believes its builders", lowest(asked))
+		f.note("Build level %d of 3, at most the level that the manifest trusts its builders for", lowest(asked))
 	case m.Policy.Mode == promoterfile.ModeWarn:
-		f.leave("provenance: the manifest only warns where it falls short")
+		f.leave("provenance: the manifest only warns if it is insufficient")
 	}
 	for _, r := range all {
 		if r.foreign > 0 {
-			f.note("%s: %d bundles that refer to it are of none of the policy's signers, or do not hold; they count for nothing", r.name, r.foreign)
+			f.note("%s: ignored %s, invalid or not by a signer of the policy", r.name, plural(r.foreign, "attached bundle"))
 		}
 	}
 	return by, f
 }
 
-// byManifest is what a promoter's manifest demands as the rule for items.
+// byManifest is the [rule] of a promoter's manifest.
 type byManifest struct {
 	judge   *ManifestJudge
 	rulings map[string]manifestRuling
@@ -192,9 +194,9 @@ func (b byManifest) Decide(i item) *verdict.Verdict {
 	return v
 }
 
-// letThrough accepts what the manifest's owners only want to be warned about: a
-// manifest that one of their signers signed something about, which falls short.
-// Without that, only their own word lets it through.
+// letThrough accepts, with warnings, a manifest for which a listed signer
+// signed something insufficient: mode warn asks for that. Without any such
+// signature, only insecureAcceptUnsigned accepts.
 func (m *ManifestJudge) letThrough(v *verdict.Verdict, r manifestRuling) {
 	v.Warn(r.findings...)
 	v.Counts.Verified, v.Proofs = 1, slices.Concat(r.proofs, r.short)
@@ -203,13 +205,14 @@ func (m *ManifestJudge) letThrough(v *verdict.Verdict, r manifestRuling) {
 	case m.Policy.InsecureAcceptUnsigned:
 		v.Basis = verdict.InsecureUnsigned
 	default:
-		f := verdict.Find(verdict.NoProof, r.name, "none of the signers of %s signed anything about it, and mode warn does not stand for a signature", m.Manifest)
-		f.Fix = "have it built where its provenance is signed; manifests that must let it through until then say insecureAcceptUnsigned: true"
+		f := verdict.Find(verdict.NoProof, r.name, "no signer of %s signed anything about this image; mode warn still requires some signature", m.Manifest)
+		f.Fix = "build the image where its provenance is signed; to promote it before that, set insecureAcceptUnsigned: true in the manifest"
 		v.Add(f)
 	}
 }
 
-// ofParts is the ruling on an image for which that of its parts speaks.
+// ofParts is the ruling on an index that is accepted by the provenance of its
+// platforms.
 func ofParts(name string, parts []manifestRuling) manifestRuling {
 	r := manifestRuling{name: name, level: lowest(parts), parts: len(parts)}
 	for _, part := range parts {

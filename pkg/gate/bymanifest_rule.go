@@ -13,25 +13,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// manifestRuling is what was found of one manifest of an image.
+// manifestRuling is the result for one manifest of an image.
 type manifestRuling struct {
 	name     string
-	level    int  // of the best provenance that does
-	own      bool // a signer of the policy says how it was built
+	level    int  // of the best sufficient provenance
+	own      bool // a signer of the policy signed provenance of it
 	foreign  int
-	parts    int // manifests in it that it speaks for besides itself
+	parts    int // manifests in the index that its ruling also covers
 	proofs   []verdict.Proof
-	short    []verdict.Proof // provenance by a signer of the policy that falls short
+	short    []verdict.Proof // insufficient provenance by a signer of the policy
 	findings []verdict.Finding
 }
 
 func (r manifestRuling) met() bool { return r.name != "" && len(r.findings) == 0 }
 
-// buildKinds are the forms of provenance that the promoter takes.
+// buildKinds are the accepted provenance types.
 func buildKinds() []string { return []string{provenance.PredicateType, provenance.PredicateTypeV02} }
 
-// judgeManifest reads the evidence about one manifest of an image and rules on it. Legacy
-// attestations are read, if at all, where what refers to it does not do.
+// judgeManifest reads the evidence about one manifest of an image and judges
+// it. Legacy attestations are read, if at all, only if the attached evidence is
+// insufficient.
 func (m *ManifestJudge) judgeManifest(ctx context.Context, image Image, one imageManifest, legacy bool) (r manifestRuling, err error) {
 	name, d, level := one.subject, one.Descriptor.Digest, m.Policy.LevelOf(image.Repository)
 	reader := evidenceReader{SignedBy(m.Verifier), m.Finder, append(buildKinds(), m.Policy.PredicateTypes...)}
@@ -55,7 +56,8 @@ func (m *ManifestJudge) judgeManifest(ctx context.Context, image Image, one imag
 	return r, e.unavailable[registry.SuffixAttestations]
 }
 
-// probe asks the same about bytes that nobody made, which must be refused.
+// probe repeats the judgement for bytes that have no evidence. It must refuse
+// them, else the policy accepts anything.
 func (m *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.Digest) error {
 	other := digest.Of(digest.SHA256, []byte("waybill: the probe of a manifest's policy, not an artifact: "+d.String()))
 	if m.judge(evidence, name, other, 0).met() || m.judge(nil, name, d, 0).met() {
@@ -64,7 +66,7 @@ func (m *ManifestJudge) probe(evidence []verify.Evidence, name string, d digest.
 	return nil
 }
 
-// judge holds evidence against the policy.
+// judge compares evidence with the policy.
 func (m *ManifestJudge) judge(evidence []verify.Evidence, name string, d digest.Digest, level int) manifestRuling {
 	r := manifestRuling{name: name}
 	var closest shortfall
@@ -75,10 +77,10 @@ func (m *ManifestJudge) judge(evidence []verify.Evidence, name string, d digest.
 		case s == nil:
 			r.foreign++
 			if closest.err == nil && slices.Contains(buildKinds(), e.Kind()) && e.CoversBytes(d) {
-				closest.err = citing(e, verdict.Find(verdict.Identity, name, "it was signed by none of the policy's signers").Differ(m.signers[0].who.String(), e.Identity().String()))
+				closest.err = citing(e, verdict.Find(verdict.Identity, name, "the provenance is not by a signer of the policy").Differ(m.signers[0].who.String(), e.Identity().String()))
 			}
 		case !e.CoversBytes(d):
-			closest.keep(1, citing(e, verdict.Find(verdict.NotBound, name, "the evidence is genuine, but not of this image").Differ(d.String(), subjects(e))))
+			closest.keep(1, citing(e, verdict.Find(verdict.NotBound, name, "the evidence is valid, but for another image").Differ(d.String(), subjects(e))))
 		case !slices.Contains(buildKinds(), e.Kind()):
 			attested[e.Kind()] = true
 			r.proofs = append(r.proofs, proofOf(e, e.Kind(), name))
@@ -99,19 +101,19 @@ func (m *ManifestJudge) judge(evidence []verify.Evidence, name string, d digest.
 	}
 	if !slices.ContainsFunc(buildKinds(), func(kind string) bool { return attested[kind] }) {
 		if closest.err == nil {
-			closest.err = verdict.Refuse(verdict.NoProvenance, name, "nothing that refers to it says how it was built, by one of the signers of %s", m.Manifest)
+			closest.err = verdict.Refuse(verdict.NoProvenance, name, "no provenance signed by a signer of %s is attached", m.Manifest)
 		}
 		r.findings = append(r.findings, verdict.FindingOf(name, closest.err))
 	}
 	for _, kind := range m.Policy.PredicateTypes {
 		if !attested[kind] {
-			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s attests %s of it", m.Manifest, kind))
+			r.findings = append(r.findings, verdict.Find(verdict.EvidenceMissing, name, "no signer of %s signed an attestation of type %s", m.Manifest, kind))
 		}
 	}
 	return r
 }
 
-// signer is the policy's signer who made the evidence; nil if none did.
+// signer returns the policy's signer who made the evidence, or nil.
 func (m *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
 	for i := range m.signers {
 		if e.Key().IsZero() && m.signers[i].who.Match(e.Identity()) {
@@ -126,7 +128,8 @@ func citing(e verify.Evidence, f verdict.Finding) error {
 	return &verdict.Error{Finding: f.Citing(e.Bundle())}
 }
 
-// shortfall is why evidence does not do: of all of it, that which came nearest.
+// shortfall is why evidence is insufficient: the error of the evidence that
+// passed the most clauses.
 type shortfall struct {
 	step int
 	err  error
@@ -138,7 +141,7 @@ func (s *shortfall) keep(step int, err error) {
 	}
 }
 
-// build is provenance of an image, by a signer of the policy.
+// build is provenance of an image by a signer of the policy.
 type build struct {
 	judge    *ManifestJudge
 	signer   *manifestSigner
@@ -148,8 +151,9 @@ type build struct {
 	level    int
 }
 
-// checkClauses is the level that the provenance shows, if it is what the policy
-// demands. Each clause is asked in its turn; how far it came is kept.
+// checkClauses returns the level that the provenance shows, if it meets all
+// clauses of the policy. They are checked in order; closest records how many
+// passed.
 func (b build) checkClauses(closest *shortfall) (int, error) {
 	claim, err := provenance.Read(b.evidence.Statement())
 	if err == nil {
@@ -178,14 +182,14 @@ func (b build) byBuilder(claim provenance.Claim) error {
 	if len(b.ownBuilders(claim.Builder.ID)) > 0 {
 		return nil
 	}
-	want := "a builder of " + b.judge.Manifest
+	want := "a builder listed in " + b.judge.Manifest
 	if len(b.signer.builders) > 0 {
 		want = b.signer.builders[0].ID
 	}
-	return citing(b.evidence, verdict.Find(verdict.Builder, b.name, "its signer may not speak for the builder that it names").Differ(want, claim.Builder.ID))
+	return citing(b.evidence, verdict.Find(verdict.Builder, b.name, "the signer may not sign provenance for the builder that the provenance names").Differ(want, claim.Builder.ID))
 }
 
-// ownBuilders are the entries of a builder that the signer may speak for.
+// ownBuilders are the entries of a builder for which the signer may sign.
 func (b build) ownBuilders(id string) (list []promoterfile.Builder) {
 	for _, one := range b.signer.builders {
 		if id != "" && one.Is(id) {
@@ -195,8 +199,8 @@ func (b build) ownBuilders(id string) (list []promoterfile.Builder) {
 	return list
 }
 
-// byCaller: the run that called the builder is what the certificate says and
-// the provenance too, in a source of the policy, and one that may call it.
+// byCaller: the certificate and the provenance name the same run as the caller
+// of the builder, in a listed source, and the policy lets that run call it.
 func (b build) byCaller(claim provenance.Claim) error {
 	callable := slices.DeleteFunc(b.ownBuilders(claim.Builder.ID), func(one promoterfile.Builder) bool { return one.Caller == nil })
 	if len(callable) == 0 {
@@ -208,34 +212,34 @@ func (b build) byCaller(claim provenance.Claim) error {
 		return citing(b.evidence, verdict.Find(code, b.name, "%s", message).Differ(want, got))
 	}
 	if !named {
-		return refuse(verdict.Workflow, "the certificate names no workflow that called its builder", "a workflow at a ref", claims.BuildConfigURI)
+		return refuse(verdict.Workflow, "the certificate names no workflow that called the builder", "a workflow at a ref", claims.BuildConfigURI)
 	}
 	said := promoterfile.Run{Repository: repository(claim.Source.Repository), Path: claim.EntryPoint, Ref: claim.Source.Ref}
 	switch {
 	case said != run:
-		return refuse(verdict.CertStatement, "certificate and statement differ about the run that called its builder", run.String(), said.String())
+		return refuse(verdict.CertStatement, "certificate and statement name different runs as the caller of the builder", run.String(), said.String())
 	case !b.judge.Policy.From(run.Repository):
-		return refuse(verdict.SourceRepo, "its builder was called from another repository", b.judge.Policy.Sources[0], run.Repository)
+		return refuse(verdict.SourceRepo, "the builder was called from another repository", b.judge.Policy.Sources[0], run.Repository)
 	}
 	for _, one := range callable {
 		if !one.Caller.MayBe(run, claims.BuildTrigger) {
-			return refuse(verdict.Workflow, "its builder was called by a run that may not", "a caller that the manifest lists", run.String()+" "+claims.BuildTrigger)
+			return refuse(verdict.Workflow, "the builder was called by a run that the policy does not allow", "a caller that the manifest lists", run.String()+" "+claims.BuildTrigger)
 		}
 	}
 	return nil
 }
 
-// fromSource: one of the sources, whole and exact.
+// fromSource: the repository is exactly one of the listed sources.
 func (b build) fromSource(claim provenance.Claim) error {
 	if b.judge.Policy.From(claim.Source.Repository) {
 		return nil
 	}
-	return citing(b.evidence, verdict.Find(verdict.SourceRepo, b.name, "it was built from another repository").Differ(b.judge.Policy.Sources[0], claim.Source.Repository))
+	return citing(b.evidence, verdict.Find(verdict.SourceRepo, b.name, "built from another repository").Differ(b.judge.Policy.Sources[0], claim.Source.Repository))
 }
 
-// atLevel: the level of the Build track, no higher than that of the least
-// builder that the signer may speak for. Where no level is demanded, all that
-// is believed of the signer must be shown.
+// atLevel: the level of the Build track, at most the lowest that the policy
+// trusts any builder of this signer for. If no level is required, the
+// provenance must show that whole level.
 func (b build) atLevel(claim provenance.Claim) (int, error) {
 	trust, err := slsa.NewTrust([]slsa.Pair{{Signer: b.signer.who, BuilderID: claim.Builder.ID, Level: b.signer.ceiling}}, nil)
 	if err != nil {

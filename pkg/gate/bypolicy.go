@@ -16,35 +16,35 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PolicyRequest asks a policy about one artifact, with whatever evidence there
-// is about it. No manifest is needed; then no completeness is proven either.
+// PolicyRequest asks a policy about one artifact and its evidence. It needs no
+// manifest, so it does not prove completeness.
 type PolicyRequest struct {
 	Policy   policy.Policy
 	Verifier *verify.Verifier
 	Stage    policy.Stage
 	Version  string
-	Commit   string // asked of provenance; empty asks for none
+	Commit   string // commit that provenance must name; empty accepts any
 	Now      time.Time
 	Waivers  Waivers
 	// Finder completes signatures in legacy forms.
 	Finder rekorv1.Finder
 }
 
-// JudgedFile is a file and what came with it.
+// JudgedFile is a file and its evidence.
 type JudgedFile struct {
 	Path string
-	// Name is the artifact's name in the release; evidence must give it.
+	// Name is the artifact's name in the release, which the evidence must give.
 	Name  string
 	Class plan.Class
-	// Bundles are the paths of signatures and attestations, each counted for
-	// what it is. None means the file of the same name and [BundleSuffix].
+	// Bundles are the paths of signatures and attestations. Empty means the
+	// file of the same name and [BundleSuffix].
 	Bundles []string
-	// SBOM is the path of an SPDX document; may be empty.
+	// SBOM is the path of an SPDX document, or empty.
 	SBOM string
 }
 
-// begin starts a verdict with what the policy asks of the question itself. An
-// exception is for a place: where nothing goes anywhere, none counts.
+// begin starts a verdict with the policy's own checks. An exception applies to
+// one destination: without a destination none applies.
 func (r PolicyRequest) begin(question, destination string, classes ...plan.Class) *judge {
 	if destination == "" {
 		r.Waivers.Exceptions = nil
@@ -54,15 +54,15 @@ func (r PolicyRequest) begin(question, destination string, classes ...plan.Class
 	j.v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
 	j.v.Scope.Left = []string{"the rest of the release"}
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
-		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // those are of the rest
+		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // closure and plan concern the whole release
 			j.v.Scope.Left = append(j.v.Scope.Left, lack)
 		}
 	}
 	return j
 }
 
-// byPolicyAlone is the policy as the rule for items that no manifest lists. Where
-// it requires nothing of an item, it does not accept it.
+// byPolicyAlone is the policy as the [rule] for items that no manifest lists.
+// An item of which the policy requires nothing is refused.
 type byPolicyAlone struct{ policy policy.Policy }
 
 // Decide implements [rule].
@@ -70,8 +70,8 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 	q, hearing := i.question, b.policy.Hear()
 	answer := hearing.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
-		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", b.policy.Name(), q.Class, q.Stage)
-		f.Fix = "have the policy require a signature of this class, or ask about the file as one of another class"
+		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of class %q at stage %q, so it accepts none", b.policy.Name(), q.Class, q.Stage)
+		f.Fix = "have the policy require a signature for this class, or name another class"
 		answer.Add(f)
 	}
 	b.relied(answer, q, answer.Proofs)
@@ -81,8 +81,8 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 	return answer
 }
 
-// least is the highest level of the Build track that the provenance of an item
-// shows, of all that the policy counted; nil where none can be read.
+// least is the highest Build level shown by the provenance that the policy
+// counted for an item; nil if none shows a level.
 func (b byPolicyAlone) least(hearing *policy.Hearing, counted []verdict.Proof, i item) *verdict.Least {
 	best := -1
 	for _, e := range i.evidence {
@@ -116,19 +116,19 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 		return j.endUnknown(f.Path, err)
 	}
 	collected, strays := r.collectFile(f, bytes)
-	j.takeCounted(collected, "")
-	if j.accepted[f.Name] && !j.refused() { // else the policy said what is missing, or differs
-		j.take(strays)
+	j.addCounted(collected, "")
+	if j.accepted[f.Name] && !j.refused() { // else the policy has already said what is missing or differs
+		j.addFacts(strays)
 	}
 	return j.endCounted()
 }
 
-// collectFile verifies every bundle of a file for what it is. One that does not
-// hold is a finding even where another would do: the caller named it. Attestations
-// of something else are strays: nothing is accepted beside them. Only where the
-// policy accepts what is unsigned need there be no bundle.
+// collectFile verifies every bundle of a file. An invalid bundle is a finding
+// even if another one is sufficient, because the caller named it. Valid
+// attestations of something else are strays: a file is not accepted together
+// with them. A bundle may only be absent if the policy accepts unsigned files.
 func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, strays facts) {
-	found.read(verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
+	found.addInputs(verdict.Input{Name: f.Name, Place: f.Path, Digest: bytes.SHA256})
 	paths, one := f.Bundles, File{Path: f.Path}
 	if len(paths) == 0 {
 		paths = []string{f.Path + BundleSuffix}
@@ -154,25 +154,25 @@ func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, stray
 		case e.Covers(f.Name, bytes):
 			named = true
 		default:
-			stray := verdict.Find(verdict.NotBound, path, "the attestation is genuine, and not of %s with these bytes; its subjects: %s", f.Name, subjects(e))
-			stray.Fix = "name with --bundle the attestations of this file, and with --name what they call it"
+			stray := verdict.Find(verdict.NotBound, path, "the attestation is valid, but not for %s with these bytes; its subjects: %s", f.Name, subjects(e))
+			stray.Fix = "pass the attestations of this file with --bundle, and the name that they use with --name"
 			strays.refuse(stray)
 		}
-		found.read(verdict.Input{Name: path, Digest: e.Bundle()})
+		found.addInputs(verdict.Input{Name: path, Digest: e.Bundle()})
 		i.evidence = append(i.evidence, e)
 	}
 	if f.SBOM != "" {
 		i.question.SBOM, i.question.Why[policy.SBOM] = describedIn(one, f.SBOM)
 	}
 	if !named {
-		found.leave("its name: what was verified names bytes alone")
+		found.leave("its name: the verified evidence names only bytes")
 	}
 	found.items = []item{i}
 	return found, strays
 }
 
-// verify verifies a bundle as what it says that it is; the policy then counts
-// it for nothing else.
+// verify verifies a bundle as the kind that it declares; the policy counts it
+// as nothing else.
 func (r PolicyRequest) verify(raw []byte, bytes digest.Set) (verify.Evidence, error) {
 	said, err := verify.Read(raw)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// unnamed is what evidence that binds a digest alone leaves open.
-const unnamed = "its name and tag: what was verified names bytes alone"
+// unnamed is what evidence by digest leaves unproven.
+const unnamed = "its name and tag: the verified evidence names only bytes"
 
-// Image decides about an image: the index, and every manifest in it. The
-// registry is asked each thing once.
+// Image decides about an image: the index, and every manifest in it. Each
+// registry request is made once.
 func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict {
 	image, done := remembered(image)
 	defer done()
@@ -39,15 +39,15 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 			continue
 		}
 		judged[m.subject] = judged[m.subject] || m.platform == nil
-		j.takeCounted(r.collectManifest(ctx, image, class, m), image.To)
+		j.addCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
 	v := j.endCounted()
 	refuseUnproven(v)
 	return v
 }
 
-// refuseUnproven refuses a manifest of which a finding is set aside and nothing
-// else is proven: an exception says that one thing is absent, and no more.
+// refuseUnproven refuses a manifest for which a finding is set aside and
+// nothing else is proven: an exception excuses one missing thing, no more.
 func refuseUnproven(v *verdict.Verdict) {
 	if len(v.Findings) > 0 {
 		return
@@ -57,8 +57,8 @@ func refuseUnproven(v *verdict.Verdict) {
 		if slices.ContainsFunc(v.Proofs, func(p verdict.Proof) bool { return p.Subject == name && p.Role != string(policy.Officer) }) {
 			continue
 		}
-		f := verdict.Find(verdict.EvidenceMissing, name, "%s is set aside, and nothing else about it is proven", w.Finding.Code)
-		f.Fix = "sign it, or build it where its provenance is signed"
+		f := verdict.Find(verdict.EvidenceMissing, name, "%s is set aside by an exception, and nothing else about this manifest is proven", w.Finding.Code)
+		f.Fix = "sign the image, or build it where its provenance is signed"
 		v.Add(f)
 	}
 	if len(v.Waived) > 0 && len(v.Findings) == 0 && v.Counts.Verified == 0 {
@@ -67,15 +67,15 @@ func refuseUnproven(v *verdict.Verdict) {
 	}
 }
 
-// collectManifest reads everything that refers to a manifest and holds, and of
-// each legacy tag that the policy asks for and no referrer answers. What does not
-// hold is somebody else's, and counts for nothing.
+// collectManifest reads all valid evidence attached to a manifest, and each
+// legacy tag for which the policy requires evidence that no referrer has.
+// Invalid evidence is foreign and ignored.
 func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class plan.Class, m imageManifest) (f facts) {
 	if m.platform != nil {
 		f.unknown(m.name, m.platform)
 		return f
 	}
-	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give digests of several kinds, and each must hold
+	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give several digests, and each must match
 	q.ByDigest = true
 	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
 		role, kinds := policy.Release, []string{intoto.CosignSignature}
@@ -97,12 +97,12 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = m.Descriptor.Digest
 	}
-	f.read(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})
 	f.items = []item{{question: q, evidence: evidence}}
 	return f
 }
 
-// checkBy is the check that evidence attached by a legacy tag answers.
+// checkBy is the check for which a legacy tag has evidence.
 func checkBy(suffix string) policy.Check {
 	if suffix == registry.SuffixSignatures {
 		return policy.Signature
@@ -110,11 +110,11 @@ func checkBy(suffix string) policy.Check {
 	return policy.Provenance
 }
 
-// attests reports whether evidence is of one of these kinds, by a role, of what is
-// asked about.
+// attests reports whether evidence is of one of these kinds, signed by a role,
+// about the questioned artifact.
 func (r PolicyRequest) attests(e verify.Evidence, q policy.Question, role policy.Role, kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
-		if e.Kind() != kind { // which the policy would say, too
+		if e.Kind() != kind { // the policy would refuse it too
 			return false
 		}
 		_, err := r.Policy.Judge(e, policy.Ask{Role: role, Kind: kind, Stage: q.Stage, Class: q.Class, Subject: q.Subject, Bytes: q.Bytes, InRegistry: true})

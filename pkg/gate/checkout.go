@@ -17,27 +17,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Checkout is a repository of the source that whoever asks has from elsewhere
-// than the release. Which repository a build must be of is the policy's
-// business; this says which commit of it, and what that commit holds.
+// Checkout is a repository of the source that the user has independently of the
+// release. The policy says which repository a build must be from; the checkout
+// says which commit of it, and what that commit contains.
 type Checkout struct {
-	// Repository is a path or an address of package git. Only what is committed
-	// counts: a work tree may have changes.
+	// Repository is a path or an address of package git. Only commits count: a
+	// work tree may have changes.
 	Repository string
-	// Ref is what the release was made from; empty is the tag of its version.
+	// Ref is what the release was made from; empty means the tag of its
+	// version.
 	Ref string
 }
 
-// fixSource is the next act where the release is of another commit than the
-// checkout says.
-const fixSource = "find out whether the tag was moved, or the release was built from something else; do not use the release until you know"
+// fixSource is the next act where the release is from another commit than the
+// checkout names.
+const fixSource = "find out whether the tag was moved or the release was built from another commit; do not use the release until you know"
 
 // checkSource binds the release to the commit that a checkout names: the
-// provenance of everything that was built names it, and what the release
-// publishes of its plan and lock is what that commit holds.
+// provenance of every built artifact must name it, and the release.yaml and
+// lock that the release publishes must be the files of that commit.
 func checkSource(ctx context.Context, g gathered) (f facts) {
 	if g.release.Options.Checkout.Repository == "" {
-		f.note("the commit was not compared with a checkout of the source; --source REPOSITORY does that")
+		f.note("the commit was not compared with a checkout of the source (use --source REPOSITORY)")
 		return f
 	}
 	f.checks = []string{"source"}
@@ -52,7 +53,7 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 		f.fail("source", err)
 		return f
 	}
-	f.read(verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
+	f.addInputs(verdict.Input{Name: "source", Place: s.commit.Repository + "@" + s.commit.AskedFor()})
 	f.note("the checkout %s names commit %s at %s", s.commit.Repository, s.commit.Commit, s.commit.AskedFor())
 	s.compare(&f)
 	for _, name := range []string{plan.ConfigName, plan.LockName} {
@@ -61,15 +62,15 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-// sourceCheck is a release with the commit that it is held against.
+// sourceCheck is a release and the commit to compare it with.
 type sourceCheck struct {
 	*sealed
 	repo   *git.Repository
 	commit git.Commit
 }
 
-// resolve finds the commit that should have been built. Which rule holds is
-// read from the commit, never from the release.
+// resolve finds the commit that should have been built. The rule comes from the
+// commit's own release.yaml, never from the release.
 func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	ref := s.Options.Checkout.Ref
 	if ref == "" {
@@ -78,7 +79,7 @@ func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	named, err := s.repo.Resolve(ctx, ref)
 	if errors.Is(err, git.ErrNotFound) {
 		f := verdict.Find(verdict.SourceRef, "source", "the checkout has no %s", ref)
-		f.Fix = "fetch the tags into the checkout, or name what the release was made from with --source REPOSITORY@REF"
+		f.Fix = "fetch the tags into the checkout, or name the ref with --source REPOSITORY@REF"
 		return git.Commit{}, &verdict.Error{Finding: f, Cause: err}
 	}
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	}
 	raw, err := s.repo.ReadFile(ctx, named, plan.ConfigName)
 	if errors.Is(err, git.ErrNotFound) {
-		return named, nil // and so there is no rule
+		return named, nil // so there is no rule
 	}
 	if err != nil {
 		return git.Commit{}, err
@@ -102,9 +103,9 @@ func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	return s.repo.Built(ctx, named, git.Rule(planned.ReleaseCommit))
 }
 
-// compare holds the manifest and every provenance that something rests on
-// against the commit. What cannot be read says nothing of a commit, so it is
-// refused, also where the policy would let it be.
+// compare compares the commit with the manifest and with every provenance in
+// use. Unreadable provenance proves no commit and is refused, even if the
+// policy would tolerate it.
 func (s *sourceCheck) compare(f *facts) {
 	if got := s.manifest.Source.Commit; got != s.commit.Commit {
 		f.refuse(s.differ(releasemanifest.Name, "the manifest names another commit than the checkout", got))
@@ -119,7 +120,7 @@ func (s *sourceCheck) compare(f *facts) {
 		}
 	}
 	if len(rests) == 0 {
-		f.refuse(verdict.Find(verdict.NoProvenance, releasemanifest.Name, "nothing in the release has provenance, so nothing binds it to a commit"))
+		f.refuse(verdict.Find(verdict.NoProvenance, releasemanifest.Name, "no artifact has provenance, so nothing binds the release to a commit"))
 	}
 	for _, name := range rests {
 		got := s.builds[name]()
@@ -139,12 +140,12 @@ func (s *sourceCheck) compare(f *facts) {
 	}
 }
 
-// unbound says that no provenance binds an artifact to the commit. Only where the
-// policy requires provenance itself can that follow from another finding about the
-// artifact: elsewhere the other finding is of something else, and an exception of it
-// is none of this.
+// unbound reports an artifact that no provenance binds to the commit. This
+// finding can only follow from another one about the artifact if the policy
+// requires provenance. Otherwise the other finding has another cause, and an
+// exception for it must not cover this one.
 func (s *sourceCheck) unbound(a manifest.Artifact) difference {
-	d := difference{Finding: verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds it to a commit"), mode: policy.Require}
+	d := difference{Finding: verdict.Find(verdict.NoProvenance, a.Name, "no provenance binds the artifact to a commit"), mode: policy.Require}
 	if !s.Options.AcceptSummaries && s.Policy.Asks(s.Stage, a.Class, policy.Provenance) == policy.Require {
 		d.follows = a.Name
 	}
@@ -160,7 +161,7 @@ func (s *sourceCheck) differ(subject, message, got string) verdict.Finding {
 	return f
 }
 
-// compareFile holds a published file against the same file of the commit, byte
+// compareFile compares a published file with the same file of the commit, byte
 // for byte.
 func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 	want, err := s.repo.ReadFile(ctx, s.commit, name)
@@ -172,22 +173,22 @@ func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 	_, listed := s.manifest.Find(name)
 	switch {
 	case absent && !listed && name == plan.ConfigName:
-		f.refuse(verdict.Find(verdict.SourceConfig, name, "neither the release nor the commit has one, so nothing says what was to be built"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "neither the release nor the commit has this file, so the planned artifacts are unknown"))
 		return
 	case absent && !listed:
 		return
 	case absent:
-		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release has one, and its commit has none"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release has this file, and its commit has not"))
 		return
 	}
-	got, err := s.listed(ctx, name)
+	got, err := s.readListed(ctx, name)
 	switch {
 	case err != nil && listed:
 		f.follow(name, policy.Require, verdict.FindingOf(name, err))
 	case err != nil:
-		f.refuse(verdict.Find(verdict.SourceConfig, name, "the commit has one, and the release does not publish it"))
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the commit has this file, and the release does not publish it"))
 	case !bytes.Equal(got, want):
-		f.refuse(verdict.Find(verdict.SourceConfig, name, "the release publishes another file than the one that its commit holds").
+		f.refuse(verdict.Find(verdict.SourceConfig, name, "the published file differs from the one in its commit").
 			Differ(digest.Of(digest.SHA256, want).String(), digest.Of(digest.SHA256, got).String()))
 	}
 }

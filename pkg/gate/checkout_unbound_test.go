@@ -23,7 +23,7 @@ func TestUnboundIsReportedBesideOthers(t *testing.T) {
 		j.find(verdict.Find(code, name, "it can be excepted"))
 		var f facts
 		s.compare(&f)
-		j.take(f)
+		j.addFacts(f)
 		if !slices.ContainsFunc(j.v.Findings, func(f verdict.Finding) bool { return f.Code == verdict.NoProvenance && f.Subject == name }) {
 			t.Errorf("beside %s: %v", code, j.v.Findings)
 		}

@@ -10,20 +10,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Claiming asks, beside the identity, that the certificate claims this of the
-// run that signed. A key claims nothing, so it meets no demand.
+// Claiming also requires that the certificate makes these claims about the run
+// that signed. A key makes no claims, so it never meets a demand.
 func (s Signer) Claiming(d identity.Demand) Signer {
 	s.claims = maps.Clone(d)
 	return s
 }
 
-// Without refuses what was revoked, whoever signed it.
+// Without refuses evidence by revoked signers.
 func (s Signer) Without(r Revocations) Signer {
 	s.revoked = r
 	return s
 }
 
-// admit refuses verified evidence that the signer who is meant did not make.
+// admit refuses verified evidence that the required signer did not make.
 func (s Signer) admit(e verify.Evidence, subject string) error {
 	refuse := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, subject, "%s", message).Differ(want, got).Citing(e.Bundle())}
@@ -33,7 +33,7 @@ func (s Signer) admit(e verify.Evidence, subject string) error {
 		return refuse(code, message, s.String(), e.Identity().String())
 	}
 	if name, unmet := s.claims.Unmet(e.Claims()); unmet {
-		return refuse(claimCode(name), "the certificate says something else of "+name, s.claims[name], maps.Collect(e.Claims().All())[name])
+		return refuse(claimCode(name), "the certificate has another value of "+name, s.claims[name], maps.Collect(e.Claims().All())[name])
 	}
 	if err := s.revoked.check(e, subject); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s Signer) admit(e verify.Evidence, subject string) error {
 	return contradicted(e, subject)
 }
 
-// difference says how near the signer came to the one who is meant.
+// difference says how the actual signer differs from the required one.
 func (s Signer) difference(e verify.Evidence) (verdict.Code, string) {
 	nearest := identity.Stranger
 	for _, m := range s.who {
@@ -49,14 +49,14 @@ func (s Signer) difference(e verify.Evidence) (verdict.Code, string) {
 	}
 	switch nearest {
 	case identity.OtherIssuer:
-		return verdict.Issuer, "genuine, but another identity provider vouched for this name"
+		return verdict.Issuer, "valid, but the certificate's identity comes from another issuer"
 	case identity.OtherType:
-		return verdict.SANType, "genuine, but the certificate names it as another kind of name"
+		return verdict.SANType, "valid, but the certificate has this name as another type of identity"
 	}
-	return verdict.Identity, "genuine, but signed by somebody else"
+	return verdict.Identity, "valid, but signed by another identity"
 }
 
-// claimCode is the reason that stands for a claim.
+// claimCode is the reason code for a claim that differs.
 func claimCode(name string) verdict.Code {
 	switch name {
 	case "buildSignerURI", "buildConfigURI":
@@ -77,10 +77,10 @@ func claimCode(name string) verdict.Code {
 	return verdict.Claim
 }
 
-// contradicted refuses provenance that names another source than the
-// certificate of its signer. The authority wrote the certificate from what the
-// platform said; the statement is what the run said itself. Where either is
-// silent there is nothing to compare.
+// contradicted refuses provenance that names another source than its signer's
+// certificate. The certificate authority wrote the certificate from the
+// platform's data; the run itself wrote the statement. A value that either
+// omits is not compared.
 func contradicted(e verify.Evidence, subject string) error {
 	said, err := provenance.Read(e.Statement())
 	if err != nil {
@@ -92,14 +92,14 @@ func contradicted(e verify.Evidence, subject string) error {
 		{"the commit", claims.SourceDigest, said.Source.Commit},
 	} {
 		if c.certificate != "" && c.statement != "" && c.certificate != c.statement {
-			return &verdict.Error{Finding: verdict.Find(verdict.CertStatement, subject, "certificate and statement differ about %s", c.what).
+			return &verdict.Error{Finding: verdict.Find(verdict.CertStatement, subject, "certificate and statement differ in %s", c.what).
 				Differ(c.certificate, c.statement).Citing(e.Bundle())}
 		}
 	}
 	return nil
 }
 
-// repository is an address without the words that only say how to fetch it.
+// repository is an address without the parts that only say how to fetch it.
 func repository(address string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(address, "git+"), ".git")
 }

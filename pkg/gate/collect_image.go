@@ -10,17 +10,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// imageManifest is one manifest of an image: the index, or one that it lists.
+// imageManifest is one manifest of an image: the index, or one that the index
+// lists.
 type imageManifest struct {
 	*registry.Node
-	name     string // of the entry, with its platform
+	name     string // of the index entry, with its platform
 	subject  string // repository and digest
-	platform error  // why it is not for the platform that the index lists it for
+	platform error  // why it is not for the platform of its index entry
 }
 
-// manifests resolves an image once and reads every manifest in it, each once for
-// each platform that it is listed for. The image is the first. A platform narrows
-// an index to one of its platforms; left are the others.
+// manifests resolves an image once and reads every manifest in it, once for
+// each platform that lists it. The index is the first. A platform narrows an
+// index to one of its platforms; left are the others.
 func (i Image) manifests(ctx context.Context, platform string) (kept []imageManifest, left []string, err error) {
 	d, err := i.resolve(ctx)
 	if err != nil {
@@ -33,7 +34,7 @@ func (i Image) manifests(ctx context.Context, platform string) (kept []imageMani
 	seen := map[string]bool{}
 	err = root.Walk(func(n *registry.Node) error {
 		d := n.Descriptor
-		// One image can be listed for several platforms, and each entry must be true.
+		// The index can list one image for several platforms; check each entry.
 		key := d.Digest.String() + " " + d.Platform
 		switch {
 		case seen[key]:
@@ -67,7 +68,7 @@ func (i Image) resolve(ctx context.Context) (registry.Descriptor, error) {
 	return tagged, nil
 }
 
-// nameOf is how findings call one manifest of the image.
+// nameOf is the name of one manifest of the image in findings.
 func (i Image) nameOf(d registry.Descriptor) string {
 	if d.Platform == "" {
 		return i.Name
@@ -80,8 +81,8 @@ func (i Image) target(m imageManifest) registry.Target {
 	return registry.Target{Source: i.Source, Repository: i.Repository, Digest: m.Descriptor.Digest}
 }
 
-// remembered is the image in a registry that is asked each thing once. A caller
-// that has such a registry already keeps it.
+// remembered returns the image with a registry client that makes each request
+// once. A caller that already has such a client keeps it.
 func remembered(i Image) (Image, func()) {
 	remote, is := i.Source.(*registry.Remote)
 	if !is {
@@ -92,7 +93,7 @@ func remembered(i Image) (Image, func()) {
 	return i, m.Close
 }
 
-// ahead has a registry that is asked each thing once asked for all of it now.
+// ahead has such a client make all requests about the image now.
 func (i Image) ahead(ctx context.Context) (end func()) {
 	if m, is := i.Source.(*registry.Memory); is && !i.Digest.IsZero() {
 		return m.Ahead(ctx, i.Repository, i.Digest)
@@ -102,25 +103,25 @@ func (i Image) ahead(ctx context.Context) (end func()) {
 
 // evidenceReader reads the evidence about manifests in a registry.
 type evidenceReader struct {
-	signer Signer // its verifier, and whether it is a key
+	signer Signer // has the verifier
 	finder rekorv1.Finder
-	kinds  []string // of the bundles that are read; none means all
+	kinds  []string // predicate types to read; empty reads all
 }
 
-// imageEvidence is the evidence about one manifest: what refers to it, and what
-// clients attached by tags before there were referrers.
+// imageEvidence is the evidence about one manifest: its referrers, and the
+// layers of its legacy tags.
 type imageEvidence struct {
 	attached
 	legacy      []verify.Evidence
-	invalid     []error          // layers of these tags that do not hold
+	invalid     []error          // errors of the invalid layers of legacy tags
 	unavailable map[string]error // by the suffix of the tag
 }
 
-// all is all evidence that holds.
+// all returns all valid evidence.
 func (e imageEvidence) all() []verify.Evidence { return slices.Concat(e.holds, e.legacy) }
 
-// read reads what refers to a manifest and then the legacy tags, by their
-// suffixes, of which lacking says so when it is given what refers to it.
+// read reads the referrers of a manifest, and then those legacy tags for whose
+// suffix lacking returns true, given the evidence of the referrers.
 func (r evidenceReader) read(ctx context.Context, of registry.Target, lacking func(suffix string, found []verify.Evidence) bool) (e imageEvidence, err error) {
 	if e.attached, err = readAttached(ctx, r.signer.verifier, of, r.kinds...); err != nil {
 		return imageEvidence{}, err

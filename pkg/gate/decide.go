@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Decide decides about a release as the profile says that it is published: with a
-// manifest, or without. Which of them it is nobody guesses. The error says that
-// nothing could be asked.
+// Decide decides about a release with a manifest, or without one, as the
+// profile declares; this is never guessed. An error means that no question
+// could be asked.
 func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	of := g.profile.Unsealed
 	if of == nil {
@@ -38,21 +38,21 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	return Unsealed(ctx, ask), nil
 }
 
-// unsealedAct is what whoever asks for more can do.
-const unsealedAct = "leave the flag away; only the profile of a project that publishes a manifest, as kubernetes-sealed, can answer this"
+// unsealedAct is the next act where a flag needs a manifest.
+const unsealedAct = "leave the flag out; it needs the profile of a project that publishes a manifest, such as kubernetes-sealed"
 
-// withoutManifest refuses what can be asked of a manifest alone.
+// withoutManifest refuses options that need a manifest.
 func withoutManifest(req Request) error {
 	refuse := func(flag, why string) error {
 		return verdict.Refuse(verdict.Usage, flag, "the profile says that the release has no manifest%s", why).Advise(unsealedAct)
 	}
 	switch o := req.Options; {
 	case o.Checkout.Repository != "":
-		return refuse("--source", "; nothing that is signed names a commit")
+		return refuse("--source", ", and no signed document names a commit")
 	case o.Inside != nil || o.Scope.Depth != AllEvidence:
-		return refuse("--depth", ", and of what is there everything is asked")
+		return refuse("--depth", ", so all evidence is always checked")
 	case o.Scope.Level > 0:
-		return refuse("--require-level", ", and nobody signed its provenance: no more than level 1 is shown of anything")
+		return refuse("--require-level", ", and its provenance is unsigned, which shows level 1 at most")
 	}
 	return nil
 }

@@ -18,31 +18,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// documents are the SBOMs of a release, and what they are held against. Each
-// is read once, compared and let go.
+// documents are the SBOMs of a release, and what they are compared with. Each
+// is read once, compared and released.
 type documents struct {
 	artifacts []sbomcheck.Artifact
 	goSum     map[string]string
-	images    map[string]*registry.Node // as the registry serves them, by index
+	images    map[string]*registry.Node // as served by the registry, by index name
 
-	mu    sync.Mutex // guards what follows: artifacts are judged side by side
+	mu    sync.Mutex // guards the fields below: artifacts are judged in parallel
 	read  map[string]sbomcheck.Artifact
-	saved []sbomcheck.Artifact // files that hold images
-	whole map[string][]string  // what documents say that they leave out
-	blind map[string]bool      // programs whose modules were held against no go.sum
+	saved []sbomcheck.Artifact // files that contain images
+	whole map[string][]string  // omissions that the documents declare
+	blind map[string]bool      // programs whose modules could not be compared with a go.sum
 }
 
-// prepareDocuments collects what is published beside the SBOMs.
+// prepareDocuments collects the published files that SBOMs are compared with.
 func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	all := &documents{
 		images: map[string]*registry.Node{}, read: map[string]sbomcheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
 	}
 	for _, a := range s.manifest.Artifacts {
-		all.artifacts = append(all.artifacts, s.manifest.crossed(a))
+		all.artifacts = append(all.artifacts, s.manifest.sbomFacts(a))
 	}
-	raw, err := s.listed(ctx, plan.LockName)
+	raw, err := s.readListed(ctx, plan.LockName)
 	if err != nil {
-		return all // what is wrong with a listed lock is found elsewhere
+		return all // another check reports an invalid lock
 	}
 	if lock, err := plan.ParseLock(raw); err == nil && len(lock.Modules) > 0 {
 		all.goSum = sbomcheck.Locked(lock)
@@ -50,7 +50,7 @@ func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	return all
 }
 
-func (m signedManifest) crossed(a manifest.Artifact) sbomcheck.Artifact {
+func (m signedManifest) sbomFacts(a manifest.Artifact) sbomcheck.Artifact {
 	return sbomcheck.Artifact{
 		Name: a.Name, Version: m.Version.String(), Platform: a.Platform, Bare: a.Class == plan.Binary, Digests: a.Digests,
 	}
@@ -61,7 +61,7 @@ func (g gathered) documentOf(ctx context.Context, a manifest.Artifact) (spdx.Doc
 	if a.SBOM == "" {
 		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, a.Name, "the manifest names no SBOM for it")
 	}
-	raw, err := g.release.listed(ctx, a.SBOM)
+	raw, err := g.release.readListed(ctx, a.SBOM)
 	if err != nil {
 		return spdx.Document{}, evidenceError(verdict.NoSBOM, a.Name, a.SBOM, err)
 	}
@@ -70,29 +70,29 @@ func (g gathered) documentOf(ctx context.Context, a manifest.Artifact) (spdx.Doc
 		return spdx.Document{}, verdict.Wrap(codeOf(err), a.Name, err)
 	}
 	if _, described := document.Describes(); described.IsZero() {
-		return spdx.Document{}, verdict.Refuse(verdict.SBOMSubject, a.Name, "its SBOM %s names no bytes that it describes", a.SBOM)
+		return spdx.Document{}, verdict.Refuse(verdict.SBOMSubject, a.Name, "the SBOM %s gives no digest of what it describes", a.SBOM)
 	}
 	return document, nil
 }
 
-// parseSBOM reads a document that hangs together, and whose roll-ups of files
-// are right: one from which files were taken is not what was written.
+// parseSBOM reads a document that is consistent and whose checksums over lists
+// of files are right: a document from which files were removed is refused.
 func parseSBOM(text string) (spdx.Document, error) {
 	document, report := spdx.Validate(text)
 	for _, f := range report.Faults {
 		switch code := f.Code(); code {
-		case verdict.SBOMInvalid: // poor, but not to be misread
+		case verdict.SBOMInvalid: // incomplete, but not ambiguous
 		default:
 			return spdx.Document{}, f
 		}
 	}
 	if document.IsZero() || report.Version != spdx.Version {
-		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, "", "its SBOM is of version %.20q, want %s", report.Version, spdx.Version)
+		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, "", "the SBOM has SPDX version %.20q, want %s", report.Version, spdx.Version)
 	}
 	return document, nil
 }
 
-// codeOf tells a document that hangs together badly from one that is none.
+// codeOf tells an inconsistent document from one that is no SBOM.
 func codeOf(err error) verdict.Code {
 	var f spdx.Fault
 	if !errors.As(err, &f) {
@@ -105,10 +105,10 @@ func codeOf(err error) verdict.Code {
 	return verdict.NoSBOM
 }
 
-// cross holds the SBOM of an artifact, which describes its bytes, against
-// everything else that is known of the release.
-func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
-	about := g.release.manifest.crossed(a)
+// crossCheckSBOM compares the SBOM of an artifact with everything else that is known
+// about the release.
+func (g gathered) crossCheckSBOM(ctx context.Context, a manifest.Artifact, document spdx.Document) []verdict.Finding {
+	about := g.release.manifest.sbomFacts(a)
 	about.Document, about.DocumentDigest, about.Namespace = document, g.release.manifest.digestOf(a.SBOM), document.Namespace()
 	facts := sbomcheck.Release{Artifacts: g.sboms.artifacts}
 	node := g.sboms.images[a.Name]
@@ -123,7 +123,7 @@ func (g gathered) cross(ctx context.Context, a manifest.Artifact, document spdx.
 	if g.release.Options.Inside == nil {
 		return findings
 	}
-	within, err := g.within(ctx, a, about)
+	within, err := g.checkContents(ctx, a, about)
 	if err != nil {
 		return append(findings, verdict.FindingOf(a.Name, err))
 	}
@@ -135,7 +135,7 @@ func (m signedManifest) digestOf(name string) digest.Digest {
 	return a.Digests.SHA256
 }
 
-// keep remembers of a document what is compared when all have been read.
+// keep remembers what is needed of a document once all have been read.
 func (d *documents) keep(about sbomcheck.Artifact) {
 	omitted := sbomcheck.Omitted(about.Document)
 	sums := about.Bare && sbomcheck.HasSums(about.Document)
@@ -154,14 +154,14 @@ func (d *documents) keep(about sbomcheck.Artifact) {
 	d.read[about.Name] = about
 }
 
-// within reads an artifact again and compares what is in it.
-func (g gathered) within(ctx context.Context, a manifest.Artifact, about sbomcheck.Artifact) ([]verdict.Finding, error) {
+// checkContents reads an artifact again and compares its contents with the SBOM.
+func (g gathered) checkContents(ctx context.Context, a manifest.Artifact, about sbomcheck.Artifact) ([]verdict.Finding, error) {
 	if node := g.sboms.images[a.Name]; node != nil {
 		found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, node)
 		if err != nil {
 			return nil, err
 		}
-		attached, err := g.attached(ctx, a, node)
+		attached, err := g.checkAttachedSBOMs(ctx, a, node)
 		return append(found.Findings, attached...), err
 	}
 	body, err := g.release.openFile(ctx, a.Name)
@@ -171,14 +171,14 @@ func (g gathered) within(ctx context.Context, a manifest.Artifact, about sbomche
 	defer body.Close()
 	found, err := g.release.Options.Inside.File(ctx, about, body)
 	if err == nil && !found.Digests.SHA256.Equal(a.Digests.SHA256) {
-		return nil, verdict.Refuse(verdict.Tampered, a.Name, "it changed while it was verified")
+		return nil, verdict.Refuse(verdict.Tampered, a.Name, "the file changed while it was verified")
 	}
 	return found.Findings, err
 }
 
-// attached compares the SBOMs that the release identity attached to an image
-// in the registry, for those who ask there, with what they are attached to.
-func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
+// checkAttachedSBOMs compares the SBOMs that the release identity attached to an image in
+// the registry with that image.
+func (g gathered) checkAttachedSBOMs(ctx context.Context, a manifest.Artifact, index *registry.Node) (findings []verdict.Finding, err error) {
 	err = index.Walk(func(n *registry.Node) error {
 		refers, err := g.release.reader.evidenceOf(ctx, a.Repository, n.Descriptor.Digest)
 		if err != nil {
@@ -193,11 +193,11 @@ func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *regi
 			}
 			document, err := parseSBOM(string(e.Statement().Predicate()))
 			if _, described := document.Describes(); err != nil || !described.Equal(n.Descriptor.Digest) {
-				findings = append(findings, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM that is attached to it in the registry describes something else").
+				findings = append(findings, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM attached in the registry describes another image").
 					Differ(n.Descriptor.Digest.String(), described.String()).Citing(e.Bundle()))
 				continue
 			}
-			more, err := g.attachedTo(ctx, a, n, document)
+			more, err := g.checkAttachedSBOM(ctx, a, n, document)
 			if err != nil {
 				return err
 			}
@@ -208,9 +208,9 @@ func (g gathered) attached(ctx context.Context, a manifest.Artifact, index *regi
 	return findings, err
 }
 
-// attachedTo looks into one image, of one platform or of all, for what an SBOM
-// says that describes it.
-func (g gathered) attachedTo(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
+// checkAttachedSBOM compares an SBOM with the contents of the image that it describes,
+// one platform or the index.
+func (g gathered) checkAttachedSBOM(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := sbomcheck.Artifact{
 		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
@@ -220,8 +220,8 @@ func (g gathered) attachedTo(ctx context.Context, a manifest.Artifact, n *regist
 	return append(facts.About(about), found.Findings...), err
 }
 
-// checkDocuments compares what only all documents together say: that of the
-// release, and files that hold images.
+// checkDocuments makes the checks that need all documents: the SBOM of the
+// whole release, and files that contain images.
 func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	mode := policy.Off
 	for _, class := range g.release.manifest.classes() {
@@ -239,7 +239,7 @@ func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	for _, a := range g.sboms.saved {
 		findings, compared := sbomcheck.Saved(a, images)
 		if !compared {
-			f.note("%s holds an image, and the release serves none of its name: it was compared with no registry", a.Name)
+			f.note("%s contains an image that the release does not publish; it was not compared with a registry", a.Name)
 		}
 		f.weigh(mode, findings...)
 	}
@@ -256,19 +256,19 @@ func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-// followAll reports what nothing was found about already.
+// followAll reports findings about artifacts that have none yet.
 func followAll(f *facts, mode policy.Mode, found []verdict.Finding) {
 	for _, one := range found {
 		f.follow(one.Subject, mode, one)
 	}
 }
 
-// checkSourceSBOM holds the document about the source against that of the release,
-// which refers to it, and its modules against the lock.
+// checkSourceSBOM compares the SBOM of the source with that of the release,
+// which refers to it, and its modules with the lock.
 func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
-	raw, err := g.release.listed(ctx, name)
+	raw, err := g.release.readListed(ctx, name)
 	if err != nil {
-		return nil // that it is not there is found by plan and census
+		return nil // plan and census report that it is missing
 	}
 	document, err := parseSBOM(string(raw))
 	if err != nil {
@@ -281,12 +281,12 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 	return append(findings, sbomcheck.Known(a, g.sboms.goSum)...)
 }
 
-// checkWhole holds the document about the release against its artifacts and
-// their documents.
+// checkWhole compares the SBOM of the release with its artifacts and their
+// SBOMs.
 func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, []verdict.Finding) {
-	raw, err := g.release.listed(ctx, name)
+	raw, err := g.release.readListed(ctx, name)
 	if err != nil {
-		return spdx.Document{}, nil // that it is not there is found by plan and census
+		return spdx.Document{}, nil // plan and census report that it is missing
 	}
 	document, err := parseSBOM(string(raw))
 	if err != nil {
@@ -300,7 +300,7 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 		if !isBuilt(a) || a.Class == plan.ImageChild {
 			continue
 		}
-		about := g.release.manifest.crossed(a)
+		about := g.release.manifest.sbomFacts(a)
 		if read, known := g.sboms.read[a.Name]; known {
 			about = read
 		}
@@ -309,19 +309,19 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 	return document, sbomcheck.Listed(document, artifacts)
 }
 
-// sayOmitted says what the documents themselves leave out, and what could not
-// be compared.
+// sayOmitted reports what the documents leave out, and what could not be
+// compared.
 func (d *documents) sayOmitted(f *facts) {
 	if names := sortedKeys(d.whole); len(names) > 0 {
-		f.note("the SBOMs of %d artifacts leave something out, the first: %s: %s", len(names), names[0], d.whole[names[0]][0])
+		f.note("SBOMs with omissions: %d, the first: %s: %s", len(names), names[0], d.whole[names[0]][0])
 	}
 	if names := sortedKeys(d.blind); len(names) > 0 {
-		f.note("the module checksums of %d programs were compared with no go.sum, which neither the lock nor the release has: %s", len(names), some(names))
+		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural(len(names), "program"), firstFew(names))
 	}
 }
 
-// some are the first names of a list.
-func some(names []string) string {
+// firstFew lists the first few names.
+func firstFew(names []string) string {
 	const few = 3
 	if len(names) <= few {
 		return strings.Join(names, ", ")

@@ -21,21 +21,21 @@ import (
 // maxDocument bounds an SBOM or a configuration file.
 const maxDocument = 64 << 20
 
-// checkPlan expands the published release.yaml and compares: the manifest may
-// list neither more nor less than what the source planned.
+// checkPlan expands the published release.yaml and compares it with the
+// manifest, which must list exactly what the source planned.
 func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f facts) {
 	mode := s.Policy.Plan()
 	if mode == policy.Off || s.Options.Scope.Depth != AllEvidence {
 		return p, f
 	}
-	raw, err := s.listed(ctx, plan.ConfigName)
+	raw, err := s.readListed(ctx, plan.ConfigName)
 	if err != nil {
 		f.weigh(mode, verdict.FindingOf(plan.ConfigName, err))
 		return p, f
 	}
 	config, err := plan.ParseConfig(raw)
 	if err != nil {
-		f.weigh(mode, verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not parse: %v", err))
+		f.weigh(mode, verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published file does not parse: %v", err))
 		return p, f
 	}
 	if err := s.checkLock(ctx, config); err != nil {
@@ -45,7 +45,7 @@ func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f fac
 	f.weigh(mode, mixed...)
 	p, err = config.ExpandWith(s.manifest.Version, chosen)
 	if err != nil {
-		f.weigh(mode, verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published plan does not expand: %v", err))
+		f.weigh(mode, verdict.Find(verdict.ManifestParse, plan.ConfigName, "the published file cannot be expanded to a plan: %v", err))
 		return plan.Plan{}, f
 	}
 	if !maps.Equal(p.Parameters, chosen) {
@@ -62,22 +62,23 @@ func (s *sealed) comparePlan(p plan.Plan) (differ []verdict.Finding) {
 	for _, want := range p.Artifacts {
 		got, there := s.manifest.Find(want.Name)
 		if !there && asked[want.Name] {
-			continue // what it is evidence of is found to lack it
+			continue // reported as a finding of the artifact that lacks this evidence
 		}
 		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
-			differ = append(differ, verdict.Find(verdict.PlanMissing, want.Name, "planned as %s of step %q, not so listed in the manifest", want.Class, want.Step))
+			differ = append(differ, verdict.Find(verdict.PlanMissing, want.Name, "release.yaml plans it as %s of step %q; the manifest lists it differently or not at all", want.Class, want.Step))
 		}
 	}
 	for _, got := range s.manifest.Artifacts {
 		if _, planned := p.Find(got.Name); !planned {
-			differ = append(differ, verdict.Find(verdict.PlanExtra, got.Name, "listed in the manifest, not planned in release.yaml"))
+			differ = append(differ, verdict.Find(verdict.PlanExtra, got.Name, "the manifest lists it, and release.yaml does not plan it"))
 		}
 	}
 	return differ
 }
 
-// askedOf names the planned evidence that the policy requires of an artifact
-// anyway. That it is absent is said of the artifact, and can be excepted there.
+// askedOf names the planned evidence that the policy requires for an artifact.
+// If such evidence is absent, the artifact has the finding, and an exception
+// can cover it there.
 func (s *sealed) askedOf(p plan.Plan) map[string]bool {
 	asked := map[string]bool{}
 	for _, a := range p.Artifacts {
@@ -95,8 +96,8 @@ func (s *sealed) askedOf(p plan.Plan) map[string]bool {
 	return asked
 }
 
-// parameters are what the provenances say that the release was built with. A
-// build has one set of them: two are a mix.
+// parameters returns the parameters that the provenances name. A release is
+// built with one set of parameters; two sets are a mix of builds.
 func (s *sealed) parameters(by vouching) (chosen map[string]string, mixed []verdict.Finding) {
 	first := ""
 	for _, a := range s.manifest.Artifacts {
@@ -105,24 +106,24 @@ func (s *sealed) parameters(by vouching) (chosen map[string]string, mixed []verd
 		}
 		got := s.builds[a.Name]()
 		if got.unread != nil || got.refused != nil || got.run != nil && !s.vouchedAll(by, a.Name) {
-			continue // its own finding says so
+			continue // reported by checkRuns
 		}
 		said, err := provenance.Parse(got.evidence.Statement())
 		if err != nil {
-			continue // as above
+			continue // reported by checkRuns
 		}
 		switch params := said.BuildDefinition.ExternalParameters.Parameters; {
 		case first == "":
 			chosen, first = params, a.Name
 		case !maps.Equal(chosen, params):
-			mixed = append(mixed, verdict.Find(verdict.BuildMix, a.Name, "built with other parameters than %s", first))
+			mixed = append(mixed, verdict.Find(verdict.BuildMix, a.Name, "built with other parameters than those in %s", first))
 		}
 	}
 	return chosen, mixed
 }
 
-// filesToJudge are the files about which the policy is asked. Those with a finding
-// are left out: their evidence is of other bytes.
+// filesToJudge are the files to judge by the policy. Files with a finding are
+// left out: their evidence is about other bytes.
 func (g gathered) filesToJudge() (due []manifest.Artifact) {
 	for _, a := range g.release.manifest.Files() {
 		if g.release.covers(a) && g.holds(a.Name) && g.release.asks(a.Class) {
@@ -132,14 +133,14 @@ func (g gathered) filesToJudge() (due []manifest.Artifact) {
 	return due
 }
 
-// items brings the evidence of artifacts, side by side.
+// items collects the evidence of artifacts, in parallel.
 func (g gathered) items(ctx context.Context, due []manifest.Artifact) facts {
 	f := facts{items: make([]item, len(due))}
 	inParallel(len(due), func(i int) { f.items[i] = g.item(ctx, due[i]) })
 	return f
 }
 
-// item brings the evidence of one artifact.
+// item collects the evidence of one artifact.
 func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 	i := item{question: g.release.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
 	q := &i.question
@@ -171,27 +172,27 @@ func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 		bring(policy.Signature, g.signatureOf)
 	}
 	if g.release.isRefused(a) {
-		i.reported = verdict.NoProvenance // of the provenance itself
+		i.reported = verdict.NoProvenance // checkRuns reports the provenance itself
 	}
 	if mode := g.release.Policy.Asks(g.release.Stage, a.Class, policy.SBOM); mode != policy.Off {
 		document, err := g.documentOf(ctx, a)
 		_, q.SBOM = document.Describes()
 		q.Why[policy.SBOM], q.Omitted = err, sbomcheck.Omitted(document)
-		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else that alone is said
+		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else the digest mismatch is the only finding
 			var compared facts
-			compared.weigh(mode, g.cross(ctx, a, document)...)
+			compared.weigh(mode, g.crossCheckSBOM(ctx, a, document)...)
 			i.differences = compared.differences
 		}
 	}
 	return i
 }
 
-// question asks the policy about an artifact.
+// question makes the policy's question about an artifact.
 func (s *sealed) question(a manifest.Artifact) policy.Question {
 	return policy.Question{
 		Stage: s.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: s.manifest.Version.String(),
 		Commit: s.manifest.Source.Commit, At: s.Now, Why: map[policy.Check]error{}, Named: true,
-		ByDigest: a.IsImage() && s.manifest.isGiven(), // nobody but us calls an image by our name
+		ByDigest: a.IsImage() && s.manifest.isGiven(), // other tools do not use our names for images
 	}
 }
 
@@ -202,19 +203,19 @@ func (s *sealed) isRefused(a manifest.Artifact) bool {
 	return got != nil && got().run != nil
 }
 
-// provenances are the provenance bundles of a release, by file name. Each is read
-// and verified once, by whoever needs it first: it may speak of many artifacts.
+// provenances are the provenance bundles of a release, by file name. Each is
+// read and verified once, on first use, since one may cover many artifacts.
 type provenances map[string]func() attested
 
-// attested is a provenance bundle that was read and verified, or why not, and
-// why its run is not one that the policy and the manifest allow.
+// attested is a provenance bundle that was read and verified, or the error; run
+// is why policy or manifest do not allow the run that it names.
 type attested struct {
 	evidence             verify.Evidence
-	claim                provenance.Claim // what it says, if it was not refused
+	claim                provenance.Claim // its contents, unless refused
 	unread, refused, run error
 }
 
-// openProvenances prepares each provenance bundle to be read.
+// openProvenances prepares each provenance bundle to be read on first use.
 func (s *sealed) openProvenances(ctx context.Context) provenances {
 	all := provenances{}
 	for _, a := range s.manifest.Artifacts {
@@ -230,23 +231,23 @@ func (s *sealed) openProvenances(ctx context.Context) provenances {
 }
 
 func (s *sealed) attest(ctx context.Context, name string) (got attested) {
-	raw, err := s.listed(ctx, name)
+	raw, err := s.readListed(ctx, name)
 	if err != nil {
 		return attested{unread: err}
 	}
 	got.evidence, err = s.Verifier.Attestation(raw)
 	if got.refused = inBundle(name, name, err); got.refused == nil {
 		got.run = s.checkRun(name, got.evidence)
-		// Many artifacts rest on one provenance, and it can name thousands: what
-		// does not parse is found by the check of its run.
+		// Many artifacts share one provenance, which can name thousands.
+		// checkRun reports one that does not parse.
 		got.claim, _ = provenance.Read(got.evidence.Statement())
 	}
 	return got
 }
 
-// checkRuns asks of each provenance that is listed whether its run is one that
-// policy and manifest allow. It counts as much as provenance counts for what
-// it was made for.
+// checkRuns checks for each listed provenance that policy and manifest allow
+// its run. A finding is as strict as the requirement of provenance for the
+// artifacts that were built in that run.
 func checkRuns(_ context.Context, g gathered) (f facts) {
 	for _, a := range g.release.manifest.Artifacts {
 		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != AllEvidence {
@@ -264,8 +265,9 @@ func checkRuns(_ context.Context, g gathered) (f facts) {
 	return f
 }
 
-// weightOf is how much a provenance counts: as much as it does for anything
-// that rests on it, and fully when nothing does, for then it was misplaced.
+// weightOf is how strict a finding about a provenance is: as strict as the
+// requirement of provenance for any artifact that uses it, and refused when no
+// artifact uses it, because then it is misplaced.
 func (g gathered) weightOf(of manifest.Artifact) policy.Mode {
 	strongest, used := policy.Off, !g.release.covers(of)
 	for _, a := range g.release.manifest.Artifacts {
@@ -292,7 +294,7 @@ func (g gathered) provenanceOf(_ context.Context, a manifest.Artifact) (verify.E
 	case a.Provenance == "":
 		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names no provenance for it")
 	case a.Provenance != plan.ProvenanceName(a.Step) && (a.Step != "" || !g.release.manifest.isGiven()):
-		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is not of its step", a.Provenance)
+		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the manifest names the provenance %q, which is for another step", a.Provenance)
 	}
 	got := g.release.builds[a.Provenance]()
 	switch {
@@ -301,26 +303,26 @@ func (g gathered) provenanceOf(_ context.Context, a manifest.Artifact) (verify.E
 	case got.refused != nil:
 		return verify.Evidence{}, got.refused
 	case got.run != nil:
-		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "its provenance %s was refused", a.Provenance)
+		return verify.Evidence{}, verdict.Refuse(verdict.NoProvenance, a.Name, "the provenance %s was refused", a.Provenance)
 	}
 	if g.release.manifest.isTheirs(got.evidence) {
-		return got.evidence, nil // in whatever form its builder writes: the policy says which count
+		return got.evidence, nil // the policy says which provenance types of other builders count
 	}
 	return ofKind(got.evidence, a.Name, provenance.PredicateType)
 }
 
-// ofKind refuses evidence that says something else than the name under which
-// the manifest lists it.
+// ofKind refuses evidence whose predicate type is not the one for which the
+// manifest lists it.
 func ofKind(e verify.Evidence, artifact, kind string) (verify.Evidence, error) {
 	if e.Kind() != kind {
-		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.PredicateType, artifact, "the evidence says something else").
+		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.PredicateType, artifact, "the evidence has another predicate type").
 			Differ(kind, e.Kind()).Citing(e.Bundle())}
 	}
 	return e, nil
 }
 
-// checkRun holds what one provenance says against policy and manifest: an
-// allowed builder, the canonical source, the manifest's commit and its run.
+// checkRun compares one provenance with policy and manifest: an allowed
+// builder, the canonical source, the manifest's commit and its run.
 func (s *sealed) checkRun(name string, e verify.Evidence) error {
 	if s.manifest.isTheirs(e) {
 		return s.checkTheirs(name, e)
@@ -335,7 +337,7 @@ func (s *sealed) checkRun(name string, e verify.Evidence) error {
 	return s.manifest.checkSaid(name, e, said)
 }
 
-// checkSaid compares what a provenance says with the manifest.
+// checkSaid compares the contents of a provenance with the manifest.
 func (m signedManifest) checkSaid(name string, e verify.Evidence, said provenance.Provenance) error {
 	params, run := said.BuildDefinition.ExternalParameters, said.RunDetails.Metadata.InvocationID
 	differ := func(code verdict.Code, message, want, got string) error {
@@ -351,18 +353,19 @@ func (m signedManifest) checkSaid(name string, e verify.Evidence, said provenanc
 	case lockOf(said) != m.Lock.Hex():
 		return differ(verdict.NotBound, "built from another "+plan.LockName, m.Lock.Hex(), lockOf(said))
 	case len(m.Runs) == 0 || run != m.Runs[0].ID:
-		return differ(verdict.BuildMix, "built by a run that the manifest does not name", runOf(m.Manifest), run)
+		return differ(verdict.BuildMix, "built in a run that the manifest does not name", runOf(m.Manifest), run)
 	}
 	for _, r := range said.BuildDefinition.ResolvedDependencies {
 		a, listed := m.Find(r.Name)
 		if used := r.Digest["sha256"]; listed && isBuilt(a) && used != "" && used != a.Digests.SHA256.Hex() {
-			return differ(verdict.BuildMix, "made of another "+a.Name+" than the release has", a.Digests.SHA256.Hex(), used)
+			return differ(verdict.BuildMix, "made from another "+a.Name+" than the one in the release", a.Digests.SHA256.Hex(), used)
 		}
 	}
 	return nil
 }
 
-// lockOf is the lock that the build says it was made from, empty when none.
+// lockOf is the digest of the lock that the provenance names; empty if it names
+// none.
 func lockOf(said provenance.Provenance) string {
 	for _, r := range said.BuildDefinition.ResolvedDependencies {
 		if r.Name == plan.LockName {
@@ -387,7 +390,7 @@ func (g gathered) signatureOf(ctx context.Context, a manifest.Artifact) (verify.
 	if a.Signature == "" {
 		return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "the manifest names no signature for it")
 	}
-	raw, err := g.release.listed(ctx, a.Signature)
+	raw, err := g.release.readListed(ctx, a.Signature)
 	if err != nil {
 		return verify.Evidence{}, evidenceError(verdict.Unsigned, a.Name, a.Signature, err)
 	}
@@ -395,8 +398,8 @@ func (g gathered) signatureOf(ctx context.Context, a manifest.Artifact) (verify.
 	return e, inBundle(a.Signature, a.Name, err)
 }
 
-// inBundle says which bundle it is of which the verifier speaks, and of what
-// artifact: it knows no more than that it has one.
+// inBundle adds to an error of the verifier which bundle and artifact it is
+// about, which the verifier does not know.
 func inBundle(bundle, artifact string, err error) error {
 	var said *verdict.Error
 	if !errors.As(err, &said) || said.Finding.Subject != "bundle" {
@@ -410,9 +413,9 @@ func inBundle(bundle, artifact string, err error) error {
 	return &verdict.Error{Finding: f, Cause: err}
 }
 
-// isSealedOnly reports whether a file was to have no signature of its own: the
-// manifest, a statement of the release identity about all of them, is its
-// signature. What was planned to have one, or has one listed, must have it.
+// isSealedOnly reports whether a file was planned to have no signature of its
+// own: the manifest, which the release identity signed, is its signature then.
+// A file with a planned or listed signature must have it.
 func (g gathered) isSealedOnly(a manifest.Artifact) bool {
 	bundle := plan.BundleName(a.Name)
 	_, listed := g.release.manifest.Find(bundle)
@@ -420,12 +423,12 @@ func (g gathered) isSealedOnly(a manifest.Artifact) bool {
 	return a.Signature == "" && !listed && !planned
 }
 
-// listed reads a listed file and checks it against the manifest while it is
-// read: the bytes used are the bytes that were signed for.
-func (s *sealed) listed(ctx context.Context, name string) ([]byte, error) {
+// readListed reads a listed file and compares its digest with the manifest, so that
+// only signed bytes are used.
+func (s *sealed) readListed(ctx context.Context, name string) ([]byte, error) {
 	a, ok := s.manifest.Find(name)
 	if !ok || a.IsImage() {
-		return nil, verdict.Refuse(verdict.EvidenceMissing, name, "the manifest does not list it")
+		return nil, verdict.Refuse(verdict.EvidenceMissing, name, "the manifest does not list this file")
 	}
 	raw, err := store.Read(ctx, s.Files, name, maxDocument)
 	if errors.Is(err, store.ErrNotFound) {
@@ -440,15 +443,15 @@ func (s *sealed) listed(ctx context.Context, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// evidenceError says which evidence of an artifact is gone, unless the world
-// did not answer: then that stays what it is.
+// evidenceError says which evidence of an artifact is unusable. An unavailable
+// place stays unavailable.
 func evidenceError(code verdict.Code, artifact, evidence string, err error) error {
 	if verdict.OutcomeOf(err) != verdict.Refused {
 		return err
 	}
-	return verdict.Refuse(code, artifact, "its evidence %s is not usable: %v", evidence, err).Advise(fixEvidence)
+	return verdict.Refuse(code, artifact, "the evidence %s is unusable: %v", evidence, err).Advise(fixEvidence)
 }
 
-// fixEvidence is the next act where evidence was made, and is not there as it
-// was: made anew it would be other bytes than the manifest lists.
+// fixEvidence is the next act where evidence is missing or changed. It cannot
+// be made again: new evidence has other bytes than those in the manifest.
 const fixEvidence = "restore the evidence from the sealed release; do not use the artifact without it"

@@ -9,78 +9,75 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// facts are what one step of a collector found out. A step returns them as a
-// value and the judge takes them; a step neither sees nor changes what another
-// one found, unless that is an argument of it.
+// facts are the results of one step of a collector. A step returns them as a
+// value and the judge takes them. A step neither sees nor changes the facts of
+// another step, except through its arguments.
 type facts struct {
 	differences []difference
 	items       []item
-	counted     []counted       // besides the artifacts, such as a sign-off
-	spoiled     []string        // names that are part of something that has a finding
-	proofs      []verdict.Proof // of what is no item, such as the manifest
+	counted     []counted       // items other than artifacts, such as a sign-off
+	spoiled     []string        // names with a finding about one of their parts
+	proofs      []verdict.Proof // proofs that belong to no item, such as that of the manifest
 	inputs      []verdict.Input
 	levels      []verdict.Levels
 	least       *verdict.Least
-	checks      []string // what was looked at
+	checks      []string // names of the checks that were made
 	digests     []digest.Algorithm
 	notes       []string
-	left        []string // what was not asked, or could not be found out
+	left        []string // what was not checked, or could not be found out
 }
 
-// difference is something that is not as a signed document or the policy wants
-// it.
+// difference is a deviation from a signed document or from the policy.
 type difference struct {
 	verdict.Finding
-	// mode is how much it counts. It is dropped where that is [policy.Off].
+	// mode is how strict the finding is. [policy.Off] drops it.
 	mode policy.Mode
-	// follows names what it may be a mere consequence of: it is dropped where that
-	// has a finding already.
+	// follows is the subject whose findings may have caused this one: if that
+	// subject has a finding already, this one is dropped.
 	follows string
 }
 
-// item is one thing that is judged by itself: a file, an image, one platform of
-// an image.
+// item is one thing to judge: a file, an image, or one platform of an image.
 type item struct {
-	question policy.Question // what it is, and why evidence of it is missing
+	question policy.Question // what it is, and why evidence is missing
 	evidence []verify.Evidence
-	// answer is what the rule says of it, where the collector had to know that
-	// before it went on. The judge asks the rule about all others.
+	// answer is the answer of the rule, if the collector needed it. The judge
+	// asks the rule about all other items.
 	answer *verdict.Verdict
-	// invalid is why other evidence about it does not hold.
+	// invalid are the errors of invalid evidence.
 	invalid []error
-	// chosen says that the caller named this very evidence. Evidence that was
-	// merely found may say something else; then what was asked is missing.
+	// chosen says that the caller named this evidence. Evidence that was merely
+	// found may have another type, and then the requested one is missing.
 	chosen bool
-	// err is why nothing is known of it. It is not judged then, and not accepted.
+	// err is why the item could not be read. It is then refused unjudged.
 	err error
-	// follows says that the answer about another item is about this one, too.
+	// follows says that the answer about another item covers this one.
 	follows bool
-	// differences were found when the item was compared with other documents.
-	// They count for nothing where the item is not judged.
+	// differences were found by comparing the item with other documents. They
+	// are dropped if the item is not judged.
 	differences []difference
-	// reported is the code of a finding that was reported of what the evidence
-	// is, and is not repeated for each item that rests on it.
+	// reported is the code of a finding about the evidence itself that is
+	// already reported, and not repeated for each item that uses the evidence.
 	reported verdict.Code
 }
 
-// refuse adds a difference that stands against acceptance.
+// refuse adds findings that refuse the release.
 func (f *facts) refuse(found ...verdict.Finding) { f.weigh(policy.Require, found...) }
 
-// weigh adds differences that count as much as their check does.
+// weigh adds findings as strict as their check.
 func (f *facts) weigh(mode policy.Mode, found ...verdict.Finding) {
 	for _, one := range found {
 		f.differences = append(f.differences, difference{Finding: one, mode: mode})
 	}
 }
 
-// follow adds a difference that is only reported where nothing was found about an
-// artifact already.
+// follow adds a finding that is dropped if the artifact has one already.
 func (f *facts) follow(artifact string, mode policy.Mode, found verdict.Finding) {
 	f.differences = append(f.differences, difference{Finding: found, mode: mode, follows: artifact})
 }
 
-// fail adds an error about a subject, if there is one. It counts against the
-// subject also where the finding names a part of it.
+// fail adds an error about a subject, if there is one. The subject counts as
+// bad even if the finding names a part of it.
 func (f *facts) fail(subject string, err error) {
 	if err != nil {
 		f.refuse(verdict.FindingOf(subject, err))
@@ -88,21 +85,21 @@ func (f *facts) fail(subject string, err error) {
 	}
 }
 
-// unknown adds an item of which nothing is known.
+// unknown adds an item that could not be read.
 func (f *facts) unknown(subject string, err error) {
 	f.items = append(f.items, item{question: policy.Question{Subject: subject}, err: err})
 }
 
-// prove adds proofs of what is no item.
+// prove adds proofs that belong to no item.
 func (f *facts) prove(proofs ...verdict.Proof) { f.proofs = append(f.proofs, proofs...) }
 
-// read adds documents and places that the answer rests on.
-func (f *facts) read(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
+// addInputs adds documents and places that the answer is based on.
+func (f *facts) addInputs(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
 
-// note adds something worth reading.
+// note adds a note for the reader.
 func (f *facts) note(format string, args ...any) {
 	f.notes = append(f.notes, fmt.Sprintf(format, args...))
 }
 
-// leave adds what the answer does not cover.
+// leave adds something that the answer does not cover.
 func (f *facts) leave(what ...string) { f.left = append(f.left, what...) }

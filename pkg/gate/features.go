@@ -4,15 +4,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
-// Switches say how far the requirements of a policy count just now, where
-// features switch them on and off.
+// Switches say which requirements of a policy are in force where features
+// switch them on and off.
 type Switches interface {
-	// For is the policy as it counts for what is at these places, or goes there.
+	// For returns the policy in force for these places.
 	For(p policy.Policy, places ...string) (policy.Policy, error)
 }
 
-// Effective is the policy as it counts for what is at these places, or goes
-// there: as it is written, if nothing switches it.
+// Effective returns the policy in force for these places: the policy as
+// written, if no feature switches it.
 func Effective(s Switches, p policy.Policy, places ...string) (policy.Policy, error) {
 	if s == nil {
 		return p, nil
@@ -20,8 +20,8 @@ func Effective(s Switches, p policy.Policy, places ...string) (policy.Policy, er
 	return s.For(p, places...)
 }
 
-// places are where a release belongs, wherever it is looked at: before it is
-// promoted it is judged for where it goes.
+// places are the canonical addresses of a release. It is judged for them
+// wherever it is read, so also before promotion.
 func (c Canonical) places() []string {
 	all := []string{c.Files}
 	if c.Images != "" {

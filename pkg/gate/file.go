@@ -22,7 +22,7 @@ import (
 // BundleSuffix is what the name of a file's bundle adds to the file's own.
 const BundleSuffix = ".sigstore.json"
 
-// FileRequest asks about files on this machine, each by itself.
+// FileRequest asks about files on this machine, each on its own.
 type FileRequest struct {
 	Files []File
 	Ask   Ask
@@ -33,20 +33,20 @@ type FileRequest struct {
 
 // File is one file and the evidence about it.
 type File struct {
-	// Path is the file. It is empty where only a Digest is known.
+	// Path is the path of the file; empty if only its Digest is known.
 	Path   string
 	Digest digest.Digest
-	// Bundle is the path of the evidence. Empty means the file of the same
-	// name and [BundleSuffix], if there is one.
+	// Bundle is the path of the evidence. Empty means the file of the same name
+	// and [BundleSuffix].
 	Bundle string
-	// Signature and Certificate are the paths of a detached signature, instead
-	// of a bundle. With a key there is no certificate.
+	// Signature and Certificate are the paths of a detached signature, in place
+	// of a bundle. A signature by key has no certificate.
 	Signature   string
 	Certificate string
 }
 
-// Files decides about single files: whether evidence says what was asked, by
-// the one who was asked for, of exactly these bytes.
+// Files decides about single files: whether the required signer made the
+// required evidence about exactly these bytes.
 func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
 	question := fmt.Sprintf("%d files", len(req.Files))
 	if len(req.Files) == 1 {
@@ -57,7 +57,7 @@ func Files(ctx context.Context, req FileRequest) *verdict.Verdict {
 		return j.endUnknown("request", err)
 	}
 	for _, f := range req.Files {
-		j.takeCounted(req.collect(ctx, f), "")
+		j.addCounted(req.collect(ctx, f), "")
 	}
 	return j.endCounted()
 }
@@ -77,7 +77,7 @@ func (r FileRequest) check() error {
 			return verdict.Refuse(verdict.Usage, f.name(), "want a bundle, or a signature and its certificate")
 		}
 		if f.Signature != "" && r.Ask.Type != "" {
-			return verdict.Refuse(verdict.Usage, f.name(), "a detached signature is of the file, and says nothing of %s", r.Ask.Type)
+			return verdict.Refuse(verdict.Usage, f.name(), "a detached signature is a plain signature of the file, not an attestation of type %s", r.Ask.Type)
 		}
 	}
 	if r.Ask.Type == "" && r.Ask.Subject != "" {
@@ -93,8 +93,8 @@ func (f File) name() string {
 	return f.Path
 }
 
-// collect reads a file and verifies the evidence about it. The bytes are hashed
-// before the evidence is read, so that it is held against what is there.
+// collect reads a file and verifies the evidence about it. It hashes the bytes
+// first, so that evidence is compared with the actual bytes.
 func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 	name := file.name()
 	digests, err := file.hash(ctx)
@@ -110,14 +110,14 @@ func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 	}
 	i.evidence = []verify.Evidence{e}
 	f.items = []item{i}
-	f.read(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
+	f.addInputs(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
 	if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
-		f.note("%s: bound by digest; the statement calls it %s", name, quoted(names))
+		f.note("%s: bound by digest; its name in the statement is %s", name, quoted(names))
 	}
 	return f
 }
 
-// evidence verifies the evidence about a file, and returns where it is.
+// evidence verifies the evidence about a file, and returns its path.
 func (r FileRequest) evidence(ctx context.Context, f File, i item) (verify.Evidence, string, error) {
 	if f.Signature != "" {
 		m, err := f.detached(r.Ask.Signer.kind(), i.question.Bytes.SHA256)
@@ -136,12 +136,12 @@ func (r FileRequest) evidence(ctx context.Context, f File, i item) (verify.Evide
 	return e, path, err
 }
 
-// verifyBundle verifies a bundle: of an attestation where one was asked for,
-// else of the file, and then also the bundle that cosign wrote before.
+// verifyBundle verifies a bundle: an attestation if one is required, else a
+// plain signature, also in the form that cosign wrote before bundles.
 func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (verify.Evidence, error) {
 	if r.Ask.Type != "" {
 		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !i.chosen {
-			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, i.question.Subject, "beside it lies a plain signature, and nothing that says %s", r.Ask.Type)
+			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, i.question.Subject, "the bundle beside the file is a plain signature, not an attestation of type %s", r.Ask.Type)
 		}
 		return r.Ask.Signer.verifier.Attestation(raw)
 	}
@@ -155,11 +155,11 @@ func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (veri
 	return r.verifyLegacy(ctx, m, i.question.Bytes)
 }
 
-// read reads a file of evidence, bounded.
+// read reads a file of evidence, up to a limit.
 func (f File) read(path string, limit int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, verdict.Refuse(verdict.EvidenceMissing, f.name(), "there is no %s", path)
+		return nil, verdict.Refuse(verdict.EvidenceMissing, f.name(), "no evidence: there is no file %s", path)
 	}
 	if err != nil {
 		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
@@ -175,7 +175,7 @@ func (f File) read(path string, limit int64) ([]byte, error) {
 	return raw, nil
 }
 
-// hash reads the file once; of a digest there is nothing to read.
+// hash reads the file once; a given digest needs no reading.
 func (f File) hash(ctx context.Context) (digest.Set, error) {
 	if f.Path == "" {
 		return setOf(f.Digest), nil
@@ -183,13 +183,13 @@ func (f File) hash(ctx context.Context) (digest.Set, error) {
 	info, err := os.Stat(f.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return digest.Set{}, verdict.Refuse(verdict.Usage, f.Path, "there is no such file")
+		return digest.Set{}, verdict.Refuse(verdict.Usage, f.Path, "no such file")
 	case err != nil:
 		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
 	case info.IsDir():
-		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "it is a directory; name files")
-	case !info.Mode().IsRegular(): // opening a pipe may wait for ever
-		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "it is no regular file")
+		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "a directory, not a file; name files")
+	case !info.Mode().IsRegular(): // opening a named pipe may wait for ever
+		return digest.Set{}, verdict.Refuse(verdict.FileType, f.Path, "not a regular file")
 	}
 	file, err := os.Open(f.Path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// kind is the kind of signer, for legacy forms.
+// kind is the kind of signer, as package legacy names it.
 func (s Signer) kind() legacy.Signer {
 	if s.keyed {
 		return legacy.Key
@@ -16,8 +16,9 @@ func (s Signer) kind() legacy.Signer {
 	return legacy.Certificate
 }
 
-// checkKey refuses a signature that the key which was given did not make, before
-// a log is asked about it. What came with its log entry is held against that.
+// checkKey refuses a signature by another key than the given one before the log
+// is asked about it. A certificate or key that came with its log entry is
+// compared too.
 func (s Signer) checkKey(m legacy.Material) error {
 	if !s.keyed || m.Logged() {
 		return nil
@@ -25,8 +26,7 @@ func (s Signer) checkKey(m legacy.Material) error {
 	return m.CheckKey(s.public)
 }
 
-// detached reads FILE's signature and certificate, which are files of their
-// own.
+// detached reads a file's signature and certificate from files of their own.
 func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Material, error) {
 	signature, err := f.read(f.Signature, legacy.MaxSignature)
 	if err != nil {
@@ -41,7 +41,7 @@ func (f File) detached(by legacy.Signer, artifact digest.Digest) (legacy.Materia
 	return legacy.ParseFiles(by, artifact, signature, certificate)
 }
 
-// verifyLegacy verifies a file's signature in a form from before the bundle.
+// verifyLegacy verifies a file's signature in a legacy form.
 func (r FileRequest) verifyLegacy(ctx context.Context, m legacy.Material, digests digest.Set) (verify.Evidence, error) {
 	if err := r.Ask.Signer.checkKey(m); err != nil {
 		return verify.Evidence{}, err

@@ -18,13 +18,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// lateEvidence are statements that were made after the release was sealed, by the
-// digest of what they speak of.
+// lateEvidence are statements that were made after the release was sealed, by
+// the digest of their subjects.
 type lateEvidence map[digest.Digest][]verify.Evidence
 
-// checkFiles lists the file place, hashes everything in it that the manifest
-// lists, and takes the census. The manifest's own bundle is the only object
-// that is not listed in itself.
+// checkFiles lists the file place, hashes every object that the manifest lists,
+// and compares both. The manifest's own bundle is the only object that the
+// manifest need not list.
 func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 	var f facts
 	if len(s.Options.Scope.Given) > 0 || s.Options.Scope.Only == policy.Images {
@@ -49,15 +49,15 @@ func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 		}
 		f.follow(found.Subject, policy.Require, found)
 	}
-	f.read(verdict.Input{Name: "files", Place: s.Files.URI()})
+	f.addInputs(verdict.Input{Name: "files", Place: s.Files.URI()})
 	if !listed {
 		f.leave("closed files (the place cannot be listed)")
 	}
 	return late, f
 }
 
-// digestsCompared are the digests by which files are compared: every one that is
-// listed, or SHA-256 alone; the verdict says which.
+// digestsCompared are the digests by which files are compared: all that are
+// listed, or SHA-256 alone. The verdict names them.
 func (r Request) digestsCompared() []digest.Algorithm {
 	if r.Options.AllDigests || r.Policy.AllDigests() || r.Stage == policy.Staging {
 		return []digest.Algorithm{digest.SHA256, digest.SHA512}
@@ -65,10 +65,10 @@ func (r Request) digestsCompared() []digest.Algorithm {
 	return []digest.Algorithm{digest.SHA256}
 }
 
-// list returns what is in the place. Where it cannot be listed, the expected
-// names are tried one by one, and closure is unavailable if policy asks it. A
-// listing that failed is unavailable whatever the policy asks: nobody knows what
-// it would have shown.
+// list returns the objects of the place. If it cannot be listed, the expected
+// names are tried one by one, and a required closure is unavailable. A failed
+// listing is unavailable whatever the policy requires, since its contents are
+// unknown.
 func (s *sealed) list(ctx context.Context, f *facts) ([]store.Object, bool) {
 	objects, err := s.Files.List(ctx)
 	if err == nil {
@@ -83,8 +83,8 @@ func (s *sealed) list(ctx context.Context, f *facts) ([]store.Object, bool) {
 	return objects, false
 }
 
-// hash reads everything listed. Unlisted objects are not read: that they are
-// there is enough to refuse.
+// hash reads every listed object. Unlisted objects are not read: their presence
+// is enough to refuse.
 func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[string]bool, f *facts) []census.Item {
 	f.digests = s.digestsCompared()
 	h := hashing{place: s.Files, all: len(f.digests) > 1, tell: s.Options.Progress}
@@ -101,9 +101,9 @@ func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[str
 	return read
 }
 
-// mostOf is how far an object is read at most: to the size that is signed for its
-// name. What the place says is larger is read on only if it is as large as another
-// file of the release, to say which one lies in its place.
+// mostOf is the largest number of bytes to read of an object: the signed size
+// of its name. An object whose announced size is that of another file of the
+// release is read to that size, to report which file it is.
 func mostOf(files []manifest.Artifact) func(o store.Object) int64 {
 	sizes, signed := make(map[string]int64, len(files)), make(map[int64]bool, len(files))
 	for _, a := range files {
@@ -127,5 +127,5 @@ func inParallel(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = group.Wait() // no function returns an error: all are findings
+	_ = group.Wait() // errors are findings, so no function returns one
 }

@@ -1,24 +1,23 @@
-// Package gate decides about a whole release: is everything there that the
-// signed manifest lists, untampered, with its evidence, by the right roles,
-// and nothing else?
+// Package gate decides about a whole release: does it contain exactly what the
+// signed manifest lists, unchanged, and with evidence by the right roles?
 //
-// The same function serves the promotion gate, the downstream verifier and the
-// producer's own last look; only the places differ.
+// The promotion gate, the downstream verifier and the producer's own last check
+// use the same function; only the places differ.
 //
 //	g, err := gate.Open(ctx, "profile.yaml", gate.Opening{})
 //	v, err := g.Verify(ctx, "v1.2.3")
 //	err = v.Err()
 //
-// Everything is looked at and reported before the verdict falls. What cannot
-// be reached is unavailable, never fine.
+// Everything is checked and reported before the verdict. A place that cannot be
+// reached makes the verdict unavailable, never accepted.
 //
 // # How a question is answered
 //
-// A collector reads the places and verifies signatures, in steps. What a step
-// needs is in its arguments, and what it found is a value: [facts]. One judge
-// takes the facts of all steps, the policy, the waivers and the time, and makes
-// the verdict. Releases with and without a manifest, files, images and promotions
-// have a collector each; the judge is the same.
+// A collector reads the places and verifies signatures, in steps. A step gets
+// its input as arguments and returns its results as a value: [facts]. One judge
+// makes the verdict from the facts of all steps, the policy, the waivers and the
+// time. Releases with and without a manifest, files, images and promotions have
+// a collector each, and share the judge.
 //
 // # How a check is added
 //
@@ -31,7 +30,7 @@
 //		return f
 //	}
 //
-// All commands, the pipeline, the service and the library then make it.
+// All commands, the pipeline, the service and the library then make the check.
 package gate
 
 import (
@@ -62,21 +61,21 @@ import (
 type Request struct {
 	Version  version.Version
 	Files    store.Place
-	Images   registry.Source // nil when the release can have no images
+	Images   registry.Source // nil if the release has no images
 	Canon    Canonical
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	// Stage is where on its way the release is judged.
+	// Stage is the stage at which the release is judged.
 	Stage   policy.Stage
 	Now     time.Time
 	Options Options
 	Waivers Waivers
-	// Switches, if there are any, say how far the policy counts.
+	// Switches say which requirements of the policy are in force; may be nil.
 	Switches Switches
 }
 
-// Waivers are what is said about findings: which are known, and which the
-// policy's officer or the user sets aside.
+// Waivers are the lists of known defects, and what the policy's officer or the
+// user sets aside.
 type Waivers struct {
 	Lists      []waiver.List
 	Accept     []string // known defects, by ID
@@ -86,9 +85,9 @@ type Waivers struct {
 // Canonical are the addresses that the manifest must name.
 type Canonical struct{ Files, Images string }
 
-// Inside holds SBOMs against the files, modules and packages that are found in
-// the artifacts themselves. What understands so many formats is large, and no
-// part of the small verifier.
+// Inside compares SBOMs with the files, modules and packages inside the
+// artifacts. It understands many formats and is therefore no part of the small
+// verifier.
 type Inside interface {
 	File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbomcheck.Found, error)
 	Image(ctx context.Context, a sbomcheck.Artifact, src registry.Source, repo string, node *registry.Node) (sbomcheck.Found, error)
@@ -96,32 +95,35 @@ type Inside interface {
 
 // Options narrow or watch a decision.
 type Options struct {
-	// AllDigests compares the bytes of files by every digest that is listed.
-	// SHA-256 alone binds every byte; the policy may ask for all, and what is
-	// staged, or has no signed manifest, is always compared by all.
+	// AllDigests compares files by every listed digest. SHA-256 alone binds
+	// every byte. The policy may require all; staged releases and releases
+	// without a manifest are always compared by all.
 	AllDigests bool
-	// Inside looks into the artifacts, if it is not nil: each is read once more.
+	// Inside compares SBOMs with the contents of the artifacts, if not nil:
+	// each artifact is read once more.
 	Inside Inside
-	// Checkout, if it names a repository, must hold the commit of the release.
+	// Checkout, if it names a repository, must contain the commit of the
+	// release.
 	Checkout Checkout
-	// Scope says what is asked.
+	// Scope says what is checked.
 	Scope Scope
-	// AcceptSummaries takes the summary of a verifier, where one counts by the
-	// policy, in place of evaluating provenance.
+	// AcceptSummaries accepts a verifier's summary, if the policy counts it, in
+	// place of evaluating provenance.
 	AcceptSummaries bool
-	// Finder completes signatures that do not say when they were made; without a
-	// log it asks the profile's.
+	// Finder completes signatures that carry no time; without a log it uses the
+	// log of the profile.
 	Finder rekorv1.Finder
-	// Progress is told how much of how much has been hashed.
+	// Progress is told how far the hashing has come.
 	Progress func(Progress)
 }
 
-// terms are by what the request is judged.
+// terms are what the request is judged by.
 func (r Request) terms() terms {
 	return terms{policy: r.Policy, root: r.Verifier.Root(), waivers: r.Waivers, now: r.Now}
 }
 
-// Decide decides, and keeps what it verified.
+// Decide decides about a release with a manifest, and keeps the list of
+// verified files.
 func Decide(ctx context.Context, req Request) Decided {
 	question := "release " + req.Version.String() + " at " + req.Files.URI()
 	effective, err := Effective(req.Switches, req.Policy, req.Canon.places()...)
@@ -133,13 +135,13 @@ func Decide(ctx context.Context, req Request) Decided {
 	req.Policy = effective
 	j := req.terms().begin(question)
 	if j.refused() {
-		j.take(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
+		j.addFacts(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
 		j.count()
 		return Decided{Verdict: j.v}
 	}
 	m, found, err := readManifest(ctx, req)
-	found.fail(releasemanifest.Name, err) // also where the error names something else, as a page
-	j.take(found)
+	found.fail(releasemanifest.Name, err) // also if the error is about a page of the manifest
+	j.addFacts(found)
 	if err != nil {
 		j.count()
 		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
@@ -151,95 +153,94 @@ func Decide(ctx context.Context, req Request) Decided {
 		return Decided{Verdict: j.v}
 	}
 	j.rule = byPolicy{s.hearing}
-	j.take(found)
+	j.addFacts(found)
 	s.decide(ctx, j)
 	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
-			j.take(facts{left: []string{lacks}})
+			j.addFacts(facts{left: []string{lacks}})
 		}
 	}
 	j.group(s.counted())
 	if len(s.Options.Scope.Given) == 0 {
 		j.count(s.counted())
 	} else {
-		j.count(s.countedHand())
+		j.count(s.countedGiven())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
 	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf}
 }
 
-// itemsAtOnce is how many artifacts have their evidence in memory.
+// itemsAtOnce is how many artifacts have their evidence in memory at once.
 const itemsAtOnce = 512
 
-// decide takes the steps, each with what the ones before it found out.
+// decide runs the steps. Each step gets the results of those before it.
 func (s *sealed) decide(ctx context.Context, j *judge) {
 	late, found := s.checkFiles(ctx)
-	j.take(found)
-	if len(late) == 0 && s.Options.AcceptSummaries { // no listing named any
+	j.addFacts(found)
+	if len(late) == 0 && s.Options.AcceptSummaries { // the listing had none, or there was none
 		late, found = s.fetchSummaries(ctx)
-		j.take(found)
+		j.addFacts(found)
 	}
 	vouched, found := s.vouch(ctx, late)
-	j.take(found)
+	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
-	j.take(found)
+	j.addFacts(found)
 	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
-		j.take(g.items(ctx, some))
+		j.addFacts(g.items(ctx, some))
 	}
-	j.take(g.checkImages(ctx))
+	j.addFacts(g.checkImages(ctx))
 	for _, a := range g.images() {
-		j.take(g.image(ctx, a))
+		j.addFacts(g.image(ctx, a))
 	}
 	for _, c := range checks() {
-		j.take(c(ctx, g))
+		j.addFacts(c(ctx, g))
 	}
 }
 
-// gathered is what the steps before found out about a release: what its checks
-// start from.
+// gathered are the results of the first steps, from which the checks start.
 type gathered struct {
 	release *sealed
 	late    lateEvidence
 	vouched vouching
-	planned plan.Plan // what the published release.yaml expands to, if it does
+	planned plan.Plan // the expanded release.yaml; zero if it does not expand
 	sboms   *documents
-	// holds reports whether nothing was found against an artifact so far. What
-	// follows from a finding is not reported once more.
+	// holds reports whether an artifact has no finding so far. Consequences of
+	// a finding are not reported again.
 	holds func(artifact string) bool
 }
 
-// check is something that a release is held against.
+// check is one check of a release.
 type check func(context.Context, gathered) facts
 
-// checks are made of every release with a manifest. None sees what another one
-// found.
+// checks are made for every release with a manifest. No check sees the results
+// of another.
 func checks() []check {
 	return []check{
 		checkRuns, checkSource, checkTags, checkDocuments, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry,
 	}
 }
 
-// sealed is a release whose manifest was verified, and what is asked about it.
-// All steps read it, and none changes it.
+// sealed is a release with a verified manifest, and the request about it. All
+// steps read it, and none changes it.
 type sealed struct {
-	Request  // its policy as far as it counts for what is asked
+	Request  // its policy is the one in force in this scope
 	manifest signedManifest
 	hearing  *policy.Hearing
 	builds   provenances
 	reader   *imageReader
-	asked    map[string]bool // what the scope covers; nil for everything
-	hand     []atHand        // the files that alone are asked about
+	asked    map[string]bool // names of the artifacts in scope; nil for all
+	given    []givenFile     // the given files, if the scope names files
 }
 
-// signedManifest is the manifest, and the bundle that it was read from.
+// signedManifest is the manifest with the digests and evidence of its bundle.
 type signedManifest struct {
 	manifest.Manifest
 	bundle   digest.Set
 	evidence verify.Evidence
 }
 
-// classes are the classes of artifacts that the release has.
+// classes returns the classes of artifacts in the release.
 func (m signedManifest) classes() []plan.Class {
 	var all []plan.Class
 	for _, a := range m.Artifacts {
@@ -250,7 +251,7 @@ func (m signedManifest) classes() []plan.Class {
 	return all
 }
 
-// subjectsOf are the artifacts that a list or an exception can be about.
+// subjectsOf returns what a list or an exception can be about.
 func subjectsOf(m manifest.Manifest) (all []waiver.Subject) {
 	for _, a := range m.Artifacts {
 		place := m.FilesURI
@@ -262,7 +263,7 @@ func subjectsOf(m manifest.Manifest) (all []waiver.Subject) {
 	return all
 }
 
-// counted are the artifacts that are asked about.
+// counted are the artifacts in scope.
 func (s *sealed) counted() iter.Seq[counted] {
 	return func(yield func(counted) bool) {
 		for _, a := range s.manifest.Artifacts {
@@ -273,13 +274,13 @@ func (s *sealed) counted() iter.Seq[counted] {
 	}
 }
 
-// readManifest fetches and verifies the manifest, and holds it against what was
-// asked: version, places, life.
+// readManifest fetches and verifies the manifest, and compares it with the
+// request: version, places, expiry.
 func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, err error) {
 	f.counted = []counted{{name: releasemanifest.Name}}
 	raw, err := store.Read(ctx, req.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but holds no release manifest; nothing can be proven without one").Advise(fixManifest)
+		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but has no release manifest, without which nothing can be proven").Advise(fixManifest)
 	}
 	if err != nil {
 		return m, f, err
@@ -300,7 +301,7 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 		return m, f, err
 	}
 	f.prove(proof)
-	f.read(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
+	f.addInputs(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
 	if m.Revision > 1 {
 		f.note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
 	}
@@ -308,20 +309,20 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 }
 
 // fixManifest is the next act where a place has no manifest.
-const fixManifest = "check version, profile and address; a release that is published without a manifest needs a profile that says so, and a sealed one that has lost it is to be fetched again"
+const fixManifest = "check version, profile and address; if the release is published without a manifest, use a profile that says so; if it is sealed, fetch it again"
 
-// isOf holds the manifest against what was asked.
+// isOf compares the manifest with the request.
 func (m signedManifest) isOf(req Request) error {
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, releasemanifest.Name, "%s", message).Differ(want, got)}
 	}
 	switch {
 	case m.Version != req.Version:
-		return differ(verdict.Version, "the manifest is of another version", req.Version.String(), m.Version.String())
+		return differ(verdict.Version, "the manifest is for another version", req.Version.String(), m.Version.String())
 	case m.FilesURI != req.Canon.Files:
-		return differ(verdict.PlaceOther, "the manifest is of another file place", req.Canon.Files, m.FilesURI)
+		return differ(verdict.PlaceOther, "the manifest is for another file place", req.Canon.Files, m.FilesURI)
 	case m.ImagesURI != "" && m.ImagesURI != req.Canon.Images:
-		return differ(verdict.PlaceOther, "the manifest is of another registry", req.Canon.Images, m.ImagesURI)
+		return differ(verdict.PlaceOther, "the manifest is for another registry", req.Canon.Images, m.ImagesURI)
 	case m.Withdrawn != nil:
 		return withdrawn(*m.Withdrawn)
 	case !m.Expires.IsZero() && req.Now.After(m.Expires):

@@ -17,16 +17,16 @@ import (
 // hashing reads the files of a place.
 type hashing struct {
 	place store.Place
-	// all computes every digest, and not SHA-256 alone.
+	// all computes every digest, not only SHA-256.
 	all  bool
 	tell func(Progress)
-	// left is how many bytes may be read of all files together, where nobody
-	// signed their sizes; nil for no bound.
+	// left is how many more bytes may be read of all files together, if their
+	// sizes are unsigned; nil for no limit.
 	left *atomic.Int64
 }
 
-// sum reads the named objects, biggest first, on all processors, none of them
-// further than an object of its name may be. Items and errors are in one order.
+// sum hashes the named objects, biggest first, on all processors, up to the
+// limit for each. Items and errors have the order of the objects.
 func (h hashing) sum(ctx context.Context, objects []store.Object, names map[string]bool, most func(store.Object) int64) ([]census.Item, []error) {
 	order.Sort(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
@@ -39,7 +39,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 		}
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
-	var listed []int // of objects
+	var listed []int // indexes of objects
 	for i, o := range objects {
 		items[i] = census.Item{Name: o.Name, Size: o.Size}
 		if names[o.Name] {
@@ -55,7 +55,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 			i := listed[k]
 			items[i].Digests, items[i].Size = set, size
 			if errs[i] = err; err == nil && size > most(objects[i]) {
-				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "it has more than %d bytes, which is more than a file of this name can have", most(objects[i]))
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "the file has more than the %d bytes that a file of this name can have", most(objects[i]))
 			}
 			p.add(0, 1)
 		},
@@ -65,8 +65,8 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 	return items, errs
 }
 
-// open opens one file, to be read to its end, which may never come: what is
-// longer than the largest that it can be is no file of the release.
+// open opens one file, limited to its largest possible size, since a place can
+// send endless bytes.
 func (h hashing) open(ctx context.Context, p *progress, name string, largest int64) (io.ReadCloser, error) {
 	body, _, err := h.place.Open(ctx, name)
 	if err != nil {
@@ -82,7 +82,8 @@ func (h hashing) open(ctx context.Context, p *progress, name string, largest int
 	}{p.reader(src), body}, nil
 }
 
-// rationed reads as much as is left for all who share it.
+// rationed stops reading when the limit that it shares with other readers is
+// used up.
 type rationed struct {
 	io.Reader
 	left *atomic.Int64
@@ -92,7 +93,7 @@ type rationed struct {
 func (r rationed) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if r.left.Add(-int64(n)) < 0 {
-		return 0, verdict.Refuse(verdict.Limit, "files", "together they have more bytes than are read of a release whose sizes nobody signed, %d", int64(maxUnsealedSum))
+		return 0, verdict.Refuse(verdict.Limit, "files", "the files together exceed %d bytes, the limit for a release without signed sizes", int64(maxUnsealedSum))
 	}
 	return n, err
 }

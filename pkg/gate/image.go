@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ImageRequest asks about images in registries, each by itself.
+// ImageRequest asks about images in registries, each on its own.
 type ImageRequest struct {
 	Images []Image
 	Ask    Ask
@@ -28,21 +29,22 @@ type ImageRequest struct {
 	Finder rekorv1.Finder
 }
 
-// Image names one image. A Digest, where one is given, is what is judged, and
-// a tag beside it must name that.
+// Image names one image. If there is a Digest, the digest is judged, and the
+// tag must name it.
 type Image struct {
 	Source     registry.Source
-	Name       string // as asked, for messages
+	Name       string // as the user wrote it, for messages
 	Repository string
 	Tag        string
 	Digest     digest.Digest
-	// To is the repository that it goes to, as HOST/PATH: what is excepted is so
-	// in one place. Empty where it goes nowhere; then nothing is excepted.
+	// To is the repository to which the image goes, as HOST/PATH, because an
+	// exception applies to one destination. Empty if it goes nowhere; then no
+	// exception applies.
 	To string
 }
 
-// Reference is what names the image in its repository: the digest where there
-// is one, else the tag.
+// Reference names the image in its repository: by digest if there is one, else
+// by tag.
 func (i Image) Reference() string {
 	if !i.Digest.IsZero() {
 		return i.Digest.String()
@@ -50,9 +52,9 @@ func (i Image) Reference() string {
 	return i.Tag
 }
 
-// Images decides about single images: a tag is resolved once, and from then on
-// only digests count. The index and every manifest in it need evidence of
-// their own, for a machine that pulls one platform never sees the index again.
+// Images decides about single images. A tag is resolved once; after that only
+// digests count. The index and every manifest in it need evidence of their own,
+// because a machine that pulls one platform runs a manifest without the index.
 func Images(ctx context.Context, req ImageRequest) *verdict.Verdict {
 	question := fmt.Sprintf("%d images", len(req.Images))
 	if len(req.Images) == 1 {
@@ -85,32 +87,32 @@ func (r ImageRequest) check() error {
 	return r.Ask.check()
 }
 
-// judge has the manifests of an image judged, one after the other.
+// judge judges the manifests of an image one after the other.
 func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) {
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
 	manifests, f := r.collect(ctx, image)
-	j.takeCounted(f, "")
+	j.addCounted(f, "")
 	for _, m := range manifests {
-		j.takeCounted(r.collectManifest(ctx, image, m), "")
+		j.addCounted(r.collectManifest(ctx, image, m), "")
 	}
 }
 
 // collect reads an image and its manifests: all, or the index and those of the
-// one platform that was asked.
+// requested platform.
 func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []imageManifest, f facts) {
 	manifests, left, err := image.manifests(ctx, r.Platform)
 	if err != nil {
 		f.unknown(image.Name, err)
 		return nil, f
 	}
-	f.read(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
+	f.addInputs(verdict.Input{Name: image.Name, Digest: manifests[0].Descriptor.Digest})
 	if image.Tag != "" {
-		f.note("%s: name and tag are not verified, for what was verified names bytes alone", image.Name)
+		f.note("%s: name and tag are not verified, because the verified evidence names only bytes", image.Name)
 	}
 	if r.Platform != "" && len(manifests) < 2 {
-		f.unknown(image.Name, verdict.Refuse(verdict.Platform, image.Name, "it has no platform %s, but %s", r.Platform, strings.Join(append(left, "itself"), ", ")))
+		f.unknown(image.Name, verdict.Refuse(verdict.Platform, image.Name, "the image has no platform %s; its platforms: %s", r.Platform, cmp.Or(strings.Join(left, ", "), "none")))
 		return nil, f
 	}
 	for _, platform := range left {
@@ -119,8 +121,8 @@ func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []ima
 	return manifests, f
 }
 
-// collectManifest reads the evidence about one manifest: what refers to it and,
-// where that is not what was asked, what clients attached by a tag before.
+// collectManifest reads the evidence about one manifest: its referrers and, if
+// these do not meet the request, its legacy tag.
 func (r ImageRequest) collectManifest(ctx context.Context, image Image, m imageManifest) (f facts) {
 	i := item{question: policy.Question{Subject: m.name, Bytes: digest.Set{SHA256: m.Descriptor.Digest}}, err: m.platform}
 	tag := registry.SuffixAttestations

@@ -16,10 +16,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// asksImages reports whether images are asked about.
+// asksImages reports whether images are in scope.
 func (s *sealed) asksImages() bool { return slices.ContainsFunc(s.manifest.Images(), s.covers) }
 
-// checkImages reads every image of the release in the registry: tag, index,
+// checkImages reads every image of the release from the registry: tag, index,
 // platforms, blobs.
 func (g gathered) checkImages(ctx context.Context) (f facts) {
 	switch {
@@ -29,16 +29,16 @@ func (g gathered) checkImages(ctx context.Context) (f facts) {
 		f.refuse(verdict.Find(verdict.PlaceDown, g.release.manifest.ImagesURI, "the release has images, but no registry was given"))
 		return f
 	}
-	looked := g.lookAtImages(ctx)
+	answers := g.readImages(ctx)
 	for _, a := range g.release.manifest.Images() {
 		if g.release.covers(a) && a.Class == plan.Image {
-			g.checkIndex(a, looked[a.Name], &f)
+			g.checkIndex(a, answers[a.Name], &f)
 		}
 	}
 	return f
 }
 
-// images are the images that were read. An index stands before its platforms.
+// images are the images in scope. An index comes before its platforms.
 func (g gathered) images() []manifest.Artifact {
 	if g.release.Images == nil {
 		return nil
@@ -46,8 +46,9 @@ func (g gathered) images() []manifest.Artifact {
 	return slices.DeleteFunc(g.release.manifest.Images(), func(a manifest.Artifact) bool { return !g.release.covers(a) })
 }
 
-// image brings the evidence of one image, if the policy is asked about it. What
-// is part of an image with a finding is not judged: its evidence proves nothing.
+// image collects the evidence of one image, if the policy requires any. A
+// platform of an index with a finding is not judged: its evidence would prove
+// nothing.
 func (g gathered) image(ctx context.Context, a manifest.Artifact) (f facts) {
 	switch {
 	case a.Of != "" && !g.holds(a.Of):
@@ -58,8 +59,8 @@ func (g gathered) image(ctx context.Context, a manifest.Artifact) (f facts) {
 	return f
 }
 
-// checkIndex holds tag and graph of one image against the manifest.
-func (g gathered) checkIndex(a manifest.Artifact, l looked, f *facts) {
+// checkIndex compares tag and graph of one image with the manifest.
+func (g gathered) checkIndex(a manifest.Artifact, l imageAnswer, f *facts) {
 	if l.node == nil {
 		f.fail(a.Name, l.err)
 		return
@@ -69,7 +70,7 @@ func (g gathered) checkIndex(a manifest.Artifact, l looked, f *facts) {
 	f.fail(a.Name, g.release.manifest.checkChildren(a, l.node))
 }
 
-// checkChildren demands exactly the platforms of the manifest, each with
+// checkChildren requires exactly the platforms of the manifest, each with
 // exactly its bytes.
 func (m signedManifest) checkChildren(a manifest.Artifact, node *registry.Node) error {
 	want := map[string]digest.Digest{}
@@ -90,9 +91,9 @@ func (m signedManifest) checkChildren(a manifest.Artifact, node *registry.Node) 
 	return nil
 }
 
-// imageSignatureOf looks among everything that refers to the image for the
-// signature that the manifest names. What strangers attach is not counted and
-// does not block.
+// imageSignatureOf finds the signature that the manifest names among the
+// bundles that refer to the image. Foreign bundles are not counted and do not
+// block.
 func (g gathered) imageSignatureOf(ctx context.Context, a manifest.Artifact) (verify.Evidence, error) {
 	refers, err := g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
@@ -111,11 +112,11 @@ func (g gathered) imageSignatureOf(ctx context.Context, a manifest.Artifact) (ve
 			foreign++
 		}
 	}
-	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "among %d bundles that refer to it, %d of them foreign, none is the release identity's signature", foreign+len(refers.holds), foreign)
+	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "no signature by the release identity among %s (%d foreign)", plural(foreign+len(refers.holds), "attached bundle"), foreign)
 }
 
-// checkTags refuses tags in the release's scope that the manifest does not list.
-// Policy says whether the registry is closed.
+// checkTags refuses tags in the release's scope that the manifest does not
+// list. The policy says whether the registry is closed.
 func checkTags(ctx context.Context, g gathered) (f facts) {
 	mode := g.release.Policy.Closes(policy.Images)
 	if mode == policy.Off || !g.release.asksImages() || g.release.Images == nil {
@@ -123,7 +124,7 @@ func checkTags(ctx context.Context, g gathered) (f facts) {
 	}
 	for _, repo := range g.release.manifest.Repositories() {
 		tags, err := g.release.Images.Tags(ctx, repo)
-		if err != nil { // and not weighed: nobody knows which tags there are
+		if err != nil { // refused in every mode: the tags are unknown
 			f.fail("oci/"+repo, err)
 			continue
 		}
@@ -144,9 +145,9 @@ func (m signedManifest) listsTag(repo, tag string) bool {
 	})
 }
 
-// checkAttachedTags refuses a tag about an image of the release that holds no
-// evidence: clients that look for evidence there get whatever it is, under the
-// release's own name.
+// checkAttachedTags refuses a tag for evidence about an image of the release
+// that has no evidence in it: clients that look for evidence would get unknown
+// content under the release's own name.
 func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []string, f *facts) {
 	ours := map[string]bool{}
 	for _, a := range g.release.manifest.Images() {
@@ -178,12 +179,12 @@ func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []str
 }
 
 // inScope reports whether a tag belongs to the release: its version, or its
-// version with something appended (v1.2.3-debug). The longest version that a
-// tag begins with owns it: v1.2.3-rc.1-debug belongs to v1.2.3-rc.1.
+// version with a suffix (v1.2.3-debug). The longest version that a tag begins
+// with owns it: v1.2.3-rc.1-debug belongs to v1.2.3-rc.1.
 func (m signedManifest) inScope(tag string) bool {
 	for end := len(tag); end > 0; end-- {
 		if end < len(tag) && isWord(tag[end]) {
-			continue // in the middle of a number or a word
+			continue // within a number or a word
 		}
 		if owner, err := version.Parse(tag[:end]); err == nil {
 			return owner == m.Version

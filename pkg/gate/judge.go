@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// terms are by what the judge decides.
+// terms are the policy, trust root, waivers and time that the judge decides by.
 type terms struct {
 	policy  policy.Policy
 	root    trust.Root
@@ -24,42 +24,42 @@ type terms struct {
 	now     time.Time
 }
 
-// judge makes one verdict of facts, by the policy, the waivers and the time. It
-// reads nothing and asks nobody: what no collector found out does not count. All
-// questions are judged by it, about releases with and without a manifest, files,
-// images and promotions; they differ in their collector.
+// judge makes one verdict from facts, by policy, waivers and time. It reads
+// nothing: only what a collector found counts. All questions are judged by it:
+// releases with and without a manifest, files, images and promotions differ
+// only in their collector.
 //
 //	j := t.begin("file lantern")
-//	j.take(collect(ctx, …))
+//	j.addFacts(collect(ctx, …))
 //	j.count(things)
 //	return j.end(version, subjects)
 type judge struct {
 	terms
 	rule     rule
 	v        *verdict.Verdict
-	bad      map[string]bool // subjects of findings
+	bad      map[string]bool // subjects with a finding
 	accepted map[string]bool // items that the rule accepts
-	least    *verdict.Least  // of the items of which a level is known
+	least    *verdict.Least  // of the items with a known level
 	counted  []counted
-	unproven map[string]bool  // of what is counted
-	subjects []waiver.Subject // of what is counted
+	unproven map[string]bool  // of the counted items
+	subjects []waiver.Subject // of the counted items
 }
 
-// rule answers for one item: a policy, a promoter's manifest, or the identity
-// that was asked for.
+// rule decides about one item: a policy, a promoter's manifest, or the required
+// identity.
 type rule interface {
 	Decide(i item) *verdict.Verdict
 }
 
-// byPolicy is the policy as the rule for items. Each piece of evidence is read
-// once for all of them.
+// byPolicy is the policy as the [rule] for items. It reads each piece of
+// evidence once for all items.
 type byPolicy struct{ hearing *policy.Hearing }
 
 // Decide implements [rule].
 func (b byPolicy) Decide(i item) *verdict.Verdict { return b.hearing.Decide(i.evidence, i.question) }
 
-// begin starts a verdict by a policy. What the policy asks of the question itself
-// is judged at once.
+// begin starts a verdict by a policy, and checks at once the policy's expiry
+// and its demands on the trust root.
 func (t terms) begin(question string) *judge {
 	j := t.beginBy(question, byPolicy{t.policy.Hear()})
 	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
@@ -67,7 +67,7 @@ func (t terms) begin(question string) *judge {
 	return j
 }
 
-// beginBy starts a verdict by another rule than the policy.
+// beginBy starts a verdict by a rule other than the policy.
 func (t terms) beginBy(question string, by rule) *judge {
 	j := &judge{terms: t, rule: by, v: verdict.New(question, t.now), bad: map[string]bool{}, accepted: map[string]bool{}, unproven: map[string]bool{}}
 	j.v.TrustRoot = t.root.Digest()
@@ -77,13 +77,13 @@ func (t terms) beginBy(question string, by rule) *judge {
 	return j
 }
 
-// refused reports whether anything was found so far.
+// refused reports whether there is any finding so far.
 func (j *judge) refused() bool { return len(j.v.Findings) > 0 }
 
-// holds reports whether nothing was found against a subject so far.
+// holds reports whether a subject has no finding so far.
 func (j *judge) holds(subject string) bool { return !j.bad[subject] }
 
-// fail takes an error about a subject, if there is one.
+// fail adds an error about a subject, if there is one.
 func (j *judge) fail(subject string, err error) {
 	if err != nil {
 		j.find(verdict.FindingOf(subject, err))
@@ -95,9 +95,9 @@ func (j *judge) find(f verdict.Finding) {
 	j.v.Add(f)
 }
 
-// take takes the facts of a step: first what differs, then the items of which
-// nothing is known to be wrong, side by side.
-func (j *judge) take(f facts) {
+// addFacts adds the facts of a step: first the differences, then, in parallel, the
+// items without a finding.
+func (j *judge) addFacts(f facts) {
 	j.v.Inputs = append(j.v.Inputs, f.inputs...)
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
@@ -140,10 +140,10 @@ func (j *judge) differ(d difference) {
 	}
 }
 
-// answer takes what the rule says of an item.
+// answer adds the rule's answer about an item.
 func (j *judge) answer(i item, a *verdict.Verdict) {
 	name := i.question.Subject
-	if !i.question.Named { // what a manifest lists is counted by what was found against it
+	if !i.question.Named { // artifacts that a manifest lists are counted by their findings
 		j.accepted[name] = a.Outcome() == verdict.Accepted
 	}
 	j.v.Include(*a)
@@ -168,7 +168,7 @@ func (j *judge) answer(i item, a *verdict.Verdict) {
 	}
 }
 
-// lower is the least level of two groups of items.
+// lower returns the lower level of two groups of items.
 func lower(a, b *verdict.Least) *verdict.Least {
 	switch {
 	case a == nil || b == nil:
@@ -179,21 +179,21 @@ func lower(a, b *verdict.Least) *verdict.Least {
 	return &verdict.Least{Track: a.Track, Level: a.Level, Artifacts: a.Artifacts + b.Artifacts, Path: a.Path}
 }
 
-// counted is one thing that the answer counts.
+// counted is one thing that the verdict counts.
 type counted struct {
 	name  string
-	class plan.Class // of its group; none has no group
-	// asked says that the rule must have accepted it; else it is enough that
-	// nothing was found against it.
+	class plan.Class // of its group; empty has no group
+	// asked says that the rule must have accepted it; otherwise it only needs
+	// to be without findings.
 	asked bool
 }
 
 // good reports whether one thing is proven.
 func (j *judge) good(c counted) bool { return !j.bad[c.name] && (!c.asked || j.accepted[c.name]) }
 
-// count counts what was asked about, and what of it is proven: what the facts
-// counted already, and more. The least level of the items is reported where one is
-// known of all that is counted.
+// count counts the required and the verified: the items that the facts counted,
+// and more. The verdict gets the least level of the items if the level of every
+// counted one is known.
 func (j *judge) count(more ...iter.Seq[counted]) {
 	for _, all := range append(more, slices.Values(j.counted)) {
 		for c := range all {
@@ -219,7 +219,7 @@ func (j *judge) group(all iter.Seq[counted]) {
 	j.v.Groups = by.sorted()
 }
 
-// end holds what was found against the waivers, and returns the verdict. Findings
+// end applies the waivers to the findings and returns the verdict. Findings
 // about a release are sorted by weight; others keep the order of the question.
 func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verdict {
 	checkClock(j.v)
@@ -234,8 +234,8 @@ func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verd
 	return j.v
 }
 
-// excepted is how much of what is counted is not proven, and has findings that are
-// all set aside. What is excepted and was not counted stands in for nothing else.
+// excepted counts the unproven items whose findings are all set aside. An
+// exception for something uncounted does not make up for another item.
 func (j *judge) excepted() int {
 	names := map[string]bool{}
 	for _, w := range j.v.Waived {
@@ -247,10 +247,10 @@ func (j *judge) excepted() int {
 	return len(names)
 }
 
-// takeCounted takes the facts of a step of which each item is asked about. They
-// are for a destination, if they are for one.
-func (j *judge) takeCounted(f facts, destination string) {
-	j.take(f)
+// addCounted adds the facts of a step and counts each item. Exceptions apply
+// to the destination, if there is one.
+func (j *judge) addCounted(f facts, destination string) {
+	j.addFacts(f)
 	for _, i := range f.items {
 		j.counted = append(j.counted, counted{name: i.question.Subject, asked: !i.follows})
 		if !i.question.Bytes.IsZero() {
@@ -259,26 +259,25 @@ func (j *judge) takeCounted(f facts, destination string) {
 	}
 }
 
-// endCounted ends a verdict about the items that are counted.
+// endCounted ends a verdict about the counted items.
 func (j *judge) endCounted() *verdict.Verdict {
 	j.count()
 	return j.end(version.Version{}, j.subjects)
 }
 
-// endUnknown ends a verdict about something of which nothing is known.
+// endUnknown ends a verdict about something that could not be read.
 func (j *judge) endUnknown(subject string, err error) *verdict.Verdict {
 	var f facts
 	f.unknown(subject, err)
-	j.takeCounted(f, "")
+	j.addCounted(f, "")
 	return j.endCounted()
 }
 
-// clockSkew is how far the clock may be behind an authority's.
+// clockSkew is how far our clock may be behind an authority's.
 const clockSkew = 5 * time.Minute
 
-// checkClock refuses to judge by a time at which what was proven had not been
-// signed yet: such a clock is wrong, and no life of anything can be held
-// against it.
+// checkClock refuses to judge at a time before something was signed: such a
+// clock is wrong, so no expiry can be checked by it.
 func checkClock(v *verdict.Verdict) {
 	for _, p := range v.Proofs {
 		if p.SignedAt.After(v.Time.Add(clockSkew)) {
@@ -289,8 +288,8 @@ func checkClock(v *verdict.Verdict) {
 	}
 }
 
-// first are the codes that say what happened to the release; what follows from
-// it comes after them.
+// first are the codes that say what happened to the release. Their consequences
+// are listed after them.
 var first = []verdict.Code{
 	verdict.Tampered, verdict.NameSwap, verdict.Missing, verdict.Extra, verdict.TagMoved, verdict.Platform, verdict.PlanExtra, verdict.PlanMissing,
 }
@@ -309,7 +308,7 @@ func weight(c verdict.Code) int {
 // groups are artifacts counted by class.
 type groups []verdict.Group
 
-// count counts one more.
+// count adds one artifact.
 func (all groups) count(class plan.Class, good bool) groups {
 	i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(class) })
 	if i < 0 {
@@ -322,7 +321,7 @@ func (all groups) count(class plan.Class, good bool) groups {
 	return all
 }
 
-// sorted puts what a release is made for first, and what is known of it last.
+// sorted puts the products of a release first and the metadata last.
 func (all groups) sorted() []verdict.Group {
 	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
 	slices.SortStableFunc(all, func(a, b verdict.Group) int {

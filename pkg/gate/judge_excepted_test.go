@@ -22,7 +22,7 @@ func TestExceptedOfWhatIsCounted(t *testing.T) {
 			f.counted = append(f.counted, counted{name: name})
 		}
 		f.refuse(verdict.Find(verdict.Unsigned, "index", "unsigned"), verdict.Find(verdict.NoProvenance, "elsewhere", "not asked about"))
-		j.take(f)
+		j.addFacts(f)
 		j.count()
 		j.v.SetAside([]string{"index", "elsewhere"}, func(verdict.Finding) (verdict.Waiver, bool) {
 			return verdict.Waiver{Kind: verdict.ByException, ID: "x", Reason: "y", By: "z"}, true

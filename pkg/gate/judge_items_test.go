@@ -59,7 +59,7 @@ func TestJudgeCountsItems(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			j := terms{now: time.Unix(0, 0)}.beginBy("q", levelRule{"a": 2, "b": 1})
-			j.takeCounted(facts{items: row.items}, "")
+			j.addCounted(facts{items: row.items}, "")
 			v := j.endCounted()
 			if v.Counts.Required != row.required || v.Counts.Verified != row.verified || v.Outcome() != row.outcome {
 				t.Errorf("%s, %s: %v", v.Outcome(), v.Counts, v.Findings)

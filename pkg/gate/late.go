@@ -12,17 +12,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxLate bounds how many unlisted objects are read to see whether they are
-// late evidence. Whatever lies beyond it is extra, as it would be anyway.
+// maxLate is how many unlisted objects are read at most to find late evidence.
+// Any beyond that are extra.
 const maxLate = 1000
 
 // maxLateSize bounds each of them: a statement about a few artifacts is small.
 const maxLateSize = 4 << 20
 
-// withoutLate takes late evidence out of what was listed: statements that were
-// made after the release was sealed, of a kind and by a role that the policy
-// lets add them, about what the manifest lists. Everything else that is not
-// listed stays where it is, and is extra.
+// withoutLate takes late evidence out of the listing: statements made after the
+// release was sealed, of a type and by a role that the policy allows, about
+// listed artifacts. All other unlisted objects remain and are extra.
 func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed map[string]bool, f *facts) ([]store.Object, lateEvidence) {
 	found := lateEvidence{}
 	var candidates []string
@@ -35,7 +34,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 	inParallel(len(candidates), func(i int) {
 		raw, err := store.Read(ctx, s.Files, candidates[i], maxLateSize)
 		if err != nil {
-			errs[i] = err // and it stays extra
+			errs[i] = err // it remains extra
 			return
 		}
 		if e, err := s.Verifier.Attestation(raw); err == nil && (s.Policy.IsLate(e, s.Stage) || s.Policy.IsSignoff(e)) {
@@ -44,7 +43,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 	})
 	late := map[string]bool{}
 	for i, e := range verified {
-		// What cannot be read may be the refusal of a verifier.
+		// An unreadable object may be a verifier's refusal.
 		if verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
 			f.fail(candidates[i], errs[i])
 		}
@@ -59,8 +58,8 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 	return slices.DeleteFunc(objects, func(o store.Object) bool { return late[o.Name] }), found
 }
 
-// subjectsOf are the digests of what the manifest lists and a statement speaks
-// of. A statement that also speaks of something else is none of the release.
+// subjectsOf returns the digests of the listed artifacts that a statement is
+// about. A statement with any other subject is not about this release.
 func (m signedManifest) subjectsOf(e verify.Evidence) []digest.Digest {
 	var of []digest.Digest
 	for _, subject := range e.Statement().Subjects() {

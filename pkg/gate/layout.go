@@ -13,22 +13,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// LayoutRequest asks whether files came about as an in-toto layout demands.
+// LayoutRequest asks whether files were made as an in-toto layout requires.
 type LayoutRequest struct {
 	Layout string // its path
 	Files  []string
-	// Keys are the layout's owners. Each of them must have signed it.
+	// Keys are the owners of the layout. Each of them must have signed it.
 	Keys []crypto.PublicKey
-	// Links is the directory of STEP.KEYID.link.
+	// Links is the directory with the files STEP.KEYID.link.
 	Links      string
 	Parameters map[string]string
-	// WithoutInspections accepts a layout that wants commands to be run on the
-	// files: none is.
+	// WithoutInspections accepts a layout with inspections, which are commands
+	// to run on the files. They are not run.
 	WithoutInspections bool
 	Now                time.Time
 }
 
-// Layout holds files against an in-toto layout and the links of its steps.
+// Layout compares files with an in-toto layout and the links of its steps.
 func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 	asked := intotolayout.Request{
 		Keys: req.Keys, Parameters: req.Parameters, WithoutInspections: req.WithoutInspections, Now: req.Now,
@@ -36,7 +36,7 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 	v := verdict.New("files against a layout", req.Now)
 	v.Counts.Required = max(1, len(req.Files))
 	if _, err := os.Stat(req.Layout); errors.Is(err, fs.ErrNotExist) {
-		v.AddError(req.Layout, verdict.Refuse(verdict.Usage, req.Layout, "there is no such layout"))
+		v.AddError(req.Layout, verdict.Refuse(verdict.Usage, req.Layout, "no such layout file"))
 		return v
 	}
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(req.Files))) {
@@ -55,7 +55,7 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 	directory, err := os.OpenRoot(req.Links)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		v.AddError(req.Links, verdict.Refuse(verdict.Usage, req.Links, "there is no such directory of links"))
+		v.AddError(req.Links, verdict.Refuse(verdict.Usage, req.Links, "no such directory of links"))
 		return v
 	case err != nil:
 		v.AddError(req.Links, verdict.Wrap(verdict.PlaceDown, req.Links, err))

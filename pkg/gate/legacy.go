@@ -9,10 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// withLegacy is the plan as whoever signed carried it out: with signatures in
-// the legacy forms for all files that are signed, if there are any. release.yaml
-// does not say which; one alone, or one of something else, is as wrong as any
-// other difference.
+// withLegacy adds the legacy signatures of all signed files to the plan, if the
+// manifest lists any. release.yaml does not plan them: the signer decides. A
+// single one, or one of an unsigned file, is a difference like any other.
 func (m signedManifest) withLegacy(p plan.Plan) plan.Plan {
 	for _, a := range m.Artifacts {
 		if !a.IsLegacy() {
@@ -26,32 +25,32 @@ func (m signedManifest) withLegacy(p plan.Plan) plan.Plan {
 	return p
 }
 
-// checkLegacy holds each .sig against its .cert and its file. That they are the
-// bytes which were sealed is known; that the three belong together is what the
-// users of older clients will see, and has gone wrong elsewhere. When they were
-// made only a log knows, and is not asked here: the certificate must have been
-// issued while the release identity might act.
+// checkLegacy compares each .sig with its .cert and its file. Their bytes are
+// already known to be the sealed ones; that the three belong together is what
+// users of older clients verify. Only a log knows when the signature was made,
+// and it is not asked here: the certificate must have been issued while the
+// release identity was valid.
 func checkLegacy(ctx context.Context, g gathered) (f facts) {
 	for _, a := range g.release.manifest.Files() {
 		of, is := a.SignedBySig()
 		if !is || !g.holds(a.Name) || !g.holds(plan.CertName(of)) || !g.holds(of) {
 			continue
 		}
-		f.fail(a.Name, g.pair(ctx, of))
+		f.fail(a.Name, g.checkLegacySignature(ctx, of))
 	}
 	return f
 }
 
-func (g gathered) pair(ctx context.Context, of string) error {
+func (g gathered) checkLegacySignature(ctx context.Context, of string) error {
 	file, listed := g.release.manifest.Find(of)
 	if !listed {
-		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "what it is of is not listed")
+		return verdict.Refuse(verdict.NotBound, plan.SigName(of), "the manifest does not list the file that this signs")
 	}
-	signature, err := g.release.listed(ctx, plan.SigName(of))
+	signature, err := g.release.readListed(ctx, plan.SigName(of))
 	if err != nil {
 		return err
 	}
-	certificate, err := g.release.listed(ctx, plan.CertName(of))
+	certificate, err := g.release.readListed(ctx, plan.CertName(of))
 	if err != nil {
 		return err
 	}

@@ -20,23 +20,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Opening is what a gate may be given besides its profile. The zero Opening asks
-// what k8s-verify-release asks without flags.
+// Opening is what a gate may have besides its profile. The zero Opening is that
+// of k8s-verify-release without flags.
 type Opening struct {
-	// Reader reads the profile: by which rules, at which time, and with which trust
-	// root where it names none. The zero Reader reads it now, by the public-good root
-	// that TUF vouches for; a policy with rules in CEL needs a compiler.
+	// Reader reads the profile, at which time, and with which trust root if the
+	// profile names none. The zero Reader reads it now, with the public-good
+	// root from TUF; a policy with CEL rules needs a compiler.
 	profile.Reader
-	// Offline dials nobody.
+	// Offline makes no connections.
 	Offline bool
-	// Transport replaces the program's own, which bounds what others can cost.
+	// Transport replaces the default transport, which has limits on size and
+	// time.
 	Transport http.RoundTripper
-	// OpenPlace opens a place of files; nil is [store.Open], which knows no
+	// OpenPlace opens a place of files; nil is [store.Open], which uses no
 	// credentials.
 	OpenPlace func(uri string, rt http.RoundTripper) (store.Place, error)
-	// Named are the waivers that the user names besides the profile's.
+	// Named are the waivers that the user names besides those of the profile.
 	Named Named
-	// Switches read how far the policy counts; nil where no features switch it.
+	// Switches read which requirements of the policy are in force; nil without
+	// features.
 	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (Switches, error)
 }
 
@@ -86,7 +88,7 @@ func Open(ctx context.Context, path string, with Opening) (Gate, error) {
 	return g, nil
 }
 
-// complete fills in how the world is reached.
+// complete fills in the defaults.
 func (o *Opening) complete() {
 	if o.Transport == nil {
 		o.Transport = transport.New(transport.Config{UserAgent: "waybill", Offline: o.Offline})
@@ -96,8 +98,8 @@ func (o *Opening) complete() {
 	}
 }
 
-// publicGood is the trust root of the public-good instance: offline the copy that
-// the program carries, else what TUF vouches for.
+// publicGood is the trust root of the public-good instance: from TUF or,
+// offline, the copy embedded in the program.
 func publicGood(ctx context.Context, with Opening) (trust.Root, error) {
 	if with.Offline {
 		return trust.Embedded(), nil
@@ -122,9 +124,9 @@ func publicGood(ctx context.Context, with Opening) (trust.Root, error) {
 	return trust.Parse(targets.TrustedRoot())
 }
 
-// Verify decides about the release of a version where the profile says that it is
-// published, with all that belongs to it. The error says that nothing could be
-// asked; the verdict's own error, that it does not accept.
+// Verify decides about the release of a version where the profile says that it
+// is published, with all that belongs to it. An error means that no question
+// could be asked; the error of the verdict, that it does not accept.
 func (g Gate) Verify(ctx context.Context, release string) (*verdict.Verdict, error) {
 	of, err := version.Parse(release)
 	if err != nil {
@@ -149,18 +151,18 @@ func (g Gate) Verify(ctx context.Context, release string) (*verdict.Verdict, err
 type Named struct {
 	// Exceptions are files of signed exceptions.
 	Exceptions []string
-	// Accept are known defects that are set aside, by their ids.
+	// Accept are the ids of known defects to set aside.
 	Accept []string
-	// Defects are files of known defects: bundles of the policy's officer, or YAML,
-	// which only explains.
+	// Defects are files of known defects: bundles signed by the policy's
+	// officer, or unsigned YAML, which explains and excuses nothing.
 	Defects []string
 }
 
-// IsZero reports whether nothing was named.
+// IsZero reports whether no waiver was named.
 func (n Named) IsZero() bool { return len(n.Exceptions)+len(n.Accept)+len(n.Defects) == 0 }
 
-// read reads what is named. Everything is verified by the trust root and the
-// policy of the profile.
+// read reads the named files and verifies them by the profile's trust root and
+// policy.
 func (n Named) read(v *verify.Verifier, p profile.Profile) (Waivers, error) {
 	w := Waivers{Accept: n.Accept}
 	for _, path := range n.Defects {

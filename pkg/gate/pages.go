@@ -15,9 +15,9 @@ func pagesIn(ctx context.Context, place store.Place) manifest.Opener {
 	return func(name string) ([]byte, error) { return store.Read(ctx, place, name, manifest.MaxPage) }
 }
 
-// withoutPages leaves out the manifest's own pages, which were read and held
-// against it, and those of the revisions that it says it superseded, if they
-// still are what their names say. Any other file among them is extra.
+// withoutPages takes the manifest's own verified pages out of the listing, and
+// those of the revisions that it supersedes, if their bytes match their names.
+// Any other file among them is extra.
 func (s *sealed) withoutPages(ctx context.Context, objects []store.Object, f *facts) []store.Object {
 	own := map[string]bool{}
 	for _, p := range s.manifest.Pages {
@@ -32,7 +32,7 @@ func (s *sealed) isPage(ctx context.Context, name string, f *facts) bool {
 	raw, err := pagesIn(ctx, s.Files)(name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		f.fail(name, err)
-		return true // nothing is known of it, and that was said
+		return true // unreadable, and already reported
 	}
 	return err != nil || manifest.PageName(digest.Of(digest.SHA256, raw)) == name
 }

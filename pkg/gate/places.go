@@ -11,18 +11,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Elsewhere is where to read instead of where the profile says.
+// Elsewhere says where to read, in place of the addresses in the profile.
 type Elsewhere struct {
 	Files, Images string
-	// Listing is where the files are listed; empty where they are.
+	// Listing is the address that lists the files; empty if the file place
+	// lists them.
 	Listing string
 	// Instead are pairs CANONICAL=ACTUAL.
 	Instead []string
 }
 
-// Settle finds out where a release is read: in the places that the flags name,
-// else where the profile has it at the stage. The notes say for a verdict what
-// was read elsewhere than where it belongs.
+// Settle returns the places in which to read a release: those that the flags
+// name, else empty for those of the profile. The notes tell the verdict what
+// was read from another place than the canonical one.
 func (e Elsewhere) Settle(canon Canonical) (at Elsewhere, notes []string, err error) {
 	at = e
 	for _, pair := range e.Instead {
@@ -37,31 +38,31 @@ func (e Elsewhere) Settle(canon Canonical) (at Elsewhere, notes []string, err er
 		case !paired || to == "":
 			return Elsewhere{}, nil, verdict.Refuse(verdict.Usage, "--place", "%q: want CANONICAL=ACTUAL, as %s=./mirror", pair, canon.Files)
 		case !isFiles && !isImages:
-			return Elsewhere{}, nil, verdict.Refuse(verdict.Usage, "--place", "%q: the release has its files at %s and its images at %q; want one of them, or what is above it", from, canon.Files, canon.Images)
+			return Elsewhere{}, nil, verdict.Refuse(verdict.Usage, "--place", "%q: want the canonical address of the files, %s, or of the images, %q, or a parent of one", from, canon.Files, canon.Images)
 		case *target != "":
-			return Elsewhere{}, nil, verdict.Refuse(verdict.Usage, "--place", "%q: it was said already where these are read", pair)
+			return Elsewhere{}, nil, verdict.Refuse(verdict.Usage, "--place", "%q: these already have another place", pair)
 		}
 		*target = place
 	}
 	if at.Files != "" {
-		notes = append(notes, "what belongs at "+canon.Files+" was read at "+at.Files)
+		notes = append(notes, "read from "+at.Files+" instead of "+canon.Files)
 	}
 	if at.Images != "" {
-		notes = append(notes, "what belongs at "+canon.Images+" was read at "+at.Images)
+		notes = append(notes, "read from "+at.Images+" instead of "+canon.Images)
 	}
 	return at, notes, nil
 }
 
-// below reports whether a canonical address is at from or below it, and what
-// then follows from.
+// below reports whether a canonical address is from or below it, and returns
+// the part after from.
 func below(canonical, from string) (rest string, is bool) {
 	from = strings.TrimSuffix(from, "/")
 	rest, is = strings.CutPrefix(canonical, from)
 	return rest, is && from != "" && (rest == "" || rest[0] == '/')
 }
 
-// beside is what follows a canonical address, below another one. An address that
-// stands for the whole is taken as it was written: it may be a file.
+// beside appends the rest of a canonical address to another address. Without a
+// rest, the address stays as written: it may be a file.
 func beside(to, rest string) string {
 	if rest = strings.Trim(rest, "/"); rest == "" {
 		return to
@@ -69,9 +70,10 @@ func beside(to, rest string) string {
 	return strings.TrimSuffix(to, "/") + "/" + rest + "/"
 }
 
-// Places opens the places of a stage, or those that are named instead, for
-// reading: with the listing that the profile has for a place that lists nothing.
-// The notes say for a verdict what is read elsewhere than where it belongs.
+// Places opens the places of a stage, or those named instead, for reading. If
+// the profile has a listing for a place that lists nothing, it is used. The
+// notes tell the verdict what is read from another place than the canonical
+// one.
 func (g Gate) Places(v version.Version, s profile.Stage, instead Elsewhere) (opened Places, notes []string, err error) {
 	at, notes, err := instead.Settle(g.Canonical(v))
 	if err != nil {
@@ -99,7 +101,7 @@ func (g Gate) Places(v version.Version, s profile.Stage, instead Elsewhere) (ope
 			return Places{}, nil, err
 		}
 		opened.Files = store.Listed(opened.Files, names)
-		notes = append(notes, "the files are listed at "+names.URI()+", and read at "+opened.Files.URI())
+		notes = append(notes, "the files were listed at "+names.URI()+" and read from "+opened.Files.URI())
 	}
 	if at.Images == "" {
 		return opened, notes, nil

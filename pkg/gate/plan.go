@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	// inFlight is how many images of a plan are judged at once: a registry far
-	// away answers slowly, and most of the time is waiting for it.
+	// inFlight is how many images of a plan are judged at once: a distant
+	// registry answers slowly, and most of the time is waiting for it.
 	inFlight = 64
-	// silent is how many images in a row a registry gives no answer about before
-	// the rest of its images are not asked for.
+	// silent is after how many unanswered images in a row the other images of a
+	// registry are no longer requested.
 	silent = 16
-	// maxProofs and maxNotes bound what is kept of images that were accepted.
+	// maxProofs and maxNotes limit how many proofs and notes of accepted images
+	// are kept.
 	maxProofs = 10_000
 	maxNotes  = 100
 )
 
-// PlanRequest asks about all images that a plan of a promotion moves.
+// PlanRequest asks about all images that a promotion plan moves.
 type PlanRequest struct {
 	Plan promotionplan.Plan
-	// Judge is who decides about an image of a route.
+	// Judge returns the judge for an image of a route.
 	Judge func(promotionplan.Route, promotionplan.Edge) (ImageJudge, error)
-	// Open opens a registry of the plan. It is called once for each.
+	// Open opens a registry of the plan, once for each.
 	Open func(prefix string) (registry.Source, error)
 	Now  time.Time
-	// Progress is told how many images have been judged, of how many; nil tells
-	// nobody. It is called by one goroutine at a time.
+	// Progress is told how many of how many images have been judged; may be
+	// nil. It is called by one goroutine at a time.
 	Progress func(done, of int)
 }
 
 // Plan decides about the images of a plan. Each digest of a source is judged
-// once by each policy that it is under, however many destinations there are. What
-// is refused, and what cannot be reached, stops nothing else: the verdict says of
+// once by each policy that applies to it, however many destinations there are.
+// A refused or unreachable image does not stop the others: the verdict says for
 // each which destinations it blocks.
 func Plan(ctx context.Context, req PlanRequest) *verdict.Verdict {
 	v := verdict.New("promotion plan", req.Now)
@@ -53,7 +54,7 @@ func Plan(ctx context.Context, req PlanRequest) *verdict.Verdict {
 		v.AddError("plan", err)
 		return v
 	}
-	name := req.Plan.Digest() // of which a large one takes a while
+	name := req.Plan.Digest() // takes a while for a large plan
 	v.Question += " " + name.String()
 	v.Inputs = append(v.Inputs, verdict.Input{Name: "plan", Digest: name})
 	v.Counts.Required = 0
@@ -66,29 +67,30 @@ func Plan(ctx context.Context, req PlanRequest) *verdict.Verdict {
 func (r PlanRequest) check() error {
 	switch {
 	case r.Plan.Release != nil:
-		return verdict.Refuse(verdict.Usage, "plan", "it is of a sealed release, which its manifest and profile decide about").
+		return verdict.Refuse(verdict.Usage, "plan", "the plan moves a sealed release, which is judged as a whole by manifest and profile").
 			Advise("ask about the version: waybill gate check VERSION --profile FILE")
 	case len(r.Plan.Files) > 0:
-		return verdict.Refuse(verdict.Usage, "plan", "it is of files, each of which is hashed and judged where it lies when the plan is applied").
-			Advise("waybill promote apply decides about each; ask about one with waybill gate file")
+		return verdict.Refuse(verdict.Usage, "plan", "the plan moves files, each of which is hashed and judged in its place when the plan is applied").
+			Advise("run waybill promote apply, which judges each file, or judge one with waybill gate file")
 	case len(r.Plan.Edges) == 0 || r.Judge == nil || r.Open == nil:
-		return verdict.Refuse(verdict.Usage, "plan", "it moves no images, or nobody was named who decides")
+		return verdict.Refuse(verdict.Usage, "plan", "the plan moves no images, or the request lacks Judge or Open")
 	}
 	return nil
 }
 
-// planCase is one digest of a source, under one policy, and the edges that need
+// planCase is one digest of a source under one policy, with the edges that need
 // it.
 type planCase struct {
 	name   string
 	edges  []int
-	answer *verdict.Verdict // nil when it was not asked
-	err    error            // why not
-	// accepted is the answer, before proofs that are too many were let go.
+	answer *verdict.Verdict // nil if it was not judged
+	err    error            // why it was not judged
+	// accepted is whether the image was accepted; the answer may have lost its
+	// proofs since.
 	accepted bool
 }
 
-// casesOf are the cases of a plan, in its order.
+// casesOf returns the cases of a plan, in its order.
 func casesOf(p promotionplan.Plan) []*planCase {
 	var all []*planCase
 	at := map[string]*planCase{}
@@ -100,7 +102,7 @@ func casesOf(p promotionplan.Plan) []*planCase {
 	}
 	for i, e := range p.Edges {
 		name := p.Routes[e.Route].Source + "/" + e.Image + "@" + e.Digest.String()
-		// A policy can ask for what the image is called, so other tags are another case.
+		// A policy can depend on the tags, so other tags make another case.
 		key := strings.Join(append([]string{name, policies[e.Route]}, e.Tags...), " ")
 		c, known := at[key]
 		if !known {
@@ -113,27 +115,27 @@ func casesOf(p promotionplan.Plan) []*planCase {
 	return all
 }
 
-// asking is a plan whose images are being judged.
+// asking judges the images of a plan.
 type asking struct {
 	PlanRequest
-	of      int // cases
+	of      int // number of cases
 	sources map[string]*planSource
 
-	mu     sync.Mutex // owns the rest, and what sources have counted
+	mu     sync.Mutex // guards the fields below, and silent of each source
 	done   int
 	proofs int
-	left   int // proofs that were not kept
+	left   int // proofs that were dropped
 }
 
-// planSource is a registry of a plan, opened once.
+// planSource is a registry of the plan, opened once.
 type planSource struct {
 	open   func() (registry.Source, error)
-	silent int // images in a row that it did not answer about
+	silent int // unanswered images in a row
 }
 
-// ask asks about every case, many at a time. Each answer is kept where its case
-// is, so that the verdict has the order of the plan. It returns how many proofs
-// were too many to be kept.
+// ask judges every case, many at a time. Each answer is stored in its case, so
+// the verdict has the order of the plan. It returns how many proofs were
+// dropped.
 func (r PlanRequest) ask(ctx context.Context, cases []*planCase) (left int) {
 	a := &asking{PlanRequest: r, of: len(cases), sources: map[string]*planSource{}}
 	for _, route := range r.Plan.Routes {
@@ -150,14 +152,14 @@ func (r PlanRequest) ask(ctx context.Context, cases []*planCase) (left int) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what went wrong is in the cases
+	_ = group.Wait() // errors are in the cases
 	return a.left
 }
 
-// errSilent is why an image is not asked for.
-var errSilent = errors.New("it gave no answer about many other images")
+// errSilent is why an image is not requested.
+var errSilent = errors.New("not asked, because the registry did not answer about many other images")
 
-// image asks about the image of a case.
+// image judges the image of a case.
 func (a *asking) image(ctx context.Context, c *planCase) (*verdict.Verdict, error) {
 	e := a.Plan.Edges[c.edges[0]]
 	r := a.Plan.Routes[e.Route]
@@ -188,14 +190,14 @@ func (a *asking) image(ctx context.Context, c *planCase) (*verdict.Verdict, erro
 	return v, a.Plan.Under(v.Policy, "plan")
 }
 
-// keep counts a case, and drops what is too much to keep of its answer.
+// keep counts a case, and drops proofs beyond the limit.
 func (a *asking) keep(c *planCase) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if v := c.answer; v != nil {
 		v.Settle(c.name)
 		c.accepted = c.err == nil && v.Outcome() == verdict.Accepted
-		v.Inputs, v.Levels = nil, nil // the plan names them all
+		v.Inputs, v.Levels = nil, nil // the plan names them
 		if a.proofs += len(v.Proofs); a.proofs > maxProofs && c.accepted {
 			a.left += len(v.Proofs)
 			v.Proofs = nil
@@ -206,13 +208,13 @@ func (a *asking) keep(c *planCase) {
 	}
 }
 
-// report puts the answers together, in the order of the plan. Left are the proofs
-// that were not kept.
+// report joins the answers in the order of the plan. Left is the number of
+// dropped proofs.
 func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 	all := merged{v: v}
 	groups := make([]verdict.Group, len(r.Plan.Routes))
-	empty := map[int]bool{} // routes whose manifests demand nothing: said once
-	dropped := 0            // notes
+	empty := map[int]bool{} // routes whose manifest has no policy: reported once
+	dropped := 0            // number of notes
 	for _, c := range cases {
 		for _, i := range c.edges {
 			g := &groups[r.Plan.Edges[i].Route]
@@ -227,13 +229,13 @@ func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 			switch {
 			case f.Code != verdict.PolicyEmpty:
 				v.Add(r.blocking(c, f))
-			case !empty[route]: // which is of the manifest
+			case !empty[route]: // a finding about the manifest, not about the image
 				empty[route] = true
 				v.Add(f)
 			}
 			continue
 		}
-		answer := r.named(c)
+		answer := r.asPartOfPlan(c)
 		room := max(0, maxNotes-len(v.Notes))
 		fresh := slices.DeleteFunc(answer.Notes, func(note string) bool { return slices.Contains(v.Notes, note) })
 		answer.Notes = fresh[:min(room, len(fresh))]
@@ -242,17 +244,18 @@ func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 	}
 	v.Groups = slices.DeleteFunc(groups, func(g verdict.Group) bool { return g.Required == 0 })
 	if left > 0 {
-		v.Note("%d proofs of images that were accepted are left out; ask about an image to see its own", left)
+		v.Note("left out: %s of accepted images; judge a single image to see its proofs", plural(left, "proof"))
 	}
 	if dropped > 0 {
-		v.Note("%d notes about single images are left out; ask about an image to see its own", dropped)
+		v.Note("left out: %s about single images; judge a single image to see its notes", plural(dropped, "note"))
 	}
 	checkClock(v)
 }
 
-// named is the answer about a case as a part of the plan's: it counts one image,
-// called as the plan calls it, and its findings say which destinations they block.
-func (r PlanRequest) named(c *planCase) *verdict.Verdict {
+// asPartOfPlan is the answer about a case as part of the plan's answer: it counts one
+// image, under its name in the plan, and its findings say which destinations
+// they block.
+func (r PlanRequest) asPartOfPlan(c *planCase) *verdict.Verdict {
 	v := c.answer
 	v.Counts = verdict.Counts{Required: 1}
 	if c.accepted {
@@ -267,7 +270,7 @@ func (r PlanRequest) named(c *planCase) *verdict.Verdict {
 	return v
 }
 
-// blocking says in a finding where the image does not go.
+// blocking adds to a finding the destinations that it blocks.
 func (r PlanRequest) blocking(c *planCase, f verdict.Finding) verdict.Finding {
 	var blocked []string
 	for _, i := range c.edges {
@@ -285,7 +288,7 @@ func (r PlanRequest) blocking(c *planCase, f verdict.Finding) verdict.Finding {
 	return f
 }
 
-// about calls an image in a finding what the plan calls it, with its registry.
+// about names the image in a finding as the plan names it, with its registry.
 func (r PlanRequest) about(c *planCase, f verdict.Finding) verdict.Finding {
 	e := r.Plan.Edges[c.edges[0]]
 	if f.Subject != c.name && f.Subject != e.Image+"@"+e.Digest.String() {
@@ -295,8 +298,8 @@ func (r PlanRequest) about(c *planCase, f verdict.Finding) verdict.Finding {
 	return f
 }
 
-// VersionOf is the version that tags of an image name, if they name one: a policy
-// may hold the parameters of a build against it.
+// VersionOf returns the version among the tags of an image, if there is exactly
+// one. A policy may compare build parameters with it.
 func VersionOf(tags []string) (found string) {
 	for _, tag := range tags {
 		v, err := version.Parse(tag)

@@ -244,12 +244,12 @@ func TestBench(t *testing.T) {
 	}}
 	for _, row := range []struct {
 		name  string
-		bench gate.Bench
+		bench gate.AllJudges
 		want  verdict.Outcome
 	}{
-		{"two who accept", gate.Bench{yes, yes}, verdict.Accepted},
-		{"the second refuses", gate.Bench{yes, no}, verdict.Refused},
-		{"the first refuses", gate.Bench{no, yes}, verdict.Refused},
+		{"two who accept", gate.AllJudges{yes, yes}, verdict.Accepted},
+		{"the second refuses", gate.AllJudges{yes, no}, verdict.Refused},
+		{"the first refuses", gate.AllJudges{no, yes}, verdict.Refused},
 		{"nobody", nil, verdict.Malformed},
 	} {
 		if v := row.bench.Image(t.Context(), gate.Image{Name: "demo"}); v.Outcome() != row.want {
@@ -285,7 +285,7 @@ func TestPlanKeepsABoundedAnswer(t *testing.T) {
 	if len(v.Proofs) > 10_000+refused || len(v.Notes) > 110 || len(v.Inputs) != 1 {
 		t.Errorf("kept %d proofs, %d notes, %d inputs", len(v.Proofs), len(v.Notes), len(v.Inputs))
 	}
-	if last := v.Notes[len(v.Notes)-2:]; !strings.Contains(last[0], "proofs of images that were accepted are left out") || !strings.Contains(last[1], "notes about single images are left out") {
+	if last := v.Notes[len(v.Notes)-2:]; !strings.HasPrefix(last[0], "left out: ") || !strings.Contains(last[0], " proofs of accepted images") || !strings.Contains(last[1], " notes about single images") {
 		t.Errorf("notes %q", last)
 	}
 }

@@ -11,14 +11,14 @@ type Progress struct {
 	Files, OfFiles int
 }
 
-// progress tells it, from several goroutines.
+// progress reports Progress from several goroutines.
 type progress struct {
-	mu   sync.Mutex // guards Progress, and keeps what is told in order
+	mu   sync.Mutex // guards Progress, and keeps the reports in order
 	tell func(Progress)
 	Progress
 }
 
-// add tells that more was hashed.
+// add reports bytes and files that were hashed.
 func (p *progress) add(bytes int64, files int) {
 	if p.tell == nil {
 		return
@@ -30,7 +30,7 @@ func (p *progress) add(bytes int64, files int) {
 	p.tell(p.Progress)
 }
 
-// reader tells of what is read through it, if anybody listens.
+// reader reports the bytes that are read through it.
 func (p *progress) reader(r io.Reader) io.Reader {
 	if p.tell == nil {
 		return r

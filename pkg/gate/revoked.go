@@ -12,26 +12,27 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// MaxRevocations bounds a file of revocations.
+// MaxRevocations is the largest file of revocations, in bytes.
 const MaxRevocations = 1 << 20
 
-// Revocations say whose signatures count no more. The zero value revokes
-// nobody.
+// Revocations list the signers whose signatures no longer count. The zero value
+// revokes no signer.
 type Revocations struct{ list []revocation }
 
-// revocation names an identity, a certificate or a key, and since when.
+// revocation names an identity, a certificate or a key, and from which day it
+// is revoked.
 type revocation struct {
 	Identity    identity.Identity `yaml:"identity"`
 	Certificate string            `yaml:"certificate"` // digest of its bytes
 	Key         string            `yaml:"key"`         // digest of the public key
-	Since       string            `yaml:"since"`       // a day; empty: always
+	Since       string            `yaml:"since"`       // a day; empty means always
 	Reason      string            `yaml:"reason"`
 
 	since time.Time
 }
 
-// ParseRevocations reads a file of kind Revocations. One that revokes nobody
-// is refused: it would be taken for one that was read.
+// ParseRevocations reads a file of kind Revocations. An empty list is refused:
+// it would look as if it revoked something.
 func ParseRevocations(raw []byte) (Revocations, error) {
 	var f struct {
 		APIVersion string       `yaml:"apiVersion"`
@@ -44,7 +45,7 @@ func ParseRevocations(raw []byte) (Revocations, error) {
 	case f.APIVersion != "waybill/v1" || f.Kind != "Revocations":
 		err = fmt.Errorf("want apiVersion waybill/v1 and kind Revocations")
 	case len(f.Revoked) == 0:
-		err = fmt.Errorf("revoked: empty")
+		err = fmt.Errorf("revoked: want at least one entry")
 	}
 	for i := range f.Revoked {
 		if err == nil {
@@ -74,21 +75,21 @@ func (r *revocation) load() (err error) {
 			return err
 		}
 		if r.since.IsZero() {
-			return fmt.Errorf("since %q stands for no day; leave it out if the signer is revoked for ever", r.Since)
+			return fmt.Errorf("since: %q is no day; leave it out to revoke all signatures of the signer", r.Since)
 		}
 	}
 	if text := r.Certificate + r.Key; text != "" {
 		named, err := digest.Parse(text)
 		if err == nil && named.Algorithm() != digest.SHA256 {
-			err = fmt.Errorf("%q: want sha256, by which certificates and keys are compared; another would revoke nothing", text)
+			err = fmt.Errorf("%q: want a sha256 digest, the algorithm by which certificates and keys are compared", text)
 		}
 		return err
 	}
 	return r.Identity.Check()
 }
 
-// names reports whether evidence is of the one who was revoked, and not from
-// before.
+// names reports whether evidence is by the revoked signer, and not older than
+// the revocation.
 func (r revocation) names(e verify.Evidence) bool {
 	if e.SignedAt().Before(r.since) {
 		return false
@@ -107,5 +108,5 @@ func (r Revocations) check(e verify.Evidence, subject string) error {
 	if i < 0 {
 		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.Revoked, subject, "genuine, but its signer was revoked: %q", r.list[i].Reason).Citing(e.Bundle())}
+	return &verdict.Error{Finding: verdict.Find(verdict.Revoked, subject, "valid, but the signer was revoked: %q", r.list[i].Reason).Citing(e.Bundle())}
 }

@@ -14,45 +14,49 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Depth is how far artifacts are looked into.
+// Depth is how much evidence about the artifacts is checked.
 type Depth int
 
-// The depths. The zero Depth looks at all evidence that manifest and policy ask
-// for; any other makes the verdict partial.
+// The depths. The zero Depth checks all evidence that manifest and policy
+// require; any other makes the verdict partial.
 const (
 	AllEvidence Depth = iota
-	// OnlyFiles asks whether the bytes are those that were sealed.
+	// OnlyFiles checks that the bytes are those that were sealed.
 	OnlyFiles
-	// OnlySignatures asks besides who signed each of them.
+	// OnlySignatures also checks the signatures.
 	OnlySignatures
 )
 
-// Scope narrows a decision to a part of the release, or asks more of it. The
-// zero Scope is all of it. Whatever is left out is named by the verdict.
+// Scope narrows a decision to a part of the release, or adds requirements. The
+// zero Scope is the whole release. The verdict names everything that is left
+// out.
 type Scope struct {
 	Depth Depth
-	// Platform leaves out what is of another one, as linux/amd64.
+	// Platform leaves out artifacts of other platforms; for example
+	// linux/amd64.
 	Platform string
 	// Only is [policy.Files] or [policy.Images]: the other place is left out.
 	Only string
-	// Given are files on this machine. They alone are judged, instead of those
-	// of the place, from which their evidence comes.
+	// Given are files on this machine. Only they are judged, in place of those
+	// in the file place; their evidence is read from there.
 	Given []string
-	// Level of the Build track that everything must have, down to the source.
+	// Level is the level of the Build track that everything must have, with all
+	// inputs.
 	Level int
-	// Manifest is the bundle that a channel index names, if one does.
+	// Manifest is the digest of the bundle that a channel index names, if one
+	// does.
 	Manifest digest.Set
 }
 
-// check refuses a scope in which what is asked could not be answered.
+// check refuses a scope that contradicts itself or the release.
 func (s Scope) check(m manifest.Manifest) error {
 	switch {
 	case s.Only == policy.Images && len(m.Images()) == 0:
 		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
 	case s.Only == policy.Images && len(s.Given) > 0:
-		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
+		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
 	case s.Level > 0 && s.Depth != AllEvidence:
-		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which is not looked at")
+		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which --depth leaves out")
 	}
 	var files, images []string
 	for _, a := range m.Artifacts {
@@ -65,9 +69,9 @@ func (s Scope) check(m manifest.Manifest) error {
 	return s.checkPlatform(files, images)
 }
 
-// checkPlatform refuses a platform that nothing in the part of the release that
-// is asked about is of: nothing of it would be looked at. Given are the platforms
-// of the files and of the images that the release has.
+// checkPlatform refuses a platform that no artifact in scope has: nothing would
+// be checked. Its arguments are the platforms of the files and of the images of
+// the release.
 func (s Scope) checkPlatform(files, images []string) error {
 	part, there := "the release", slices.Concat(files, images)
 	switch s.Only {
@@ -80,12 +84,12 @@ func (s Scope) checkPlatform(files, images []string) error {
 		return nil
 	}
 	there = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(there))), func(p string) bool { return p == "" })
-	return verdict.Refuse(verdict.Usage, "--platform", "nothing in %s is of %q, but of %s", part, s.Platform, strings.Join(there, ", ")).
-		Advise("name one of these platforms, or leave --only out")
+	return verdict.Refuse(verdict.Usage, "--platform", "no artifact in %s is for platform %q; platforms: %s", part, s.Platform, strings.Join(there, ", ")).
+		Advise("name one of these platforms, or leave out --only")
 }
 
-// narrow decides which artifacts are asked about, by which part of the policy, and
-// says what is left out.
+// narrow decides which artifacts are in scope and which part of the policy
+// applies, and reports what is left out.
 func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts, error) {
 	var f facts
 	s := &sealed{
@@ -131,7 +135,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	f.checks = req.Options.checks()
 	switch {
 	case len(scope.Given) > 0:
-		s.hand, s.asked = s.checkHand(ctx, &f)
+		s.given, s.asked = s.checkGivenFiles(ctx, &f)
 	case scope.Only != "" || scope.Platform != "":
 		s.asked = m.chosen(scope)
 	}
@@ -139,29 +143,30 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	return s, f, nil
 }
 
-// hasMore reports whether the policy asks for what no depth but the whole has.
+// hasMore reports whether the policy has requirements that only the full depth
+// checks.
 func hasMore(p policy.Policy, stage policy.Stage) bool {
 	return p.HasRules() || slices.ContainsFunc(policy.Judged(), func(c plan.Class) bool {
 		return p.Asks(stage, c, policy.Summary) != policy.Off
 	})
 }
 
-// covers reports whether an artifact is asked about.
+// covers reports whether an artifact is in scope.
 func (s *sealed) covers(a manifest.Artifact) bool { return s.asked == nil || s.asked[a.Name] }
 
-// chosen are the artifacts of the scope: those of the place and the platform,
-// and those of no platform. Evidence goes with what it is about.
+// chosen returns the artifacts in scope: those of the place and the platform,
+// and those of no platform. Evidence is in scope if its artifact is.
 func (m signedManifest) chosen(scope Scope) map[string]bool {
 	out, needed := map[string]bool{}, map[string]bool{}
 	for _, a := range m.Artifacts {
 		if scope.Only == "" || a.IsImage() == (scope.Only == policy.Images) {
-			out[a.Name] = m.of(a, scope.Platform)
+			out[a.Name] = m.isForPlatform(a, scope.Platform)
 		}
 		if len(policy.ChecksOf(a.Class)) == 0 {
 			continue
 		}
 		for _, name := range m.belonging(a) {
-			needed[name] = needed[name] || m.of(a, scope.Platform)
+			needed[name] = needed[name] || m.isForPlatform(a, scope.Platform)
 		}
 	}
 	for name, is := range needed {
@@ -170,16 +175,16 @@ func (m signedManifest) chosen(scope Scope) map[string]bool {
 	return out
 }
 
-// of reports whether an artifact is for a platform: an index is for those of
-// its children, and what has none is for all.
-func (m signedManifest) of(a manifest.Artifact, platform string) bool {
+// isForPlatform reports whether an artifact is for a platform. An index is for the
+// platforms isForPlatform its children; an artifact without a platform is for all.
+func (m signedManifest) isForPlatform(a manifest.Artifact, platform string) bool {
 	if children := m.Children(a.Name); a.Class == plan.Image && len(children) > 0 {
 		return platform == "" || slices.ContainsFunc(children, func(c manifest.Artifact) bool { return c.Platform == platform })
 	}
 	return platform == "" || a.Platform == "" || a.Platform == platform
 }
 
-// belonging are the names under which an artifact's own evidence is listed.
+// belonging returns the listed names of an artifact's own evidence.
 func (m signedManifest) belonging(a manifest.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
@@ -194,8 +199,8 @@ func (m signedManifest) belonging(a manifest.Artifact) []string {
 	})
 }
 
-// isNamed holds the manifest against the one that a channel index names: that
-// very one, or the revision that supersedes it.
+// isNamed compares the manifest with the one that a channel index names: the
+// same bundle, or the next revision of it.
 func (m signedManifest) isNamed(want digest.Set) error {
 	if want.IsZero() || want.Equal(m.bundle) || m.Revision > 1 && m.Supersedes.Equal(want.SHA256) {
 		return nil
@@ -204,7 +209,7 @@ func (m signedManifest) isNamed(want digest.Set) error {
 		Differ(want.SHA256.String(), m.bundle.SHA256.String())}
 }
 
-// checks are the names of what is looked at.
+// checks are the names of the checks that are made.
 func (o Options) checks() []string {
 	list := []string{"manifest", "files", "closed places"}
 	if o.Scope.Depth == AllEvidence {
@@ -227,7 +232,7 @@ func (o Options) checks() []string {
 	return slices.DeleteFunc(list, func(check string) bool { return drop[check] })
 }
 
-// asks reports whether anything is asked about artifacts of a class.
+// asks reports whether artifacts of a class have any check in this scope.
 func (s *sealed) asks(class plan.Class) bool {
 	checks := policy.ChecksOf(class)
 	if s.Options.Scope.Depth == AllEvidence {

@@ -9,11 +9,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SignedOff decides about the sign-off of a release alone, as if it were required
-// at the stage that is asked about: whether the release that the signed manifest
-// speaks of has one that counts. It is for those who ask about many releases
-// before it is required: of the release nothing else is read, and nothing else is
-// proven.
+// SignedOff decides about the sign-off of a release alone, as if the stage
+// required one: whether the release that the signed manifest names has a
+// sign-off that counts. It lets callers ask about many releases before the
+// requirement is enforced. Nothing else of the release is read or proven.
 func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 	j := req.terms().begin(fmt.Sprintf("sign-off of release %s at %s", req.Version, req.Files.URI()))
 	j.v.Scope.Checks, j.v.Scope.Left = []string{"manifest", "sign-off"}, []string{"the rest of the release"}
@@ -21,7 +20,7 @@ func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 		return j.v
 	}
 	m, found, err := readManifest(ctx, req)
-	j.take(found)
+	j.addFacts(found)
 	if err != nil {
 		j.fail(releasemanifest.Name, err)
 		return j.v
@@ -33,7 +32,7 @@ func SignedOff(ctx context.Context, req Request) *verdict.Verdict {
 	} else {
 		signed.prove(proof)
 	}
-	j.take(signed)
+	j.addFacts(signed)
 	j.count()
 	return j.end(req.Version, subjectsOf(m.Manifest))
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkSignoff asks for the sign-off of the release, where the policy requires
-// one: of the release.yaml that the manifest lists, which is the one that
-// provenance was held against, and of its commit. It is evidence beside the
-// release, and not listed: it can be signed before or after the seal.
+// checkSignoff checks the sign-off of the release, where the policy requires
+// one. It must name the release.yaml that the manifest lists, and its commit.
+// It lies beside the release and is not listed, so it can be signed before or
+// after the seal.
 func checkSignoff(ctx context.Context, g gathered) (f facts) {
 	mode := g.release.Policy.NeedsSignoff(g.release.Stage)
 	switch {
@@ -38,11 +38,11 @@ func checkSignoff(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-// signedOff is the sign-off of a release, if one counts.
+// signedOff returns the proof of a sign-off that counts.
 func (r Request) signedOff(ctx context.Context, m signedManifest) (verdict.Proof, error) {
 	raw, err := store.Read(ctx, r.Files, releasesignoff.Name, maxLateSize)
 	if errors.Is(err, store.ErrNotFound) {
-		return verdict.Proof{}, verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "nobody signed off the release: the place has no such file")
+		return verdict.Proof{}, verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "the release has no sign-off: the place has no such file")
 	}
 	if err != nil {
 		return verdict.Proof{}, err

@@ -25,7 +25,7 @@ import (
 )
 
 // What can be accepted is in test/stories, where there is a laboratory that
-// signs. Here stands what is refused before any signature is looked at.
+// signs. Here stands what is refused before any signature is imageAnswer at.
 
 func signer(t *testing.T) gate.Signer {
 	t.Helper()

@@ -10,9 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkStatement holds the statement for in-toto's clients, if one is planned,
-// against the manifest: who reads the one must not be told something else than
-// who reads the other.
+// checkStatement compares the in-toto release statement, if one is planned,
+// with the manifest: both must tell their readers the same.
 func checkStatement(ctx context.Context, g gathered) (f facts) {
 	for _, a := range g.planned.Artifacts {
 		listed, there := g.release.manifest.Find(a.Name)
@@ -30,7 +29,7 @@ func checkStatement(ctx context.Context, g gathered) (f facts) {
 }
 
 func (g gathered) saysTheSame(ctx context.Context, a manifest.Artifact) (verdict.Proof, error) {
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -47,7 +46,7 @@ func (g gathered) saysTheSame(ctx context.Context, a manifest.Artifact) (verdict
 		return verdict.Proof{}, err
 	}
 	if !bytes.Equal(e.Statement().Raw(), want.Raw()) {
-		return verdict.Proof{}, verdict.Refuse(verdict.Conflict, a.Name, "the statement about the whole release and the manifest disagree")
+		return verdict.Proof{}, verdict.Refuse(verdict.Conflict, a.Name, "the in-toto release statement differs from the manifest")
 	}
 	return proof, nil
 }

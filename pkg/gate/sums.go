@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkSums holds the checksum files against the manifest: both are signed,
-// and a user of sha256sum would be told something else than a user of ours.
+// checkSums compares the checksum files with the manifest: users of sha256sum
+// must get the same answer as users of this program.
 func checkSums(ctx context.Context, g gathered) (f facts) {
 	for _, a := range g.release.manifest.Files() {
 		if !g.holds(a.Name) || !g.release.covers(a) {
@@ -27,8 +27,8 @@ func checkSums(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-// checkSidecar compares a sidecar with what it must say. There are few ways to
-// say it, so one that is right need not be read.
+// checkSidecar compares a sidecar with its required contents. It has few
+// possible forms, so usually its digest is enough.
 func (g gathered) checkSidecar(ctx context.Context, a manifest.Artifact) error {
 	of, want := g.release.manifest.summed(a.Name)
 	for _, text := range []string{"%", "%\n", "%  #\n", "% *#\n"} {
@@ -37,19 +37,20 @@ func (g gathered) checkSidecar(ctx context.Context, a manifest.Artifact) error {
 			return nil
 		}
 	}
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
 	got, _, _ := strings.Cut(strings.TrimSpace(string(raw)), " ")
 	if want == "" || got != want {
-		return &verdict.Error{Finding: verdict.Find(verdict.Conflict, a.Name, "checksum file and manifest disagree about %.200q", of).
+		return &verdict.Error{Finding: verdict.Find(verdict.Conflict, a.Name, "checksum file and manifest have different digests for %.200q", of).
 			Differ(want, clip(got))}
 	}
 	return nil
 }
 
-// summed is the file that a sidecar is about, and its digest in hexadecimal.
+// summed returns the file that a sidecar is about, and its digest in
+// hexadecimal.
 func (m signedManifest) summed(sidecar string) (of, want string) {
 	for _, algorithm := range []string{"sha256", "sha512"} {
 		if name, found := strings.CutSuffix(sidecar, "."+algorithm); found {
@@ -73,7 +74,7 @@ func hexOf(set digest.Set, long bool) string {
 
 // checkSumsFile compares every line of SHA256SUMS or SHA512SUMS.
 func (g gathered) checkSumsFile(ctx context.Context, a manifest.Artifact) error {
-	raw, err := g.release.listed(ctx, a.Name)
+	raw, err := g.release.readListed(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -82,15 +83,15 @@ func (g gathered) checkSumsFile(ctx context.Context, a manifest.Artifact) error 
 		name = strings.TrimPrefix(strings.TrimLeft(name, " *"), "./")
 		of, listed := g.release.manifest.Find(name)
 		if !g.holds(name) {
-			continue // what is wrong with it was said
+			continue // reported by another check
 		}
 		if want := hexOf(of.Digests, a.Name == plan.SHA512Sums); !listed || want == "" || got != want {
-			return &verdict.Error{Finding: verdict.Find(verdict.Conflict, a.Name, "checksum file and manifest disagree about %.200q", name).
+			return &verdict.Error{Finding: verdict.Find(verdict.Conflict, a.Name, "checksum file and manifest have different digests for %.200q", name).
 				Differ(want, clip(got))}
 		}
 	}
 	return nil
 }
 
-// clip bounds foreign text.
+// clip shortens foreign text.
 func clip(s string) string { return s[:min(len(s), 200)] }

@@ -15,41 +15,42 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// unsignedAct is what to do with something that its project has not signed, and
-// that no manifest lists.
-const unsignedAct = "do not use it before the project has signed it; the list of known defects says which signatures are known to be late or lost"
+// unsignedAct is the next act for a file or image that is unsigned and that no
+// manifest lists.
+const unsignedAct = "do not use it until the project has signed it; the list of known defects names signatures that are known to be late or lost"
 
-// UnsealedRequest asks about a release that is published without a manifest,
-// as all of Kubernetes is today. That it is such a one is for the caller to
-// say: a manifest that is not found makes no release unsealed.
+// UnsealedRequest asks about a release that is published without a manifest, as
+// all of Kubernetes is today. The caller must know that: a manifest that is
+// merely not found does not make a release unsealed.
 type UnsealedRequest struct {
 	Request
-	// List is what the source says that the release has. The zero List is of a
-	// minor version that nobody has read; that is said in the verdict.
+	// List is what the release should contain, by its source code. The zero
+	// List means that the minor version has not been reviewed; the verdict says
+	// so.
 	List k8slayout.List
-	// Finder completes signatures, which carry no log entry along.
+	// Finder completes the signatures, which come without a log entry.
 	Finder rekorv1.Finder
-	// Expect is told what is expected, before it is read: by name, the bytes as
-	// they are claimed, zero where nobody does. May be nil.
+	// Expect is told the expected names before they are read, with the claimed
+	// digests, which are zero where no document claims any. May be nil.
 	Expect func(claimed map[string]digest.Set) error
 }
 
-// Unsealed decides about a release without a manifest. Accepted is only what a
-// signature covers that the policy believes, and what the SBOM of the release,
-// which is signed, binds to its name and version: see [unsealed.readSBOM]. What
-// belongs to the release is worked out from all documents that name parts of it,
-// and each is compared with the others; unsigned documents give findings, and
-// prove nothing. Every file is hashed once and compared with all of them, with
-// its sidecars and its signature; every image, and each of its platforms, with
-// its signature and with what the SBOM says of it.
+// Unsealed decides about a release without a manifest. A file or image is
+// accepted only if it has a signature that the policy accepts and the signed
+// SBOM of the release binds it to its name and version: see
+// [unsealed.readSBOM]. The expected contents are worked out from all documents
+// that name parts of the release, which are compared with each other. Unsigned
+// documents cause findings and prove nothing. Every file is hashed once and
+// compared with all documents, its sidecars and its signature; every image, and
+// each of its platforms, with its signature and the SBOM.
 //
-// The verdict names what can not be proven of such a release, and so is never
-// complete. A place that closes is a place with a list of all that belongs to
-// it, which there is not here: whatever a policy closes, a file that no document
-// names is EXTRA where the place can be listed, and where it can not, the
-// verdict says that extra files were not looked for.
+// The verdict names what cannot be proven about such a release, so it is never
+// complete. Closing a place needs a signed list of its contents, which does not
+// exist here. So under any policy, a file that no document names is EXTRA where
+// the place can be listed; where it cannot, the verdict says that extra files
+// were not looked for.
 func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
-	req.Options.AllDigests = true // some of its lists say SHA-512 alone, and no signed one would bind the others
+	req.Options.AllDigests = true // some lists have only SHA-512, and unsigned lists could otherwise differ unnoticed
 	j := req.terms().begin("release " + req.Version.String() + " at " + req.Files.URI() + ", which has no manifest")
 	decided := Decided{
 		Verdict: j.v, bad: j.bad,
@@ -71,25 +72,25 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 	return decided
 }
 
-// unsealed is a release without a manifest, and what is asked about it. All
-// steps read it, and none changes it.
+// unsealed is a release without a manifest, and the request about it. All steps
+// read it, and none changes it.
 type unsealed struct {
 	UnsealedRequest
-	rule rule // which the judge asks, too
+	rule rule // the same as the judge's
 }
 
-// collected is what the steps looked at.
+// collected are the results of the steps.
 type collected struct {
-	judged []counted // what needs a signature, if the policy requires one
+	judged []counted // items that need a signature, if the policy requires one
 	files  hashedFiles
-	signed []item // files, with the answers of the policy
+	signed []item // files, with the answers of the rule
 	images []pulled
 }
 
-// collect takes the steps, each with what the ones before it found out.
+// collect runs the steps. Each step gets the results of those before it.
 func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 	sbom, found := u.readSBOM(ctx)
-	j.take(found)
+	j.addFacts(found)
 	if len(found.items) > 0 { // else it is one of the files below
 		c.judged = judgedFiles(k8slayout.ReleaseSBOM)
 	}
@@ -98,45 +99,45 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 		return c
 	}
 	witnesses, found := u.readWitnesses(ctx, sbom)
-	j.take(found)
+	j.addFacts(found)
 	whole, err := k8slayout.Of(witnesses.all...)
 	if err != nil {
 		j.fail("expected set", err)
 		return c
 	}
 	part, found, err := u.narrow(whole, sbom)
-	j.take(found)
+	j.addFacts(found)
 	if err != nil {
 		j.fail("scope", err)
 		return c
 	}
-	j.take(facts{checks: u.checks()})
+	j.addFacts(facts{checks: u.checks()})
 	scope := u.Options.Scope
 	if len(scope.Given) > 0 {
 		c.files, found = u.checkGiven(ctx, sbom, whole)
-		j.take(found)
+		j.addFacts(found)
 	} else if scope.Only != policy.Images {
 		c.files, found = u.checkFiles(ctx, sbom, witnesses.read, part)
-		j.take(found)
+		j.addFacts(found)
 	}
 	if scope.Only != policy.Images {
 		names := c.files.needSignatures(part.asked)
 		c.judged = append(c.judged, judgedFiles(names...)...)
 		c.signed = u.checkSignatures(ctx, sbom, c.files, names, j.holds)
-		j.take(facts{items: c.signed})
+		j.addFacts(facts{items: c.signed})
 	}
 	if scope.Only != policy.Files && len(scope.Given) == 0 {
 		c.images, found = u.resolveImages(ctx, sbom, part.asked)
-		j.take(found)
+		j.addFacts(found)
 		c.judged = append(c.judged, judgedImages(c.images)...)
-		j.take(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
-		j.take(u.resolveAgain(ctx, c.images, j.holds))
+		j.addFacts(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
+		j.addFacts(u.resolveAgain(ctx, c.images, j.holds))
 	}
-	j.take(u.limits(part.asked, c))
+	j.addFacts(u.limits(part.asked, c))
 	return c
 }
 
-// checks are the names of what is looked at.
+// checks are the names of the checks that are made.
 func (u unsealed) checks() []string {
 	list := []string{"signed SBOM", "expected set"}
 	switch s := u.Options.Scope; {
@@ -150,7 +151,7 @@ func (u unsealed) checks() []string {
 	return append(list, "files", "hash sidecars", "signatures", "images")
 }
 
-// judgedFiles counts files that the policy is asked about.
+// judgedFiles counts the files that are judged by the policy.
 func judgedFiles(names ...string) (all []counted) {
 	for _, name := range names {
 		all = append(all, counted{name: name, class: k8slayout.KindOf(name).Class, asked: true})
@@ -158,7 +159,7 @@ func judgedFiles(names ...string) (all []counted) {
 	return all
 }
 
-// judgedImages counts images that the policy is asked about.
+// judgedImages counts the images that are judged by the policy.
 func judgedImages(images []pulled) (all []counted) {
 	for _, p := range images {
 		all = append(all, counted{name: p.name, class: p.class, asked: true})
@@ -166,7 +167,7 @@ func judgedImages(images []pulled) (all []counted) {
 	return all
 }
 
-// required are those of a class for which the policy requires a signature.
+// required leaves those of a class for which the policy requires a signature.
 func (u unsealed) required(judged []counted) iter.Seq[counted] {
 	return func(yield func(counted) bool) {
 		for _, one := range judged {
@@ -181,7 +182,7 @@ func (u unsealed) requiresSignature(class plan.Class) bool {
 	return u.Policy.Asks(u.Stage, class, policy.Signature) == policy.Require
 }
 
-// answered is an item with the answer of the policy.
+// answered returns an item with the answer of the rule.
 func (u unsealed) answered(i item) item {
 	i.answer = u.rule.Decide(i)
 	return i
@@ -192,7 +193,7 @@ func (i item) isProven() bool {
 	return i.answer != nil && i.answer.Outcome() == verdict.Accepted && len(i.answer.Proofs) > 0
 }
 
-// differ adds an error that was found when the item was compared with other
+// differ adds an error that was found by comparing the item with other
 // documents, if there is one.
 func (i *item) differ(err error) {
 	if err != nil {
@@ -200,7 +201,7 @@ func (i *item) differ(err error) {
 	}
 }
 
-// question asks the policy about one part of the release.
+// question makes the policy's question about one part of the release.
 func (u unsealed) question(class plan.Class, name string, bytes digest.Set) policy.Question {
 	return policy.Question{
 		Stage: u.Stage, Class: class, Subject: name, Bytes: bytes, Version: u.Version.String(), At: u.Now,
@@ -208,8 +209,7 @@ func (u unsealed) question(class plan.Class, name string, bytes digest.Set) poli
 	}
 }
 
-// subjects are the parts of the release that a list of known defects or an
-// exception can be about.
+// subjects returns what a list of known defects or an exception can be about.
 func (c collected) subjects(canon Canonical) (all []waiver.Subject) {
 	for _, p := range c.images {
 		all = append(all, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: canon.Images})
@@ -220,8 +220,9 @@ func (c collected) subjects(canon Canonical) (all []waiver.Subject) {
 	return all
 }
 
-// verified lists the files whose signatures hold, under the names that they were
-// given by, and the names of all files that a download of the release has.
+// verified lists the files with valid signatures, named by their given paths or
+// by their names in the release, and the names of all files that a download of
+// the release contains.
 func (c collected) verified(holds func(name string) bool) (sums []Sum, kept []string) {
 	kept = c.files.kept
 	for _, i := range c.signed {
@@ -239,16 +240,16 @@ func (c collected) verified(holds func(name string) bool) (sums []Sum, kept []st
 	return sums, kept
 }
 
-// advise names the next act where the usual one is about a manifest, which the
-// release does not have.
+// advise replaces next acts that mention a manifest, which the release does not
+// have.
 func advise(v *verdict.Verdict) {
 	acts := map[verdict.Code]string{
-		verdict.Missing:         "fetch it again where the project publishes it; do not use this copy as a whole",
-		verdict.Extra:           "find out who put it there, and do not use it: nothing of the release speaks of it",
-		verdict.Version:         "ask for the version that it is of, or fetch the one of this release where the project publishes it",
-		verdict.EvidenceMissing: "fetch it again where the project publishes it; as it is, it says nothing of the release",
-		verdict.VersionUnbound:  "do not use it as a part of this version, whoever signed it; ask the project to have it in its SBOM",
-		verdict.TagMoved:        "find out who moved the tag; until then name the image by a digest that is signed",
+		verdict.Missing:         "fetch the file again from where the project publishes it; do not use this copy of the release",
+		verdict.Extra:           "do not use it: no document of the release names it; find out who put it there",
+		verdict.Version:         "verify it against its own version, or fetch the one of this release from where the project publishes it",
+		verdict.EvidenceMissing: "fetch it again from where the project publishes it; this copy does not describe the release",
+		verdict.VersionUnbound:  "do not use it as part of this version, although it is signed; ask the project to list it in its SBOM",
+		verdict.TagMoved:        "find out who moved the tag; until then use the image by a signed digest",
 	}
 	for i, f := range v.Findings {
 		if act, other := acts[f.Code]; other && f.Fix == f.Code.Fix() {
@@ -257,9 +258,9 @@ func advise(v *verdict.Verdict) {
 	}
 }
 
-// limits names what the verdict does not cover, and why.
+// limits reports what the verdict does not cover, and why.
 func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
-	f.leave("a signed list of what belongs to the release: nobody signs one")
+	f.leave("a signed list of the release's contents (none exists)")
 	var classes []plan.Class
 	for _, one := range c.judged {
 		if !slices.Contains(classes, one.class) {
@@ -269,13 +270,13 @@ func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 	f.leave(u.Policy.Lacks(u.Stage, classes)...)
 	if !asked.Independent() {
 		f.leave("expected set: not independent of the build")
-		f.note("expected set: not independent: nobody has read in the source what a release of %d.%d has, so what the build left out is missed by nobody", u.Version.Major(), u.Version.Minor())
+		f.note("expected set: not independent: the contents of %d.%d were never derived from its source code, so a file that the build left out would not be noticed", u.Version.Major(), u.Version.Minor())
 	}
 	if len(c.images) > 0 {
 		f.leave("other addresses of the images")
 	}
 	for _, source := range u.List.Sources() {
-		f.read(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
+		f.addInputs(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
 	}
 	var words []string
 	for _, w := range asked.Witnesses() {

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// maxConfig is how large the configuration of an image may be, and the list
+	// maxConfig is the largest configuration of an image, and the largest list
 	// of images in an archive.
 	maxConfig = 8 << 20
-	// maxEntries is how many files an archive of an image may have: there are a
-	// few for each layer.
+	// maxEntries is how many files an archive of an image may have; a usual one
+	// has a few for each layer.
 	maxEntries = 10_000
 )
 
-// bindImage compares one platform of an image, whose signature holds, with what
-// the SBOM describes for its name and the version: the signature is of the same
-// image under any tag. The layers that the SBOM gives must be those of the
-// image's configuration; where it gives none, or those of another form, the
-// archive that it gives must hold that very configuration.
+// bindImage compares one platform of an image with valid signature with what
+// the signed SBOM describes under its name and version. The signature alone
+// would cover the same image under any tag. If the SBOM gives layers, they must
+// be those of the image's configuration. If it gives none, or in another form,
+// then the archive that it names must contain the same configuration.
 func (u unsealed) bindImage(ctx context.Context, sbom signedSBOM, p pulled) error {
 	built := sbom.Built(p.image)
 	layers, err := layersOf(ctx, u.Images, p)
@@ -54,19 +54,19 @@ func (u unsealed) bindImage(ctx context.Context, sbom signedSBOM, p pulled) erro
 	case err == nil && loaded.Equal(p.node.Config.Digest):
 		return nil
 	case err == nil:
-		return u.anotherImage(p, "its configuration is not the one in "+archive+", which "+sbom.Name()+" gives", loaded.String(), p.node.Config.Digest.String())
+		return u.anotherImage(p, "its configuration differs from the one in "+archive+", which "+sbom.Name()+" lists", loaded.String(), p.node.Config.Digest.String())
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	case len(built.Layers) > 0:
-		return u.anotherImage(p, "its layers are not those that "+sbom.Name()+" gives", listing(built.Layers), listing(layers))
+		return u.anotherImage(p, "its layers differ from those in "+sbom.Name(), listing(built.Layers), listing(layers))
 	case !want.IsZero():
-		return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives no layers of it, and %s, which it gives, is not in the place: nothing else that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, archive, u.Version)
+		return verdict.Refuse(verdict.VersionUnbound, p.name, "the image is signed, but not bound to its version: %s lists no layers, and the archive %s, which it lists, is missing; no other signed document says that it belongs to %s", k8slayout.ReleaseSBOM, archive, u.Version)
 	}
-	return verdict.Refuse(verdict.VersionUnbound, p.name, "it is signed, but %s gives neither its layers nor its archive: nothing that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
+	return verdict.Refuse(verdict.VersionUnbound, p.name, "the image is signed, but not bound to its version: %s lists neither its layers nor its archive, and no other signed document says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
 }
 
 func (u unsealed) anotherImage(p pulled, why, want, got string) error {
-	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than was built for it: %s", u.Version, why).Differ(want, got)}
+	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than the one built for it: %s", u.Version, why).Differ(want, got)}
 }
 
 func listing(layers []digest.Digest) string {
@@ -77,15 +77,15 @@ func listing(layers []digest.Digest) string {
 	return clip(strings.Join(words, " "))
 }
 
-// layersOf are the layers of an image before they were compressed, as its
-// configuration lists them.
+// layersOf returns the uncompressed layers of an image, as its configuration
+// lists them.
 func layersOf(ctx context.Context, images registry.Source, p pulled) ([]digest.Digest, error) {
 	if p.node.Config.Digest.IsZero() {
-		return nil, verdict.Refuse(verdict.FileType, p.name, "it is no image: its manifest has no configuration")
+		return nil, verdict.Refuse(verdict.FileType, p.name, "not an image: the manifest has no configuration")
 	}
 	raw, err := registry.Read(ctx, images, p.repository, p.node.Config, maxConfig)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, verdict.Refuse(verdict.Missing, p.name, "its configuration is not in the registry")
+		return nil, verdict.Refuse(verdict.Missing, p.name, "the configuration is not in the registry")
 	}
 	if err != nil {
 		return nil, err
@@ -109,9 +109,9 @@ func layersOf(ctx context.Context, images registry.Source, p pulled) ([]digest.D
 	return k8slayout.Distinct(layers), nil
 }
 
-// configIn reads an archive as docker saves one, to its end, and returns the
-// digest of the configuration of the one image in it. The archive must have the
-// digest that was given for it.
+// configIn reads an archive in the format of docker save to its end, and
+// returns the digest of the configuration of its only image. The archive must
+// have the given digest.
 func configIn(ctx context.Context, place store.Place, name string, want digest.Digest) (digest.Digest, error) {
 	body, _, err := place.Open(ctx, name)
 	if err != nil {
@@ -126,7 +126,7 @@ func configIn(ctx context.Context, place store.Place, name string, want digest.D
 	}
 	got, bad := digest.ParseHex(digest.SHA256, hex.EncodeToString(sum.Sum(nil)))
 	if bad != nil || !got.Equal(want) {
-		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", k8slayout.ReleaseSBOM).
+		return digest.Digest{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that the signed %s gives", k8slayout.ReleaseSBOM).
 			Differ(want.String(), got.String())}
 	}
 	var refusal *verdict.Error
@@ -141,13 +141,13 @@ func configIn(ctx context.Context, place store.Place, name string, want digest.D
 		return digest.Digest{}, verdict.Wrap(verdict.FileType, name, err)
 	}
 	if len(images) != 1 || small[path.Clean(images[0].Config)].IsZero() {
-		return digest.Digest{}, verdict.Refuse(verdict.FileType, name, "its manifest.json does not name one image with a configuration in the archive")
+		return digest.Digest{}, verdict.Refuse(verdict.FileType, name, "manifest.json in the archive must name exactly one image, with its configuration in the archive")
 	}
 	return small[path.Clean(images[0].Config)], nil
 }
 
-// readSaved reads the list of images in an archive, and the digests of the files
-// that are small enough to be configurations.
+// readSaved reads the list of images in an archive, and the digests of all
+// files small enough to be a configuration.
 func readSaved(r io.Reader) (list []byte, small map[string]digest.Digest, err error) {
 	small = map[string]digest.Digest{}
 	walker := unpack.New()

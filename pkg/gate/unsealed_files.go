@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxUnsealed bounds a file of a release whose sizes are unsigned, and
-	// maxUnsealedSum all of them together.
+	// maxUnsealed is the largest file of a release with unsigned sizes, and
+	// maxUnsealedSum the largest sum of all its files.
 	maxUnsealed    = 4 << 30
 	maxUnsealedSum = 64 << 30
 )
 
-// hashedFiles are files of the release whose bytes were read.
+// hashedFiles are the files of the release that were hashed.
 type hashedFiles struct {
 	digests map[string]digest.Set // by their names in the release
-	given   map[string]string     // paths of the files that alone are asked about, by their names; nil asks about all
-	kept    []string              // names of those that lie in the place
+	given   map[string]string     // paths of the given files, by their names in the release; nil if none were given
+	kept    []string              // names of those in the place
 }
 
-// needSignatures are the names of the files that the policy is asked about.
+// needSignatures returns the names of the files that are judged by the policy.
 func (h hashedFiles) needSignatures(asked k8slayout.Set) (names []string) {
 	for _, name := range asked.Names() {
 		if len(policy.ChecksOf(k8slayout.KindOf(name).Class)) > 0 && (h.given == nil || h.given[name] != "") {
@@ -40,8 +40,8 @@ func (h hashedFiles) needSignatures(asked k8slayout.Set) (names []string) {
 	return names
 }
 
-// checkFiles hashes what is in the place once, and compares it with all
-// witnesses. Read are the documents that were read before.
+// checkFiles hashes the files in the place once, and compares them with all
+// documents. Read are the digests of the documents as they were read before.
 func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[string]digest.Digest, part part) (hashedFiles, facts) {
 	h := sbom.file()
 	var f facts
@@ -56,11 +56,11 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 			f.fail(item.Name, changed(item.Name, before, item.Digests.SHA256))
 		}
 	}
-	f.read(verdict.Input{Name: "files", Place: u.Files.URI()})
+	f.addInputs(verdict.Input{Name: "files", Place: u.Files.URI()})
 	f.refuse(part.asked.Compare(items)...)
 	u.checkTagFiles(sbom, part.asked, h, &f)
 	if !listed {
-		f.leave("extra files: the place can not be listed, so nobody looked")
+		f.leave("extra files: not looked for, because the place cannot be listed")
 	}
 	signed := 0
 	for _, name := range part.asked.Names() {
@@ -68,12 +68,12 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 			signed++
 		}
 	}
-	f.note("%d of %d objects are signed files; the others are their signatures, and unsigned sums, sidecars, tags and documents, which prove nothing", signed, len(objects))
+	f.note("%d of %d objects are signed files; the others are their signatures, and unsigned checksums, sidecars, tags and documents, which prove nothing", signed, len(objects))
 	return h, f
 }
 
-// listPlace returns what is in the place. Where it can not be listed, every
-// name that is expected is tried.
+// listPlace returns the objects of the place. If it cannot be listed, every
+// expected name is tried.
 func (u unsealed) listPlace(ctx context.Context, asked k8slayout.Set, f *facts) ([]store.Object, bool) {
 	objects, err := u.Files.List(ctx)
 	if err == nil {
@@ -92,9 +92,9 @@ func (u unsealed) listPlace(ctx context.Context, asked k8slayout.Set, f *facts) 
 	return slices.CompactFunc(objects, func(a, b store.Object) bool { return a.Name == b.Name }), false
 }
 
-// hashPlace reads every object to its end. Signatures are read where they are
-// needed, and what no witness names is not read: that it is there is enough to
-// refuse.
+// hashPlace hashes every object to its end. Signatures are read when they are
+// needed. An object that no document names is not read: its presence is enough
+// to refuse.
 func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayout.Set, objects []store.Object, f *facts) []census.Item {
 	named := map[string]bool{}
 	for _, name := range asked.Names() {
@@ -111,15 +111,14 @@ func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayou
 			there = append(there, items[i])
 		case !errors.Is(err, store.ErrNotFound):
 			f.fail(items[i].Name, err)
-			there = append(there, census.Item{Name: items[i].Name}) // it is there, and could not be read
+			there = append(there, census.Item{Name: items[i].Name}) // present, but unreadable
 		}
 	}
 	return there
 }
 
-// largest is how large a file can be. No document says the size of one; but what
-// the SBOM, which is signed, gives no bytes for is a document, or refused for
-// that.
+// largest is the largest possible size of a file. No document gives sizes, but
+// a file without bytes in the signed SBOM is either a document or refused.
 func (s signedSBOM) largest(o store.Object) int64 {
 	if s.Bytes(o.Name).IsZero() {
 		return maxDocument

@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -15,8 +14,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkGiven compares files of this machine with the SBOM, which is signed: it
-// must give their bytes for a name. Each must have a signature of its own, too.
+// checkGiven compares the given files with the signed SBOM, which must name
+// their bytes. Each must also have a signature of its own.
 func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayout.Set) (hashedFiles, facts) {
 	h := sbom.file()
 	h.given = map[string]string{}
@@ -34,18 +33,19 @@ func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayo
 			continue
 		}
 		f.note("%s: it is %s", file, name)
-		f.read(verdict.Input{Name: file, Digest: bytes.SHA256})
+		f.addInputs(verdict.Input{Name: file, Digest: bytes.SHA256})
 		h.digests[name], h.given[name] = bytes, file
 	}
 	f.leave(fmt.Sprintf("all but the %d given", len(paths)))
 	return h, f
 }
 
-// fixStranger is the next act where a file at hand is none of the release.
-const fixStranger = "it is none of this release: ask about the version that it is of, or find out where it came from"
+// fixStranger is the next act where a given file is not part of the release.
+const fixStranger = "the file is not part of this release: verify it against its own version, or find out where it came from"
 
-// recognise finds which file of the release the bytes are, as the SBOM says.
-// Unsigned witnesses serve the words of a refusal only, and show disagreement.
+// recognise finds which file of the release has these bytes, by the signed
+// SBOM. Unsigned documents only make the refusal more precise, and reveal
+// disagreement.
 func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, bytes digest.Set) (string, error) {
 	base := filepath.Base(file)
 	var same, named []manifest.Artifact
@@ -59,7 +59,7 @@ func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, b
 		one := manifest.Artifact{Artifact: plan.Artifact{Name: name, Platform: k8slayout.PlatformOf(name)}}
 		switch {
 		case gives && fits && len(against) > 0:
-			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", some(with), name, some(against)).
+			return "", &verdict.Error{Finding: verdict.Find(verdict.Conflict, file, "the bytes are those of %s for %s, and not those of %s", firstFew(with), name, firstFew(against)).
 				Differ(want.String(), bytes.SHA256.String())}
 		case gives && fits:
 			same = append(same, one)
@@ -74,8 +74,8 @@ func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, b
 		if !k8slayout.KindOf(unsigned).Signed {
 			return "", unsignedFile(file, unsigned)
 		}
-		return "", verdict.Refuse(verdict.VersionUnbound, file, "it is what unsigned documents call %s, and %s does not describe it: alone it proves nothing", unsigned, k8slayout.ReleaseSBOM).
-			Advise("verify the whole release, which holds it against what is signed, or name a file that the SBOM describes")
+		return "", verdict.Refuse(verdict.VersionUnbound, file, "unsigned documents name these bytes %s, but %s does not describe them, so the file cannot be verified alone", unsigned, k8slayout.ReleaseSBOM).
+			Advise("verify the whole release, or name a file that the SBOM describes")
 	}
 	name, err := u.Options.Scope.nameOf(file, same, named)
 	if err == nil && !u.requiresSignature(k8slayout.KindOf(name).Class) {
@@ -88,35 +88,32 @@ func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, b
 }
 
 func unsignedFile(file, name string) error {
-	return verdict.Refuse(verdict.Unsigned, file, "it is %s, which nobody signs: alone it proves nothing", name).
-		Advise("verify the whole release, which holds it against what is signed, or name a file that is signed")
+	return verdict.Refuse(verdict.Unsigned, file, "the file is %s, which is published unsigned and cannot be verified alone", name).
+		Advise("verify the whole release, which compares the file with signed documents, or name a signed file")
 }
 
-// nameOf chooses the file that a path means among those with the same bytes,
-// and those that end in its name. Bytes alone do not make it one: under a name
-// that the release gives to other bytes they are misplaced.
+// nameOf chooses the artifact that a path means, among those with the same
+// bytes and those with the same base name. Equal bytes are not enough: a file
+// whose name is that of other bytes in the release is refused.
 func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, error) {
 	base := filepath.Base(file)
 	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool {
 		return s.Platform != "" && a.Platform != "" && a.Platform != s.Platform
 	})
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
-	full := slices.IndexFunc(named, func(a manifest.Artifact) bool {
-		return strings.HasSuffix("/"+filepath.ToSlash(filepath.Clean(file)), "/"+a.Name)
-	})
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		return "", verdict.Refuse(verdict.Extra, file, "%s, which is signed, neither names it nor has its bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
+		return "", verdict.Refuse(verdict.Extra, file, "the signed %s contains neither this name nor these bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
 	case len(same) == 0:
-		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s, by %s, which is signed", listed(named), k8slayout.ReleaseSBOM)
+		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s in the signed %s", firstNames(named), k8slayout.ReleaseSBOM)
 	case len(mine) == 0:
-		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", listed(same)).Differ(s.Platform, same[0].Platform)}
-	case len(called) == 0 && len(named) > 0, full >= 0 && !slices.Contains(names(same), named[full].Name):
-		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", listed(mine))
+		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "it is %s", firstNames(same)).Differ(s.Platform, same[0].Platform)}
+	case len(called) == 0 && len(named) > 0, isNearerToAnother(file, same, named):
+		return "", verdict.Refuse(verdict.NameSwap, file, "holds the bytes of %s", firstNames(mine))
 	case len(called) == 0:
 		called = mine
 	}
-	return nearestTo(file, called), nil
+	return nearestTo(file, called).Name, nil
 }
 
 func names(all []manifest.Artifact) []string {

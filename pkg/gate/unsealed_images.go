@@ -23,14 +23,14 @@ import (
 type pulled struct {
 	name, repository string
 	class            plan.Class
-	digest           digest.Digest   // zero where the registry serves none
+	digest           digest.Digest   // zero if the registry has none
 	node             *registry.Node  // of an index, and of each platform in it
 	image            k8slayout.Image // of a platform in an index
 }
 
-// resolveImages resolves every image of the release: the index under its tag, its
-// platforms, and each platform by itself under the name with its architecture,
-// which must be the same bytes. It returns everything that needs a signature.
+// resolveImages resolves every image of the release: the index under its tag,
+// its platforms, and the repository of each single platform, which must serve
+// the same bytes. It returns everything that needs a signature.
 func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked k8slayout.Set) (all []pulled, f facts) {
 	if !u.hasImages(sbom, asked, &f) {
 		return nil, f
@@ -54,13 +54,13 @@ func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked k8sl
 	return all, f
 }
 
-// hasImages reports whether there are images to look at. The SBOM must name
-// those of the release: without that no image could be accepted.
+// hasImages reports whether there are images to check. The SBOM must list those
+// of the release: otherwise no image could be accepted.
 func (u unsealed) hasImages(sbom signedSBOM, asked k8slayout.Set, f *facts) bool {
 	platform := u.Options.Scope.Platform
 	switch {
 	case sbom.Images() == 0:
-		f.refuse(verdict.Find(verdict.EvidenceMissing, k8slayout.ReleaseSBOM, "it names no image of %s, so no image is bound to the version", u.Version))
+		f.refuse(verdict.Find(verdict.EvidenceMissing, k8slayout.ReleaseSBOM, "the SBOM lists no image of %s, so no image is bound to the version", u.Version))
 		return false
 	case len(asked.Images()) > 0:
 		return true
@@ -72,7 +72,8 @@ func (u unsealed) hasImages(sbom signedSBOM, asked k8slayout.Set, f *facts) bool
 	return false
 }
 
-// resolveIndex resolves an image once, and each of its platforms by itself.
+// resolveIndex resolves an image once, and the repository of each of its
+// platforms.
 func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []k8slayout.Image, f *facts) []pulled {
 	index := pulled{name: "oci/" + name, repository: name, class: plan.Image}
 	parts := map[string]*registry.Node{}
@@ -97,13 +98,13 @@ func (u unsealed) resolveIndex(ctx context.Context, name string, platforms []k8s
 		all = append(all, child, u.resolveAlone(ctx, image, child.digest, f))
 	}
 	for platform := range parts {
-		f.refuse(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which nobody names", platform))
+		f.refuse(verdict.Find(verdict.Platform, index.name, "the index has platform %q, which no document names", platform))
 	}
 	return all
 }
 
-// resolveAlone resolves a platform by itself: whoever pulls it so must get what
-// the index names.
+// resolveAlone resolves the repository of a single platform, which must serve
+// the same manifest as the index.
 func (u unsealed) resolveAlone(ctx context.Context, image k8slayout.Image, want digest.Digest, f *facts) pulled {
 	p := pulled{name: "oci/" + image.Alone(), repository: image.Alone(), class: plan.Image}
 	node, err := u.pull(ctx, image.Alone())
@@ -112,13 +113,13 @@ func (u unsealed) resolveAlone(ctx context.Context, image k8slayout.Image, want 
 		return p
 	}
 	if p.digest = node.Descriptor.Digest; !want.IsZero() && !want.Equal(p.digest) {
-		f.refuse(verdict.Find(verdict.TagMoved, p.name, "tag %s names another image than the index of %s does for %s", u.Version, image.Name, image.Platform).
+		f.refuse(verdict.Find(verdict.TagMoved, p.name, "tag %s names another image than the index of %s for %s", u.Version, image.Name, image.Platform).
 			Differ(want.String(), p.digest.String()))
 	}
 	return p
 }
 
-// pull resolves the tag of the version once, and reads what it names.
+// pull resolves the tag of the version once, and reads the manifests under it.
 func (u unsealed) pull(ctx context.Context, repository string) (*registry.Node, error) {
 	d, err := u.Images.Resolve(ctx, repository, u.Version.String())
 	if err != nil {
@@ -127,18 +128,18 @@ func (u unsealed) pull(ctx context.Context, repository string) (*registry.Node, 
 	return registry.Graph(ctx, u.Images, repository, d)
 }
 
-// missing refuses an image that is not in the registry. Other errors stay.
+// missing refuses an image that is not in the registry; other errors are
+// returned unchanged.
 func (u unsealed) missing(name, repository string, err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		return verdict.Refuse(verdict.Missing, name, "%s:%s, or a part of it, is not in the registry", repository, u.Version)
+		return verdict.Refuse(verdict.Missing, name, "%s:%s or a part of it is not in the registry", repository, u.Version)
 	}
 	return err
 }
 
-// checkImages asks the policy about each image and each platform, with the
-// signatures that are attached to it. What each platform in an index is, the
-// SBOM, which is signed, must describe. Layers are read last, when it is signed
-// how large they are.
+// checkImages judges each image and each platform by its attached signatures.
+// Each platform in an index must also be the one that the signed SBOM
+// describes. Blobs are read last, when their sizes are known to be signed.
 func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pulled, holds func(name string) bool) []item {
 	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.digest.IsZero() || !holds(p.name) })
 	items := make([]item, len(due))
@@ -148,7 +149,7 @@ func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pul
 			items[i].differ(u.bindImage(ctx, sbom, due[i]))
 		}
 	})
-	another := map[string]bool{} // platforms that are not what the SBOM describes
+	another := map[string]bool{} // platforms that differ from the SBOM
 	for i, p := range due {
 		another[p.name] = len(items[i].differences) > 0
 	}
@@ -164,7 +165,7 @@ func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pul
 	return items
 }
 
-// resolveAgain resolves every tag once more: the tag must still name what was
+// resolveAgain resolves every tag once more: it must still name what was
 // judged.
 func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(name string) bool) (f facts) {
 	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.class != plan.Image || !holds(p.name) })
@@ -172,7 +173,7 @@ func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(
 	inParallel(len(due), func(i int) {
 		d, err := u.Images.Resolve(ctx, due[i].repository, u.Version.String())
 		if err == nil && !d.Digest.Equal(due[i].digest) {
-			err = &verdict.Error{Finding: verdict.Find(verdict.TagMoved, due[i].name, "the tag moved while it was judged").Differ(due[i].digest.String(), d.Digest.String())}
+			err = &verdict.Error{Finding: verdict.Find(verdict.TagMoved, due[i].name, "the tag moved while the image was judged").Differ(due[i].digest.String(), d.Digest.String())}
 		}
 		errs[i] = err
 	})
@@ -182,7 +183,7 @@ func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(
 	return f
 }
 
-// imageItem is one manifest with every signature that is attached to it. Foreign
+// imageItem is one manifest with all its attached signatures. Foreign
 // signatures are not counted and do not block.
 func (u unsealed) imageItem(ctx context.Context, p pulled) item {
 	i := item{question: u.question(p.class, p.name, digest.Set{SHA256: p.digest})}
@@ -193,23 +194,23 @@ func (u unsealed) imageItem(ctx context.Context, p pulled) item {
 		switch {
 		case why == nil:
 			i.evidence = append(i.evidence, e)
-		case err == nil || verdict.OutcomeOf(why) == verdict.Unavailable: // the place that is down may have the one that holds
+		case err == nil || verdict.OutcomeOf(why) == verdict.Unavailable: // an unreachable place may have the valid one
 			err = why
 		}
 	}
 	switch {
-	case len(i.evidence) > 0: // one that holds is enough
+	case len(i.evidence) > 0: // one valid signature is enough
 	case err != nil:
 		i.question.Why[policy.Signature] = about(p.name, err)
 	default:
-		i.question.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to it").Advise(unsignedAct)
+		i.question.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to the image").Advise(unsignedAct)
 	}
 	return i
 }
 
-// imageSignature proves one attached signature. It must name the image by the
-// name under which it lies: registries move images between hosts, and nobody
-// moves them between names.
+// imageSignature verifies one attached signature. It must name the repository
+// in which it is: images are moved between hosts, but never to another
+// repository name.
 func (u unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled) (verify.Evidence, error) {
 	m, err := legacy.ParseLayer(legacy.Certificate, l)
 	if err != nil {
@@ -226,7 +227,7 @@ func (u unsealed) imageSignature(ctx context.Context, l oci.Signature, p pulled)
 		return verify.Evidence{}, err
 	}
 	if name := payload.Reference[strings.LastIndexByte(payload.Reference, '/')+1:]; name != p.repository {
-		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.NotBound, p.name, "the signature is genuine, but of an image by another name").
+		return verify.Evidence{}, &verdict.Error{Finding: verdict.Find(verdict.NotBound, p.name, "the signature is valid, but for an image of another name").
 			Differ(p.repository, name).Citing(e.Bundle())}
 	}
 	return e, nil

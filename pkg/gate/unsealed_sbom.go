@@ -14,25 +14,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// signedSBOM is the SBOM of the release. It is the one signed document that says
-// which bytes belong under which name to which version: without it every file and
-// image that the project ever signed would do for every other, and nothing is
-// decided.
+// signedSBOM is the SBOM of the release, the only signed document that binds
+// bytes to a name and a version. Without it, any file or image that the project
+// ever signed would pass for any other, so nothing is decided.
 type signedSBOM struct {
 	k8slayout.Witness
 	digests digest.Set
-	holds   bool // its signature does, and it is of the version
+	holds   bool // its signature is valid, and it is for the version
 }
 
-// readSBOM reads the SBOM of the release and proves its signature, before
-// anything else is read. It is an item of these facts where it does not hold, and
-// where the files of the place, of which it is one, are not asked about.
+// readSBOM reads the SBOM of the release and verifies its signature before
+// anything else is read. It is an item of these facts if it is invalid, or if
+// the files of the place, one of which it is, are out of scope.
 func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 	const name = k8slayout.ReleaseSBOM
 	raw, err := store.Read(ctx, u.Files, name, maxDocument)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.Missing, name, "it is not in the place, and no other signed document says which files and images belong to %s", u.Version).
-			Advise("check that there is such a version; then take the release with its SBOM from where the project publishes it")
+		err = verdict.Refuse(verdict.Missing, name, "the SBOM is not in the place, and no other signed document says which files and images belong to %s", u.Version).
+			Advise("check that the version exists, then fetch the release with its SBOM from where the project publishes it")
 	}
 	if err != nil {
 		f.counted = []counted{{name: name, asked: true}}
@@ -40,7 +39,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 		return s, f
 	}
 	s.digests = digest.SetOf(raw)
-	f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: s.digests.SHA256})
+	f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: s.digests.SHA256})
 	sbom := u.answered(u.fileItem(ctx, name, s.digests))
 	if sbom.isProven() {
 		if s.Witness, err = parseReleaseSBOM(raw, u.Version); err != nil {
@@ -54,7 +53,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 	return s, f
 }
 
-// file is the SBOM as the one file that was hashed, if it was found.
+// file is the SBOM as a hashed file, if it was found.
 func (s signedSBOM) file() hashedFiles {
 	h := hashedFiles{digests: map[string]digest.Set{}}
 	if !s.digests.IsZero() {
@@ -75,24 +74,24 @@ func parseReleaseSBOM(raw []byte, v version.Version) (k8slayout.Witness, error) 
 	return w, err
 }
 
-// bindFile compares a file whose signature holds with the SBOM: the signature
-// is of its bytes under any name and of any version.
+// bindFile compares a file with valid signature with the SBOM. The signature
+// alone would cover the same bytes under any name and version.
 func (u unsealed) bindFile(ctx context.Context, sbom signedSBOM, name string, bytes digest.Set) error {
 	gives, same := sbom.Gives(name, bytes)
 	switch {
-	case gives && same, name == k8slayout.ReleaseSBOM: // which says itself of which version it is
+	case gives && same, name == k8slayout.ReleaseSBOM: // it names its version itself
 		return nil
 	case gives:
-		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that %s gives", sbom.Name()).
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that the signed %s gives", sbom.Name()).
 			Differ(sbom.Bytes(name).SHA256.String(), bytes.SHA256.String())}
 	case name == k8slayout.SourceSBOM:
 		return u.bindSourceSBOM(ctx, bytes.SHA256)
 	}
-	return verdict.Refuse(verdict.VersionUnbound, name, "it is signed, but %s does not describe it: nothing that is signed says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
+	return verdict.Refuse(verdict.VersionUnbound, name, "the file is signed, but not bound to its version: %s does not describe it, and no other signed document says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
 }
 
-// bindSourceSBOM reads of which version the SBOM of the source says that it is:
-// the SBOM of the release refers to it by a digest that proves nothing.
+// bindSourceSBOM reads the version that the SBOM of the source names: the
+// digest by which the SBOM of the release refers to it proves nothing.
 func (u unsealed) bindSourceSBOM(ctx context.Context, want digest.Digest) error {
 	const name = k8slayout.SourceSBOM
 	raw, err := store.Read(ctx, u.Files, name, maxDocument)
@@ -112,16 +111,16 @@ func (u unsealed) bindSourceSBOM(ctx context.Context, want digest.Digest) error 
 	if len(namespaces) == 1 && namespaces[0] == of {
 		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it is the SBOM of another source").Differ(of, clip(strings.Join(namespaces, ", ")))}
+	return &verdict.Error{Finding: verdict.Find(verdict.Version, name, "the SBOM is for another source").Differ(of, clip(strings.Join(namespaces, ", ")))}
 }
 
-// changed refuses a file that was read twice and had other bytes the second time.
+// changed refuses a file that had other bytes when it was read again.
 func changed(name string, before, after digest.Digest) error {
-	return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "it changed while it was read").Differ(before.String(), after.String())}
+	return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the file changed while it was read").Differ(before.String(), after.String())}
 }
 
-// checkTagFiles compares the files that say the tag of an image with what is
-// signed: they are unsigned, and there is one thing that each can say.
+// checkTagFiles compares the unsigned files that contain an image tag with the
+// only tag that they can contain.
 func (u unsealed) checkTagFiles(sbom signedSBOM, asked k8slayout.Set, files hashedFiles, f *facts) {
 	for _, name := range asked.Names() {
 		sum := files.digests[name].SHA256
@@ -130,9 +129,9 @@ func (u unsealed) checkTagFiles(sbom signedSBOM, asked k8slayout.Set, files hash
 		switch {
 		case !strings.HasSuffix(name, k8slayout.TagSuffix) || sum.IsZero():
 		case !sbom.Tagged(name):
-			f.follow(name, policy.Require, verdict.Find(verdict.VersionUnbound, name, "%s describes no image of this name", sbom.Name()))
+			f.follow(name, policy.Require, verdict.Find(verdict.VersionUnbound, name, "%s lists no image of this name", sbom.Name()))
 		case !sum.Equal(want) && !sum.Equal(digest.Of(digest.SHA256, []byte(tag+"\n"))):
-			f.follow(name, policy.Require, verdict.Find(verdict.Tampered, name, "it does not say %s", tag).Differ(want.String(), sum.String()))
+			f.follow(name, policy.Require, verdict.Find(verdict.Tampered, name, "the file does not contain %s", tag).Differ(want.String(), sum.String()))
 		}
 	}
 }

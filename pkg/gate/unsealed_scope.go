@@ -11,24 +11,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// fitsUnsealed refuses a question that a release without a manifest cannot answer.
+// fitsUnsealed refuses options that need a manifest.
 func (s Scope) fitsUnsealed() error {
 	switch {
 	case s.Only == policy.Images && len(s.Given) > 0:
-		return verdict.Refuse(verdict.Usage, "--only", "files were given, and images alone are asked for")
+		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
 	case s.Depth != AllEvidence:
-		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, and of what is there everything is asked")
+		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
 	case s.Level > 0:
-		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and nobody signed its provenance: no more than level 1 is shown of anything")
+		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most")
 	}
 	return nil
 }
 
-// part is what belongs to the release, and the part of it that is asked about.
+// part is the expected contents of the release, and the part of them in scope.
 type part struct{ whole, asked k8slayout.Set }
 
-// narrow leaves of what is expected the part that is asked about, and names what
-// the answer leaves out.
+// narrow selects the part of the expected contents that is in scope, and
+// reports what is left out.
 func (u unsealed) narrow(whole k8slayout.Set, sbom signedSBOM) (p part, f facts, err error) {
 	p = part{whole: whole, asked: whole}
 	s := u.Options.Scope
@@ -51,8 +51,8 @@ func (u unsealed) narrow(whole k8slayout.Set, sbom signedSBOM) (p part, f facts,
 	return p, f, err
 }
 
-// platforms are those of files and of images that the SBOM names, which is
-// signed, and the source.
+// platforms are those of the files and images in the signed SBOM and in the
+// list that was derived from the source.
 func (u unsealed) platforms(sbom signedSBOM) (files, images []string) {
 	by := []k8slayout.Witness{sbom.Witness}
 	if !u.List.IsZero() {
@@ -71,8 +71,7 @@ func (u unsealed) platforms(sbom signedSBOM) (files, images []string) {
 	return files, images
 }
 
-// claimed is everything that belongs to the part that is asked about, with the
-// bytes that a witness claims.
+// claimed is everything in scope, with the digests that a document claims.
 func (p part) claimed() map[string]digest.Set {
 	all := map[string]digest.Set{}
 	for _, name := range p.asked.Names() {
@@ -84,8 +83,8 @@ func (p part) claimed() map[string]digest.Set {
 	return all
 }
 
-// asksAbout leaves the objects of other platforms out. What no witness names
-// stays: it is too much on any.
+// asksAbout leaves out the objects of other platforms. An object that no
+// document names remains: it is extra on any platform.
 func (p part) asksAbout(objects []store.Object) []store.Object {
 	left := map[string]bool{}
 	for _, name := range p.whole.Names() {
@@ -102,7 +101,7 @@ func (p part) asksAbout(objects []store.Object) []store.Object {
 	})
 }
 
-// partOf is the image without the platforms that are not asked about.
+// partOf is the index without the platforms that are out of scope.
 func (s Scope) partOf(index *registry.Node) *registry.Node {
 	if s.Platform == "" {
 		return index

@@ -16,15 +16,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxAsked is how many signatures wait for a log side by side.
+// maxAsked is how many signatures are imageAnswer up in the log in parallel.
 const maxAsked = 16
 
-// checkSignatures asks the policy about each file, with the signature beside
-// it. Files that are bad already are left out: their evidence is of other
-// bytes, and what is wrong with them is reported. A signature gives neither name
-// nor version: the SBOM must give the bytes for the name. The signature of the
-// SBOM is read once more: a download keeps what is read after it was told what to
-// expect.
+// checkSignatures judges each file by the signature beside it. Files with a
+// finding are left out: their evidence is about other bytes. A signature covers
+// neither name nor version, so the SBOM must list the bytes under the name. The
+// signature of the SBOM is read a second time, because a download keeps only
+// what is read after it knows the expected files.
 func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files hashedFiles, names []string, holds func(name string) bool) []item {
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !holds(name) || files.digests[name].IsZero() })
 	items := make([]item, len(due))
@@ -57,14 +56,13 @@ func (u unsealed) fileItem(ctx context.Context, name string, bytes digest.Set) i
 	return i
 }
 
-// fileSignature proves the signature that lies beside a file, with its
-// certificate.
+// fileSignature verifies the signature beside a file, with its certificate.
 func (u unsealed) fileSignature(ctx context.Context, name string, bytes digest.Set) (verify.Evidence, error) {
 	var parts [2][]byte
 	for i, suffix := range []string{k8slayout.SignatureSuffix, k8slayout.CertificateSuffix} {
 		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
 		if errors.Is(err, store.ErrNotFound) {
-			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside it", name+suffix).Advise(unsignedAct)
+			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "unsigned: there is no %s beside the file", name+suffix).Advise(unsignedAct)
 		}
 		if err != nil {
 			return verify.Evidence{}, err
@@ -80,7 +78,7 @@ func (u unsealed) fileSignature(ctx context.Context, name string, bytes digest.S
 	})
 }
 
-// about has a refusal of a part of the evidence of a file name that file.
+// about names the file in a refusal about a part of its evidence.
 func about(name string, err error) error {
 	var refusal *verdict.Error
 	if !errors.As(err, &refusal) || refusal.Finding.Subject == name {

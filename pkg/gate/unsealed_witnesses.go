@@ -16,26 +16,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// witnesses are all sources that name parts of the release.
+// witnesses are all documents that name parts of the release.
 type witnesses struct {
 	all  []k8slayout.Witness
-	read map[string]digest.Digest // documents, as they were read
+	read map[string]digest.Digest // digests of the documents, as they were read
 }
 
-// readWitnesses reads everything else that names parts of the release. A document
-// that can not be read is a difference, and the others are read all the same.
+// readWitnesses reads the other documents that name parts of the release. An
+// unreadable document is a finding, and the others are still read.
 func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witnesses, f facts) {
 	w.all = []k8slayout.Witness{k8slayout.Layout(), sbom.Witness}
 	w.read = map[string]digest.Digest{k8slayout.ReleaseSBOM: sbom.digests.SHA256}
 	for _, name := range []string{k8slayout.SHA256Sums, k8slayout.SHA512Sums, k8slayout.Provenance} {
 		raw, err := store.Read(ctx, u.Files, name, maxDocument)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // the layout names it, so it is missing
+			continue // reported as missing, because the layout names it
 		}
 		var witness k8slayout.Witness
 		if err == nil {
 			w.read[name] = digest.Of(digest.SHA256, raw)
-			f.read(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
+			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
 			if name == k8slayout.Provenance {
 				witness, err = readUnsignedProvenance(raw, u.Version, &f)
 			} else {
@@ -57,9 +57,8 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 	return w, f
 }
 
-// readUnsignedProvenance reads provenance that is unsigned. It shows that there
-// is provenance, and of the requirements of SLSA no more than that: the verdict
-// has them all.
+// readUnsignedProvenance reads unsigned provenance. It only shows that
+// provenance exists; the verdict lists all requirements of SLSA.
 func readUnsignedProvenance(raw []byte, v version.Version, f *facts) (k8slayout.Witness, error) {
 	statement, err := intoto.ParseOpen(raw)
 	if err != nil {
@@ -70,14 +69,14 @@ func readUnsignedProvenance(raw []byte, v version.Version, f *facts) (k8slayout.
 		return k8slayout.Witness{}, err
 	}
 	for _, note := range provenance.LintPredicate(claim) {
-		f.note("%s says of itself: %s", k8slayout.Provenance, note)
+		f.note("lint of %s: %s", k8slayout.Provenance, note)
 	}
 	rateUnsigned(statement, f)
 	return k8slayout.ReadProvenance(k8slayout.Provenance, statement, v)
 }
 
-// rateUnsigned answers the requirements of SLSA for the first subject: unsigned
-// provenance shows the same of all of them.
+// rateUnsigned reports the SLSA levels of the first subject: unsigned
+// provenance shows the same for all of them.
 func rateUnsigned(statement intoto.Statement, f *facts) {
 	const name = k8slayout.Provenance
 	for _, s := range statement.Subjects() {
@@ -86,28 +85,29 @@ func rateUnsigned(statement intoto.Statement, f *facts) {
 		}
 		report, err := slsa.Trust{}.Judge(slsa.Question{Name: s.Name, Bytes: s.Digests, Unsigned: statement})
 		if err != nil {
-			f.note("%s: no level can be read from it: %v", name, err)
+			f.note("%s: shows no level: %v", name, err)
 			return
 		}
 		f.levels = append(f.levels, report.On(slsa.Build))
 		for _, track := range []slsa.Track{slsa.Build, slsa.V01} {
 			on := report.On(track)
-			f.note("%s is unsigned: no more than level %d of SLSA %s is shown of any file; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
+			f.note("%s is unsigned and shows level %d of SLSA %s at most; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
 		}
 		return
 	}
 }
 
-// describe names a witness, how many files it names, and what it rests on.
+// describe prints a document's name, how many files it names, and where it
+// comes from.
 func describe(w k8slayout.Witness) string {
 	basis := "unsigned"
 	switch {
 	case w.Independent():
-		basis = "read in the source"
+		basis = "derived from the source"
 	case w.Name() == k8slayout.ReleaseSBOM:
 		basis = "signed"
 	case w.Name() == k8slayout.Layout().Name():
-		basis = "what every release has"
+		basis = "part of every release"
 	}
 	return fmt.Sprintf("%s (%d, %s)", w.Name(), w.Len(), basis)
 }

@@ -115,7 +115,7 @@ func (p imageRun) judgeOf(r promotionplan.Route, e promotionplan.Edge, goals []s
 		return nil, err
 	}
 	ours.Version = gate.VersionOf(e.Tags)
-	bench := gate.Bench{ours}
+	bench := gate.AllJudges{ours}
 	if !r.Policy.Demands() {
 		return bench, nil
 	}

@@ -38,9 +38,9 @@ func TestGateNeedsAProof(t *testing.T) {
 	proven, bare := counted(whole.Proofs[0]), counted()
 	image := gate.Image{Name: "lantern"}
 	for name, decide := range map[string]func(with answering) *verdict.Verdict{
-		"a judge alone":          func(with answering) *verdict.Verdict { return gate.Bench{with}.Image(t.Context(), image) },
-		"the first of two":       func(with answering) *verdict.Verdict { return gate.Bench{with, proven}.Image(t.Context(), image) },
-		"the second of two":      func(with answering) *verdict.Verdict { return gate.Bench{proven, with}.Image(t.Context(), image) },
+		"a judge alone":          func(with answering) *verdict.Verdict { return gate.AllJudges{with}.Image(t.Context(), image) },
+		"the first of two":       func(with answering) *verdict.Verdict { return gate.AllJudges{with, proven}.Image(t.Context(), image) },
+		"the second of two":      func(with answering) *verdict.Verdict { return gate.AllJudges{proven, with}.Image(t.Context(), image) },
 		"the last of several":    func(with answering) *verdict.Verdict { return gate.Several("3 images", proven(), proven(), with()) },
 		"the release, unchanged": func(with answering) *verdict.Verdict { return gate.Several("both", whole, with()) },
 	} {

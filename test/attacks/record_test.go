@@ -40,7 +40,7 @@ func (w *world) recorded(t testing.TB) *recorded {
 	v.Findings = slices.DeleteFunc(v.Findings, func(f verdict.Finding) bool { return f.Code == verdict.NoSBOM })
 	v.Counts.Verified = v.Counts.Required
 	accepted(t, v.Err())
-	if !slices.Contains(v.Scope.Left, "its name and tag: what was verified names bytes alone") {
+	if !slices.Contains(v.Scope.Left, "its name and tag: the verified evidence names only bytes") {
 		t.Fatalf("it leaves out %q", v.Scope.Left)
 	}
 	if v.Least == nil || v.Least.Artifacts != 1+len(node.Children) {

@@ -33,7 +33,7 @@ func TestFollowingAChannel(t *testing.T) {
 	if err := os.Mkdir(d.Path("markers"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.follows(t, "stable"), 1, "EVIDENCE_MISSING", "there is no marker")
+	want(t, d.follows(t, "stable"), 1, "EVIDENCE_MISSING", "has no marker")
 	for _, r := range []struct {
 		channel, says string
 		code          int
@@ -41,7 +41,7 @@ func TestFollowingAChannel(t *testing.T) {
 	}{
 		{"stable", scene.Version + "\n", 0, "rollback not checked"},
 		{"stable-0.1", scene.Version, 0, "rollback not checked"},
-		{"latest", scene.Version + "\n", 0, "which nobody signed"},
+		{"latest", scene.Version + "\n", 0, "according to the unsigned "},
 		{"rc", scene.Version + "\n", 1, "VERSION"},
 		{"stable-0.2", scene.Version + "\n", 1, "VERSION"},
 		{"stable", "v0.1.0 v0.2.0", 1, "VERSION"},
@@ -53,12 +53,12 @@ func TestFollowingAChannel(t *testing.T) {
 	}
 
 	at(fmt.Sprintf("index: %q", "file://"+d.Path(channelindex.Name)))
-	want(t, d.follows(t, "stable"), 1, "EVIDENCE_MISSING", "there is no channel index")
+	want(t, d.follows(t, "stable"), 1, "EVIDENCE_MISSING", "no such channel index")
 	want(t, d.points(t, tender, "--channel", "stable", "--confirm"), 0, "index 1")
 	first := d.read(t, channelindex.Name)
-	want(t, d.follows(t, "stable", "--state", "memory"), 0, "by channel index 1, signed by "+tender, "none was seen before")
+	want(t, d.follows(t, "stable", "--state", "memory"), 0, "according to channel index 1, signed by "+tender, "no index was seen before")
 	r := d.follows(t, "stable", "--state", "memory")
-	want(t, r, 0, "by channel index 1")
+	want(t, r, 0, "according to channel index 1")
 	want(t, d.follows(t, "latest", "--state", "memory"), 1, "EVIDENCE_MISSING", "no channel")
 	want(t, d.follows(t, "stable", "--state", "memory", "--now", "2126-01-01T00:00:00Z"), 1, "CHANNEL_EXPIRED")
 
@@ -67,12 +67,12 @@ func TestFollowingAChannel(t *testing.T) {
 	t.Run("issued after it was signed", func(t *testing.T) { issuedAhead(t, d) })
 
 	want(t, d.points(t, tender, "--channel", "latest", "--confirm"), 0, "index 2")
-	want(t, d.follows(t, "latest", "--state", "memory"), 0, "by channel index 2")
+	want(t, d.follows(t, "latest", "--state", "memory"), 0, "according to channel index 2")
 	second := d.read(t, channelindex.Name)
 	d.write(t, channelindex.Name, first)
 	want(t, d.follows(t, "stable", "--state", "memory"), 1, "CHANNEL_STALE", "want 2", "got  1")
-	want(t, d.follows(t, "stable", "--state", "elsewhere"), 0, "by channel index 1") // which remembers nothing
-	want(t, d.follows(t, "stable"), 0)                                               // neither does the user's cache
+	want(t, d.follows(t, "stable", "--state", "elsewhere"), 0, "according to channel index 1") // which remembers nothing
+	want(t, d.follows(t, "stable"), 0)                                                         // neither does the user's cache
 	d.write(t, channelindex.Name, second)
 	want(t, d.follows(t, "stable", "--state", "memory"), 0)
 	want(t, d.follows(t, "stable"), 0)
@@ -91,7 +91,7 @@ func anotherProject(t *testing.T, d *desk) {
 	want(t, d.follows(t, "stable", "--state", "of-torch"), 1, "CHANNEL_FORK", "another project", "want torch", "got  lantern")
 	d.absent(t, "of-torch")
 	d.write(t, "followed.yaml", profile)
-	want(t, d.follows(t, "stable", "--state", "of-lantern"), 0, "none was seen before")
+	want(t, d.follows(t, "stable", "--state", "of-lantern"), 0, "no index was seen before")
 }
 
 // issuedAhead: the life of an index counts from when it was issued, which is
@@ -119,7 +119,7 @@ func issuedAhead(t *testing.T, d *desk) {
 		d.absent(t, "ahead")
 	}
 	d.write(t, channelindex.Name, genuine)
-	want(t, d.follows(t, "stable", "--state", "ahead"), 0, "by channel index 1")
+	want(t, d.follows(t, "stable", "--state", "ahead"), 0, "according to channel index 1")
 }
 
 // forgets: a memory that cannot be read is never taken for none.
@@ -129,7 +129,7 @@ func forgets(t *testing.T, d *desk) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	d.write(t, "memory/"+list[0].Name(), []byte("{}"))
-	want(t, d.follows(t, "stable", "--state", "memory"), 1, "seen before", "remove it")
+	want(t, d.follows(t, "stable", "--state", "memory"), 1, "judging the last seen index", "remove the file to start over")
 }
 
 // anotherManifest: the index names one manifest of a version; a genuine one
@@ -145,5 +145,5 @@ func anotherManifest(t *testing.T, d *desk, index []byte) {
 	want(t, d.promotes(t, "release"), 0)
 	want(t, d.follows(t, "stable"), 1, "MANIFEST_EQUIVOCATION", "names another manifest")
 	want(t, d.points(t, tender, "--channel", "stable", "--confirm"), 0, "index 3")
-	want(t, d.follows(t, "stable"), 0, "by channel index 3")
+	want(t, d.follows(t, "stable"), 0, "according to channel index 3")
 }

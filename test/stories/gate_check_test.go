@@ -117,9 +117,9 @@ func TestGateCheckOfManifests(t *testing.T) {
 			want(t, c.gate(t, name, "--verbose"), 1, "blocks eu.example.test/prod/"+row.repo+":v1, us.example.test/prod/"+row.repo+":v1")
 			c.manifest(t, name, c.demands("warn"), of)
 			if slices.Contains([]string{"SOURCE_REPOSITORY", "BUILDER", "LEVEL"}, row.code) { // a signer of the manifest signed it
-				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns where it falls short")
+				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns if it is insufficient")
 			} else {
-				want(t, c.gate(t, name), 1, "REFUSED: 1 NO_PROOF", "mode warn does not stand for a signature", "insecureAcceptUnsigned: true")
+				want(t, c.gate(t, name), 1, "REFUSED: 1 NO_PROOF", "mode warn still requires some signature", "insecureAcceptUnsigned: true")
 				c.manifest(t, name, c.demands("warn")+"  insecureAcceptUnsigned: true\n", of)
 				for format, begin := range map[string]string{"table": "UNSIGNED: ", "markdown": "## UNSIGNED"} {
 					r := c.gate(t, name, "--output", format)
@@ -225,7 +225,7 @@ func TestGateCheckOfIndexes(t *testing.T) {
 	want(t, check("platforms", d), 1, "NO_PROVENANCE", parts[1].Digest.Hex())
 	c.built(t, "platforms", "mallory@evil.example", d, nil)
 	c.built(t, "platforms", "builder", parts[1], nil)
-	want(t, check("platforms", d), 0, "that of each of the 2 manifests in it speaks for it")
+	want(t, check("platforms", d), 0, "accepted by the provenance of each manifest in it (2)")
 	c.built(t, "platforms", "builder", d, source("git+https://evil.example/lantern@refs/tags/v0.1.0"))
 	judgedAs(t, check("platforms", d), "SOURCE_REPOSITORY")
 	c.built(t, "platforms", "builder", d, nil)
@@ -267,14 +267,14 @@ func TestGateCheckOfPlans(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	c.write(t, "changed.json", []byte(strings.Replace(plan.Stdout, "a.example.test", "c.example.test", 1)+" "))
-	want(t, c.gate(t, "changed.json"), 2, "it is not as it was planned")
+	want(t, c.gate(t, "changed.json"), 2, "the plan was changed after it was made")
 	// A plan that is broken is never taken for a file that could be judged.
 	for name, text := range map[string]string{
 		"no edges": `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[]}`, "no lists": `{"schema":"waybill/promotion-plan/v1"}`,
 		"laid out": "{\n  \"schema\": \"waybill/promotion-plan/v1\",\n  \"routes\": []\n}\n", "in another order": `{"edges":[],"routes":[],"schema":"waybill/promotion-plan/v1"}`,
 	} {
 		c.write(t, "broken.json", []byte(text+"\n"))
-		if r := c.gate(t, "./broken.json --policy court.yaml"); r.Code != 2 || !strings.Contains(r.Stderr, "it is not as it was planned") {
+		if r := c.gate(t, "./broken.json --policy court.yaml"); r.Code != 2 || !strings.Contains(r.Stderr, "the plan was changed after it was made") {
 			t.Errorf("%s: status %d\n%s%s", name, r.Code, r.Stdout, r.Stderr)
 		}
 	}
@@ -325,7 +325,7 @@ func TestGateCheckTellsApart(t *testing.T) {
 		"a file":                          {"a.bin " + asked, "EVIDENCE_MISSING", 1},
 		"evidence":                        {"a.bin.sigstore.json " + asked, "it is evidence", 2},
 		"a file and a class that is none": {"a.bin --class image " + asked, "want one of binary", 2},
-		"a directory of something":        {"lab " + asked, "there is no such directory", 2},
+		"a directory of something":        {"lab " + asked, "no such directory", 2},
 		"the name of a version":           {"v9.9.9", "and of a file that is here", 2},
 		"its path":                        {"./v9.9.9 " + asked, "EVIDENCE_MISSING", 1},
 	} {

@@ -216,14 +216,14 @@ func mirrored(t *testing.T, s ship) {
 		said   []string
 	}{
 		{"both places", []string{"https://dl.k8s.io/release/" + upstream + "/=" + mirror, images}, 0, []string{"ACCEPTED: complete",
-			"what belongs at https://dl.k8s.io/release/" + upstream + "/ was read at " + mirror, "what belongs at registry.k8s.io was read at " + s.Lab.Registry}},
-		{"what is above", []string{"https://dl.k8s.io/release=" + strings.TrimSuffix(mirror, upstream+"/"), images}, 0, []string{"ACCEPTED: complete", "was read at " + mirror}},
-		{"a mirror with other bytes", []string{"https://dl.k8s.io/release/" + upstream + "/=" + old, images}, 1, []string{"TAMPERED", shipped, "was read at " + old}},
+			"read from " + mirror + " instead of https://dl.k8s.io/release/" + upstream + "/", "read from " + s.Lab.Registry + " instead of registry.k8s.io"}},
+		{"what is above", []string{"https://dl.k8s.io/release=" + strings.TrimSuffix(mirror, upstream+"/"), images}, 0, []string{"ACCEPTED: complete", "read from " + mirror + " instead of "}},
+		{"a mirror with other bytes", []string{"https://dl.k8s.io/release/" + upstream + "/=" + old, images}, 1, []string{"TAMPERED", shipped, "read from " + old + " instead of "}},
 		{"a place of nobody", []string{"https://dl.k8s.dev/=" + mirror}, 2, []string{"https://dl.k8s.io/release/" + upstream + "/"}},
-		{"half a name", []string{"https://dl.k8s.io/rel=" + mirror}, 2, []string{"want one of them"}},
+		{"half a name", []string{"https://dl.k8s.io/rel=" + mirror}, 2, []string{"want the canonical address of the files, "}},
 		{"no actual place", []string{"https://dl.k8s.io/"}, 2, []string{"want CANONICAL=ACTUAL"}},
 		{"an empty place", []string{"https://dl.k8s.io/="}, 2, []string{"want CANONICAL=ACTUAL"}},
-		{"two mirrors", []string{"https://dl.k8s.io/=" + mirror, "https://dl.k8s.io/release=" + mirror}, 2, []string{"said already"}},
+		{"two mirrors", []string{"https://dl.k8s.io/=" + mirror, "https://dl.k8s.io/release=" + mirror}, 2, []string{"already have another place"}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			args := []string{"k8s-verify-release", upstream, "--profile", "public.yaml"}
@@ -253,7 +253,7 @@ func served(t *testing.T, s ship) {
 	}
 	want(t, s.verify(t, "--files", web), 3, "NOT_LISTABLE")
 	want(t, s.Run(t.Context(), open()...), 0, "ACCEPTED, PARTIAL: without closed files (the place cannot be listed)")
-	want(t, s.verify(t, "--files", web, "--listing", list), 0, "ACCEPTED: complete", "the files are listed at "+list+", and read at "+web)
+	want(t, s.verify(t, "--files", web, "--listing", list), 0, "ACCEPTED: complete", "the files were listed at "+list+" and read from "+web)
 	undo := s.add(t, "bin/linux/amd64/kubectl-again", []byte("x"))
 	r, unseen := s.verify(t, "--files", web, "--listing", list), s.Run(t.Context(), open()...)
 	undo()

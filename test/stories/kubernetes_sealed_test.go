@@ -196,7 +196,7 @@ func seaborne() []boarding {
 		{"a sidecar that lies and is listed", func(t *testing.T, s ship) func() {
 			lie := []byte(strings.Repeat("0", 64) + "  kubectl\n")
 			return listed(t, s, shipped+".sha256", lie)
-		}, 1, []string{"MANIFEST_PARSE", "it says another digest than " + shipped}},
+		}, 1, []string{"MANIFEST_PARSE", "the checksum is not that of " + shipped}},
 		{"a signature of another file", func(t *testing.T, s ship) func() {
 			return s.put(t, shipped+".sigstore.json", s.read(t, "bin/linux/amd64/kubelet.sigstore.json"))
 		}, 1, []string{"NAME_SWAP", shipped + ".sigstore.json"}},

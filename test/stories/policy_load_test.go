@@ -92,7 +92,7 @@ type load struct {
 func loads(t *testing.T, rows []load) {
 	t.Helper()
 	b := newBench(t)
-	want(t, b.lint(t), 0, "loads, nothing to say")
+	want(t, b.lint(t), 0, "loads, no lint findings")
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			r := b.lint(t, row.change...)

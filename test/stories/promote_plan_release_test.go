@@ -40,7 +40,7 @@ func TestPromotePlanOfARelease(t *testing.T) {
 		args := []string{"waybill", "promote", "apply", to + "-plan.json", "--profile", "profile.yaml", "--state", "state"}
 		want(t, m.Run(t.Context(), append(args, "--confirm")...), code, said...)
 	}
-	plan("release", 1, "EVIDENCE_MISSING", "the place answers, but holds no release manifest", "waybill stage VERSION --confirm does it all")
+	plan("release", 1, "EVIDENCE_MISSING", "the place answers, but has no release manifest", "waybill stage VERSION --confirm does it all")
 	want(t, m.Stage(t.Context()), 0)
 	plan("staging", 0, "from workspace to staging")
 	apply("staging", 0, "ACCEPTED: complete")

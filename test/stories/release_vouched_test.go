@@ -94,7 +94,7 @@ func TestReleaseVouchedFor(t *testing.T) {
 	want(t, c.judge(t, asks, "--files", files, "--accept-vsa", "--require-level", "build=3"), 0, "relied on the summary")
 	want(t, c.judge(t, with("BUILD: 2", "BUILD: 3"), "--files", c.files(t, map[string][]byte{vsa.Name(1): of("verifier", fields{"verifiedLevels": []any{"SLSA_BUILD_LEVEL_2"}})}), "--accept-vsa"), 1, "VSA_LEVEL")
 	want(t, c.judge(t, nil, "--files", files, "--accept-vsa"), 2, "USAGE", "names in summaries no verifier")
-	want(t, c.judge(t, asks, "--files", files, "--accept-vsa", "--depth", "signatures"), 2, "USAGE", "provenance is not looked at")
+	want(t, c.judge(t, asks, "--files", files, "--accept-vsa", "--depth", "signatures"), 2, "USAGE", "--depth leaves provenance out")
 	want(t, c.judge(t, asks, "--files", files, "--accept-vsa"), 0)
 	for _, more := range []string{"", filepath.Join("state", "files", filepath.FromSlash(artifact)), "--only images"} {
 		small := c.by(t, "k8s-verify-release", "mine", append(strings.Fields(more), "--files", files, "--accept-vsa")...)

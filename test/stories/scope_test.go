@@ -43,7 +43,7 @@ func scopes(t *testing.T, d *desk) {
 		{"--platform linux/amd64", 0, []string{"ACCEPTED, PARTIAL: without other platforms than linux/amd64\n", "2 × image signature"}},
 		{"--platform linux/amd64 --only images", 0, []string{"verified=3 required=3"}},
 		{"--platform linux/amd64 --depth files --only files", 0, []string{"without signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images\n"}},
-		{"--platform windows/amd64 --only images", 2, []string{"nothing in the images of the release is of \"windows/amd64\", but of linux/amd64, linux/arm64"}},
+		{"--platform windows/amd64 --only images", 2, []string{"no artifact in the images of the release is for platform \"windows/amd64\"; platforms: linux/amd64, linux/arm64"}},
 		{"--platform linux/riscv64", 2, []string{"--platform", "linux/riscv64"}},
 		{"--depth shallow", 2, []string{"want files, signatures, provenance or full"}},
 		{"--depth full", 2, []string{"waybill verify release does"}},
@@ -68,7 +68,7 @@ func demanded(t *testing.T, d *desk) {
 	want(t, d.Verify(t.Context(), "--require-level", "build=1", "--depth", "files"), 2, "levels are read from provenance")
 	sums := d.Path("state", "files", "SHA256SUMS")
 	want(t, d.Verify(t.Context(), sums), 0)
-	want(t, d.at(t, "--require-level", "build=1", sums), 1, "LEVEL", "nothing of what is asked about was built")
+	want(t, d.at(t, "--require-level", "build=1", sums), 1, "LEVEL", "none of the selected artifacts was built")
 }
 
 // at verifies with flags and files in any order.
@@ -104,7 +104,7 @@ func atHand(t *testing.T, d *desk) {
 		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"it is the manifest itself"}},
 		{"under the name of another", []string{"hand/SHA256SUMS"}, 1, []string{"NAME_SWAP", "holds the bytes of " + lamp, "verified=1 required=2"}},
 		{"one byte differs", []string{"hand/broken/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of bin/"}},
-		{"a stranger", []string{"hand/stranger"}, 1, []string{"EXTRA", "neither its name nor its bytes", "it is none of this release"}},
+		{"a stranger", []string{"hand/stranger"}, 1, []string{"EXTRA", "neither its name nor its bytes", "the file is not part of this release"}},
 		{"one of two is a stranger", []string{"hand/lantern", "hand/stranger"}, 1, []string{"EXTRA", "verified=2 required=3"}},
 		{"not there", []string{"hand/nothing"}, 2, []string{"no such file"}},
 		{"no name", []string{"hand/lantern", ""}, 2, []string{"is a variable unset"}},
@@ -204,7 +204,7 @@ func (d *desk) flip(t *testing.T) func() {
 func downloads(t *testing.T, d *desk) {
 	keep := []string{"--only", "files", "--download", "got"}
 	d.write(t, "occupied", nil)
-	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that is not there yet")
+	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that does not exist")
 	want(t, d.Verify(t.Context(), "--download", "occupied"), 2)
 	undo := d.flip(t)
 	want(t, d.Verify(t.Context(), keep...), 1, "TAMPERED", "nothing was downloaded")

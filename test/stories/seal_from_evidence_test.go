@@ -116,7 +116,7 @@ func TestSealFromProvenance(t *testing.T) {
 	d.write(t, path.Join("dist", theirBundle), signed(theirSigner, good.statement()))
 	want(t, d.sealsFrom(t, m, "release", "dist", "from", "--confirm"), 0, "signed by "+theirSigner, "and verified: Build level 2 of 3 for 4 artifacts")
 	want(t, d.Run(t.Context(), "waybill", "promote", tookOver, "--state", "from", "--to", "staging", "--confirm", "--profile", "profile.yaml"), 0)
-	said := []string{"Build level 2 of 3 for what another tool's provenance speaks of", "Build level 0 of 3 for 6 artifacts of another tool"}
+	said := []string{"Build level 2 of 3 for the artifacts with provenance from another tool", "Build level 0 of 3 for 6 artifacts of another tool"}
 	want(t, d.Run(t.Context(), "waybill", "release", tookOver, "--state", "from", "--confirm", "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "k8s-verify-release", tookOver, "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "waybill", "seal", tookOver, "--amend", "--reason", "a new log", "--state", "from", "--profile", "profile.yaml",

@@ -42,7 +42,7 @@ func TestKubernetesToday(t *testing.T) {
 		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence"}, more...)...)
 	}
 	object := func(name string) string { return s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + name }
-	want(t, verify(), 0, "partial: without a signed list of what belongs to the release", "level 2 fails for", "the list of 1.31", "verified=174 required=174 missing=0 extra=0")
+	want(t, verify(), 0, "partial: without a signed list of the release's contents", "level 2 fails for", "the list of 1.31", "verified=174 required=174 missing=0 extra=0")
 	t.Run("waybill says the same", func(t *testing.T) {
 		a := parse(t, s.Run(t.Context(), "waybill", "verify", "release", upstream, "--profile", "profile.yaml", "--evidence", "evidence", "--output", "json"))
 		if a.Outcome != "accepted" || a.Counts.Verified != 174 || strings.Contains(a.Headline, "complete") {
@@ -63,7 +63,7 @@ func TestKubernetesToday(t *testing.T) {
 	t.Run("what a manifest would have said", func(t *testing.T) {
 		want(t, verify("--source", "."), 2, "USAGE")
 		want(t, verify("--depth", "full"), 2, "USAGE")
-		want(t, verify("--require-level", "build=1"), 2, "USAGE", "no more than level 1 is shown of anything")
+		want(t, verify("--require-level", "build=1"), 2, "USAGE", "its provenance is unsigned, which shows level 1 at most")
 	})
 	t.Run("a part of it", func(t *testing.T) { todayParts(t, s, r, verify) })
 	t.Run("downloaded", func(t *testing.T) { todayDownloaded(t, s, r, verify) })
@@ -80,7 +80,7 @@ func TestKubernetesToday(t *testing.T) {
 		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1", "→ find out who put it there, and do not use it"}},
 		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1", "→ fetch it again where the project publishes it"}},
 		{"other bytes", "bin/linux/arm64/kubectl", []byte("x"), []string{"TAMPERED"}},
-		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it before the project has signed it"}},
+		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it until the project has signed it"}},
 		{"a sidecar that lies", "kubernetes-server-linux-amd64.tar.gz.sha512", []byte(strings.Repeat("0", 128)), []string{"EVIDENCE_CONFLICT"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func
 	want(t, verify("--only", "files"), 0, "partial: without images", "verified=120 required=120")
 	want(t, verify("--only", "images"), 0, "PARTIAL: without files", "verified=55 required=55")
 	want(t, verify("--platform", "linux/amd64", "--only", "images"), 0, "verified=19 required=19")
-	want(t, verify("--platform", "linux/riscv64"), 2, "USAGE", "nothing in the release is of")
+	want(t, verify("--platform", "linux/riscv64"), 2, "USAGE", "no artifact in the release is for platform")
 	for _, c := range []struct {
 		name, object string
 		body         []byte

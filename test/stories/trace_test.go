@@ -225,7 +225,7 @@ func fromMirror(t *testing.T, w week) {
 	args := append([]string{w.image.Digest.String()}, w.at()["published"]...)
 	l := w.finds(t, nil, append(args, "--place", "https://dl.example.test/lantern/"+scene.Version+"/=state/files", "--place", "registry.example.test/lantern=state/images")...)
 	said := strings.Join(l.Notes, "\n")
-	if !has(l, w.runs["stage"], lineage.Verified) || !strings.Contains(said, "was read at state/files") || !strings.Contains(said, "was read at state/images") {
+	if !has(l, w.runs["stage"], lineage.Verified) || !strings.Contains(said, "read from state/files instead of ") || !strings.Contains(said, "read from state/images instead of ") {
 		t.Errorf("a mirror leads to %+v, and says %s", l.Runs, said)
 	}
 	if has(l, w.runs["release"], "") {
@@ -367,7 +367,7 @@ func contradicted(t *testing.T, w week) {
 	if len(after.Findings) != 1 || after.Findings[0].Code != "TRACE_CONFLICT" || after.Findings[0].Got != said || after.Findings[0].Fix == "" {
 		t.Errorf("findings %+v", after.Findings)
 	}
-	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "which are not believed", "not   "+said)
+	want(t, w.trace(t, nil, ask...), 0, "TRACE_CONFLICT", "ignored other ids from ", "not   "+said)
 }
 
 // older attaches provenance to an image that nothing else refers to: without the

@@ -60,7 +60,7 @@ func TestUnsignedFile(t *testing.T) {
 // image lies under whatever name and tag somebody gave it. The verdict says so; an
 // attestation that names the file leaves nothing open.
 func TestWhatNamesBytesAlone(t *testing.T) {
-	const open, checks = "its name: what was verified names bytes alone", `checks: {provenance: require, signature: require, sbom: "off"}` + "\n  level: 1"
+	const open, checks = "its name: the verified evidence names only bytes", `checks: {provenance: require, signature: require, sbom: "off"}` + "\n  level: 1"
 	c := openCourt(t)
 	c.write(t, "a.bin", []byte("changed"))
 	c.write(t, "signed.json", c.sign(t, "release", blobOf("changed")))

@@ -337,13 +337,13 @@ func TestVerifyImage(t *testing.T) {
 		evidence          func(registry.Descriptor) []byte
 	}{
 		{"absent", "EVIDENCE_MISSING", "", nil},
-		{"foreign", "IDENTITY", "1 by somebody else", func(d registry.Descriptor) []byte {
+		{"foreign", "IDENTITY", "1 by another signer", func(d registry.Descriptor) []byte {
 			return w.sign(t, "verifier", said(intoto.CosignSignature, "", d.Digest))
 		}},
-		{"other-predicate", "PREDICATE_MISSING", "1 saying something else", func(d registry.Descriptor) []byte {
+		{"other-predicate", "PREDICATE_MISSING", "1 of another type", func(d registry.Descriptor) []byte {
 			return w.sign(t, "release", said(kind, "", d.Digest))
 		}},
-		{"not-bound", "NOT_BOUND", "1 about something else", func(registry.Descriptor) []byte {
+		{"not-bound", "NOT_BOUND", "1 about another artifact", func(registry.Descriptor) []byte {
 			return w.sign(t, "release", said(intoto.CosignSignature, "", digest.Of(digest.SHA256, nil)))
 		}},
 		{"broken", "LOG_SIG_MISMATCH", "1 not holding", func(d registry.Descriptor) []byte {

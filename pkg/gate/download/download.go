@@ -1,28 +1,28 @@
-// Package download keeps what is read of a release, and shows it only after it
-// was accepted.
+// Package download keeps the files of a release while they are verified, and
+// makes them visible only after the release was accepted.
 //
-// A [Download] is a place: whoever verifies a release reads through it, and
-// what was read to its end lies in a directory beside the one that was asked
-// for, under the same name with [Suffix]. [Download.Finish] gives the files that
-// were verified the directory's name, all at once. A run that ends before that
-// shows nothing; the next takes over every file whose bytes are those that the
-// manifest lists, and fetches the others again.
+// A [Download] is a place: the verifier reads the release through it, and every
+// file that was read to its end is kept in a directory beside the requested one,
+// of the same name with [Suffix]. [Download.Finish] renames the directory of the
+// verified files to the requested name, all at once. A run that ends before that
+// shows nothing; the next run reuses every file whose bytes the manifest lists,
+// and fetches the others again.
 //
 //	d, err := download.Open("release", "v1.2.3", place)
 //	defer d.Close()
 //	decided := gate.Decide(ctx, gate.Request{Files: d, …})
 //	kept, err := d.Finish(ctx, files)
 //
-// The directory with [Suffix] is one that this package made: it belongs to this
-// account, has a marker with the release and the place, and holds no links; any
-// other is refused with DOWNLOAD_DIR. One process has it at a time
+// The directory with [Suffix] must be made by this package: it belongs to this
+// account, has a marker with the release and the place, and contains no links;
+// any other is refused with DOWNLOAD_DIR. One process uses it at a time
 // (DOWNLOAD_BUSY). Only files that this run wrote are ever removed from it.
 //
-// A manifest whose names cannot lie in one directory of every system is refused
-// on all of them: see [store.CheckNames].
+// A manifest whose names would clash in one directory on any system is refused
+// on all systems: see [store.CheckNames].
 //
-// Which files are whole is read from a manifest that nobody verified yet. It
-// decides what is fetched again, never what is believed.
+// The list of complete files comes from a manifest that is not yet verified. It
+// decides which files are fetched again, never which are accepted.
 package download
 
 import (
@@ -49,32 +49,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Suffix is what the name of the directory has until everything in it was
-// accepted.
+// Suffix marks the directory of a download that is not yet accepted.
 const Suffix = ".part"
 
-// Download is a place that keeps what is read of another one.
+// Download is a place that keeps a copy of what is read from another place.
 type Download struct {
 	dir  string // absolute
 	from store.Place
-	held *holder
+	held *lockedDir
 	kept store.Place
 	into store.Writer
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	sealed map[string]manifest.Artifact
-	busy   map[string]*sync.Mutex // by name: each is fetched once
-	known  map[string]bool        // whole; true where it was so before this run
+	busy   map[string]*sync.Mutex // by name, so that each file is fetched once
+	known  map[string]bool        // files with the right digest; true if an earlier run wrote it
 }
 
-// Open prepares a download of a release from a place into a directory that is
-// not there yet, or is empty. It must be closed.
+// Open prepares a download of a release from a place into a directory that does
+// not exist or is empty. The caller must close it.
 func Open(dir, release string, from store.Place) (*Download, error) {
 	dir, err := target(dir)
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
+	held, err := lockDir(dir+Suffix, marker{Kind: markerKind, Release: release, Place: from.URI()})
 	if err != nil {
 		return nil, err
 	}
@@ -89,17 +88,17 @@ func Open(dir, release string, from store.Place) (*Download, error) {
 	return d, nil
 }
 
-// target is the absolute path of a directory that a download may make.
+// target returns the absolute path of a directory that a download may create.
 func target(dir string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", verdict.Refuse(verdict.Usage, dir, format, args...)
 	}
 	path, err := filepath.Abs(dir)
 	if err != nil || dir == "" {
-		return refuse("it is no path of a directory")
+		return refuse("not a path of a directory")
 	}
 	if base := filepath.Base(filepath.Clean(dir)); base == "." || base == ".." || filepath.Dir(path) == path {
-		return refuse("a download makes its directory; name one that is not there yet")
+		return refuse("a download creates its directory: name one that does not exist")
 	}
 	info, err := os.Lstat(path)
 	switch {
@@ -108,28 +107,28 @@ func target(dir string) (string, error) {
 	case err != nil:
 		return "", verdict.Wrap(verdict.Usage, dir, err)
 	case !info.IsDir():
-		return refuse("it is %s; name a directory that is not there yet", kind(info))
+		return refuse("the path is %s; name a directory that does not exist", kind(info))
 	}
 	switch entries, err := os.ReadDir(path); {
 	case err != nil:
 		return "", verdict.Wrap(verdict.Usage, dir, err)
 	case len(entries) > 0:
-		return refuse("it is not empty; name a directory that is not there yet")
+		return refuse("the directory is not empty; name one that does not exist")
 	}
 	return path, nil
 }
 
-// Close lets another run have the directory.
+// Close releases the directory for another process.
 func (d *Download) Close() error { return d.held.Close() }
 
-// URI implements [store.Place]: it is that of the place that is read.
+// URI implements [store.Place]: the address of the place that is read.
 func (d *Download) URI() string { return d.from.URI() }
 
 // List implements [store.Place].
 func (d *Download) List(ctx context.Context) ([]store.Object, error) { return d.from.List(ctx) }
 
-// Open implements [store.Place]. What the manifest lists is kept when it was
-// read to its end; the rest is only read.
+// Open implements [store.Place]. A file that the manifest lists is kept once it
+// was read to its end; other files are only read.
 func (d *Download) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
 	if name == releasemanifest.Name {
 		return d.manifest(ctx)
@@ -159,7 +158,7 @@ func (d *Download) Open(ctx context.Context, name string) (io.ReadCloser, int64,
 	return d.keep(ctx, name, body, busy.Unlock), size, nil
 }
 
-// manifest fetches the manifest, always: there may be a newer one.
+// manifest always fetches the manifest: there may be a newer one.
 func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	raw, err := store.Read(ctx, d.from, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
@@ -170,7 +169,7 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 		return nil, 0, err
 	}
 	sealed := map[string]manifest.Artifact{}
-	if said, err := verify.Read(raw); err == nil { // what cannot be read is refused by who verifies it
+	if said, err := verify.Read(raw); err == nil { // the verifier refuses an unreadable one
 		if s, err := intoto.Parse(said.Payload); err == nil {
 			if m, err := manifest.ReadManifest(s, d.page(ctx)); err == nil {
 				for _, a := range m.Files() {
@@ -191,8 +190,8 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	return d.kept.Open(ctx, releasemanifest.Name)
 }
 
-// Expect says what belongs to a release that has no manifest, with the bytes
-// that somebody claims. A file of which nobody does is fetched by each run.
+// Expect names the files of a release without a manifest, with their claimed
+// digests. A file without one is fetched by each run.
 func (d *Download) Expect(claimed map[string]digest.Set) error {
 	if err := store.CheckNames(slices.Collect(maps.Keys(claimed))); err != nil {
 		return fmt.Errorf("downloading to %q: %w", d.dir, err)
@@ -207,13 +206,12 @@ func (d *Download) Expect(claimed map[string]digest.Set) error {
 	return nil
 }
 
-// page opens a page of the manifest where it is read.
+// page reads a page of the manifest from the place.
 func (d *Download) page(ctx context.Context) manifest.Opener {
 	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }
 }
 
-// whole reports whether a file lies there already with the bytes that the
-// manifest lists.
+// whole reports whether the directory already has a file with the listed bytes.
 func (d *Download) whole(ctx context.Context, a manifest.Artifact) bool {
 	body, size, err := d.kept.Open(ctx, a.Name)
 	if err != nil {
@@ -231,7 +229,7 @@ func (d *Download) whole(ctx context.Context, a manifest.Artifact) bool {
 	return true
 }
 
-// learn remembers of a file that is whole whether it was so before this run.
+// learn records whether a file with the right digest was there before this run.
 func (d *Download) learn(name string, before bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,26 +238,25 @@ func (d *Download) learn(name string, before bool) {
 	}
 }
 
-// File is a file that was verified.
+// File is a verified file.
 type File struct {
 	Name string
-	// Program is true of what is run: its copy is executable.
+	// Program makes the copy executable.
 	Program bool
 }
 
-// Kept says what a download made.
+// Kept describes the result of a download.
 type Kept struct {
 	Dir    string
 	Files  int
 	Bytes  int64
-	Before int // of the files, those of an earlier run
-	// Left are files of the directory with [Suffix] that are no part of what was
-	// accepted and that this run did not write. They were left in it.
+	Before int // how many of the files an earlier run wrote
+	// Left counts files in the directory with [Suffix] that were not accepted
+	// and that this run did not write. They were left there.
 	Left int
 }
 
-// Finish shows the files that were verified, and nothing else, under the
-// directory's own name.
+// Finish moves the verified files, and only those, to the directory's own name.
 func (d *Download) Finish(ctx context.Context, verified []File) (Kept, error) {
 	there, err := d.kept.List(ctx)
 	if err != nil {
@@ -278,8 +275,8 @@ func (d *Download) Finish(ctx context.Context, verified []File) (Kept, error) {
 	return kept, d.held.remove()
 }
 
-// tidy leaves among the files those that were verified: what else this run
-// wrote is removed, and what it did not write is moved aside.
+// tidy keeps the verified files, removes the other files that this run wrote,
+// and moves aside the files that it did not write.
 func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
 	kept := Kept{Dir: d.dir}
 	programs := make(map[string]bool, len(verified))
@@ -290,7 +287,7 @@ func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
 	if err != nil {
 		return kept, d.unavailable("opening", err)
 	}
-	defer files.Close() // some systems rename no directory that is open
+	defer files.Close() // some systems cannot rename an open directory
 	found := map[string]bool{}
 	for _, o := range there {
 		program, wanted := programs[o.Name]
@@ -317,7 +314,7 @@ func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
 	}
 	for _, f := range verified {
 		if !found[f.Name] {
-			return kept, verdict.Refuse(verdict.InternalBug, f.Name, "verified, and not kept")
+			return kept, verdict.Refuse(verdict.InternalBug, f.Name, "verified, but not kept")
 		}
 	}
 	if err := removeEmpty(files, "."); err != nil {
@@ -326,8 +323,8 @@ func (d *Download) tidy(there []store.Object, verified []File) (Kept, error) {
 	return kept, nil
 }
 
-// setAside moves a file that this run did not write out of those that will be
-// shown.
+// setAside moves a file that this run did not write out of the directory that
+// will be renamed.
 func (d *Download) setAside(name string) error {
 	at := path.Join(leftName, name)
 	if err := d.held.root.MkdirAll(path.Dir(at), 0o755); err != nil {
@@ -344,8 +341,8 @@ func (d *Download) wrote(name string) bool {
 	return known && !before
 }
 
-// Discard removes the files that this run wrote and that were refused, so that
-// none lies anywhere under its own name.
+// Discard removes the refused files that this run wrote, so that no refused
+// file stays under its own name.
 func (d *Download) Discard(refused func(name string) bool) error {
 	d.mu.Lock()
 	names := slices.Collect(maps.Keys(d.known))
@@ -366,7 +363,7 @@ func (d *Download) unavailable(op string, err error) error {
 	return &verdict.UnavailableError{Place: d.dir, Op: op, Err: err}
 }
 
-// removeEmpty removes the directories below that hold nothing.
+// removeEmpty removes empty directories, recursively.
 func removeEmpty(root *os.Root, dir string) error {
 	f, err := root.Open(dir)
 	if err != nil {

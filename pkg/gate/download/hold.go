@@ -18,44 +18,44 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// What lies in the directory beside the one that was asked for.
+// The names in the directory with [Suffix].
 const (
 	markerName = "download.json" // says which download this is
-	lockName   = "lock"          // held by the process that downloads
-	filesName  = "files"         // becomes the directory that was asked for
+	lockName   = "lock"          // locked by the process that downloads
+	filesName  = "files"         // becomes the requested directory
 	leftName   = "left"          // files that no run of this download wrote
 )
 
-// Limits of what is read before it is known to be ours.
+// Limits on what is read before the directory is known to be ours.
 const (
 	maxMarker = 16 << 10
 	maxDepth  = 64
 	maxFiles  = 1 << 20
 )
 
-// markerKind tells our directory from every other one.
+// markerKind identifies a directory of this package.
 const markerKind = "waybill-download/v1"
 
-// marker says which release a directory holds a part of, and from where.
+// marker says which release is downloaded, and from where.
 type marker struct {
 	Kind    string `json:"kind"`
 	Release string `json:"release"`
 	Place   string `json:"place"`
 }
 
-// holder is a directory that this program made, and that no other process has.
-type holder struct {
+// lockedDir is a directory of this package that this process has locked.
+type lockedDir struct {
 	path string
 	root *os.Root
 	lock *os.File
 }
 
-// errGone says that the directory was removed while it was opened.
-var errGone = errors.New("it is gone")
+// errGone says that the directory was removed while it was being opened.
+var errGone = errors.New("the directory was removed")
 
-// hold makes the directory at path, or takes over that of an earlier run of
-// the same download.
-func hold(path string, m marker) (*holder, error) {
+// lockDir creates the directory at path, or reopens that of an earlier run of the
+// same download, and locks it.
+func lockDir(path string, m marker) (*lockedDir, error) {
 	for range 3 {
 		if err := create(path, m); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, &verdict.UnavailableError{Place: path, Op: "making", Err: err}
@@ -68,9 +68,8 @@ func hold(path string, m marker) (*holder, error) {
 	return nil, busy(path, "another process")
 }
 
-// create makes the whole directory under another name first, so that there is
-// no moment at which it lacks its marker. It fails with [fs.ErrExist] if
-// something has the name.
+// create makes the complete directory under a temporary name first, so that it
+// never lacks its marker. It fails with [fs.ErrExist] if the path exists.
 func create(path string, m marker) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
@@ -110,8 +109,8 @@ func create(path string, m marker) (err error) {
 	return nil
 }
 
-// takeOver opens a directory that must be ours, and locks it.
-func takeOver(path string, m marker) (_ *holder, err error) {
+// takeOver opens and locks an existing directory, which must be ours.
+func takeOver(path string, m marker) (_ *lockedDir, err error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -119,11 +118,11 @@ func takeOver(path string, m marker) (_ *holder, err error) {
 	case err != nil:
 		return nil, &verdict.UnavailableError{Place: path, Op: "looking at", Err: err}
 	case !info.IsDir():
-		return nil, foreign(path, "it is "+kind(info)+", and no directory that a download made")
+		return nil, foreign(path, "the path is "+kind(info)+", not a directory made by a download")
 	case !ours(info):
-		return nil, foreign(path, "it belongs to another account")
+		return nil, foreign(path, "the directory belongs to another account")
 	}
-	h := &holder{path: path}
+	h := &lockedDir{path: path}
 	if h.root, err = os.OpenRoot(path); err != nil {
 		return nil, &verdict.UnavailableError{Place: path, Op: "opening", Err: err}
 	}
@@ -148,13 +147,13 @@ func takeOver(path string, m marker) (_ *holder, err error) {
 		return nil, h.unavailable("making", err)
 	}
 	if info, err := h.root.Lstat(filesName); err != nil || !info.IsDir() {
-		return nil, foreign(filepath.Join(path, filesName), "it is no directory")
+		return nil, foreign(filepath.Join(path, filesName), "not a directory")
 	}
 	return h, h.inspect()
 }
 
-// identify demands the marker of this very download.
-func (h *holder) identify(want marker) error {
+// identify requires the marker of this very download.
+func (h *lockedDir) identify(want marker) error {
 	raw, err := h.read(markerName)
 	var got marker
 	if err == nil {
@@ -162,25 +161,25 @@ func (h *holder) identify(want marker) error {
 	}
 	switch {
 	case err != nil || got.Kind != markerKind:
-		if h.isEmpty() { // a run was killed while it removed its directory
+		if h.isEmpty() { // an earlier run was killed while removing its directory
 			return errors.Join(errGone, h.root.RemoveAll(lockName), os.Remove(h.path))
 		}
-		return foreign(h.path, "it holds no marker of a download, so this program did not make it")
+		return foreign(h.path, "the directory has no marker of a download, so this program did not make it")
 	case got != want:
-		return &verdict.Error{Finding: verdict.Find(verdict.DownloadDir, h.path, "it holds a part of another download").
+		return &verdict.Error{Finding: verdict.Find(verdict.DownloadDir, h.path, "the directory belongs to another download").
 			Differ(want.Release+" from "+want.Place, got.Release+" from "+got.Place)}
 	}
 	return nil
 }
 
-// isEmpty reports whether nothing is there, or the lock alone.
-func (h *holder) isEmpty() bool {
+// isEmpty reports whether the directory is empty, or has only the lock.
+func (h *lockedDir) isEmpty() bool {
 	entries, err := fs.ReadDir(h.root.FS(), ".")
 	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != lockName })
 }
 
 // read reads a small regular file of ours.
-func (h *holder) read(name string) ([]byte, error) {
+func (h *lockedDir) read(name string) ([]byte, error) {
 	info, err := h.root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -196,11 +195,11 @@ func (h *holder) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxMarker))
 }
 
-// acquire locks the directory for this process, until it is closed.
-func (h *holder) acquire() error {
+// acquire locks the directory for this process until Close.
+func (h *lockedDir) acquire() error {
 	info, err := h.root.Lstat(lockName)
 	if err != nil || !info.Mode().IsRegular() {
-		return foreign(h.path, "its lock is no regular file")
+		return foreign(h.path, "the lock in the directory is not a regular file")
 	}
 	if h.lock, err = h.root.OpenFile(lockName, os.O_RDWR, 0); err != nil {
 		return h.unavailable("locking", err)
@@ -230,10 +229,10 @@ func (h *holder) acquire() error {
 	return nil
 }
 
-// inspect refuses whatever a download does not write: links, files with a
-// second name, files of other accounts. What a killed run was writing is
-// removed.
-func (h *holder) inspect() error {
+// inspect refuses anything that a download does not write: links, files with a
+// second name, files of other accounts. It removes what a killed run left half
+// written.
+func (h *lockedDir) inspect() error {
 	seen := 0
 	return fs.WalkDir(h.root.FS(), filesName, func(name string, e fs.DirEntry, err error) error {
 		at := filepath.Join(h.path, filepath.FromSlash(name))
@@ -247,17 +246,17 @@ func (h *holder) inspect() error {
 		seen++
 		switch {
 		case seen > maxFiles:
-			return foreign(h.path, fmt.Sprintf("it holds more than %d files", maxFiles))
+			return foreign(h.path, fmt.Sprintf("the directory has more than %d files", maxFiles))
 		case strings.Count(name, "/") > maxDepth:
-			return foreign(h.path, fmt.Sprintf("it holds directories more than %d deep", maxDepth))
+			return foreign(h.path, fmt.Sprintf("the directory is more than %d levels deep", maxDepth))
 		case !ours(info):
-			return foreign(at, "it belongs to another account")
+			return foreign(at, "the file belongs to another account")
 		case e.IsDir():
 			return nil
 		case !info.Mode().IsRegular():
-			return foreign(at, "it is "+kind(info)+", which no download writes")
+			return foreign(at, "this is "+kind(info)+", which a download never writes")
 		case links(info) != 1:
-			return foreign(at, "it has a second name elsewhere, which no download gives it")
+			return foreign(at, "the file has a second hard link, which a download never makes")
 		case store.IsStaging(path.Base(name)):
 			if err := h.root.Remove(filepath.FromSlash(name)); err != nil {
 				return h.unavailable("removing", err)
@@ -267,8 +266,8 @@ func (h *holder) inspect() error {
 	})
 }
 
-// Close lets another process have the directory.
-func (h *holder) Close() error {
+// Close releases the directory for another process.
+func (h *lockedDir) Close() error {
 	if h == nil {
 		return nil
 	}
@@ -282,8 +281,8 @@ func (h *holder) Close() error {
 	return err
 }
 
-// remove removes the directory, unless files of others are in it.
-func (h *holder) remove() error {
+// remove removes the directory, unless it has files that were set aside.
+func (h *lockedDir) remove() error {
 	if _, err := h.root.Lstat(leftName); err == nil {
 		return nil
 	}
@@ -303,11 +302,11 @@ func (h *holder) remove() error {
 	return nil
 }
 
-func (h *holder) unavailable(op string, err error) error {
+func (h *lockedDir) unavailable(op string, err error) error {
 	return &verdict.UnavailableError{Place: h.path, Op: op, Err: err}
 }
 
-// foreign refuses what this program did not make.
+// foreign refuses a directory or file that this program did not make.
 func foreign(subject, why string) error {
 	return verdict.Refuse(verdict.DownloadDir, subject, "%s", why)
 }
@@ -325,5 +324,5 @@ func kind(info fs.FileInfo) string {
 	case mode&fs.ModeNamedPipe != 0:
 		return "a named pipe"
 	}
-	return "no regular file"
+	return "not a regular file"
 }

@@ -7,12 +7,12 @@ import (
 	"os"
 )
 
-// tryLock locks nothing where the system has no such locks: two downloads into
-// one directory are then not kept apart.
+// tryLock locks nothing, because the system has no such locks: two downloads
+// into one directory are not kept apart.
 func tryLock(*os.File) (bool, error) { return true, nil }
 
-// ours is not asked where files have no owner in the sense of Unix.
+// ours is always true: the system's files have no owner in the sense of Unix.
 func ours(fs.FileInfo) bool { return true }
 
-// links is not asked where files do not say how many names they have.
+// links is always 1: the system does not say how many names a file has.
 func links(fs.FileInfo) uint64 { return 1 }

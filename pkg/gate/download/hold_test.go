@@ -59,7 +59,7 @@ func TestDirectoryOfOthers(t *testing.T) {
 			return errors.Join(os.Rename(at, moved), os.Symlink(moved, at))
 		}, verdict.DownloadDir},
 		"another release's": {false, func(_ *testing.T, part string) error {
-			h, err := hold(part, marker{Kind: markerKind, Release: "v2.0.0", Place: "elsewhere"})
+			h, err := lockDir(part, marker{Kind: markerKind, Release: "v2.0.0", Place: "elsewhere"})
 			return errors.Join(err, h.Close())
 		}, verdict.DownloadDir},
 		"a file with a second name": {true, func(t *testing.T, part string) error {

@@ -11,30 +11,31 @@ import (
 // errLeft stops the writing of a file that was not read to its end.
 var errLeft = errors.New("it was not read to its end")
 
-// keeping writes a file while it is read. Only what was read to its end is
-// kept.
+// keeping writes a file while it is read. It is kept only if it was read to its
+// end.
 type keeping struct {
 	body  io.ReadCloser
 	pipe  *io.PipeWriter
-	done  chan error // what became of the writing
+	done  chan error // the result of the writing
 	free  func()
 	ended bool
 }
 
-// keep starts to write what will be read of a body; free is called when it is
-// closed.
+// keep starts to write the bytes that will be read from a body; free is called
+// on Close.
 func (d *Download) keep(ctx context.Context, name string, body io.ReadCloser, free func()) io.ReadCloser {
 	from, to := io.Pipe()
 	k := &keeping{body: body, pipe: to, done: make(chan error, 1), free: free}
-	go func() { // owns the reading end of the pipe
+	go func() { // guards the reading end of the pipe
 		err := d.into.Put(ctx, name, -1, from, store.PutOptions{})
-		_ = from.CloseWithError(err) // nobody writes for ever
+		_ = from.CloseWithError(err) // bounded by the writing of the file
 		k.done <- err
 	}()
 	return k
 }
 
-// Read implements [io.Reader]. The end is told when the file is durable.
+// Read implements [io.Reader]. It returns the end of the file only once the
+// copy is durable.
 func (k *keeping) Read(p []byte) (int, error) {
 	if k.ended {
 		return 0, io.EOF
@@ -54,10 +55,11 @@ func (k *keeping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end ends the writing, well if why is nil. The answer is that of the writer.
+// end ends the writing, successfully if why is nil, and returns the writer's
+// error.
 func (k *keeping) end(why error) <-chan error {
 	k.ended = true
-	_ = k.pipe.CloseWithError(why) // of nil, the end of the file
+	_ = k.pipe.CloseWithError(why) // nil is the end of the file
 	return k.done
 }
 

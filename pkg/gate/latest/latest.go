@@ -1,12 +1,11 @@
-// Package latest finds the release that a channel, as "stable" or
-// "stable-1.31", stands for now.
+// Package latest finds the current release of a channel, such as "stable" or
+// "stable-1.31".
 //
-// The answer is that of a signed channel index; package channel judges it. The
-// highest one that was seen is remembered in a directory, and a lower one is
-// refused from then on. Where a project has no index, there may be markers:
-// files that hold a version, which nobody signs. Whoever can change one can
-// bring back any older release, so such an answer says that rollback was not
-// checked.
+// The answer comes from a signed channel index, which package channel judges.
+// The highest index seen so far is stored in a directory, and a lower one is
+// refused from then on. A project without an index may have markers: unsigned
+// files that contain a version. Anyone who can change a marker can bring back
+// any older release, so such an answer says that rollback was not checked.
 //
 //	f, err := latest.Find(ctx, latest.Request{Channel: "stable", …})
 package latest
@@ -30,39 +29,40 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// maxMarker bounds a file that holds a version.
+// maxMarker is the largest file that contains only a version.
 const maxMarker = 256
 
-// Request asks what a channel stands for.
+// Request asks for the release of a channel.
 type Request struct {
 	Channel string
 	// Index and Markers are addresses of files, as a profile names them.
 	Index, Markers string
-	// Open opens the place that a file is in.
+	// Open opens the place with a file.
 	Open     func(uri string) (store.Place, error)
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	// Memory is the directory that remembers the index, and Project whose index
-	// it must be: the name of the profile, which is the one in the manifests.
+	// Memory is the directory that stores the last seen index, to detect
+	// rollback. Project is whose index it must be: the name of the profile, as
+	// in the manifests.
 	Memory, Project string
 	Now             time.Time
 }
 
-// Followed is the release that a channel stands for.
+// Followed is the current release of a channel.
 type Followed struct {
 	Version version.Version
-	// Manifest is the bundle that the index names; zero where a marker answered.
+	// Manifest is the bundle that the index names; zero if a marker answered.
 	Manifest digest.Set
-	// Note says by whose word.
+	// Note says where the answer comes from.
 	Note string
-	// Left is what was not checked; empty where nothing was left out.
+	// Left is what was not checked, or empty.
 	Left string
 }
 
-// IsChannel reports whether a word names a channel, and no version.
+// IsChannel reports whether a word names a channel, not a version.
 func IsChannel(word string) bool { return channelindex.IsChannel(word) }
 
-// Find finds it.
+// Find finds the current release of the channel.
 func Find(ctx context.Context, req Request) (Followed, error) {
 	switch {
 	case req.Index != "":
@@ -70,20 +70,20 @@ func Find(ctx context.Context, req Request) (Followed, error) {
 	case req.Markers != "":
 		return req.byMarker(ctx)
 	}
-	return Followed{}, verdict.Refuse(verdict.Usage, req.Channel, "the profile names neither a channel index nor markers; name a version")
+	return Followed{}, verdict.Refuse(verdict.Usage, req.Channel, "the profile has neither a channel index nor markers: name a version instead of the channel")
 }
 
-// unchecked is what an answer without an index says.
+// unchecked is the limit of an answer without an index.
 const unchecked = "rollback not checked"
 
-// nameVersion is the next act where a channel names no release.
-const nameVersion = "name the version that you want, or ask the project what became of the channel"
+// nameVersion is the next act where a channel has no release.
+const nameVersion = "name a version, or ask the project about the channel"
 
 func (r Request) byMarker(ctx context.Context) (Followed, error) {
 	uri := strings.ReplaceAll(r.Markers, "{channel}", r.Channel)
 	raw, err := r.read(ctx, uri, maxMarker)
 	if errors.Is(err, store.ErrNotFound) {
-		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Channel, "there is no marker %s", uri).Advise(nameVersion)
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Channel, "the channel has no marker %s", uri).Advise(nameVersion)
 	}
 	if err != nil {
 		return Followed{}, err
@@ -97,14 +97,14 @@ func (r Request) byMarker(ctx context.Context) (Followed, error) {
 	}
 	return Followed{
 		Version: v, Left: unchecked,
-		Note: fmt.Sprintf("%s is %s by the word of %s, which nobody signed: %s", r.Channel, v, uri, unchecked),
+		Note: fmt.Sprintf("%s is %s according to the unsigned %s: %s", r.Channel, v, uri, unchecked),
 	}, nil
 }
 
 func (r Request) byIndex(ctx context.Context) (Followed, error) {
 	raw, err := r.read(ctx, r.Index, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Index, "there is no channel index").Advise(nameVersion)
+		return Followed{}, verdict.Refuse(verdict.EvidenceMissing, r.Index, "no such channel index").Advise(nameVersion)
 	}
 	if err != nil {
 		return Followed{}, err
@@ -130,9 +130,9 @@ func (r Request) byIndex(ctx context.Context) (Followed, error) {
 		return Followed{}, err
 	}
 	f := Followed{Version: release.Version, Manifest: release.Manifest}
-	f.Note = fmt.Sprintf("%s is %s by channel index %d, signed by %s", r.Channel, f.Version, x.Number(), x.Proof().Identity)
+	f.Note = fmt.Sprintf("%s is %s according to channel index %d, signed by %s", r.Channel, f.Version, x.Number(), x.Proof().Identity)
 	if seen.Number() == 0 {
-		f.Note += "; none was seen before, so that its expiry alone protects from an older one"
+		f.Note += "; no index was seen before, so only the expiry protects against an older one"
 	}
 	return f, nil
 }
@@ -145,14 +145,14 @@ func (r Request) judge(raw []byte) (channel.Index, error) {
 	return channel.Parse(e, r.Policy)
 }
 
-// remembered is the file that the index of the project is remembered in. What
-// people call a project need not be the name of a file.
+// remembered is the file that stores the last seen index of the project. A
+// project's name may not be a valid file name, so it is hashed.
 func (r Request) remembered() string {
 	return "channels-" + digest.Of(digest.SHA256, []byte(r.Project)).Hex()[:16] + ".sigstore.json"
 }
 
-// seen is the index that was seen last; the zero Index if none was. One that is
-// there and does not hold is never taken for none.
+// seen returns the last seen index; the zero Index if there was none. A stored
+// index that is invalid is an error, never treated as none.
 func (r Request) seen(ctx context.Context) (channel.Index, error) {
 	place, err := store.Open(r.Memory, nil)
 	if err != nil {
@@ -167,7 +167,7 @@ func (r Request) seen(ctx context.Context) (channel.Index, error) {
 	}
 	x, err := r.judge(raw)
 	if err != nil {
-		return channel.Index{}, fmt.Errorf("judging the index that was seen before, %s in %s (remove it to forget what was seen): %w", r.remembered(), r.Memory, err)
+		return channel.Index{}, fmt.Errorf("judging the last seen index, %s in %s (remove the file to start over): %w", r.remembered(), r.Memory, err)
 	}
 	return x, nil
 }

@@ -7,24 +7,25 @@ import (
 	"github.com/waybill-release/waybill/policies"
 )
 
-// The names of the profiles that every verifier carries. A file of such a name
-// is meant by ./kubernetes.
+// The names of the built-in profiles. To use a file of such a name, write
+// ./kubernetes.
 const (
-	// Kubernetes is how its releases are published today, without a manifest.
+	// Kubernetes describes how its releases are published today, without a
+	// manifest.
 	Kubernetes = "kubernetes"
-	// KubernetesSealed is how they should be.
+	// KubernetesSealed describes how they should be published, with a manifest.
 	KubernetesSealed = "kubernetes-sealed"
 )
 
-// kubernetesLog is the log in which the signatures of Kubernetes stand.
+// kubernetesLog is the log that has the signatures of Kubernetes.
 const kubernetesLog = "https://rekor.sigstore.dev"
 
-// kubernetes is the profile of the releases of Kubernetes: its public
-// addresses, a policy and the known defects that are shipped, and no trust
-// root but the reader's.
+// kubernetes is a built-in profile for releases of Kubernetes: its public
+// addresses, an embedded policy and the embedded known defects. The trust root
+// is the reader's.
 func kubernetes(with Reader, name string) (Profile, error) {
 	if with.Trust == nil {
-		return Profile{}, verdict.Refuse(verdict.ConfigParse, "profile", "the built-in profile names no trust root, and no repository is asked here")
+		return Profile{}, verdict.Refuse(verdict.ConfigParse, "profile", "the built-in profile needs a trust root, and this command fetches none")
 	}
 	p := Profile{
 		Name: name, ModuleProxy: DefaultModuleProxy,

@@ -8,15 +8,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// DefaultModuleProxy is where Go modules are fetched from if a profile names
-// no other place: the one that the go command asks by itself. What comes from
-// there is held against go.sum, so it can withhold a module and nothing else.
+// DefaultModuleProxy is where Go modules are fetched from if a profile names no
+// other proxy: the default of the go command. Modules are checked against
+// go.sum, so the proxy can only withhold them.
 const DefaultModuleProxy = "https://proxy.golang.org"
 
 // modules says where the Go modules of a build are fetched from.
 type modules struct {
-	// Proxy speaks the protocol of a module proxy, over https, or over http on
-	// this machine.
+	// Proxy is the address of a module proxy, by https, or by http on this
+	// machine.
 	Proxy *string `yaml:"proxy"`
 }
 
@@ -25,7 +25,7 @@ func (m modules) check() error {
 	if err != nil {
 		return fmt.Errorf("modules.proxy: %w", err)
 	}
-	list := strings.ContainsAny(m.address(), ",| ") // as the go command takes it; nobody could say then which of them was asked
+	list := strings.ContainsAny(m.address(), ",| ") // the go command accepts a list; then it would be unclear which proxy answered
 	plain := u.Scheme == "http" && transport.Loopback(u.Hostname())
 	if u.Scheme != "https" && !plain || list || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("modules.proxy: %q: want one https address, such as %s; plain http is for this machine only", m.address(), DefaultModuleProxy)

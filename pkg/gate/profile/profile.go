@@ -1,10 +1,10 @@
-// Package profile maps the canonical addresses of a project's releases to the
-// places where they are read and written, and names the policy and the trust
-// root to judge them with, and the proxy that Go modules are fetched from. A
-// place of files that lists nothing, as a web server, can have a listing: the
-// address of a bucket or directory that lists the same files. A profile is the
-// consumer's; it grants nothing: it can point at a place, but only the policy
-// says what is believed.
+// Package profile reads profiles. A profile maps the canonical addresses of a
+// project's releases to the places where they are read and written, and names
+// the policy, the trust root and the proxy for Go modules. A file place that
+// cannot be listed, such as a web server, can have a listing: the address of a
+// bucket or directory that lists the same files. A profile belongs to the
+// consumer and grants nothing: it can point at a place, but only the policy
+// decides what is accepted.
 //
 //	p, err := profile.Load("profile.yaml", profile.Reader{Now: time.Now()})
 //	files := p.Files(profile.Release, v)
@@ -30,7 +30,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Stage is where in its way a release is looked at.
+// Stage is a place on a release's way to its users.
 type Stage string
 
 // The stages that a profile can map.
@@ -39,64 +39,64 @@ const (
 	Release Stage = "release"
 )
 
-// maxFile bounds every file that a profile names.
+// maxFile is the largest file that a profile may name.
 const maxFile = 4 << 20
 
 // Profile is a loaded profile with the policy and trust root that it names.
 type Profile struct {
 	Name   string
 	Policy policy.Policy
-	// Pin is who must have signed the policy, where the profile says so.
+	// Pin says who must have signed the policy; nil if the profile does not.
 	Pin       *policy.Pin
 	TrustRoot trust.Root
 	// Defects are the lists of known defects that the profile names.
 	Defects []waiver.List
-	// Signing is the signing_config.json, for those who write; may be empty.
+	// Signing is the signing_config.json, for commands that sign; may be empty.
 	Signing []byte
 	// ModuleProxy is where the Go modules of a build are fetched from.
 	ModuleProxy string
-	// Unsealed says that the releases have no manifest; nil where they have.
+	// Unsealed says that the releases have no manifest; nil if they have one.
 	Unsealed *Unsealed
-	// Channels says where to learn which release a channel stands for.
+	// Channels says how to find the current release of a channel.
 	Channels Channels
-	// Markers is the place that the version markers of release.yaml are written
-	// to; empty if none are.
+	// Markers is the place for the version markers of release.yaml; empty if
+	// there are none.
 	Markers string
-	// Records says what the records of a release name.
+	// Records are the names that the records of a release need.
 	Records Records
 
 	files, images mapping
 }
 
-// Records says for whom the verifier identity of this project speaks, and where
-// its policy can be read. Both are empty, or none: then no summaries are made.
+// Records configures verification summaries. Without both fields none are made.
 type Records struct {
-	// Verifier is the ID that summaries name, and that consumers' policies ask
-	// for together with the identity that signs.
+	// Verifier is the verifier ID in summaries, which consumers' policies
+	// require together with the identity that signs.
 	Verifier string `yaml:"verifier"`
-	// Policy is the address of the policy; the summary has its digest, too.
+	// Policy is the address where the policy can be read; the summary also has
+	// its digest.
 	Policy string `yaml:"policy"`
 }
 
 func (r Records) check() error {
 	if (r.Verifier == "") != (r.Policy == "") {
-		return fmt.Errorf("records: want both verifier and policy, or none of them")
+		return fmt.Errorf("records: want both verifier and policy, or neither")
 	}
 	for _, uri := range []string{r.Verifier, r.Policy} {
 		if scheme, rest, is := strings.Cut(uri, "://"); uri != "" && (!is || scheme == "" || rest == "") {
-			return fmt.Errorf("records: %q is no URI", uri)
+			return fmt.Errorf("records: %q is not a URI", uri)
 		}
 	}
 	return nil
 }
 
-// Channels says where to learn which release a channel, as "stable", stands
-// for. Both can be empty.
+// Channels says how to find the current release of a channel, such as "stable".
+// Both fields can be empty.
 type Channels struct {
 	// Index is the address of the bundle of the channel index.
 	Index string `yaml:"index"`
-	// Markers is the address of files that hold a version and nothing else, and
-	// that nobody signs; {channel} stands for the channel's name.
+	// Markers is the address of unsigned files that contain only a version;
+	// {channel} stands for the channel's name.
 	Markers string `yaml:"markers"`
 }
 
@@ -114,8 +114,7 @@ type mapping struct {
 	Canonical string `yaml:"canonical"`
 	Staging   string `yaml:"staging"`
 	Release   string `yaml:"release"`
-	// Listing is where the files of the release are listed, for a place that
-	// lists nothing itself.
+	// Listing is where the files are listed, for a place that cannot be listed.
 	Listing string `yaml:"listing"`
 }
 
@@ -125,21 +124,21 @@ type file struct {
 	Name       string `yaml:"name"`
 	Policy     string `yaml:"policy"`
 	// PolicySigner pins who must have signed the policy, in the bundle beside
-	// it, PolicyName which of his policies it is, and PolicySequence the least
-	// number that it may have.
+	// it. PolicyName is the name and PolicySequence the lowest number that the
+	// signed policy must have.
 	PolicySigner   *identity.Identity `yaml:"policySigner"`
 	PolicyName     string             `yaml:"policyName"`
 	PolicySequence int                `yaml:"policySequence"`
-	// KnownDefects is a signed list (a bundle) or one as people write it, which
-	// explains and does nothing else.
+	// KnownDefects is a signed list (a bundle), or an unsigned one in YAML,
+	// which explains and excuses nothing.
 	KnownDefects  string `yaml:"knownDefects"`
 	TrustedRoot   string `yaml:"trustedRoot"`
 	SigningConfig string `yaml:"signingConfig"`
 	Places        struct {
 		Files  mapping `yaml:"files"`
 		Images mapping `yaml:"images"`
-		// Markers is where version markers lie, below which release.yaml names
-		// them.
+		// Markers is the place for version markers; release.yaml names them
+		// below it.
 		Markers string `yaml:"markers"`
 	} `yaml:"places"`
 	Modules  modules   `yaml:"modules"`
@@ -148,23 +147,22 @@ type file struct {
 	Records  Records   `yaml:"records"`
 }
 
-// Reader is what it takes to read what a profile names.
+// Reader reads the files that a profile names.
 type Reader struct {
-	// Rules reads the rules that a policy may have of its own; nil refuses
-	// such a policy.
+	// Rules compiles the policy's own rules; nil refuses a policy with rules.
 	Rules policy.Compiler
 	// Now is the time at which a signed policy must be valid.
 	Now time.Time
-	// Trust brings the trust root where the profile names none; nil refuses
+	// Trust returns the trust root for a profile that names none; nil refuses
 	// such a profile.
 	Trust func() (trust.Root, error)
-	// ToSign reads a policy that is yet to be signed: the pin is read and the
-	// signature is not asked. Nothing must be judged by such a profile.
+	// ToSign reads a policy that is yet to be signed: the pin is read, and the
+	// signature is not required. Never judge by such a profile.
 	ToSign bool
 }
 
-// Load reads a profile and everything that it names. Paths are relative to
-// the profile. The names [Kubernetes] and [KubernetesSealed] are the profiles that are built in.
+// Load reads a profile and all files that it names. Paths are relative to the
+// profile. [Kubernetes] and [KubernetesSealed] name the built-in profiles.
 func Load(path string, with Reader) (Profile, error) {
 	switch path {
 	case Kubernetes:
@@ -173,6 +171,11 @@ func Load(path string, with Reader) (Profile, error) {
 		return kubernetes(with, "kubernetes-release")
 	}
 	raw, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		none := verdict.Find(verdict.Usage, path, "no such file, and no built-in profile has this name")
+		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
+		return Profile{}, &verdict.Error{Finding: none, Cause: err}
+	}
 	if err != nil {
 		return Profile{}, err
 	}
@@ -190,7 +193,7 @@ func Load(path string, with Reader) (Profile, error) {
 	return p, nil
 }
 
-// Check refuses a profile whose form is wrong. What it names is not read.
+// Check refuses a malformed profile. The files that it names are not read.
 func Check(raw []byte) error {
 	if _, err := parse(raw); err != nil {
 		return verdict.Wrap(verdict.ConfigParse, "profile", err)
@@ -216,15 +219,15 @@ func (f file) check() error {
 	case f.Name == "" || f.Policy == "":
 		return fmt.Errorf("name and policy are required")
 	case f.PolicySigner == nil && (f.PolicySequence != 0 || f.PolicyName != ""):
-		return fmt.Errorf("policyName and policySequence: want a policySigner: anybody can name and number a policy that nobody signs")
+		return fmt.Errorf("policyName and policySequence: want a policySigner too: in an unsigned policy, anyone can change name and number")
 	case f.PolicySigner != nil && (f.PolicySequence < 1 || f.PolicyName == ""):
-		return fmt.Errorf("policySigner: want policyName and a policySequence from 1: an officer signs other policies too, and older ones")
+		return fmt.Errorf("policySigner: want policyName and a policySequence of at least 1: the same officer also signs other and older policies")
 	}
 	if err := errors.Join(f.Places.Files.check("files", "{version}/"), f.Modules.check(), f.Unsealed.check(), f.Channels.check(), f.Records.check()); err != nil {
 		return err
 	}
 	if m := f.Places.Markers; m != "" && (!strings.HasSuffix(m, "/") || strings.Contains(m, "{")) {
-		return fmt.Errorf("places.markers: %q: want the address of a bucket or directory, which ends in a slash, of all versions", m)
+		return fmt.Errorf("places.markers: %q: want the address of a bucket or directory, ending in a slash, without {version}", m)
 	}
 	if f.Places.Images == (mapping{}) {
 		return nil
@@ -252,39 +255,39 @@ func (p *Profile) loadNamed(f file, dir string, with Reader) error {
 	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
 		return err
 	}
-	if err := p.loadPolicy(f, within(dir, f.Policy), with); err != nil {
+	if err := p.loadPolicy(f, relativeTo(dir, f.Policy), with); err != nil {
 		return err
 	}
 	if f.KnownDefects != "" {
-		list, err := ReadDefects(within(dir, f.KnownDefects), p.TrustRoot, p.Policy)
+		list, err := ReadDefects(relativeTo(dir, f.KnownDefects), p.TrustRoot, p.Policy)
 		if err != nil {
 			return err
 		}
 		p.Defects = append(p.Defects, list)
 	}
 	if f.SigningConfig != "" {
-		p.Signing, err = readFile(within(dir, f.SigningConfig))
+		p.Signing, err = readFile(relativeTo(dir, f.SigningConfig))
 	}
 	return err
 }
 
-// trustRoot is the one that the profile names, else the reader's.
+// trustRoot is the root that the profile names, else the reader's.
 func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 	switch {
 	case f.TrustedRoot == "" && with.Trust == nil:
-		return trust.Root{}, verdict.Refuse(verdict.ConfigParse, "profile", "trustedRoot: required here, where no repository is asked")
+		return trust.Root{}, verdict.Refuse(verdict.ConfigParse, "profile", "trustedRoot: required, because this command fetches no trust root")
 	case f.TrustedRoot == "":
 		return with.Trust()
 	}
-	raw, err := readFile(within(dir, f.TrustedRoot))
+	raw, err := readFile(relativeTo(dir, f.TrustedRoot))
 	if err != nil {
 		return trust.Root{}, err
 	}
 	return trust.Parse(raw)
 }
 
-// loadPolicy reads the policy and, where the profile pins who must have signed
-// it, the signature beside it.
+// loadPolicy reads the policy and, if the profile pins its signer, the
+// signature beside it.
 func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	raw, err := readFile(path)
 	if err != nil {
@@ -305,7 +308,7 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	}
 	bundle, err := readFile(path + signedpolicy.Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins who must have signed the policy, and there is no %s", path+signedpolicy.Suffix)
+		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins the signer of the policy, and there is no signature %s", path+signedpolicy.Suffix)
 	}
 	if err != nil {
 		return err
@@ -321,8 +324,8 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	return p.Policy.Signed(e, raw, *p.Pin, with.Now)
 }
 
-// ReadDefects reads a list of known defects: a bundle that the policy's
-// officer signed, or YAML, which anybody can have written.
+// ReadDefects reads a list of known defects: a bundle signed by the policy's
+// officer, or unsigned YAML.
 func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, error) {
 	raw, err := readFile(path)
 	if err != nil {
@@ -344,11 +347,11 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 
 // Files is the address of the file place of a version at a stage.
 func (p Profile) Files(s Stage, v version.Version) (string, error) {
-	return p.files.at("files", s, v)
+	return p.files.placeURI("files", s, v)
 }
 
-// Listing is where the files of a version are listed at a stage, if that is
-// elsewhere; empty where it is not.
+// Listing is where the files of a version are listed at a stage, if elsewhere;
+// else empty.
 func (p Profile) Listing(s Stage, v version.Version) string {
 	if s != Release {
 		return ""
@@ -356,12 +359,12 @@ func (p Profile) Listing(s Stage, v version.Version) string {
 	return fill(p.files.Listing, v)
 }
 
-// Images is the registry prefix at a stage; empty when the project has none.
+// Images is the registry prefix at a stage; empty if the project has none.
 func (p Profile) Images(s Stage, v version.Version) (string, error) {
 	if p.images == (mapping{}) {
 		return "", nil
 	}
-	return p.images.at("images", s, v)
+	return p.images.placeURI("images", s, v)
 }
 
 // Canonical returns the addresses that the manifest must name.
@@ -369,7 +372,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
 }
 
-func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
+func (m mapping) placeURI(kind string, s Stage, v version.Version) (string, error) {
 	var uri string
 	switch s {
 	case Staging:
@@ -378,7 +381,7 @@ func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
 		uri = m.Release
 	}
 	if uri == "" {
-		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %q place", kind, s)
+		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s has no address for stage %q", kind, s)
 	}
 	return fill(uri, v), nil
 }
@@ -387,7 +390,7 @@ func fill(uri string, v version.Version) string {
 	return strings.ReplaceAll(uri, "{version}", v.String())
 }
 
-func within(dir, path string) string {
+func relativeTo(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

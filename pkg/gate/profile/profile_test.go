@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -125,6 +127,18 @@ func TestLoad(t *testing.T) {
 	}
 	if p.TrustRoot.Digest() != digest.Of(digest.SHA256, []byte(files["trust/root.json"])) {
 		t.Errorf("trust root %s", p.TrustRoot.Digest())
+	}
+}
+
+// TestMisspelt: a name that is neither a file nor built in is refused with the
+// names that are.
+func TestMisspelt(t *testing.T) {
+	for _, name := range []string{"kubernetes-seald", "Kubernetes", "./kubernetes", "nowhere/profile.yaml"} {
+		_, err := profile.Load(name, profile.Reader{Now: time.Now()})
+		f := verdict.FindingOf("", err)
+		if f.Code != verdict.Usage || !strings.HasSuffix(f.Fix, ": "+profile.Kubernetes+", "+profile.KubernetesSealed) || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
 

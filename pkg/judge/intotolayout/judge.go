@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/in-toto/in-toto-golang/in_toto"
 
+	"github.com/waybill-release/waybill/pkg/tool/pathend"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -123,7 +122,7 @@ func (f File) among(made map[string]in_toto.HashObj) (string, error) {
 	var called []string // the products that the name can mean
 	most, other := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		switch n := commonEnd(f.Name, name); {
+		switch n := pathend.Common(f.Name, name); {
 		case n > most:
 			most, called = n, []string{name}
 		case n > 0 && n == most:
@@ -145,15 +144,6 @@ func (f File) among(made map[string]in_toto.HashObj) (string, error) {
 		return other, verdict.Refuse(verdict.NameSwap, f.Name, "the last step made these bytes under the name %q", other)
 	}
 	return "", verdict.Refuse(verdict.NotBound, f.Name, "the last step did not make it")
-}
-
-// commonEnd is how many elements two paths have in common at their ends.
-func commonEnd(a, b string) (n int) {
-	as, bs := strings.Split(path.Clean(filepath.ToSlash(a)), "/"), strings.Split(path.Clean(b), "/")
-	for n < min(len(as), len(bs)) && as[len(as)-1-n] == bs[len(bs)-1-n] {
-		n++
-	}
-	return n
 }
 
 // is reports whether every digest that is known on both sides is the same, and

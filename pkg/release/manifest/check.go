@@ -11,13 +11,13 @@ import (
 )
 
 // fileClasses are the classes of artifacts in the file place. The list is
-// closed: what an unknown class would need as evidence, nobody here can say.
+// closed: the evidence that an unknown class needs is unknown too.
 var fileClasses = []plan.Class{
 	plan.Binary, plan.Archive, plan.Other, plan.SBOM, plan.Provenance, plan.ProvenanceV02, plan.Signature, plan.ConfigFile, plan.Sums, plan.Checksum,
 }
 
-// checkEntry refuses an entry that speaks of another place than its class
-// does, or of another image than its name does.
+// checkEntry refuses an entry whose place does not fit its class, or whose
+// image does not fit its name.
 func (m *Manifest) checkEntry(a Artifact, place string) error {
 	if err := releasemanifest.CheckName(a.Name); err != nil {
 		return verdict.Wrap(verdict.Path, a.Name, err)
@@ -25,44 +25,44 @@ func (m *Manifest) checkEntry(a Artifact, place string) error {
 	refuse := func(reason string) error { return verdict.Refuse(verdict.ManifestParse, a.Name, "%s", reason) }
 	switch {
 	case a.Size < 0:
-		return refuse("its size is negative")
+		return refuse("the size is negative")
 	case a.MediaType == "":
-		return refuse("it has no media type")
+		return refuse("the entry has no media type")
 	case a.Digests.SHA512.IsZero():
-		return refuse("its subject has no sha512 digest")
+		return refuse("the subject has no sha512 digest")
 	case !a.IsImage() && !slices.Contains(fileClasses, a.Class):
-		return refuse("its class is none of this version")
+		return refuse("the class is unknown in this version of the manifest")
 	case !a.IsImage() && (place != "files" || a.Repository != "" || len(a.Tags) > 0 || strings.HasPrefix(a.Name, "oci/")):
-		return refuse("a file, but its name, place, repository or tags are an image's")
+		return refuse("the class is that of a file, but name, place, repository or tags are those of an image")
 	case a.IsImage() && (place != "images" || m.ImagesURI == "" || a.Repository == ""):
-		return refuse("an image, but without a place or repository of images")
+		return refuse("the class is that of an image, but there is no place or repository of images")
 	case a.Class == plan.Image && a.Name != "oci/"+a.Repository:
-		return refuse("its name is not its repository's")
+		return refuse("the name does not match the repository")
 	case a.Class == plan.Image && !slices.Equal(a.Tags, []string{m.Version.String()}):
-		return refuse("its only tag is not the version")
+		return refuse("the only tag of an image must be the version")
 	case a.Class == plan.ImageChild && (a.Platform == "" || a.Name != "oci/"+a.Repository+"/"+a.Platform || len(a.Tags) > 0):
-		return refuse("its name is not its repository's and platform's, or it has tags")
+		return refuse("the name must match repository and platform, and there must be no tags")
 	}
 	return nil
 }
 
-// checkEvidence refuses an entry that names as evidence what is listed as
-// something else: what a verifier asks of provenance, it asks by class. Evidence
-// that is not listed at all is the verifier's to miss.
+// checkEvidence refuses an entry whose evidence is listed with another class:
+// verifiers judge by class. Whether evidence is listed at all is checked by the
+// verifier.
 func (m *Manifest) checkEvidence() error {
 	for _, a := range m.Artifacts {
 		named := map[plan.Class]string{plan.Provenance: a.Provenance, plan.SBOM: a.SBOM, plan.Signature: a.Signature}
 		for _, class := range []plan.Class{plan.Provenance, plan.SBOM, plan.Signature} {
 			if e, listed := m.Find(named[class]); listed && e.Class != class {
-				return verdict.Refuse(verdict.ManifestParse, a.Name, "its %s %s is listed as %s", class, e.Name, e.Class)
+				return verdict.Refuse(verdict.ManifestParse, a.Name, "its %s, %s, is listed with class %s", class, e.Name, e.Class)
 			}
 		}
 	}
 	return nil
 }
 
-// checkConfig refuses a manifest whose own entries contradict the
-// configuration that it says the release was built from.
+// checkConfig refuses a manifest whose entries for the configuration files have
+// other digests than the manifest names.
 func (m *Manifest) checkConfig() error {
 	if err := m.checkListed(plan.ConfigName, m.Config); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (m *Manifest) checkListed(name string, want digest.Digest) error {
 	if !listed || a.Digests.SHA256.Equal(want) {
 		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.ManifestParse, name, "listed with other bytes than the release says it was built from").
+	return &verdict.Error{Finding: verdict.Find(verdict.ManifestParse, name, "the listed digest differs from the one that the release was built from").
 		Differ(want.String(), a.Digests.SHA256.String())}
 }
 
@@ -90,8 +90,8 @@ func fileDigest(f *releasemanifest.File, name string) (digest.Digest, error) {
 	return digest.ParseHex(digest.SHA256, f.SHA256)
 }
 
-// supersedes reads the chain of revisions: the first replaces nothing, every
-// other names what it replaces and says why.
+// supersedes reads the chain of revisions: the first supersedes nothing, every
+// other names what it supersedes and why.
 func supersedes(wire releasemanifest.Predicate) (digest.Digest, error) {
 	if wire.Revision == 1 && wire.Supersedes == "" {
 		return digest.Digest{}, nil

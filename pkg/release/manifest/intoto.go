@@ -4,16 +4,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 )
 
-// inTotoRelease is the release predicate of in-toto, of which we say what every
-// version of it has.
+// inTotoRelease is in-toto's release predicate, with the fields that all its
+// versions have.
 type inTotoRelease struct {
 	PURL string `json:"purl"`
 }
 
-// InToto is what the manifest says in the words of in-toto: the artifacts of
-// one release of a package, each by its name and digests. It leaves out the
-// file that holds it. The manifest says more; this is for readers that know no
-// other.
+// InToto is the manifest as an in-toto release statement: the artifacts of one
+// release of a package, each by name and digests, without the file that
+// contains the statement. It says less than the manifest and is for other
+// readers.
 //
 // Specification: in-toto attestation framework, predicate "Release".
 func (m Manifest) InToto(file string) (intoto.Statement, error) {

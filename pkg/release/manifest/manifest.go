@@ -1,11 +1,10 @@
-// Package manifest holds the release manifest as a value: the closed list of
+// Package manifest has the release manifest as a value: the closed list of
 // everything that one release publishes, where it is published, and which
-// evidence belongs to what.
+// evidence belongs to which artifact.
 //
-// A [Manifest] parsed from a statement is parsed, not believed; pkg/judge/verify
-// says who signed the statement. The wire form is specified under
-// attestations/release-manifest/v1; the one conversion between wire and value
-// is here.
+// A [Manifest] is parsed, not verified; pkg/judge/verify says who signed its
+// statement. The wire form is specified under attestations/release-manifest/v1;
+// this package has the only conversion between wire form and value.
 //
 //	m, err := manifest.ReadManifest(statement, nil)
 //	for _, a := range m.Files() { … }
@@ -21,12 +20,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Artifact is one published thing: a planned artifact with its bytes named.
+// Artifact is one published file or image: a planned artifact with its digests.
 type Artifact struct {
 	plan.Artifact
 	Digests digest.Set
 	Size    int64
-	// Provenance and SBOM name the artifacts that carry them. Signature does
+	// Provenance and SBOM name the artifacts that contain them. Signature does
 	// so for files; for images it is the digest of the signature's bundle.
 	Provenance string
 	SBOM       string
@@ -55,15 +54,15 @@ type Manifest struct {
 	Artifacts  []Artifact
 	Runs       []Run
 	Withdrawn  *Withdrawal
-	// Pages are the files that hold the list of one that was read from pages.
+	// Pages are the files with the list, if the manifest was read from pages.
 	Pages []Page
-	// Former are the pages of superseded revisions, which may lie beside those
-	// of this one.
+	// Former are the pages of superseded revisions, which may be beside those
+	// of this revision.
 	Former []string
 }
 
-// Withdrawal says that the release must no longer be used, why, and what to
-// use instead.
+// Withdrawal says that the release must no longer be used, why, and what to use
+// instead.
 type Withdrawal struct {
 	Reason, Use string
 }

@@ -13,43 +13,42 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PageEntries is how many entries a page has at most, and how many a manifest
-// has that needs no pages.
+// PageEntries is how many entries a page has at most. A manifest with more
+// entries has pages.
 const PageEntries = 1000
 
-// MaxPages bounds a manifest: two million names.
+// MaxPages is how many pages a manifest has at most: two million names.
 const MaxPages = 2000
 
-// MaxFormer bounds the pages of superseded revisions.
+// MaxFormer is how many pages of superseded revisions a manifest names at most.
 const MaxFormer = 10 * MaxPages
 
-// MaxPage bounds the bytes of one page; a reader takes no more.
+// MaxPage is the largest page in bytes that a reader accepts.
 const MaxPage = 8 << 20
 
-// PageMedia is the media type of a page: a statement of in-toto.
+// PageMedia is the media type of a page, an in-toto statement.
 const PageMedia = "application/vnd.in-toto+json"
 
-// Page is one page of a manifest as its root binds it: a file beside the
+// Page is one page of a manifest as its root names it: a file beside the
 // manifest's bundle that lists Count entries, from First to Last by name.
 type Page struct {
 	Name        string
 	Digests     digest.Set
 	First, Last string
 	Count       int
-	Size        int64 // as it was read; the root does not say it
+	Size        int64 // as it was read; not in the root
 }
 
-// PageName is the name of the page whose bytes have a digest. Being named by
-// its bytes, a page is never written over, and revisions share what they have
-// in common.
+// PageName is the name of the page with a digest. Since its digest names it, a
+// page is never overwritten, and revisions share equal pages.
 func PageName(sha256 digest.Digest) string { return releasemanifest.PageDir + sha256.Hex() + ".json" }
 
-// IsPaged reports whether the manifest is sealed as a root and its pages.
+// IsPaged reports whether the manifest is sealed as a root with pages.
 func (m Manifest) IsPaged() bool { return len(m.Artifacts) > PageEntries }
 
-// Seal encodes the manifest, once: the statement to sign, after each of its
-// pages, if it has any, was given to put. Entries are sorted by name, so equal
-// manifests are equal bytes. One page at a time is in memory.
+// Seal encodes the manifest once: it calls put for each page, if there are any,
+// and returns the statement to sign. Entries are sorted by name, so equal
+// manifests are equal bytes. Only one page at a time is in memory.
 func (m Manifest) Seal(put func(p Page, raw []byte) error) (intoto.Statement, error) {
 	if m.IsPaged() {
 		return m.SealPages(PageEntries, put)
@@ -63,8 +62,8 @@ func (m Manifest) Seal(put func(p Page, raw []byte) error) (intoto.Statement, er
 	return intoto.New(releasemanifest.PredicateType, subjects, wire)
 }
 
-// SealPages is [Manifest.Seal] on pages of the given number of entries, however
-// few there are.
+// SealPages is [Manifest.Seal] with pages of the given number of entries, even
+// if one would do.
 func (m Manifest) SealPages(entries int, put func(p Page, raw []byte) error) (intoto.Statement, error) {
 	wire, err := m.head()
 	if err != nil {
@@ -95,7 +94,8 @@ func (m Manifest) SealPages(entries int, put func(p Page, raw []byte) error) (in
 	return intoto.New(releasemanifest.PredicateType, subjects, wire)
 }
 
-// addFormer says which pages of superseded revisions are none of this one.
+// addFormer names the pages of superseded revisions that are not pages of this
+// one.
 func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
 	former := slices.Compact(slices.Sorted(slices.Values(m.Former)))
 	for _, p := range wire.Pages {
@@ -109,9 +109,9 @@ func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
 	return err
 }
 
-// former reads which pages of superseded revisions there may be. What is no
-// name of a page is refused: it would be exempt from closure.
-func former(raw json.RawMessage) (names []string, err error) {
+// formerPages reads the names of pages of superseded revisions. A name that is not a
+// page's is refused, since it would be exempt from the closure of the place.
+func formerPages(raw json.RawMessage) (names []string, err error) {
 	if raw == nil {
 		return nil, nil
 	}
@@ -128,8 +128,8 @@ func former(raw json.RawMessage) (names []string, err error) {
 	return names, nil
 }
 
-// page is a statement about some of the artifacts. It says of which release
-// they are, for whoever signs it alone.
+// page is a statement about some of the artifacts. It names its release, for
+// those who sign a page on its own.
 func (m Manifest) page(artifacts []Artifact) ([]byte, error) {
 	subjects, entries := encode(artifacts)
 	s, err := intoto.New(releasemanifest.PageType, subjects, releasemanifest.PagePredicate{Name: m.Name, Version: m.Version.String(), Artifacts: entries})

@@ -14,25 +14,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Opener returns the bytes of a page, at most [MaxPage] of them, by its name
-// beside the manifest. The error for a page that is not there says MISSING.
+// Opener returns the bytes of a page, at most [MaxPage], by its name beside the
+// manifest. If there is no such page, the error has the code MISSING.
 type Opener func(name string) ([]byte, error)
 
-// Root is the signed statement of a manifest: all that it says but its list,
-// and what binds the list. It is no manifest before the list was read.
+// Root is the signed statement of a manifest without the list: it binds the
+// pages of the list by digest. Until the list was read it is not a manifest.
 type Root struct {
 	head    Manifest
 	entries []Artifact
 	pages   []Page
 }
 
-// ParseRoot reads the signed statement of a manifest. Whether it lists its
-// artifacts itself or on pages, [Root.Entries] reads them.
+// ParseRoot reads the signed statement of a manifest. [Root.Entries] then reads
+// the list, from the statement itself or from its pages.
 func ParseRoot(s intoto.Statement) (Root, error) {
 	if s.PredicateType() != releasemanifest.PredicateType {
-		return Root{}, verdict.Refuse(verdict.PredicateType, "manifest", "says %q, not a release manifest", s.PredicateType())
+		return Root{}, verdict.Refuse(verdict.PredicateType, "manifest", "predicate type %q, want that of a release manifest", s.PredicateType())
 	}
-	// A verifier reads statements as others may write them; ours is strict.
+	// Verifiers accept extra fields in foreign statements; ours is parsed
+	// strictly.
 	s, err := s.Strict()
 	if err != nil {
 		return Root{}, err
@@ -43,7 +44,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 	}
 	for name := range wire.Critical {
 		if !slices.Contains(critical, name) {
-			return Root{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "critical field %q is unknown here", name)
+			return Root{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "critical field %q is not supported by this version of the program", name)
 		}
 	}
 	var r Root
@@ -54,7 +55,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 		r.pages, err = pagesOf(s.Subjects(), wire)
 		r.head.Pages = r.pages
 		if err == nil {
-			r.head.Former, err = former(wire.Extensions[releasemanifest.FormerPages])
+			r.head.Former, err = formerPages(wire.Extensions[releasemanifest.FormerPages])
 		}
 	} else {
 		r.entries, err = r.head.bind(s.Subjects(), wire.Artifacts)
@@ -67,7 +68,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 }
 
 // pagesOf joins each page with the subject of its name, and refuses a list of
-// them that leaves open which entries the release has.
+// pages that leaves the entries of the release ambiguous.
 func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page, error) {
 	if len(wire.Artifacts) > 0 || len(subjects) != len(wire.Pages) || len(wire.Pages) > MaxPages {
 		return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d pages, %d subjects and %d entries of its own; want a subject for each page, at most %d, and no other entry",
@@ -83,15 +84,15 @@ func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page,
 		sum, err := digest.ParseHex(digest.SHA256, w.SHA256)
 		switch {
 		case seen[w.Name]:
-			return nil, verdict.Refuse(verdict.PageTwice, w.Name, "the manifest lists this page twice")
+			return nil, verdict.Refuse(verdict.PageTwice, w.Name, "the manifest lists the page twice")
 		case err != nil || !p.Digests.SHA256.Equal(sum) || p.Digests.SHA512.IsZero() || w.Name != PageName(sum):
-			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "a page, but its name, digest and subject are not of the same bytes")
+			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "name, digest and subject of the page do not agree")
 		case w.Count < 1 || w.Count > PageEntries || w.First > w.Last || w.Count == 1 != (w.First == w.Last):
-			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "a page of %d entries from %q to %q; want 1 to %d, sorted", w.Count, w.First, w.Last, PageEntries)
+			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "the page has %d entries from %q to %q; want 1 to %d, sorted", w.Count, w.First, w.Last, PageEntries)
 		case i > 0 && w.First < pages[i-1].First:
-			return nil, verdict.Refuse(verdict.PageOrder, w.Name, "this page begins before the one ahead of it")
+			return nil, verdict.Refuse(verdict.PageOrder, w.Name, "the page begins before the previous page")
 		case i > 0 && w.First <= pages[i-1].Last:
-			return nil, verdict.Refuse(verdict.PageOverlap, w.Name, "this page begins at %q, before the one ahead of it ends at %q", w.First, pages[i-1].Last)
+			return nil, verdict.Refuse(verdict.PageOverlap, w.Name, "the page begins at %q, before the end of the previous page at %q", w.First, pages[i-1].Last)
 		}
 		seen[w.Name] = true
 		pages = append(pages, p)
@@ -99,12 +100,12 @@ func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page,
 	return pages, nil
 }
 
-// Head is what the manifest says beside its list.
+// Head is the manifest without its list.
 func (r Root) Head() Manifest { return r.head }
 
-// Entries reads the list, sorted by name and one page at a time. After an error
-// there is nothing more, and what came before it is part of no list: a page
-// that is missing, changed, out of order, or lists what is not its own.
+// Entries reads the list, sorted by name and one page at a time. An error ends
+// it, and the entries before the error must not be used. A page that is
+// missing, changed, out of order or lists other entries is an error.
 func (r Root) Entries(open Opener) iter.Seq2[Artifact, error] {
 	return func(yield func(Artifact, error) bool) {
 		for _, a := range r.entries {
@@ -128,17 +129,17 @@ func (r Root) Entries(open Opener) iter.Seq2[Artifact, error] {
 	}
 }
 
-// read reads one page and holds it against what the root says of it.
+// read reads one page and compares it with the root.
 func (r Root) read(p *Page, open Opener, words map[string]string) ([]Artifact, error) {
 	raw, err := open(p.Name)
 	if err != nil && verdict.FindingOf(p.Name, err).Code == verdict.Missing {
-		return nil, verdict.Refuse(verdict.PageMissing, p.Name, "a page of the manifest is not beside it; what it lists cannot be known")
+		return nil, verdict.Refuse(verdict.PageMissing, p.Name, "a page of the manifest is missing, so its entries are unknown")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if got := digest.SetOf(raw); len(raw) > MaxPage || !got.Equal(p.Digests) {
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageTampered, p.Name, "the page is not the one that was signed for").
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageTampered, p.Name, "the page has another digest than the signed manifest names").
 			Differ(p.Digests.SHA256.String(), got.SHA256.String())}
 	}
 	entries, err := r.parsePage(p, raw, words)
@@ -149,7 +150,7 @@ func (r Root) read(p *Page, open Opener, words map[string]string) ([]Artifact, e
 	case !slices.IsSortedFunc(entries, byName):
 		return nil, verdict.Refuse(verdict.PageOrder, p.Name, "the entries of the page are not sorted by name")
 	case first != p.First || last != p.Last || len(entries) != p.Count:
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageRange, p.Name, "the page lists other entries than the manifest says").
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageRange, p.Name, "the page has other entries than the manifest names").
 			Differ(extent(p.Count, p.First, p.Last), extent(len(entries), first, last))}
 	}
 	p.Size = int64(len(raw))
@@ -162,24 +163,24 @@ func (r Root) parsePage(p *Page, raw []byte, words map[string]string) ([]Artifac
 		return nil, err
 	}
 	if s.PredicateType() != releasemanifest.PageType {
-		return nil, verdict.Refuse(verdict.PredicateType, p.Name, "says %q, not a page of a manifest", s.PredicateType())
+		return nil, verdict.Refuse(verdict.PredicateType, p.Name, "predicate type %q, want that of a manifest page", s.PredicateType())
 	}
 	var wire releasemanifest.PagePredicate
 	if err := strictjson.Unmarshal(s.Predicate(), &wire); err != nil {
 		return nil, verdict.Wrap(verdict.ManifestParse, p.Name, err)
 	}
 	if wire.Name != r.head.Name || wire.Version != r.head.Version.String() {
-		return nil, verdict.Refuse(verdict.Version, p.Name, "a page of %s %s, not of %s", wire.Name, wire.Version, r.head.title())
+		return nil, verdict.Refuse(verdict.Version, p.Name, "the page is for %s %s, not for %s", wire.Name, wire.Version, r.head.title())
 	}
 	for i := range wire.Artifacts {
-		share(words, &wire.Artifacts[i])
+		intern(words, &wire.Artifacts[i])
 	}
 	return r.head.bind(s.Subjects(), wire.Artifacts)
 }
 
-// share keeps words that stand in many entries once: a page's own would stay
-// with each of its entries.
-func share(words map[string]string, e *releasemanifest.Artifact) {
+// intern keeps one copy of words that many entries have, so that an entry does
+// not keep its page's text in memory.
+func intern(words map[string]string, e *releasemanifest.Artifact) {
 	for _, word := range []*string{&e.Class, &e.Place, &e.MediaType, &e.Platform, &e.Repository, &e.Step, &e.Provenance} {
 		kept, known := words[*word]
 		if !known {
@@ -190,7 +191,7 @@ func share(words map[string]string, e *releasemanifest.Artifact) {
 	}
 }
 
-// count is how many entries there are.
+// count returns the number of entries.
 func (r Root) count() int {
 	n := len(r.entries)
 	for _, p := range r.pages {

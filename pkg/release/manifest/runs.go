@@ -12,31 +12,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The kinds of runs. Readers take others, too.
+// The kinds of runs. Readers also accept others.
 const (
 	RunBuild    = "build"
 	RunSign     = "sign"
-	RunSeal     = "seal" // as the first: nothing was built, another tool's files were taken over
+	RunSeal     = "seal" // if it is the first run: nothing was built, files of another tool were taken over
 	RunAmend    = "amend"
 	RunWithdraw = "withdraw"
 )
 
-// Run is one run that had a hand in the release. Its ids lead to it; nothing is
-// decided by them, so they are read by those who look for it: see [IDsOf].
+// Run is one run that contributed to the release. Its ids help to find it; no
+// decision depends on them, so they are parsed only on request: see [IDsOf].
 type Run struct {
-	// Kind says what it did, and ID is its invocation, as provenance names it. A
-	// run that writes no provenance has its trace for an ID.
+	// Kind says what the run did. ID is its invocation, as provenance names it;
+	// a run that writes no provenance uses its trace.
 	Kind, ID string
-	// TraceID is its trace, as the manifest says: any text, or none.
+	// TraceID is the trace, as the manifest says: any text, or empty.
 	TraceID string
 	more    releasemanifest.RunTrace
 }
 
-// command is the form of a command: it is shown to people, and holds no
-// argument, which could be a secret.
+// command is the form of a command. It is shown to people and contains no
+// arguments, which could be secrets.
 var command = regexp.MustCompile(`\A[a-z][a-z-]*( [a-z][a-z-]*){0,3}\z`)
 
-// RunOf is a run that did something in a trace. What is no command is left out.
+// RunOf describes a run in a trace. A name that is not a command is left out.
 func RunOf(kind, id string, ids trace.IDs, typed string) Run {
 	r := Run{Kind: kind, ID: id, TraceID: ids.Trace.String()}
 	r.more = releasemanifest.RunTrace{SpanID: ids.Span.String(), InitialTraceID: ids.Initial.String()}
@@ -46,8 +46,8 @@ func RunOf(kind, id string, ids trace.IDs, typed string) Run {
 	return r
 }
 
-// IDsOf are the ids of a run. A trace in another form than W3C's is none, and
-// so is what is said of it then.
+// IDsOf returns the ids of a run. If the trace is not in W3C's form, there are
+// none.
 func IDsOf(r Run) trace.IDs {
 	id, err := trace.ParseID(r.TraceID)
 	if err != nil {
@@ -58,8 +58,8 @@ func IDsOf(r Run) trace.IDs {
 	return trace.IDs{Trace: id, Span: span, Initial: initial}
 }
 
-// CommandOf is what was typed for a run, without arguments: "waybill stage". It
-// is empty where it is not known, or is more than words.
+// CommandOf is the command of a run without arguments, such as "waybill stage".
+// It is empty if it is unknown or has another form.
 func CommandOf(r Run) string {
 	if !command.MatchString(r.more.Command) {
 		return ""
@@ -67,15 +67,14 @@ func CommandOf(r Run) string {
 	return r.more.Command
 }
 
-// By is a manifest as one more run has it.
+// By returns the manifest with one more run.
 func By(m Manifest, r Run) Manifest {
 	m.Runs = append(slices.Clone(m.Runs), r)
 	return m
 }
 
-// OriginOf is the trace in which a release came to be, as its first run says.
-// Zero means that the manifest does not say: it is older than the ids, or made
-// by another program.
+// OriginOf is the trace in which a release began, by its first run. Zero if the
+// manifest does not say: it is older than the ids, or made by another program.
 func OriginOf(m Manifest) trace.ID {
 	if len(m.Runs) == 0 {
 		return trace.ID{}
@@ -83,8 +82,9 @@ func OriginOf(m Manifest) trace.ID {
 	return IDsOf(m.Runs[0]).Initial
 }
 
-// addRuns says of the runs what their list has no fields for: a reader that
-// knows no such fields would refuse them there, and passes over this.
+// addRuns writes the additional fields of the runs to an extension: readers
+// that do not know these fields would refuse them in the list, and ignore the
+// extension.
 func (m Manifest) addRuns(wire *releasemanifest.Predicate) error {
 	all := make([]releasemanifest.RunTrace, len(m.Runs))
 	said := false
@@ -109,7 +109,7 @@ func extend(wire *releasemanifest.Predicate, name string, raw json.RawMessage) {
 	wire.Extensions[name] = raw
 }
 
-// runsOf joins the runs with what the extension says of them.
+// runsOf joins the runs with their fields in the extension.
 func runsOf(wire releasemanifest.Predicate) (runs []Run, err error) {
 	for _, r := range wire.Runs {
 		runs = append(runs, Run{Kind: r.Kind, ID: r.ID, TraceID: r.TraceID})
@@ -123,7 +123,7 @@ func runsOf(wire releasemanifest.Predicate) (runs []Run, err error) {
 		return nil, err
 	}
 	if len(all) != len(runs) {
-		return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d runs, and the extension speaks of %d", len(runs), len(all))
+		return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d runs, but %d in the extension", len(runs), len(all))
 	}
 	for i := range all {
 		runs[i].more = all[i]

@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkSidecars refuses a checksum file that says another digest than the
-// manifest does: users who check with it would be told another story. Its
-// bytes are known without being read, for they are a digest and nothing else.
+// checkSidecars refuses a checksum file with another digest than the manifest:
+// users who check with it would get another answer. Its contents follow from
+// the digest, so it need not be read.
 func (m *Manifest) checkSidecars() error {
 	for _, a := range m.Artifacts {
 		if a.Class != plan.Checksum {
@@ -21,11 +21,11 @@ func (m *Manifest) checkSidecars() error {
 		of, listed := m.Find(strings.TrimSuffix(a.Name, algorithm))
 		said, known := map[string]digest.Digest{".sha256": of.Digests.SHA256, ".sha512": of.Digests.SHA512}[algorithm]
 		if !listed || !known || of.IsImage() {
-			return verdict.Refuse(verdict.ManifestParse, a.Name, "it lies beside no file that is listed")
+			return verdict.Refuse(verdict.ManifestParse, a.Name, "the manifest lists no file for this checksum")
 		}
 		want := digest.Of(digest.SHA256, []byte(said.Hex()))
 		if !a.Digests.SHA256.Equal(want) || a.Size != int64(len(said.Hex())) {
-			return &verdict.Error{Finding: verdict.Find(verdict.ManifestParse, a.Name, "it says another digest than %s has", of.Name).
+			return &verdict.Error{Finding: verdict.Find(verdict.ManifestParse, a.Name, "the checksum is not that of %s", of.Name).
 				Differ(want.String(), a.Digests.SHA256.String())}
 		}
 	}

@@ -25,14 +25,14 @@ func TestSidecars(t *testing.T) {
 	}{
 		{"sha256", beside(of+".sha256", sum256), ""},
 		{"sha512", beside(of+".sha512", sum512), ""},
-		{"another file's", beside(of+".sha256", set("release.yaml").SHA256.Hex()), "another digest"},
-		{"the other algorithm", beside(of+".sha256", sum512), "another digest"},
-		{"with a line break", beside(of+".sha256", sum256+"\n"), "another digest"},
-		{"in upper case", beside(of+".sha256", strings.ToUpper(sum256)), "another digest"},
-		{"of a weak algorithm", beside(of+".md5", sum256), "beside no file"},
-		{"of nothing", beside("bin/lantern.sha256", sum256), "beside no file"},
-		{"of an image", beside("image/x.sha256", sum256), "beside no file"},
-		{"without an algorithm", beside("lantern", sum256), "beside no file"},
+		{"another file's", beside(of+".sha256", set("release.yaml").SHA256.Hex()), "the checksum is not that of "},
+		{"the other algorithm", beside(of+".sha256", sum512), "the checksum is not that of "},
+		{"with a line break", beside(of+".sha256", sum256+"\n"), "the checksum is not that of "},
+		{"in upper case", beside(of+".sha256", strings.ToUpper(sum256)), "the checksum is not that of "},
+		{"of a weak algorithm", beside(of+".md5", sum256), "lists no file for this checksum"},
+		{"of nothing", beside("bin/lantern.sha256", sum256), "lists no file for this checksum"},
+		{"of an image", beside("image/x.sha256", sum256), "lists no file for this checksum"},
+		{"without an algorithm", beside("lantern", sum256), "lists no file for this checksum"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

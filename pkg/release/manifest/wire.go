@@ -12,17 +12,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// critical lists the critical fields that this reader understands: none yet.
+// critical lists the critical fields that this reader supports; none so far.
 var critical = []string{}
 
-// Statement encodes the manifest, once. Subjects and entries are sorted by
-// name, so equal manifests are equal bytes. Of a long one it is the root, whose
-// pages [Manifest.Seal] writes.
+// Statement encodes the manifest once. Subjects and entries are sorted by name,
+// so equal manifests are equal bytes. Of a manifest with pages it is the root;
+// [Manifest.Seal] writes the pages.
 func (m Manifest) Statement() (intoto.Statement, error) {
 	return m.Seal(func(Page, []byte) error { return nil })
 }
 
-// head is the wire form of all but the list.
+// head is the wire form without the list.
 func (m Manifest) head() (releasemanifest.Predicate, error) {
 	wire := releasemanifest.Predicate{
 		Name: m.Name, Version: m.Version.String(), Channel: m.Version.Channel().String(),
@@ -72,15 +72,15 @@ func toWire(a Artifact) releasemanifest.Artifact {
 	}
 }
 
-// ReadManifest reads a manifest from its statement, and from pages that open
-// opens, where the statement has any.
+// ReadManifest reads a manifest from its statement and, if it has pages, from
+// the pages that open returns.
 func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {
 	r, err := ParseRoot(s)
 	if err != nil {
 		return Manifest{}, err
 	}
 	if len(r.pages) > 0 && open == nil {
-		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "what it lists is on %d pages beside it, which are not read here", len(r.pages))
+		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "the manifest has its list on %d pages beside it, which this command does not read", len(r.pages))
 	}
 	m := r.Head()
 	m.Artifacts = make([]Artifact, 0, r.count())
@@ -115,7 +115,7 @@ func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
 	}
 	if wire.Expires != nil {
 		if m.Expires = *wire.Expires; m.Expires.IsZero() {
-			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "expires %q would stand for never", m.Expires.String())
+			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "expires: %q is not a date", m.Expires.String())
 		}
 	}
 	if m.Config, err = fileDigest(&wire.Config, plan.ConfigName); err != nil {
@@ -132,7 +132,7 @@ func fromWire(wire releasemanifest.Predicate) (Manifest, error) {
 	}
 	if wire.Withdrawn != nil {
 		if wire.Withdrawn.Reason == "" {
-			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "withdrawn without a reason")
+			return Manifest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "withdrawn: a reason is required")
 		}
 		m.Withdrawn = &Withdrawal{Reason: wire.Withdrawn.Reason, Use: wire.Withdrawn.Use}
 	}
@@ -147,11 +147,11 @@ func (m *Manifest) readPlaces(places []releasemanifest.Place) error {
 		case p.Kind == "images" && p.URI != "" && m.ImagesURI == "" && !p.Scope.Prefix && slices.Equal(p.Scope.Tags, []string{m.Version.String()}):
 			m.ImagesURI = p.URI
 		default:
-			return verdict.Refuse(verdict.ManifestParse, "manifest", "place %q of kind %q has a scope that is not understood, or stands twice", p.URI, p.Kind)
+			return verdict.Refuse(verdict.ManifestParse, "manifest", "place %q of kind %q is listed twice, or has an unknown scope", p.URI, p.Kind)
 		}
 	}
 	if m.FilesURI == "" {
-		return verdict.Refuse(verdict.ManifestParse, "manifest", "no file place")
+		return verdict.Refuse(verdict.ManifestParse, "manifest", "no place of kind files")
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (m *Manifest) bind(subjects []intoto.Subject, entries []releasemanifest.Art
 	for _, e := range entries {
 		set, ok := sets[e.Name]
 		if !ok {
-			return nil, verdict.Refuse(verdict.ManifestParse, e.Name, "an entry without a subject of its own")
+			return nil, verdict.Refuse(verdict.ManifestParse, e.Name, "the entry has no subject of its own")
 		}
 		delete(sets, e.Name)
 		a := artifactOf(e, set)

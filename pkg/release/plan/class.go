@@ -2,11 +2,12 @@ package plan
 
 import "strings"
 
-// Class is the kind of an artifact; it decides what evidence it can have.
+// Class is the kind of an artifact. It decides which evidence the artifact can
+// have.
 type Class string
 
-// The classes. The first four are made by steps, a platform of an image beside
-// its index; the others are made about them.
+// The classes. Steps make the first four; a platform of an image is beside its
+// index. The others are metadata about them.
 const (
 	Binary     Class = "binary"
 	Archive    Class = "archive"
@@ -18,19 +19,19 @@ const (
 	Signature  Class = "signature"
 	ConfigFile Class = "config"
 	Sums       Class = "sums"
-	// Checksum is a sidecar: the digest of one file, in hexadecimal, and
-	// nothing else.
+	// Checksum is a sidecar: it contains only the digest of one file, in
+	// hexadecimal.
 	Checksum Class = "checksum"
-	// ProvenanceV02 is what a Provenance says in the legacy form, for readers
-	// that know no other. It is evidence of nothing.
+	// ProvenanceV02 repeats a Provenance in the legacy form for older readers.
+	// It is not evidence.
 	ProvenanceV02 Class = "provenance-v0.2"
 )
 
 // Kind is a kind of evidence.
 type Kind string
 
-// The kinds of evidence. Files have a bundle beside them, images a signature
-// in the registry.
+// The kinds of evidence. A file has a bundle beside it, an image a signature in
+// the registry.
 const (
 	KindProvenance Kind = "provenance"
 	KindSBOM       Kind = "sbom"
@@ -38,8 +39,8 @@ const (
 	KindSignature  Kind = "signature"
 )
 
-// kindsOf lists the evidence that an artifact of a class can have; all of it
-// is the default.
+// kindsOf lists the evidence that an artifact of a class can have. By default
+// it has all of it.
 func kindsOf(c Class) []Kind {
 	switch c {
 	case Binary, Archive, Other:
@@ -69,16 +70,17 @@ const (
 	mediaImage    = "application/vnd.oci.image.manifest.v1+json"
 )
 
-// ProvenanceName is the file that carries the provenance of a step.
+// ProvenanceName is the name of the provenance file of a step.
 func ProvenanceName(instance string) string { return "provenance/" + instance + ".sigstore.json" }
 
-// ProvenanceV02Name is the file that carries it in the legacy form. It has a
-// directory of its own: no name of a step has a slash.
+// ProvenanceV02Name is the name of that file in the legacy form. It has a
+// directory of its own, which no step's name can be: a step's name has no
+// slash.
 func ProvenanceV02Name(instance string) string {
 	return "provenance/v0.2/" + instance + ".sigstore.json"
 }
 
-// SBOMName is the file that carries the SBOM of an artifact.
+// SBOMName is the name of the SBOM file of an artifact.
 func SBOMName(artifact string) string {
 	if image, ok := strings.CutPrefix(artifact, "oci/"); ok {
 		artifact = "image/" + image
@@ -86,10 +88,10 @@ func SBOMName(artifact string) string {
 	return artifact + ".spdx.json"
 }
 
-// BundleName is the file that carries the signature of an artifact.
+// BundleName is the name of the signature file of an artifact.
 func BundleName(artifact string) string { return artifact + ".sigstore.json" }
 
-// sbomMedia is the form of an SBOM, as its name says it.
+// sbomMedia is the media type of an SBOM, by its file name.
 func sbomMedia(name string) string {
 	if strings.HasSuffix(name, ".spdx") {
 		return MediaTagValue

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// File names of the configuration, in the source and in the release.
+// Names of the configuration files, in the source and in the release.
 const (
 	ConfigName = "release.yaml"
 	LockName   = "release.lock.yaml"
@@ -30,8 +30,8 @@ const (
 
 const apiVersion = "waybill/v1"
 
-// Config is a parsed release.yaml. Only [ParseConfig] makes one; the zero
-// Config plans nothing and is refused.
+// Config is a parsed release.yaml, made by [ParseConfig]. The zero Config is
+// refused.
 type Config struct {
 	project
 	pinning
@@ -43,15 +43,15 @@ type Config struct {
 	places     places
 }
 
-// project says what is released, and from where.
+// project says what is released, and from which source.
 type project struct {
 	name       text
 	version    versioning
 	repository text
-	commit     string // the rule that ties the tag to the commit that is built
+	commit     string // the rule that ties the tag to the commit to build
 }
 
-// pinning says what the lock pins besides what steps name.
+// pinning says what the lock pins besides the names in steps.
 type pinning struct {
 	lock    text
 	modules []text
@@ -59,8 +59,8 @@ type pinning struct {
 	downloads []pair
 }
 
-// making says what makes the release: steps of ours, or another tool, whose
-// files are given and which leaves others outside of the release.
+// making says who makes the release: our steps, or another tool that made the
+// files and leaves some of them unreleased.
 type making struct {
 	steps   []step
 	given   []given
@@ -69,12 +69,12 @@ type making struct {
 
 // published are the files about the whole release.
 type published struct {
-	v02     bool // provenance in the legacy form, too
+	v02     bool // also write provenance in the legacy form
 	sboms   sboms
 	markers []text
 }
 
-// versioning says how versions are written and which tag names one.
+// versioning says how versions are written, and which tag a version has.
 type versioning struct {
 	scheme string
 	tag    text
@@ -82,10 +82,10 @@ type versioning struct {
 
 // The rules of source.releaseCommit.
 const (
-	// CommitTagged: the tag names the commit that is built.
+	// CommitTagged: the tag names the commit to build.
 	CommitTagged = "tagged"
 	// CommitEmptyChild: the tag may name an empty commit whose only parent is
-	// the commit that is built.
+	// the commit to build.
 	CommitEmptyChild = "empty-child"
 )
 
@@ -98,18 +98,18 @@ func (c Config) Name() string { return c.name.s }
 // Repository is the canonical address of the source.
 func (c Config) Repository() string { return c.repository.s }
 
-// ReleaseCommit is the rule by which a tag names the commit that is built.
+// ReleaseCommit is the rule by which a tag determines the commit to build.
 func (c Config) ReleaseCommit() string { return c.commit }
 
-// Locked reports whether release.lock.yaml belongs to the configuration.
+// Locked reports whether the configuration has a release.lock.yaml.
 func (c Config) Locked() bool { return c.lock.given() }
 
-// Parameters are what a caller of the build may choose; none by default.
+// Parameters are what the caller of a build can choose; usually none.
 func (c Config) Parameters() []Parameter { return slices.Clone(c.parameters) }
 
-// ParseConfig reads release.yaml strictly and checks everything that can be
-// checked without a version. All faults are told at once, each with line and
-// column, as [Faults].
+// ParseConfig reads release.yaml strictly and checks everything that needs no
+// version. It returns all faults at once, each with line and column, as
+// [Faults].
 func ParseConfig(raw []byte) (Config, error) {
 	r := &reader{}
 	c := r.config(r.root(raw))
@@ -151,7 +151,7 @@ func (r *reader) config(n node) (c Config) {
 	return c
 }
 
-// kind demands the head that says what the file is.
+// kind requires apiVersion and kind.
 func (o object) kind(want string) bool {
 	v, k := o.get("apiVersion").text().s, o.get("kind").text().s
 	if v == apiVersion && k == want {
@@ -175,8 +175,8 @@ func (c *Config) readSource(top object) {
 	}
 }
 
-// readProvenance reads in which forms provenance is written, and whether the
-// older one is among them. Only v1 is evidence, so it is no choice.
+// readProvenance reads the forms in which provenance is written, and whether
+// the legacy form is one of them. v1 is mandatory, since only v1 is evidence.
 func readProvenance(n node) (v02 bool) {
 	if !n.given() {
 		return false
@@ -193,7 +193,7 @@ func readProvenance(n node) (v02 bool) {
 		}
 	}
 	if !first {
-		n.fail("want v1 among them; v0.2 is a copy for older readers, and evidence of nothing")
+		n.fail("v1 is required; v0.2 is only a copy for older readers and no evidence")
 	}
 	return v02
 }
@@ -212,8 +212,7 @@ func readModules(n node) []text {
 	return list
 }
 
-// checkLocked refuses names that only a lock can say the meaning of, where
-// there is none.
+// checkLocked refuses names that only a lock can resolve if there is no lock.
 func (c *Config) checkLocked(top object) {
 	if c.lock.given() || !top.given() {
 		return
@@ -243,7 +242,7 @@ func (c Config) bases() (list []text) {
 func (c Config) tools() (list []text) {
 	for _, s := range c.steps {
 		if s.runs() {
-			list = append(list, s.around.over(c.defaults.step).tools...)
+			list = append(list, s.surroundings.withDefaults(c.defaults.step).tools...)
 		}
 	}
 	return distinct(list)
@@ -254,7 +253,8 @@ func distinct(list []text) []text {
 	return slices.CompactFunc(list, func(a, b text) bool { return a.s == b.s })
 }
 
-// isName is the grammar of names that end up in file names, tags and URIs.
+// isName checks the grammar of names that become part of file names, tags and
+// URIs.
 func isName(s string) bool {
 	if s == "" || len(s) > 64 || s[0] == '-' {
 		return false
@@ -262,7 +262,7 @@ func isName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// invalid is the refusal of what the caller asked, not of the file.
+// invalid is the error for a bad request, as opposed to a bad file.
 func invalid(subject, format string, args ...any) error {
 	return verdict.Refuse(verdict.Usage, subject, format, args...)
 }

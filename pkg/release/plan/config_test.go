@@ -144,7 +144,7 @@ func TestConfigRefuses(t *testing.T) {
 		// Archives and images.
 		{"an unknown format", "tar.gz, root", "zip, root", "zip"},
 		{"a root with a slash", "root: tool", "root: a/b", "root"},
-		{"an archive of nothing", "take: [bin/linux/amd64/tool]", "take: []", "take"},
+		{"the archive would be empty", "take: [bin/linux/amd64/tool]", "take: []", "take"},
 		{"an archive called a binary", "class: archive", "class: binary", "archive"},
 		{"a file of the source from outside", "LICENSE,", "../LICENSE,", "../LICENSE"},
 		{"an absolute file of the source", "LICENSE,", "/etc/passwd,", "/etc/passwd"},

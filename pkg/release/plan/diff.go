@@ -14,7 +14,7 @@ import (
 // DiffSchema names the JSON form of a [Diff].
 const DiffSchema = "waybill/plan-diff/v1"
 
-// Diff is what changes from one plan to another.
+// Diff is the difference between two plans.
 type Diff struct {
 	Schema  string        `json:"schema"`
 	From    digest.Digest `json:"from"`
@@ -24,7 +24,7 @@ type Diff struct {
 	Changed []Change      `json:"changed"` // artifacts, steps, and the release itself
 }
 
-// Change is one thing that both plans have and that is not the same in both.
+// Change is something that both plans have and that differs.
 type Change struct {
 	What  string `json:"what"` // artifact, step or release
 	Name  string `json:"name"`
@@ -33,9 +33,9 @@ type Change struct {
 	Is    string `json:"is"`
 }
 
-// Compare tells what changes from one plan to another. Plans of two versions
-// are compared as if they were of one: the version in names and addresses is
-// no change.
+// Compare returns the difference between two plans. Plans of two versions are
+// compared as if they had the same version: version numbers in names and
+// addresses are no change.
 func Compare(from, to Plan) Diff {
 	d := Diff{Schema: DiffSchema, From: from.Digest(), To: to.Digest(), Added: []Artifact{}, Lost: []Artifact{}, Changed: []Change{}}
 	if from.Version != to.Version {
@@ -62,7 +62,7 @@ func Compare(from, to Plan) Diff {
 // IsEmpty reports whether nothing changes.
 func (d Diff) IsEmpty() bool { return len(d.Added)+len(d.Lost)+len(d.Changed) == 0 }
 
-// Err is the refusal of a difference, nil for none.
+// Err is the refusal of a difference, or nil.
 func (d Diff) Err() error {
 	if d.IsEmpty() {
 		return nil
@@ -70,7 +70,7 @@ func (d Diff) Err() error {
 	return verdict.Refuse(verdict.PlanDiffers, "plan", "%d added, %d lost, %d changed", len(d.Added), len(d.Lost), len(d.Changed))
 }
 
-// heads compares what is said of the whole release.
+// heads compares the fields of the whole release.
 func (d *Diff) heads(from, to Plan) {
 	a, b := from, to
 	for _, p := range []*Plan{&a, &b} {
@@ -100,7 +100,7 @@ func (d *Diff) steps(from, to Plan) {
 	}
 }
 
-// fields compares two values member by member, as their JSON says them.
+// fields compares two values by the members of their JSON.
 func (d *Diff) fields(what, name string, from, to any) {
 	if reflect.DeepEqual(from, to) {
 		return
@@ -132,8 +132,8 @@ func members(v any) map[string]json.RawMessage {
 	return m
 }
 
-// anonymous is the plan with its version's text replaced by the placeholder
-// that it came from.
+// anonymous is the plan with its version replaced by the placeholder that it
+// came from.
 func (p Plan) anonymous() Plan {
 	v := p.Version.String()
 	replace := strings.NewReplacer(
@@ -142,7 +142,7 @@ func (p Plan) anonymous() Plan {
 	out := p
 	out.Tag, out.Files, out.Images = replace(p.Tag), replace(p.Files), replace(p.Images)
 	out.SBOMs = Documents{replace(p.SBOMs.Release), replace(p.SBOMs.Source)}
-	out.Owns.Tags, out.Markers = each(p.Owns.Tags, replace), nil // markers move with every version
+	out.Owns.Tags, out.Markers = each(p.Owns.Tags, replace), nil // markers change with every version
 	out.Steps, out.Artifacts = make([]Step, len(p.Steps)), make([]Artifact, len(p.Artifacts))
 	for i, s := range p.Steps {
 		out.Steps[i] = s.renamed(replace)

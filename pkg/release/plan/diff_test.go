@@ -109,7 +109,7 @@ func TestSavedPlans(t *testing.T) {
 		{"a name that leaves", `"name": "SHA256SUMS"`, `"name": "../SHA256SUMS"`, "clean relative name"},
 		{"evidence that nobody plans", `"name": "SHA256SUMS.sigstore.json"`, `"name": "SHA256SUMS.sig"`, "not planned"},
 		{"a name twice", `"name": "release.lock.yaml"`, `"name": "image/tool/serve.spdx.json"`, ""},
-		{"out of order", `"name": "SHA256SUMS"`, `"name": "zzz"`, "order"},
+		{"out of order", `"name": "SHA256SUMS"`, `"name": "zzz"`, "not sorted by name"},
 		{"a step that takes from nowhere", `"bin/helper"`, `"bin/helped"`, ""},
 		{"the beginning", string(raw[len(raw)/2:]), "", ""},
 	}

@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// InputDir is where a step finds what it takes, read only, seen from the
-// source tree that it runs in; {in} in release.yaml. Outputs of earlier steps
-// have their whole names below it, downloads theirs.
+// InputDir is the read-only directory with the inputs of a step, relative to
+// its source tree; {in} in release.yaml. Outputs of earlier steps have their
+// whole names below it, downloads their file names.
 const InputDir = "../in"
 
-// readDownloads reads what steps need of the network besides images and Go
-// modules: a name and an address, of which the lock holds size and digest.
+// readDownloads reads what steps need from the network besides images and Go
+// modules: names and addresses. The lock has size and digest of each.
 func readDownloads(n node) (list []pair) {
 	if !n.given() {
 		return nil
@@ -25,7 +25,7 @@ func readDownloads(n node) (list []pair) {
 	keys, values := n.pairs("a mapping from names to addresses")
 	for i, key := range keys {
 		if key.given() && !isFileName(key.s) {
-			n.r.faults = append(n.r.faults, key.at.fault("download %s: want letters, digits and ._-, with no directory", quote(key.s)))
+			n.r.faults = append(n.r.faults, key.at.fault("download %s: want a file name of letters, digits and ._-", quote(key.s)))
 		}
 		list = append(list, pair{key, values[i].address()})
 	}
@@ -35,7 +35,7 @@ func readDownloads(n node) (list []pair) {
 	return list
 }
 
-// address reads where a download is found.
+// address reads the address of a download.
 func (n node) address() text {
 	t := n.text()
 	if t.given() {
@@ -46,10 +46,10 @@ func (n node) address() text {
 	return t
 }
 
-// checkAddress says why something is no address of a download, or "". Only
-// names of the public network are: an address in digits means something else
-// tomorrow, and a private one something else to everybody. This machine is
-// for tests and for trying out.
+// checkAddress says why something is no address of a download, or "". It must
+// be a name of the public network: a numeric address may belong to another host
+// tomorrow, and a private one means another host for others. This machine is
+// allowed, for tests.
 func checkAddress(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2048 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"\\{}", r) }) {
@@ -80,7 +80,7 @@ func isLoopback(name string) bool {
 	return name == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// isFileName is the grammar of names that stand in one directory.
+// isFileName checks the grammar of file names without a directory.
 func isFileName(s string) bool {
 	const word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return s != "" && len(s) <= 128 && strings.Trim(s, word+"._-") == "" && strings.Contains(word, s[:1])
@@ -98,12 +98,11 @@ func (c Config) addresses() map[string]string {
 	return m
 }
 
-// input finds everything that a step takes: outputs of earlier steps, and
-// downloads.
+// input finds the inputs of a step: outputs of earlier steps, and downloads.
 func (x *expander) input(list []text, s scope) (files, downloads []string) {
 	seen := map[string]bool{}
 	for _, t := range list {
-		name, download := x.find(t, s)
+		name, download := x.findInput(t, s)
 		if x.fault != nil {
 			return nil, nil
 		}
@@ -120,8 +119,8 @@ func (x *expander) input(list []text, s scope) (files, downloads []string) {
 	return files, downloads
 }
 
-// checkDownloads refuses a download that has the name of an artifact, or of a
-// directory of artifacts: a step that takes both would find one of them.
+// checkDownloads refuses a download with the name of an artifact, or of a
+// directory of artifacts: a step that takes both could not have both.
 func (p *Plan) checkDownloads() error {
 	for _, name := range sortedKeys(p.Downloads) {
 		if !isFileName(name) || checkAddress(p.Downloads[name]) != "" {
@@ -136,16 +135,15 @@ func (p *Plan) checkDownloads() error {
 	return nil
 }
 
-// checkInputs refuses a step whose inputs are not what a step of its kind can
-// have.
+// checkInputs refuses inputs that a step of this kind cannot have.
 func (p *Plan) checkInputs(s Step) error {
 	refuse := func(why string) error { return &nameError{s.Outputs[0], "step " + quote(s.Instance) + " " + why} }
 	imports := s.Image != nil && s.Image.Import != ""
 	switch {
 	case len(s.Run) == 0 && (len(s.Take) > 0 || len(s.Downloads) > 0 && !imports):
-		return refuse("runs nothing that could see what it takes")
+		return refuse("has no command that could use its inputs")
 	case imports && s.Image.Base != "" || s.Image != nil && !imports && s.Image.Base == "":
-		return refuse("makes an image of a base, or of an archive; want exactly one of them")
+		return refuse("needs either a base image or an archive to import")
 	}
 	for _, name := range s.Downloads {
 		if p.Downloads[name] == "" {

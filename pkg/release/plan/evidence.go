@@ -10,8 +10,8 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 )
 
-// evidence plans everything that proves something about the outputs, and the
-// files about the whole release.
+// evidence plans the evidence about all outputs, and the files about the whole
+// release.
 func (x *expander) evidence(s scope) {
 	p := x.p
 	if len(x.c.given) > 0 {
@@ -26,7 +26,7 @@ func (x *expander) evidence(s scope) {
 	if t := x.c.sboms.source; t.given() {
 		p.SBOMs.Source = x.fill(t, s)
 	}
-	// How many there will be is known before the first is made.
+	// Check the number before making any.
 	if n := x.countEvidence(); len(p.Artifacts)+n > MaxArtifacts {
 		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(p.Artifacts)+n, MaxArtifacts)
 		return
@@ -58,8 +58,7 @@ func (x *expander) evidence(s scope) {
 	p.Artifacts = append(append(p.Artifacts, more...), x.statement(s)...)
 }
 
-// statement plans the bundle that says for in-toto's clients what is released,
-// if release.yaml names one.
+// statement plans the in-toto release statement, if release.yaml names one.
 func (x *expander) statement(s scope) []Artifact {
 	if !x.c.places.statement.given() {
 		return nil
@@ -67,13 +66,13 @@ func (x *expander) statement(s scope) []Artifact {
 	return []Artifact{about(x.fill(x.c.places.statement, s), Signature, MediaBundle, "")}
 }
 
-// IsStatement reports whether the artifact is the statement about the whole
-// release, for in-toto's clients. It is of no other artifact.
+// IsStatement reports whether the artifact is the in-toto release statement,
+// which is about the whole release.
 func (a Artifact) IsStatement() bool {
 	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == ""
 }
 
-// countEvidence is at least how many artifacts evidence will add.
+// countEvidence is a lower limit of how many artifacts evidence will add.
 func (x *expander) countEvidence() int {
 	n := len(x.p.Steps) + 4 + 2*len(x.c.places.sums)
 	if x.p.ProvenanceV02 {
@@ -89,7 +88,7 @@ func (x *expander) countEvidence() int {
 	return n
 }
 
-// evidenceOf spells out the evidence of one output and plans its files.
+// evidenceOf plans the evidence of one output and its files.
 func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
 	class := a.Class
 	if class == ImageChild {
@@ -105,7 +104,7 @@ func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
 		case k == KindProvenance:
 			e.Name = ProvenanceName(a.Step)
 		case k == KindSBOM && a.Class == ImageChild:
-			continue // the index's SBOM describes every platform
+			continue // the SBOM of the index describes every platform
 		case k == KindSBOM:
 			e.Name = SBOMName(a.Name)
 			more = append(more, about(e.Name, SBOM, MediaSPDX, a.Name))
@@ -123,17 +122,17 @@ func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
 	return more
 }
 
-// about is a file that no step makes.
+// about makes the artifact of a file that no step makes.
 func about(name string, class Class, media, of string) Artifact {
 	return Artifact{Name: name, Class: class, MediaType: media, Place: PlaceFiles, Of: of}
 }
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// reserved are the first segments and names that the release itself uses.
+// reserved are names and first path elements that the release itself uses.
 func reserved() []string { return []string{"oci", "provenance", "image"} }
 
-// longestPart leaves room in a file's name for that of its evidence.
+// longestPart leaves room in a file name for the suffix of its evidence.
 const longestPart = 200
 
 func checkArtifactName(a Artifact) error {
@@ -148,18 +147,18 @@ func checkArtifactName(a Artifact) error {
 	}
 	for part := range strings.SplitSeq(a.Name, "/") {
 		if strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".") || len(part) > longestPart {
-			return fmt.Errorf("artifact %s: %s would be taken for a flag, written differently by other systems, or is too long for a file beside it", quote(a.Name), quote(part))
+			return fmt.Errorf("artifact %s: the part %s is too long, looks like a flag, or is not a portable file name", quote(a.Name), quote(part))
 		}
 	}
 	first, _, _ := strings.Cut(a.Name, "/")
 	if slices.Contains(reserved(), first) {
-		return fmt.Errorf("artifact %s: names under %s/ belong to the release itself", quote(a.Name), first)
+		return fmt.Errorf("artifact %s: names under %s/ are reserved for the release itself", quote(a.Name), first)
 	}
 	return nil
 }
 
-// checkSteps refuses a step that takes what no earlier step makes. An image is
-// no file, so no step can take it; an archive holds each name once.
+// checkSteps refuses a step whose input no earlier step makes. An image is no
+// file, so it cannot be an input; the names in an archive must be unique.
 func (p *Plan) checkSteps() error {
 	made, instances := map[string]bool{}, map[string]bool{}
 	for _, s := range p.Steps {
@@ -187,8 +186,8 @@ func (p *Plan) checkSteps() error {
 	return nil
 }
 
-// check refuses two entries of one name. Outputs stand under the root by the
-// last part of their names, files of the source by their whole path.
+// check refuses two entries of one name. Outputs are placed below the root by
+// the last part of their names, files of the source by their whole path.
 func (a ArchiveStep) check() error {
 	seen := map[string]bool{}
 	entries := slices.Clone(a.Add)

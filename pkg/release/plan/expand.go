@@ -10,18 +10,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Bounds of expansion. They are held before anything is made, so that a small
-// file cannot ask for a large plan.
+// Limits on expansion. They are checked before anything is made, so that a
+// small file cannot request a large plan.
 const (
 	MaxArtifacts = 100_000
-	maxText      = 64 << 20 // bytes of all filled templates
+	maxText      = 64 << 20 // bytes of all expanded templates
 )
 
-// Expand makes the plan of one version, every parameter at its default.
+// Expand makes the plan of one version, with the default of every parameter.
 func (c Config) Expand(v version.Version) (Plan, error) { return c.ExpandWith(v, nil) }
 
-// ExpandWith makes the plan of one version with the parameters that were
-// chosen.
+// ExpandWith makes the plan of one version with the given parameters.
 func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Plan, error) {
 	if v.IsZero() {
 		return Plan{}, invalid("version", "no version was given")
@@ -46,8 +45,7 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 	return *x.p, nil
 }
 
-// expander makes one plan and keeps the first fault, so that expansion reads
-// as a list of fields.
+// expander makes one plan and keeps the first fault.
 type expander struct {
 	c       Config
 	p       *Plan
@@ -55,10 +53,10 @@ type expander struct {
 	written int
 	words   map[word][]string // outputs by platform and last name
 	made    map[string]bool   // outputs that a step can take
-	origin  map[string]where  // where each output is written
+	origin  map[string]where  // where each output is written in release.yaml
 }
 
-// word is how an output is found without its directory.
+// word finds an output by name without its directory.
 type word struct{ platform, name string }
 
 func (x *expander) fail(at where, format string, args ...any) {
@@ -68,8 +66,8 @@ func (x *expander) fail(at where, format string, args ...any) {
 	}
 }
 
-// spend counts the text that is made; 16 bytes more stand for what holds it.
-func (x *expander) spend(at where, n int) {
+// countText counts the generated text, plus 16 bytes for each string header.
+func (x *expander) countText(at where, n int) {
 	if x.written += n + 16; x.written > maxText {
 		x.fail(at, "the plan is too large: more than %d MiB of text", maxText>>20)
 	}
@@ -102,8 +100,8 @@ func (x *expander) expand() error {
 	return nil
 }
 
-// report gives an error of the whole plan the place of the output that is
-// nearest to it.
+// report attaches the position of the nearest output to an error of the whole
+// plan.
 func (x *expander) report(err error) {
 	if err == nil {
 		return
@@ -127,7 +125,7 @@ func (x *expander) report(err error) {
 	x.fail(at, "%s", err.Error())
 }
 
-// places fills the addresses.
+// places expands the addresses.
 func (x *expander) places(s scope) {
 	p := x.p
 	p.Files = x.fill(x.c.places.files, s)
@@ -154,13 +152,13 @@ func (x *expander) places(s scope) {
 	}
 }
 
-// combine makes every turn of the loops, the last one turning fastest. The
-// number of turns is known before the first is made.
+// combine lists all combinations of the loops' values; the last loop varies
+// fastest. It checks the number first.
 func (x *expander) combine(s scope, loops []loop, at where) []scope {
 	turns := 1
 	for _, l := range loops {
 		if turns *= len(l.values); turns > MaxArtifacts {
-			x.fail(at, "each: more than %d turns; the plan would be too large", MaxArtifacts)
+			x.fail(at, "each: more than %d combinations; the plan would be too large", MaxArtifacts)
 			return nil
 		}
 	}
@@ -169,7 +167,7 @@ func (x *expander) combine(s scope, loops []loop, at where) []scope {
 		next := make([]scope, 0, len(list)*len(l.values))
 		for _, outer := range list {
 			for _, v := range l.values {
-				x.spend(v.at, len(v.s)*4)
+				x.countText(v.at, len(v.s)*4)
 				if x.fault != nil {
 					return nil
 				}
@@ -181,7 +179,7 @@ func (x *expander) combine(s scope, loops []loop, at where) []scope {
 	return list
 }
 
-// add plans one output, within bounds.
+// add adds one output to the plan, within the limits.
 func (x *expander) add(a Artifact, at where) {
 	if len(x.p.Artifacts) >= MaxArtifacts {
 		x.fail(at, "more than %d artifacts; make fewer, or several releases", MaxArtifacts)
@@ -198,8 +196,8 @@ func (x *expander) add(a Artifact, at where) {
 	}
 }
 
-// offer lets later steps take the outputs of a step that is complete.
-func (x *expander) offer(step Step) {
+// offerOutputs makes the outputs of a complete step available to later steps.
+func (x *expander) offerOutputs(step Step) {
 	for _, a := range x.p.Artifacts[len(x.p.Artifacts)-len(step.Outputs):] {
 		if a.IsImage() {
 			continue // an image is no file, so no step can take it
@@ -218,18 +216,18 @@ func (x *expander) offer(step Step) {
 	x.p.Steps = append(x.p.Steps, step)
 }
 
-// take finds the earlier output that is meant.
-func (x *expander) take(t text, s scope) string {
-	name, download := x.find(t, s)
+// takeInput finds the earlier output that a step takes.
+func (x *expander) takeInput(t text, s scope) string {
+	name, download := x.findInput(t, s)
 	if download {
 		x.fail(t.at, "takes %s, which is a download; only a step that runs a command takes those, or image.import", quote(name))
 	}
 	return name
 }
 
-// find finds the earlier output that is meant: by its whole name, or by its
+// findInput finds the earlier output that is meant: by its whole name, or by its
 // last part among the outputs for the same platform. A download has one name.
-func (x *expander) find(t text, s scope) (_ string, download bool) {
+func (x *expander) findInput(t text, s scope) (_ string, download bool) {
 	name := x.fill(t, s)
 	var found []string
 	if x.p.Downloads[name] != "" {
@@ -252,7 +250,7 @@ func (x *expander) find(t text, s scope) (_ string, download bool) {
 	case len(found) == 0:
 		x.fail(t.at, "takes %s, which no earlier step makes", quote(name))
 	case len(found) > 1:
-		x.fail(t.at, "takes %s, which may be %s; write the whole name", quote(name), strings.Join(found, " or "))
+		x.fail(t.at, "takes %s, which is ambiguous: %s; write the whole name", quote(name), strings.Join(found, " or "))
 	default:
 		return found[0], download
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// instance expands one turn of a step.
+// instance expands a step for one combination of its loops' values.
 func (x *expander) instance(s step, sc scope) {
 	name := s.name.s
 	for _, v := range sc.values {
@@ -22,20 +22,20 @@ func (x *expander) instance(s step, sc scope) {
 	}
 }
 
-// turn is one output in one turn of its loops.
-type turn struct {
+// variant is one output with the values of its loops.
+type variant struct {
 	output
 	scope
 }
 
-// turns lists the outputs that a step makes in one turn.
-func (x *expander) turns(s step, sc scope) (list []turn) {
+// variants lists the outputs of a step for one combination of values.
+func (x *expander) variants(s step, sc scope) (list []variant) {
 	for _, o := range s.outputs {
 		if o.on != nil && !slices.ContainsFunc(o.on, func(t text) bool { return t.s == sc.platform }) {
 			continue
 		}
 		for _, inner := range x.combine(sc, o.each, o.at) {
-			list = append(list, turn{o, inner})
+			list = append(list, variant{o, inner})
 		}
 	}
 	if len(list) == 0 {
@@ -44,14 +44,14 @@ func (x *expander) turns(s step, sc scope) (list []turn) {
 	return list
 }
 
-// command expands a step that runs something.
+// command expands a step that runs a command.
 func (x *expander) command(s step, sc scope, step Step) {
-	use := s.around.over(x.c.defaults.step)
+	use := s.surroundings.withDefaults(x.c.defaults.step)
 	inside := sc.command()
 	if step.Take, step.Downloads = x.input(s.take, sc); len(s.take) > 0 {
 		inside.vars["in"] = InputDir
 	}
-	for _, t := range x.turns(s, sc) {
+	for _, t := range x.variants(s, sc) {
 		a := x.file(t, step.Instance)
 		step.Outputs = append(step.Outputs, a.Name)
 		x.add(a, t.name.at)
@@ -83,12 +83,12 @@ func (x *expander) command(s step, sc scope, step Step) {
 		step.Limits = &l
 	}
 	if x.fault == nil {
-		x.offer(step)
+		x.offerOutputs(step)
 	}
 }
 
-// gobuild spells out what the built-in step runs: nothing that depends on
-// where or when it is built goes into the program.
+// gobuild writes out the command of the built-in Go step. The program must not
+// depend on where or when it is built.
 func (x *expander) gobuild(g gobuild, s scope, output string) []string {
 	run, out := []string{"go"}, OutputDir+"/"+output
 	if g.dir.given() {
@@ -109,8 +109,8 @@ func (x *expander) gobuild(g gobuild, s scope, output string) []string {
 	return append(run, "-o", out, main)
 }
 
-// file is the artifact of one output that is a file.
-func (x *expander) file(t turn, instance string) Artifact {
+// file makes the artifact of an output that is a file.
+func (x *expander) file(t variant, instance string) Artifact {
 	a := Artifact{
 		Name: x.fill(t.name, t.scope), Class: t.class, MediaType: mediaOctet, Place: PlaceFiles,
 		Platform: t.platform, Step: instance,
@@ -121,12 +121,11 @@ func (x *expander) file(t turn, instance string) Artifact {
 	return a
 }
 
-// packed expands a step that is made of earlier outputs. Each of its files is
-// a step of its own in the plan: its provenance names what went into it, and
-// nothing else.
+// packed expands a step that packs earlier outputs. In the plan, each of its
+// files is a step of its own, so that its provenance names only its own inputs.
 func (x *expander) packed(s step, sc scope, base Step) {
 	single := len(s.outputs) == 1 && len(s.outputs[0].each) == 0
-	for _, t := range x.turns(s, sc) {
+	for _, t := range x.variants(s, sc) {
 		step := base
 		a := x.file(t, step.Instance)
 		if !single {
@@ -144,15 +143,15 @@ func (x *expander) packed(s step, sc scope, base Step) {
 		if x.fault != nil {
 			return
 		}
-		x.offer(step)
+		x.offerOutputs(step)
 	}
 }
 
-func (x *expander) archive(a archive, t turn) *ArchiveStep {
+func (x *expander) archive(a archive, t variant) *ArchiveStep {
 	step := &ArchiveStep{Root: a.root.s, Add: x.fillAll(a.add, t.scope), Take: x.takeAll(a.take, t)}
 	step.Source = t.take.source || !t.take.given() && a.take.source
 	if step.Source && len(step.Add) > 0 {
-		// The whole source has these files already.
+		// The whole source already contains these files.
 		step.Add = nil
 	}
 	if err := step.check(); err != nil {
@@ -161,21 +160,21 @@ func (x *expander) archive(a archive, t turn) *ArchiveStep {
 	return step
 }
 
-// takeAll resolves what an output takes; the step's list holds for outputs
-// that have none of their own.
-func (x *expander) takeAll(fallback taking, t turn) (names []string) {
+// takeAll resolves the inputs of an output; those of the step apply to outputs
+// without their own.
+func (x *expander) takeAll(fallback taking, t variant) (names []string) {
 	list := t.take
 	if !list.given() {
 		list = fallback
 	}
 	for _, n := range list.names {
-		names = append(names, x.take(n, t.scope))
+		names = append(names, x.takeInput(n, t.scope))
 	}
 	return names
 }
 
 // image expands one image: its index, a child for each platform, and the
-// repositories in which a platform stands alone.
+// repositories with the image of a single platform.
 func (x *expander) image(s step, sc scope, step Step) {
 	if len(s.outputs) != 1 {
 		return
@@ -184,7 +183,7 @@ func (x *expander) image(s step, sc scope, step Step) {
 	repository := x.fill(o.name, sc)
 	step.Image = &ImageStep{Base: spec.base.s, Repository: repository, Entrypoint: x.fillAll(spec.entrypoint, sc)}
 	if spec.imported.given() {
-		name, download := x.find(spec.imported, sc)
+		name, download := x.findInput(spec.imported, sc)
 		if step.Image.Import = name; download {
 			step.Downloads = []string{name}
 		}
@@ -214,12 +213,12 @@ func (x *expander) image(s step, sc scope, step Step) {
 		step.Image.Platforms = append(step.Image.Platforms, pf)
 	}
 	if x.fault == nil {
-		x.offer(step)
+		x.offerOutputs(step)
 	}
 }
 
-// imageFiles fills the templates of both sides; two that come out as one path
-// would leave it to chance which file is there.
+// imageFiles expands the templates of paths and outputs. Two equal paths are
+// refused, since the file there would be arbitrary.
 func (x *expander) imageFiles(list []pair, s scope) map[string]string {
 	if len(list) == 0 {
 		return nil
@@ -230,7 +229,7 @@ func (x *expander) imageFiles(list []pair, s scope) map[string]string {
 		if _, taken := files[path]; taken {
 			x.fail(f.key.at, "image.files: two entries are named %s", quote(path))
 		}
-		files[path] = x.take(f.value, s)
+		files[path] = x.takeInput(f.value, s)
 	}
 	return files
 }

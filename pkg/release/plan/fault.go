@@ -10,18 +10,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxFaults bounds how many faults of one file are told.
+// maxFaults is how many faults of one file are reported.
 const maxFaults = 20
 
-// Fault is one thing that is wrong with release.yaml or its lock, and where.
+// Fault is one error in release.yaml or its lock, with its position.
 type Fault struct {
-	Line    int    // counted from 1
-	Column  int    // in characters, counted from 1
-	Path    string // as in steps[0].outputs[1].name; empty for the whole file
+	Line    int    // from 1
+	Column  int    // in characters, from 1
+	Path    string // such as steps[0].outputs[1].name; empty for the whole file
 	Message string // what is wrong, and what to write instead
 }
 
-// Error names place, path and message.
+// Error prints position, path and message.
 func (f Fault) Error() string {
 	if f.Path == "" {
 		return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Message)
@@ -29,10 +29,10 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%d:%d: %s: %s", f.Line, f.Column, f.Path, f.Message)
 }
 
-// Faults are all the faults of one file, in the order of its text.
+// Faults are all faults of one file, in the order of its text.
 type Faults []Fault
 
-// Error lists them, a line each.
+// Error prints one fault on each line.
 func (f Faults) Error() string {
 	lines := make([]string, 0, len(f))
 	for i, fault := range f {
@@ -45,18 +45,18 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// where is a place in the text.
+// where is a position in the text.
 type where struct {
 	line, column int
 	path         string
 }
 
-// fault makes the fault of a place.
+// fault makes a fault at a position.
 func (w where) fault(format string, args ...any) Fault {
 	return Fault{Line: max(w.line, 1), Column: max(w.column, 1), Path: w.path, Message: fmt.Sprintf(format, args...)}
 }
 
-// refusal is the one error for a file with faults; nil for none.
+// refusal is the error for a file with faults; nil without faults.
 func refusal(file string, faults Faults) error {
 	if len(faults) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func refusal(file string, faults Faults) error {
 	return verdict.Wrap(verdict.ConfigParse, file, faults)
 }
 
-// faultOf is the fault that a reader of YAML found.
+// faultOf converts an error of the YAML reader to a fault.
 func faultOf(err error, path string) Fault {
 	var e *strictyaml.Error
 	if errors.As(err, &e) {

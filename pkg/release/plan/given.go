@@ -10,15 +10,15 @@ import (
 )
 
 // Given is one file or image of a release that another tool made: its name in
-// the release, and its name in the place from which it is taken over. That of
-// an image is REPOSITORY:TAG.
+// the release, and its name in the place from which it is taken over. The
+// latter is REPOSITORY:TAG for an image.
 type Given struct {
 	Name string `json:"name"`
 	From string `json:"from"`
 }
 
 // IsGiven reports whether another tool makes the release: nothing is built, and
-// its files and images are taken over as they are.
+// its files and images are taken over unchanged.
 func (p Plan) IsGiven() bool { return len(p.Given)+len(p.GivenImages) > 0 }
 
 const mediaJSON = "application/json"
@@ -30,33 +30,33 @@ type given struct {
 	platforms              []text // of an image
 }
 
-// isEvidence reports whether the output is no artifact but proves something
-// about others, which name it.
+// isEvidence reports whether the output is evidence about other outputs, which
+// name it.
 func (g given) isEvidence() bool { return g.class == Provenance || g.class == SBOM }
 
-// isSums reports whether the output holds checksums of others.
+// isSums reports whether the output contains checksums of others.
 func (g given) isSums() bool { return g.class == Sums || g.class == Checksum }
 
-// readMakers reads what makes the release: steps, or another tool.
+// readMakers reads how the release is made: by steps, or by another tool.
 func (c *Config) readMakers(top object) {
 	outputs := top.get("outputs")
 	if !outputs.given() {
-		c.steps = c.readSteps(top.need("steps", "a release without steps makes nothing; name them, or the outputs of another tool"))
+		c.steps = c.readSteps(top.need("steps", "no steps: a release needs steps, or the outputs of another tool"))
 		if m := top.get("outside"); m.given() {
-			m.fail("only a release that another tool makes has something outside of it")
+			m.fail("outside is only for a release that another tool makes")
 		}
 		return
 	}
 	for _, key := range []string{"steps", "lock", "modules", "downloads", "parameters", "defaults", "provenance", "sboms"} {
 		if m := top.get(key); m.given() {
-			m.fail("outputs without steps are of another tool, of which %s says nothing; leave out this or outputs", key)
+			m.fail("%s does not apply to outputs of another tool; leave out this key or outputs", key)
 		}
 	}
 	for _, item := range outputs.items("outputs") {
 		c.given = append(c.given, c.readGiven(item))
 	}
 	if m := top.get("outside"); m.given() {
-		for _, item := range m.items("files of the place that are no part of the release") {
+		for _, item := range m.items("files in the place that are not part of the release") {
 			c.outside = append(c.outside, c.readOutside(item))
 		}
 	}
@@ -70,7 +70,7 @@ func (c *Config) readGiven(n node) given {
 	}
 	g.name = o.need("name", "every output needs a name").text()
 	if known := []Class{Binary, Archive, Other, Image, SBOM, Provenance, Sums, Checksum}; g.class != "" && !slices.Contains(known, g.class) {
-		o.get("class").fail("class %s: what another tool makes is %s", quote(string(g.class)), known)
+		o.get("class").fail("class %s: an output of another tool has class %s", quote(string(g.class)), known)
 	}
 	if g.class == Image {
 		g.platforms, g.perArch = c.lists.platforms(o.need("platforms", "name the list of its platforms")), o.get("alsoPerArch").text()
@@ -82,7 +82,7 @@ func (c *Config) readGiven(n node) given {
 		}
 	}
 	if (g.isEvidence() || g.isSums()) && (g.provenance.given() || g.sbom.given()) {
-		o.get("class").fail("class %s: evidence has none of its own", quote(string(g.class)))
+		o.get("class").fail("class %s: evidence has no evidence of its own", quote(string(g.class)))
 	}
 	return g
 }
@@ -96,8 +96,8 @@ func (c *Config) readOutside(n node) output {
 	return output{at: n.at, name: o.need("name", "name the files").text(), each: c.readEach(o.get("each"))}
 }
 
-// givens expands what another tool makes: evidence first, which the others can
-// then name.
+// givens expands the outputs of another tool: evidence first, because the
+// others name it.
 func (x *expander) givens(base scope) {
 	for _, evidence := range []bool{true, false} {
 		for _, g := range x.c.given {
@@ -105,7 +105,7 @@ func (x *expander) givens(base scope) {
 				continue
 			}
 			for _, sc := range x.combine(base, g.each, g.at) {
-				x.give(g, sc)
+				x.planGiven(g, sc)
 				if x.fault != nil {
 					return
 				}
@@ -127,14 +127,14 @@ func (x *expander) givens(base scope) {
 	}
 }
 
-// give plans one file or image, and the evidence that came with it. One file
-// can be evidence of many.
-func (x *expander) give(g given, sc scope) {
+// planGiven plans one file or image, and the evidence that came with it. One file
+// can be evidence about many.
+func (x *expander) planGiven(g given, sc scope) {
 	if g.class == Image {
 		x.giveImage(g, sc)
 		return
 	}
-	a := x.file(turn{g.output, sc}, "")
+	a := x.file(variant{g.output, sc}, "")
 	from := a.Name
 	if g.from.given() {
 		from = x.fill(g.from, sc)
@@ -156,9 +156,9 @@ func (x *expander) give(g given, sc scope) {
 	x.offerGiven(a, from, g.name.at)
 }
 
-// giveImage plans an image of another tool as it would be planned of a step:
-// its index, a child for each platform, and the repositories in which a
-// platform stands alone.
+// giveImage plans an image of another tool like that of a step: its index, a
+// child for each platform, and the repositories with the image of a single
+// platform.
 func (x *expander) giveImage(g given, sc scope) {
 	repository := x.fill(g.name, sc)
 	from, tag := repository, x.p.Version.String()
@@ -234,8 +234,8 @@ func (x *expander) offerGiven(a Artifact, from string, at where) {
 	x.p.Given = append(x.p.Given, Given{a.Name, from})
 }
 
-// evidenceGiven plans what the seal makes of files that another tool made. What
-// that tool made under the name of it already stays as it is.
+// evidenceGiven plans the evidence that the seal adds to files of another tool.
+// Existing evidence of that tool under the same name stays.
 func (x *expander) evidenceGiven() {
 	var more []Artifact
 	plan := func(a Artifact) bool {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Scratch is the base of an image that stands on nothing; no lock pins it.
+// Scratch is the empty base image, which needs no pin.
 const Scratch = "scratch"
 
 // gobuild is the built-in step that compiles one Go program.
 type gobuild struct {
-	main    text // the package
-	dir     text // the module, when it is not the top of the source
+	main    text // package to compile
+	dir     text // directory of the module, if it is not the top of the source
 	ldflags text
 	tags    []text
 	cgo     bool
@@ -30,7 +30,7 @@ type archive struct {
 type image struct {
 	at         where
 	base       text
-	imported   text // instead of base, files and entrypoint
+	imported   text // in place of base, files and entrypoint
 	platforms  []text
 	files      []pair
 	entrypoint []text
@@ -48,7 +48,7 @@ func readGo(n node) *gobuild {
 		return nil
 	}
 	o := n.object("package", "dir", "ldflags", "tags", "cgo")
-	g := &gobuild{main: o.get("package").text(), dir: o.get("dir").text(), ldflags: o.get("ldflags").text(), cgo: o.get("cgo").yes()}
+	g := &gobuild{main: o.get("package").text(), dir: o.get("dir").text(), ldflags: o.get("ldflags").text(), cgo: o.get("cgo").boolean()}
 	if g.dir.given() && !isSourcePath(g.dir.s) {
 		o.get("dir").fail("%s: want a clean path of the source", quote(g.dir.s))
 	}
@@ -76,12 +76,12 @@ func (c *Config) readArchive(n node) *archive {
 		a.take = c.readTake(m)
 	}
 	if !isName(a.root.s) {
-		o.get("root").placed(n).fail("%s: want the name of the one directory that everything stands under", quote(a.root.s))
+		o.get("root").placed(n).fail("%s: want the name of the top directory in the archive", quote(a.root.s))
 	}
 	return a
 }
 
-// placed gives an absent member the place of the mapping it is absent from.
+// placed gives a missing member the position of the mapping that lacks it.
 func (n node) placed(parent node) node {
 	if !n.given() {
 		n.at.line, n.at.column = parent.at.line, parent.at.column
@@ -108,10 +108,10 @@ func (c *Config) readImage(n node) *image {
 	if i.base.given() && !isName(i.base.s) {
 		o.get("base").fail("%s: want the name of a base that %s pins", quote(i.base.s), LockName)
 	}
-	if m := o.need("files", "an image of nothing runs nothing"); m.given() {
+	if m := o.need("files", "name the files of the image"); m.given() {
 		i.files = m.texts("a mapping from paths in the image to earlier outputs")
 	}
-	if m := o.need("entrypoint", "say what runs"); m.given() {
+	if m := o.need("entrypoint", "name the command"); m.given() {
 		i.entrypoint = m.arguments()
 	}
 	return i
@@ -126,7 +126,7 @@ func (c *Config) readChecksums(n node) *checksums {
 	if m := o.get("take"); m.given() {
 		s.take = c.readTake(m)
 		if s.take.source {
-			m.fail("the source is no file; take outputs")
+			m.fail("the source is not a file; take outputs")
 		}
 	}
 	return s
@@ -153,23 +153,23 @@ func (s step) check(r *reader) {
 	}
 	for _, o := range s.outputs {
 		if s.archive != nil && !s.archive.take.given() && !o.take.given() && len(s.archive.add) == 0 {
-			fail(o.at, "take: an archive of nothing; name earlier outputs, or source")
+			fail(o.at, "take: the archive would be empty; name earlier outputs, or source")
 		}
 		if s.checksums != nil && !s.checksums.take.given() && !o.take.given() {
-			fail(o.at, "take: checksums of nothing; name earlier outputs")
+			fail(o.at, "take: there is nothing to list; name earlier outputs")
 		}
 	}
 	if s.gobuild == nil {
 		return
 	}
-	for _, v := range s.around.env {
+	for _, v := range s.surroundings.env {
 		if v.key.s == "GOOS" || v.key.s == "GOARCH" || v.key.s == "CGO_ENABLED" {
 			fail(v.key.at, "%s follows from each.platform and go.cgo", v.key.s)
 		}
 	}
 }
 
-// isSourcePath reports whether a name means one path below the source.
+// isSourcePath reports whether a name is a clean path below the source.
 func isSourcePath(name string) bool {
 	return path.Clean(name) == name && !path.IsAbs(name) && name != "." && name != ".." && !strings.HasPrefix(name, "../")
 }

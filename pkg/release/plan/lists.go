@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Bounds of lists, after inclusion.
+// Limits of lists, after inclusion.
 const (
 	maxList  = 10_000
 	maxLists = 200_000 // of all lists together
 )
 
-// lists are the named lists of the file, with what they include written out.
+// lists are the named lists of the file, with inclusions expanded.
 type lists struct {
 	raw   map[string][]text
 	done  map[string][]text
@@ -38,7 +38,7 @@ func readLists(n node) lists {
 	return l
 }
 
-// named is the list of a name, everything written out.
+// named is the expanded list of a name.
 func (l *lists) named(n node, name string, at where) []text {
 	if list, ok := l.done[name]; ok {
 		return list
@@ -59,8 +59,8 @@ func (l *lists) named(n node, name string, at where) []text {
 	return list
 }
 
-// flat writes out every "+x" of a list. An item that comes twice is refused:
-// two of them would make two artifacts of one name.
+// flat expands every "+x" of a list. An item that comes twice is refused: it
+// would make two artifacts of one name.
 func (l *lists) flat(n node, items []text) []text {
 	list, seen := make([]text, 0, len(items)), map[string]bool{}
 	for _, item := range items {
@@ -74,8 +74,8 @@ func (l *lists) flat(n node, items []text) []text {
 				return list
 			}
 			seen[t.s] = true
-			// The place is where the word is used, not where it was listed:
-			// that is the line to look at.
+			// The position is that of the use, not of the item in the list:
+			// that is the line to change.
 			list = append(list, text{s: t.s, at: item.at})
 		}
 		if l.total += len(part); len(list) > maxList || l.total > maxLists {
@@ -88,13 +88,12 @@ func (l *lists) flat(n node, items []text) []text {
 
 func (l *lists) known() string {
 	if len(l.raw) == 0 {
-		return "none; declare it under lists"
+		return "none: declare it under lists"
 	}
 	return strings.Join(slices.Sorted(maps.Keys(l.raw)), ", ")
 }
 
-// read reads a value that is the name of a list, or a list that may include
-// others.
+// read reads the name of a list, or a list that may include others.
 func (l *lists) read(n node) []text {
 	switch {
 	case !n.given():
@@ -109,7 +108,7 @@ func (l *lists) read(n node) []text {
 	return nil
 }
 
-// platforms reads platforms: each of them os/arch.
+// platforms reads platforms: each is os/arch.
 func (l *lists) platforms(n node) []text {
 	list := l.read(n)
 	for _, t := range list {
@@ -121,7 +120,7 @@ func (l *lists) platforms(n node) []text {
 	return list
 }
 
-// some reads a platform, the name of a list of them, or a list of both.
+// some reads a platform, the name of a list of platforms, or a list of both.
 func (l *lists) some(n node) []text {
 	if n.isText() && strings.Contains(n.tree.Value, "/") {
 		t := n.text()

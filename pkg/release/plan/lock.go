@@ -9,28 +9,27 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Lock is a parsed release.lock.yaml: what names in release.yaml stand for,
-// by digest.
+// Lock is a parsed release.lock.yaml: the digests of the names in release.yaml.
 type Lock struct {
 	Bases   map[string]BaseLock
 	Tools   map[string]ToolLock
 	Modules map[string]ModuleLock // by directory; "." is the top of the source
-	// Downloads are what else steps need of the network, by name.
+	// Downloads are other things that steps need from the network, by name.
 	Downloads map[string]DownloadLock
 }
 
-// DownloadLock pins one download: where it is, and what has to be there.
+// DownloadLock pins one download: its address, size and digest.
 type DownloadLock struct {
 	URL    string
 	Size   int64 // in bytes
 	Digest digest.Digest
 }
 
-// MaxDownload is the largest download that a lock pins, in bytes.
+// MaxDownload is the largest download that a lock may pin, in bytes.
 const MaxDownload = 16 << 30
 
-// BaseLock pins one base image. The tag is where the digest was found; it
-// says what to look up again, and nothing else.
+// BaseLock pins one base image. The tag is only where the digest was found, for
+// waybill lock.
 type BaseLock struct {
 	Image  string
 	Tag    string
@@ -46,14 +45,14 @@ type ToolLock struct {
 }
 
 // ModuleLock pins the dependencies of one Go module: the files that select
-// them, and every module by the hash that go.sum holds.
+// them, and every module by its hash in go.sum.
 type ModuleLock struct {
 	GoMod   digest.Digest
-	GoSum   digest.Digest // zero when there is no go.sum
+	GoSum   digest.Digest // zero if there is no go.sum
 	Require []string      // "path version h1:…", sorted
 }
 
-// ParseLock reads release.lock.yaml strictly. All faults are told at once,
+// ParseLock reads release.lock.yaml strictly. It returns all faults at once,
 // each with line and column.
 func ParseLock(raw []byte) (Lock, error) {
 	r := &reader{}
@@ -115,7 +114,7 @@ func (n node) module() ModuleLock {
 		}
 	}
 	if !slices.IsSorted(m.Require) || len(m.Require) > 0 && m.GoSum.IsZero() {
-		n.fail("want goSum, and require in order; write the file with waybill lock")
+		n.fail("goSum must be present and require sorted; write the file with waybill lock")
 	}
 	return m
 }
@@ -127,7 +126,7 @@ func put[V any](m *map[string]V, key string, v V) {
 	(*m)[key] = v
 }
 
-// sha256 reads a digest of the one algorithm that registries agree on.
+// sha256 reads a digest of the algorithm that all registries use.
 func (n node) sha256() digest.Digest {
 	t := n.text()
 	if !t.given() {
@@ -195,7 +194,7 @@ func section[V any](b *strings.Builder, title string, m map[string]V, fields fun
 	}
 }
 
-// Needs is what release.yaml wants pinned, each list sorted.
+// Needs is what release.yaml needs pinned, each list sorted.
 type Needs struct {
 	Bases   []string
 	Tools   []string
@@ -209,7 +208,7 @@ func (c Config) Needs() Needs {
 	return Needs{Bases: wordsOf(c.bases()), Tools: wordsOf(c.tools()), Modules: wordsOf(c.moduleDirs()), Downloads: c.addresses()}
 }
 
-// moduleDirs are the modules that were named and those that go steps compile.
+// moduleDirs are the declared modules and those that go steps compile.
 func (c Config) moduleDirs() []text {
 	list := slices.Clone(c.modules)
 	for _, s := range c.steps {
@@ -233,9 +232,9 @@ func wordsOf(list []text) []string {
 	return words
 }
 
-// Covers refuses a lock that does not pin exactly what release.yaml names: a
-// name without a digest may mean anything, and a pin that nobody uses says
-// that the two files were not written for each other.
+// Covers refuses a lock that does not pin exactly the names in release.yaml. A
+// name without a digest could mean anything, and an unused pin shows that the
+// two files do not belong together.
 func (l Lock) Covers(c Config) error {
 	needs := c.Needs()
 	var faults []string
@@ -251,18 +250,18 @@ func (l Lock) Covers(c Config) error {
 	} {
 		for _, name := range part.needed {
 			if !slices.Contains(part.pinned, name) {
-				faults = append(faults, fmt.Sprintf("it does not pin %s %s", part.what, quote(name)))
+				faults = append(faults, fmt.Sprintf("the lock does not pin %s %s", part.what, quote(name)))
 			}
 		}
 		for _, name := range part.pinned {
 			if !slices.Contains(part.needed, name) {
-				faults = append(faults, fmt.Sprintf("it pins %s %s, which release.yaml does not use", part.what, quote(name)))
+				faults = append(faults, fmt.Sprintf("the lock pins %s %s, which release.yaml does not use", part.what, quote(name)))
 			}
 		}
 	}
 	for _, name := range sortedKeys(needs.Downloads) {
 		if d, pinned := l.Downloads[name]; pinned && d.URL != needs.Downloads[name] {
-			faults = append(faults, fmt.Sprintf("it pins download %s at %s, and release.yaml says %s", quote(name), quote(d.URL), quote(needs.Downloads[name])))
+			faults = append(faults, fmt.Sprintf("the lock pins download %s at %s, but release.yaml says %s", quote(name), quote(d.URL), quote(needs.Downloads[name])))
 		}
 	}
 	if err := stale(faults); err != nil {
@@ -271,8 +270,8 @@ func (l Lock) Covers(c Config) error {
 	return l.oneRoot(c)
 }
 
-// RootOf is the tool of a step that the lock pins as an image, if there is
-// one: its file system is the root that the step runs in.
+// RootOf is the tool of a step that the lock pins as an image, if there is one:
+// the step runs in its file system.
 func (l Lock) RootOf(step Step) (name string, t ToolLock, ok bool) {
 	for _, name := range step.Tools {
 		if t = l.Tools[name]; t.Image != "" {
@@ -282,8 +281,8 @@ func (l Lock) RootOf(step Step) (name string, t ToolLock, ok bool) {
 	return "", ToolLock{}, false
 }
 
-// oneRoot refuses a step that uses two tools which are images: it runs in one
-// root, and which of them is meant would be chance.
+// oneRoot refuses a step with two tools pinned as images: it can only run in
+// one of them.
 func (l Lock) oneRoot(c Config) error {
 	var faults Faults
 	for _, s := range c.steps {
@@ -291,7 +290,7 @@ func (l Lock) oneRoot(c Config) error {
 			continue
 		}
 		root := ""
-		for _, t := range s.around.over(c.defaults.step).tools {
+		for _, t := range s.surroundings.withDefaults(c.defaults.step).tools {
 			switch {
 			case l.Tools[t.s].Image == "":
 			case root != "":

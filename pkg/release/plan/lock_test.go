@@ -81,7 +81,7 @@ func TestLockRefusesWhatNobodyWrites(t *testing.T) {
 		{"a tag of a program", `program: "go"`, `program: "go", tag: "v1"`, "a program, or an image"},
 		{"a module without go.mod", `    goMod: "` + sum("module example.test/sub\n").String() + "\"\n", "", "goMod"},
 		{"requirements of nowhere", `    goSum: "` + sum(goSum).String() + "\"\n", "", "goSum"},
-		{"requirements out of order", "example.test/another", "zzz.test/another", "in order"},
+		{"requirements out of order", "example.test/another", "zzz.test/another", "require sorted"},
 		{"a hash of another kind", "h1:aaaa=", "h2:aaaa=", "h1: hash"},
 		{"a base twice", "bases:\n", "bases:\n  static: {image: a, digest: \"" + sum("a").String() + "\"}\n", "YAML_DUP_KEY"},
 	}

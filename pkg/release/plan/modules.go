@@ -12,7 +12,7 @@ import (
 )
 
 // ModuleFiles are the files of one Go module that select its dependencies, by
-// directory. GoSum is nil where there is no such file.
+// directory. GoSum is nil if there is no such file.
 type ModuleFiles struct{ GoMod, GoSum []byte }
 
 // LockModule pins a module by the files of its directory.
@@ -52,8 +52,8 @@ func parseRequire(line string) (parts []string, ok bool) {
 		!strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// CheckModules refuses a lock whose modules are not those of the source: the
-// files are read at the commit that is built.
+// CheckModules refuses a lock whose modules are not those of the source at the
+// commit to build.
 func (l Lock) CheckModules(read func(dir string) (ModuleFiles, error)) error {
 	var faults []string
 	for _, dir := range sortedKeys(l.Modules) {
@@ -67,14 +67,14 @@ func (l Lock) CheckModules(read func(dir string) (ModuleFiles, error)) error {
 		}
 		held := l.Modules[dir]
 		if now.GoMod != held.GoMod || now.GoSum != held.GoSum || !slices.Equal(now.Require, held.Require) {
-			faults = append(faults, fmt.Sprintf("module %s: go.mod or go.sum changed since it was written", quote(dir)))
+			faults = append(faults, fmt.Sprintf("module %s: go.mod or go.sum changed since the lock was written", quote(dir)))
 		}
 	}
 	return stale(faults)
 }
 
-// Difference tells what differs between two locks, a line each, in order:
-// "+ base static host/image:tag sha256:…" for what is new.
+// Difference lists the differences between two locks, one on each line, sorted:
+// "+ base static host/image:tag sha256:…" for a new pin.
 func (l Lock) Difference(to Lock) (lines []string) {
 	was, is := l.lines(), to.lines()
 	for _, line := range was {
@@ -87,12 +87,12 @@ func (l Lock) Difference(to Lock) (lines []string) {
 			lines = append(lines, "+ "+line)
 		}
 	}
-	// By what is spoken of, the old before the new.
+	// By subject, the old before the new.
 	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(subjectOf(a), subjectOf(b)) })
 	return lines
 }
 
-// subjectOf is what a line of a difference is about: its first three words
+// subjectOf is the subject of a line of a difference: its first three words
 // after the sign.
 func subjectOf(line string) string {
 	words := strings.SplitN(line[2:], " ", 4)

@@ -16,15 +16,15 @@ const (
 	TypeInt    = "int"
 )
 
-// Parameter is one thing that the caller of a build may choose, with every
-// value it may have: what a verifier cannot foresee, it has to refuse.
+// Parameter is one value that the caller of a build may choose, with all
+// allowed values: a verifier must know them, to refuse others.
 type Parameter struct {
 	Name     string
 	Type     string
-	Values   []string // of a choice
-	Min, Max int64    // of an int
+	Values   []string // for type choice
+	Min, Max int64    // for type int
 	Default  string
-	Required bool // there is no default
+	Required bool // has no default
 }
 
 func readParameters(n node) []Parameter {
@@ -51,36 +51,36 @@ func readParameter(name string, n node) Parameter {
 	switch p.Type {
 	case TypeBool:
 		if fallback.given() {
-			p.Default = strconv.FormatBool(fallback.yes())
+			p.Default = strconv.FormatBool(fallback.boolean())
 		}
 	case TypeInt:
-		p.Min = o.need("min", "say the lowest value that is allowed").number(-1<<53, 1<<53)
-		p.Max = o.need("max", "say the highest value that is allowed").number(-1<<53, 1<<53)
+		p.Min = o.need("min", "name the lowest allowed value").number(-1<<53, 1<<53)
+		p.Max = o.need("max", "name the highest allowed value").number(-1<<53, 1<<53)
 		if p.Min > p.Max {
 			n.fail("min %d is above max %d", p.Min, p.Max)
 		} else if fallback.given() {
 			p.Default = strconv.FormatInt(fallback.number(p.Min, p.Max), 10)
 		}
 	default:
-		for _, t := range o.need("values", "list every value that is allowed").words("every value that is allowed") {
+		for _, t := range o.need("values", "list the allowed values").words("every value that is allowed") {
 			p.Values = append(p.Values, t.s)
 		}
 		if t := fallback.text(); t.given() {
 			p.Default = t.s
 			if !slices.Contains(p.Values, t.s) {
-				fallback.fail("%s is none of its values", quote(t.s))
+				fallback.fail("%s is not an allowed value", quote(t.s))
 			}
 		}
 	}
 	for key, of := range map[string]string{"values": TypeChoice, "min": TypeInt, "max": TypeInt} {
 		if m := o.get(key); m.given() && p.Type != of {
-			m.fail("only a parameter of type %s has it", of)
+			m.fail("only for a parameter of type %s", of)
 		}
 	}
 	return p
 }
 
-// accepts says why a value is not one of the parameter's, or "".
+// accepts says why a value is not allowed, or "".
 func (p Parameter) accepts(value string) string {
 	switch p.Type {
 	case TypeBool:
@@ -100,15 +100,15 @@ func (p Parameter) accepts(value string) string {
 	return ""
 }
 
-// chosen makes the complete set of parameters: what was given, defaults for
-// the rest, nothing that is not declared.
+// chosen makes the complete set of parameters: the given ones, and defaults for
+// the rest. Undeclared parameters are refused.
 func (c Config) chosen(given map[string]string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, p := range c.parameters {
 		value, ok := given[p.Name]
 		switch {
 		case !ok && p.Required:
-			return nil, invalid("parameter "+p.Name, "it has no default; give it a value with --parameter %s=VALUE", p.Name)
+			return nil, invalid("parameter "+p.Name, "the parameter has no default; give it a value with --parameter %s=VALUE", p.Name)
 		case !ok:
 			value = p.Default
 		default:

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// places are where the release goes, and what of it belongs to the release.
+// places are where the release is published, and which part of each place it
+// owns.
 type places struct {
 	files    text
 	images   text
 	sidecars []string
-	// statement is the file that says for in-toto's clients what is released.
+	// statement is the name of the in-toto release statement.
 	statement text
 	sums      []string
 }
@@ -22,8 +23,8 @@ const (
 )
 
 func (c *Config) readPlaces(top object) {
-	o := top.need("places", "say where the release goes").object("files", "images")
-	c.places.readFiles(o.need("files", "the manifest itself lives there"))
+	o := top.need("places", "name the places of the release").object("files", "images")
+	c.places.readFiles(o.need("files", "name the address of the files; the manifest is published there"))
 	c.places.readImages(o.get("images"))
 	hasImages := slices.ContainsFunc(c.steps, func(s step) bool { return s.image != nil }) ||
 		slices.ContainsFunc(c.given, func(g given) bool { return g.class == Image })
@@ -32,7 +33,7 @@ func (c *Config) readPlaces(top object) {
 	}
 }
 
-// readFiles reads an address, or a mapping with more to say.
+// readFiles reads an address, or a mapping with more fields.
 func (p *places) readFiles(n node) {
 	p.sums = []string{SHA256Sums, SHA512Sums}
 	if !n.given() {
@@ -41,7 +42,7 @@ func (p *places) readFiles(n node) {
 	uri := n
 	if !n.isText() {
 		o := n.object("uri", "owns", "sidecars", "sums", "statement")
-		uri = o.need("uri", "say where files go")
+		uri = o.need("uri", "name the address of the files")
 		o.get("owns").choice("prefix")
 		p.sidecars = o.get("sidecars").choices("sha256", "sha512")
 		p.statement = o.get("statement").text()
@@ -64,9 +65,9 @@ func (p *places) readImages(n node) {
 		return
 	}
 	o := n.object("uri", "owns")
-	p.images = o.need("uri", "say where images go").text()
+	p.images = o.need("uri", "name the registry of the images").text()
 	if m := o.get("owns"); m.given() {
-		tags := m.object("tags").need("tags", "name the tags that belong to the release")
+		tags := m.object("tags").need("tags", "name the tags that the release owns")
 		for _, t := range tags.words("tags") {
 			if t.s != "{version}" {
 				tags.fail(`%s: want "{version}"; other tags move`, quote(t.s))
@@ -75,7 +76,7 @@ func (p *places) readImages(n node) {
 	}
 }
 
-// choices reads a list of words that must be among these.
+// choices reads a list of words from a fixed set.
 func (n node) choices(known ...string) (list []string) {
 	if !n.given() {
 		return nil

@@ -15,13 +15,13 @@ import (
 // Schema names the JSON form of a [Plan].
 const Schema = "waybill/plan/v1"
 
-// OutputDir is where a step writes its outputs, seen from the source tree that
-// it runs in; {out} in release.yaml.
+// OutputDir is the directory for the outputs of a step, relative to its source
+// tree; {out} in release.yaml.
 const OutputDir = "../out"
 
-// Artifact is one thing that will exist, by name. Files have the name they get
-// in the file place; images are named oci/REPOSITORY and their platforms
-// oci/REPOSITORY/OS/ARCH.
+// Artifact is one file or image that the release will contain, by name. A file
+// has its name in the file place; an image is named oci/REPOSITORY, and its
+// platforms oci/REPOSITORY/OS/ARCH.
 type Artifact struct {
 	Name       string     `json:"name"`
 	Class      Class      `json:"class"`
@@ -35,14 +35,14 @@ type Artifact struct {
 	Evidence   []Evidence `json:"evidence,omitempty"`
 }
 
-// Evidence is one thing that will be published about an artifact. A signature
-// of an image is attached to it in the registry and has no name of its own.
+// Evidence is one file or signature that will be published about an artifact.
+// The signature of an image is attached in the registry and has no name.
 type Evidence struct {
 	Kind Kind   `json:"kind"`
 	Name string `json:"name,omitempty"`
 }
 
-// IsImage reports whether the artifact lives in the registry.
+// IsImage reports whether the artifact is in the registry.
 func (a Artifact) IsImage() bool { return a.Class == Image || a.Class == ImageChild }
 
 // IsBuilt reports whether a step makes the artifact, so that it needs
@@ -51,8 +51,8 @@ func (a Artifact) IsBuilt() bool {
 	return a.Step != "" && a.Class != Provenance && a.Class != ProvenanceV02
 }
 
-// InIndex is the platform that the artifact is of an image index: empty for
-// the index, and for an image that stands alone.
+// InIndex is the platform of the artifact within an image index: empty for the
+// index itself, and for an image of a single platform.
 func (a Artifact) InIndex() string {
 	if a.Class == ImageChild {
 		return a.Platform
@@ -65,8 +65,8 @@ func (a Artifact) Has(k Kind) bool {
 	return slices.ContainsFunc(a.Evidence, func(e Evidence) bool { return e.Kind == k })
 }
 
-// Step is one step of the plan, expanded: nothing of what it may use is left
-// to be looked up elsewhere, but the digests in release.lock.yaml.
+// Step is one expanded step of the plan. Nothing that it may use is defined
+// elsewhere, except the digests in release.lock.yaml.
 type Step struct {
 	Name      string            `json:"name"`
 	Instance  string            `json:"instance"`
@@ -74,11 +74,11 @@ type Step struct {
 	Run       []string          `json:"run,omitempty"`
 	Env       []string          `json:"env,omitempty"`
 	Tools     []string          `json:"tools,omitempty"`
-	Root      string            `json:"root,omitempty"`    // [Scratch], where no program of the machine is there
-	Network   []string          `json:"network,omitempty"` // HOST:PORT; none is none
+	Root      string            `json:"root,omitempty"`    // [Scratch] runs without the machine's programs
+	Network   []string          `json:"network,omitempty"` // HOST:PORT; none means no network
 	Limits    *Limits           `json:"limits,omitempty"`
 	Take      []string          `json:"take,omitempty"`      // outputs of earlier steps, under [InputDir]
-	Downloads []string          `json:"downloads,omitempty"` // names of [Plan.Downloads], there too
+	Downloads []string          `json:"downloads,omitempty"` // names of [Plan.Downloads], also there
 	Archive   *ArchiveStep      `json:"archive,omitempty"`
 	Image     *ImageStep        `json:"image,omitempty"`
 	Checksums *ChecksumStep     `json:"checksums,omitempty"`
@@ -86,8 +86,8 @@ type Step struct {
 }
 
 // ArchiveStep packs files under one root directory: files of the source by
-// their paths, outputs of earlier steps by the last part of their names, or
-// the whole source.
+// their paths, outputs of earlier steps by the last part of their names, or the
+// whole source.
 type ArchiveStep struct {
 	Root   string   `json:"root"`
 	Add    []string `json:"add,omitempty"`
@@ -95,9 +95,9 @@ type ArchiveStep struct {
 	Source bool     `json:"source,omitempty"`
 }
 
-// ImageStep assembles one image for several platforms of a base, or takes the
-// one that an archive holds: an earlier output, or a download of the step. An
-// archive must hold exactly these platforms.
+// ImageStep assembles one image for several platforms from a base, or takes the
+// image in an archive: an earlier output, or a download. The archive must
+// contain exactly these platforms.
 type ImageStep struct {
 	Base       string          `json:"base,omitempty"`
 	Import     string          `json:"import,omitempty"`
@@ -106,7 +106,7 @@ type ImageStep struct {
 	Entrypoint []string        `json:"entrypoint,omitempty"`
 }
 
-// Also is the repository in which a platform's image stands alone, or "".
+// Also is the repository with the image of one platform, or "".
 func (i ImageStep) Also(platform string) string {
 	for _, pf := range i.Platforms {
 		if pf.Platform == platform {
@@ -116,8 +116,8 @@ func (i ImageStep) Also(platform string) string {
 	return ""
 }
 
-// PlatformFiles maps paths in the image to artifacts, for one platform. Also
-// is the repository in which that platform's image stands alone, if any.
+// PlatformFiles maps paths in the image to artifacts, for one platform. Also is
+// the repository with that platform's image, or "".
 type PlatformFiles struct {
 	Platform string            `json:"platform"`
 	Files    map[string]string `json:"files,omitempty"`
@@ -131,7 +131,7 @@ type ChecksumStep struct {
 	Take      []string `json:"take"`
 }
 
-// Owns says what of each place belongs to the release alone: everything under
+// Owns says what in each place belongs to the release alone: everything under
 // the address of the files, and these tags of every image repository.
 type Owns struct {
 	Files string   `json:"files"` // prefix
@@ -144,7 +144,7 @@ type Documents struct {
 	Source  string `json:"source,omitempty"`
 }
 
-// Plan is everything that a release will consist of, artifacts sorted by name.
+// Plan is the complete contents of a release, artifacts sorted by name.
 type Plan struct {
 	Schema        string            `json:"schema"`
 	Name          string            `json:"name"`
@@ -157,15 +157,15 @@ type Plan struct {
 	Images        string            `json:"images,omitempty"`
 	Owns          Owns              `json:"owns"`
 	Locked        bool              `json:"locked"`
-	Modules       []string          `json:"modules,omitempty"`       // Go modules that the lock pins and a build fetches, by directory
-	Downloads     map[string]string `json:"downloads,omitempty"`     // address by name, of what else it fetches
-	ProvenanceV02 bool              `json:"provenanceV02,omitempty"` // each step's provenance is written in the legacy form, too
+	Modules       []string          `json:"modules,omitempty"`       // Go modules to fetch, which the lock pins, by directory
+	Downloads     map[string]string `json:"downloads,omitempty"`     // other downloads: address by name
+	ProvenanceV02 bool              `json:"provenanceV02,omitempty"` // write the provenance of each step in the legacy form too
 	SBOMs         Documents         `json:"sboms"`
 	Markers       []string          `json:"markers,omitempty"`
 	Steps         []Step            `json:"steps"`
-	Given         []Given           `json:"given,omitempty"` // instead of steps, what another tool makes
+	Given         []Given           `json:"given,omitempty"` // outputs of another tool, in place of steps
 	GivenImages   []Given           `json:"givenImages,omitempty"`
-	Outside       []string          `json:"outside,omitempty"` // what else that tool leaves behind
+	Outside       []string          `json:"outside,omitempty"` // files of that tool that are not released
 	Artifacts     []Artifact        `json:"artifacts"`
 
 	legacy bool // see [Plan.WithLegacy]
@@ -180,7 +180,7 @@ func (p Plan) Find(name string) (Artifact, bool) {
 	return p.Artifacts[i], true
 }
 
-// index finds a name, or is negative. Expand leaves the artifacts sorted.
+// index finds a name, or is negative. Expand sorts the artifacts.
 func (p Plan) index(name string) int {
 	i, found := slices.BinarySearchFunc(p.Artifacts, name, func(a Artifact, n string) int { return strings.Compare(a.Name, n) })
 	if !found {
@@ -189,9 +189,9 @@ func (p Plan) index(name string) int {
 	return i
 }
 
-// Digest names the plan: equal plans have equal digests. It depends on
-// release.yaml, the version and the parameters alone, so that everybody who
-// has these can compute it.
+// Digest identifies the plan: equal plans have equal digests. It depends on
+// release.yaml, the version and the parameters alone, so anyone who has these
+// can compute it.
 func (p Plan) Digest() digest.Digest {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -220,19 +220,19 @@ func (s Step) Inputs() []string {
 	return names
 }
 
-// sort brings the artifacts into the order of their names.
+// sort sorts the artifacts by name.
 func (p *Plan) sort() {
 	order.Sort(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// nameError says which artifact is in the way.
+// nameError says which artifact clashes.
 type nameError struct{ name, message string }
 
 // Error is the message.
 func (e *nameError) Error() string { return e.message }
 
-// check refuses a plan whose names clash or whose steps take what no earlier
-// step makes.
+// check refuses a plan whose names clash or whose steps take outputs that no
+// earlier step makes.
 func (p *Plan) check() error {
 	for i, a := range p.Artifacts {
 		if i > 0 && a.Name == p.Artifacts[i-1].Name {
@@ -254,7 +254,7 @@ func (p *Plan) check() error {
 	return p.checkSteps()
 }
 
-// checkNamed refuses an artifact that speaks of what is not planned.
+// checkNamed refuses an artifact that refers to an unplanned one.
 func (p *Plan) checkNamed(a Artifact) error {
 	names := []string{a.Of}
 	for _, e := range a.Evidence {
@@ -268,7 +268,7 @@ func (p *Plan) checkNamed(a Artifact) error {
 	return nil
 }
 
-// hasFile reports whether a path or one above it is an artifact.
+// hasFile reports whether a path, or a parent of it, is an artifact.
 func (p *Plan) hasFile(name string) bool {
 	for ; name != "."; name = path.Dir(name) {
 		if p.index(name) >= 0 {

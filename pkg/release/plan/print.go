@@ -8,7 +8,8 @@ import (
 	"unicode"
 )
 
-// Write prints the plan for people: what runs with what, and what will exist.
+// Write prints the plan for people: the steps with their inputs, and the
+// artifacts.
 func (p Plan) Write(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "%s %s, tag %s of %s\n", p.Name, p.Version, p.Tag, shown(p.Repository))
@@ -52,7 +53,7 @@ func (p Plan) Write(w io.Writer) error {
 	return err
 }
 
-// does names what a step does, in a word or a command.
+// does describes a step in a word or its command.
 func (s Step) does() string {
 	switch {
 	case s.Archive != nil && s.Archive.Source:
@@ -101,8 +102,8 @@ func (p Plan) tally() string {
 	return strings.Join(parts, ", ")
 }
 
-// Write prints a difference for people: lost first, for that is what users
-// will miss.
+// Write prints a difference for people: lost artifacts first, because users
+// will miss them.
 func (d Diff) Write(w io.Writer) error {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "from %s\nto   %s\n\n", d.From, d.To)
@@ -124,8 +125,8 @@ func (d Diff) Write(w io.Writer) error {
 	return err
 }
 
-// shown makes text of the file fit for a terminal: what cannot be seen is
-// quoted, and what is long is cut short.
+// shown makes foreign text fit for a terminal: it quotes unprintable characters
+// and shortens long text.
 func shown(s string) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):

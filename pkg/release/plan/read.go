@@ -11,12 +11,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 )
 
-// reader collects the faults of one file, so that all of them are told at
-// once and each with its place.
+// reader collects the faults of one file, to report all of them with their
+// positions.
 type reader struct{ faults Faults }
 
-// text is a word of the file and where it stands. One that is absent has no
-// place.
+// text is a word of the file with its position. An absent word has no position.
 type text struct {
 	s  string
 	at where
@@ -24,17 +23,17 @@ type text struct {
 
 func (t text) given() bool { return t.at.line > 0 }
 
-// pair is one member of a mapping that the author names.
+// pair is one member of a mapping whose keys the author chooses.
 type pair struct{ key, value text }
 
-// node is one value of the file on its way in; an absent one has no tree.
+// node is one value of the file while it is read; an absent value has no tree.
 type node struct {
 	r    *reader
 	tree *yaml.Node
 	at   where
 }
 
-// root reads the whole file strictly and gives its top.
+// root reads the whole file strictly and returns its top.
 func (r *reader) root(raw []byte) node {
 	var tree yaml.Node
 	if err := strictyaml.Unmarshal(raw, &tree); err != nil {
@@ -50,7 +49,7 @@ func (r *reader) root(raw []byte) node {
 
 func (n node) given() bool { return n.tree != nil }
 
-// fail adds a fault at the place of n.
+// fail adds a fault at the position of n.
 func (n node) fail(format string, args ...any) {
 	n.r.faults = append(n.r.faults, n.at.fault(format, args...))
 }
@@ -60,7 +59,7 @@ func (n node) child(tree *yaml.Node, path string) node {
 	return node{r: n.r, tree: tree, at: where{line: tree.Line, column: tree.Column, path: path}}
 }
 
-// is refuses a value of another kind than the one that belongs here.
+// is refuses a value of another kind than the expected one.
 func (n node) is(kind yaml.Kind, what string) bool {
 	switch {
 	case n.tree.Kind == kind && n.tree.ShortTag() != "!!null":
@@ -73,13 +72,13 @@ func (n node) is(kind yaml.Kind, what string) bool {
 	return false
 }
 
-// object is a mapping on its way in.
+// object is a mapping while it is read.
 type object struct {
 	node
 	members map[string]node
 }
 
-// object reads a mapping that has no keys but these.
+// object reads a mapping with only these keys.
 func (n node) object(keys ...string) object {
 	o := object{node: n, members: map[string]node{}}
 	if !n.given() || !n.is(yaml.MappingNode, "a mapping of "+strings.Join(keys, ", ")) {
@@ -105,7 +104,7 @@ func (o object) get(key string) node {
 	return node{r: o.r, at: where{path: join(o.at.path, key)}}
 }
 
-// need is the member of a name, which must be there.
+// need is a required member.
 func (o object) need(key, why string) node {
 	m := o.get(key)
 	if !m.given() && o.given() {
@@ -130,8 +129,8 @@ func (n node) pairs(what string) (keys []text, values []node) {
 	return keys, values
 }
 
-// texts reads a mapping from text to text, which must not be empty. A value
-// may be.
+// texts reads a mapping from text to text, which must not be empty. A value may
+// be.
 func (n node) texts(what string) []pair {
 	keys, values := n.pairs(what)
 	if n.given() && n.tree.Kind == yaml.MappingNode && len(keys) == 0 {
@@ -144,7 +143,7 @@ func (n node) texts(what string) []pair {
 	return list
 }
 
-// text reads one word; a number or a bool has to be quoted.
+// text reads one word; a number or a bool must be quoted.
 func (n node) text() text {
 	if !n.given() || !n.is(yaml.ScalarNode, "text") {
 		return text{}
@@ -161,7 +160,7 @@ func (n node) text() text {
 	return text{s: s, at: n.at}
 }
 
-// items reads a list, which must not be empty: nothing may mean all or none.
+// items reads a list. An empty list is refused: it could mean all or none.
 func (n node) items(what string) []node {
 	if !n.given() || !n.is(yaml.SequenceNode, "a list of "+what) {
 		return nil
@@ -176,7 +175,7 @@ func (n node) items(what string) []node {
 	return list
 }
 
-// words reads a list of text in which nothing stands twice.
+// words reads a list of different words.
 func (n node) words(what string) []text {
 	list, first := make([]text, 0, 8), map[string]where{}
 	for _, item := range n.items(what) {
@@ -185,7 +184,7 @@ func (n node) words(what string) []text {
 			continue
 		}
 		if before, twice := first[t.s]; twice {
-			item.fail("%s twice; it stands at %d:%d already", quote(t.s), before.line, before.column)
+			item.fail("%s is listed twice, first at %d:%d", quote(t.s), before.line, before.column)
 			continue
 		}
 		first[t.s] = t.at
@@ -218,7 +217,7 @@ func (n node) argument() text {
 	return text{s: s, at: n.at}
 }
 
-// choice reads a word that must be one of these; absent is the first.
+// choice reads one of these words; absent means the first.
 func (n node) choice(known ...string) string {
 	t := n.text()
 	if !t.given() {
@@ -248,8 +247,8 @@ func (n node) number(low, high int64) int64 {
 	return v
 }
 
-// yes reads true or false; absent is false.
-func (n node) yes() bool {
+// boolean reads true or false; absent is false.
+func (n node) boolean() bool {
 	if !n.given() || !n.is(yaml.ScalarNode, "true or false") {
 		return false
 	}
@@ -260,7 +259,8 @@ func (n node) yes() bool {
 	return v
 }
 
-// isText and isList tell the forms of a value that may be written short.
+// isText and isList tell which form of a value was written, if there is a short
+// one.
 func (n node) isText() bool {
 	return n.given() && n.tree.Kind == yaml.ScalarNode && n.tree.ShortTag() != "!!null"
 }
@@ -274,7 +274,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// quote bounds what is repeated of a file in a message.
+// quote shortens and quotes text of the file for a message.
 func quote(s string) string {
 	if len(s) > 200 {
 		return fmt.Sprintf("%q…", s[:200])

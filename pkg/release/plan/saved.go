@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Parse reads a plan that was printed as JSON, and holds it against the same
-// rules that a fresh plan meets. It is what somebody wrote, not what
-// release.yaml says.
+// Parse reads a plan that was printed as JSON, and applies the same rules as
+// for a new plan. Anyone can have written it; only an expanded release.yaml is
+// the plan of a release.
 func Parse(raw []byte) (Plan, error) {
 	var p Plan
 	if err := strictjson.Unmarshal(raw, &p); err != nil {
@@ -34,7 +34,7 @@ func Parse(raw []byte) (Plan, error) {
 		}
 	}
 	if !slices.IsSortedFunc(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) }) {
-		return refuse("its artifacts are not in the order of their names")
+		return refuse("the artifacts are not sorted by name")
 	}
 	if err := p.check(); err != nil {
 		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
@@ -42,11 +42,11 @@ func Parse(raw []byte) (Plan, error) {
 	return p, nil
 }
 
-// Releases are the releases of one run: several versions are several
-// releases, each with its plan, its manifest and its places.
+// Releases are the releases of one run: one for each version, each with its own
+// plan, manifest and places.
 type Releases []Plan
 
-// NewReleases refuses a run whose releases would stand in each other's way.
+// NewReleases refuses releases that would overwrite each other.
 func NewReleases(plans ...Plan) (Releases, error) {
 	if len(plans) == 0 {
 		return nil, invalid("VERSION", "no version was given")
@@ -62,7 +62,7 @@ func NewReleases(plans ...Plan) (Releases, error) {
 	return plans, nil
 }
 
-// Count is how many artifacts there will be, in all releases.
+// Count is how many artifacts there will be in all releases.
 func (r Releases) Count() (n int) {
 	for _, p := range r {
 		n += len(p.Artifacts)

@@ -5,8 +5,8 @@ import "embed"
 //go:embed schema/release.json schema/lock.json
 var schemas embed.FS
 
-// ConfigSchema is the JSON schema of release.yaml. What it accepts may still be
-// refused: it knows no names of lists and no templates.
+// ConfigSchema is the JSON schema of release.yaml. A file that fits it may
+// still be refused: the schema knows no names of lists and no templates.
 func ConfigSchema() []byte { return schemaOf("release") }
 
 // LockSchema is the JSON schema of release.lock.yaml.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// loop repeats a step or an output over the values of a variable.
+// loop repeats a step or an output for each value of a variable.
 type loop struct {
 	name   text
 	values []text
@@ -14,25 +14,25 @@ type loop struct {
 // Platform is the one variable with parts: os, arch and exe follow from it.
 const platformVar = "platform"
 
-// step is one step of the file: exactly one of its kinds is there.
+// step is one step of the file. Exactly one of its kinds is set.
 type step struct {
-	name      text
-	at        where
-	each      []loop
-	run       []text
-	gobuild   *gobuild
-	archive   *archive
-	image     *image
-	checksums *checksums
-	around    around
-	take      []text // of a step that runs something
-	outputs   []output
+	name         text
+	at           where
+	each         []loop
+	run          []text
+	gobuild      *gobuild
+	archive      *archive
+	image        *image
+	checksums    *checksums
+	surroundings surroundings
+	take         []text // for a step that runs a command
+	outputs      []output
 }
 
-// runs reports whether the step runs anything of the source.
+// runs reports whether the step runs code of the source.
 func (s step) runs() bool { return len(s.run) > 0 || s.gobuild != nil }
 
-// output is one output of a step, or as many as its own each says.
+// output is one output of a step, or one for each value of its own loop.
 type output struct {
 	at      where
 	class   Class
@@ -43,7 +43,7 @@ type output struct {
 	perArch text
 }
 
-// taking is what an archive or a checksum file is made of.
+// taking is what goes into an archive or a checksum file.
 type taking struct {
 	source bool
 	names  []text
@@ -91,7 +91,7 @@ func (c *Config) readStep(n node) step {
 	s.archive = c.readArchive(o.get("archive"))
 	s.image = c.readImage(o.get("image"))
 	s.checksums = c.readChecksums(o.get("checksums"))
-	s.around = readAround(o)
+	s.surroundings = readSurroundings(o)
 	for _, k := range surroundingKeys() {
 		if m := o.get(k); m.given() && !s.runs() && kinds == 1 {
 			m.fail("only a step that runs a command has %s", k)
@@ -100,10 +100,10 @@ func (c *Config) readStep(n node) step {
 	if m := o.get("take"); m.given() {
 		s.take = c.lists.flat(m, m.words("earlier outputs or downloads, or +name to include a list"))
 		if !s.runs() {
-			m.fail("only a step that runs a command takes something as a whole; an archive or a checksum file has a take of its own")
+			m.fail("take is only for a step that runs a command; for an archive or checksums, write take below that key")
 		}
 	}
-	s.outputs = c.readOutputs(o.need("outputs", "a step that makes nothing proves nothing"), s)
+	s.outputs = c.readOutputs(o.need("outputs", "a step needs at least one output"), s)
 	s.check(n.r)
 	return s
 }
@@ -143,7 +143,7 @@ func (c *Config) readOutputs(n node, s step) (list []output) {
 
 func (c *Config) readOutput(n node, s step) output {
 	o := n.object("class", "name", "on", "each", "take", "alsoPerArch")
-	out := output{at: n.at, class: Class(o.need("class", "say what it is").text().s), each: c.readEach(o.get("each"))}
+	out := output{at: n.at, class: Class(o.need("class", "name the class").text().s), each: c.readEach(o.get("each"))}
 	out.name = o.need("name", "every output needs a name").text()
 	if m := o.get("on"); m.given() {
 		out.on = c.lists.some(m)
@@ -162,13 +162,14 @@ func (c *Config) readOutput(n node, s step) output {
 		}
 	}
 	if known := s.classes(); out.class != "" && !slices.Contains(known, out.class) {
-		o.get("class").fail("class %s: this step makes %s", quote(string(out.class)), known)
+		o.get("class").fail("class %s: this step can make %s", quote(string(out.class)), known)
 	}
 	s.checkShadow(n, out)
 	return out
 }
 
-// checkOn refuses a condition that could never hold, or that nothing varies.
+// checkOn refuses a condition that can never be met, or has nothing to select
+// from.
 func (s step) checkOn(n node, out output) {
 	var platforms []text
 	for _, l := range s.each {
@@ -177,7 +178,7 @@ func (s step) checkOn(n node, out output) {
 		}
 	}
 	if platforms == nil {
-		n.fail("the step has no each.platform that it could choose from")
+		n.fail("on needs each.platform of the step to select from")
 		return
 	}
 	for _, t := range out.on {
@@ -188,12 +189,12 @@ func (s step) checkOn(n node, out output) {
 	}
 }
 
-// checkShadow refuses a variable that would mean two things.
+// checkShadow refuses a variable that would have two meanings.
 func (s step) checkShadow(n node, out output) {
 	for _, inner := range out.each {
 		for _, outer := range s.each {
 			if inner.name.s == outer.name.s {
-				n.r.faults = append(n.r.faults, inner.name.at.fault("variable %s is the step's already", quote(inner.name.s)))
+				n.r.faults = append(n.r.faults, inner.name.at.fault("variable %s is already a variable of the step", quote(inner.name.s)))
 			}
 		}
 		if s.image != nil || s.gobuild != nil {
@@ -202,7 +203,7 @@ func (s step) checkShadow(n node, out output) {
 	}
 }
 
-// classes are what a step of this kind may make.
+// classes are the classes that a step of this kind can make.
 func (s step) classes() []Class {
 	switch {
 	case s.archive != nil:
@@ -217,7 +218,7 @@ func (s step) classes() []Class {
 	return []Class{Binary, Archive, Other}
 }
 
-// readTake reads what to take: earlier outputs, or the whole source.
+// readTake reads the outputs to take, or the whole source.
 func (c *Config) readTake(n node) taking {
 	if n.isText() {
 		n.choice("source")

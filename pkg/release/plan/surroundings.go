@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits bound what one step may use; zero sets no bound of the release's own.
+// Limits limit what one step may use; zero means no limit by the release.
 type Limits struct {
 	CPUs      int64 `json:"cpus,omitempty"`
 	Memory    int64 `json:"memory,omitempty"` // in bytes
@@ -16,34 +16,34 @@ type Limits struct {
 	Disk      int64 `json:"disk,omitempty"` // in bytes
 }
 
-// IsZero reports whether nothing is bounded.
+// IsZero reports whether there are no limits.
 func (l Limits) IsZero() bool { return l == Limits{} }
 
-// around is what a step that runs a command may use.
-type around struct {
+// surroundings is what a step that runs a command may use.
+type surroundings struct {
 	tools   []text
-	root    string   // Scratch or rootMachine; empty when nothing was said
-	network []string // nil when nothing was said, empty for none
+	root    string   // Scratch or rootMachine; empty if unset
+	network []string // nil if unset, empty for none
 	limits  Limits
 	env     []pair
 }
 
-// defaults are what the author says once for all.
+// defaults are the author's defaults for all steps.
 type defaults struct {
-	step     around
+	step     surroundings
 	evidence map[Class][]Kind
 }
 
-// surroundingKeys are the keys that a step and defaults.step have in common.
+// surroundingKeys are the keys that a step and defaults.step share.
 func surroundingKeys() []string { return []string{"tools", "root", "network", "limits", "env"} }
 
-// rootMachine is the root of a step that also sees the machine's programs.
+// rootMachine is the root in which a step also sees the machine's programs.
 const rootMachine = "machine"
 
 func readDefaults(n node) defaults {
 	o := n.object("step", "evidence")
 	d := defaults{evidence: map[Class][]Kind{}}
-	d.step = readAround(o.get("step").object(surroundingKeys()...))
+	d.step = readSurroundings(o.get("step").object(surroundingKeys()...))
 	e := o.get("evidence").object(string(Binary), string(Archive), string(Other), string(Image))
 	for _, class := range []Class{Binary, Archive, Other, Image} {
 		if m := e.get(string(class)); m.given() {
@@ -53,8 +53,8 @@ func readDefaults(n node) defaults {
 	return d
 }
 
-// readEvidence reads what is published about each artifact of a class. Without
-// provenance nothing may leave the builder, so it is no choice.
+// readEvidence reads which evidence is published for each class. Provenance is
+// mandatory: nothing may leave the builder without it.
 func readEvidence(n node, class Class) (list []Kind) {
 	known := kindsOf(class)
 	for _, t := range n.words("kinds of evidence") {
@@ -66,16 +66,16 @@ func readEvidence(n node, class Class) (list []Kind) {
 		list = append(list, k)
 	}
 	if !contains(list, KindProvenance) {
-		n.fail("want %s among them; nothing leaves the builder without it", KindProvenance)
+		n.fail("%s is required; nothing leaves the builder without it", KindProvenance)
 	}
 	if class == Image && !contains(list, KindSignature) {
-		n.fail("want %s among them; every image is signed", KindSignature)
+		n.fail("%s is required; every image is signed", KindSignature)
 	}
 	return list
 }
 
-func readAround(o object) around {
-	a := around{limits: readLimits(o.get("limits"))}
+func readSurroundings(o object) surroundings {
+	a := surroundings{limits: readLimits(o.get("limits"))}
 	if m := o.get("tools"); m.given() {
 		a.tools = m.words("names of tools")
 		for _, t := range a.tools {
@@ -99,8 +99,8 @@ func readAround(o object) around {
 	return a
 }
 
-// host is a name of the public network with an optional port. Addresses are
-// no names: whom they belong to today says nothing about tomorrow.
+// host reads a name of the public network with an optional port. Numeric
+// addresses are refused: tomorrow they may belong to another host.
 var host = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[1-9][0-9]{0,4})?$`)
 
 // readNetwork reads "none" or a list of hosts.
@@ -151,7 +151,7 @@ func (n node) amount() int64 {
 	return bytes
 }
 
-// parseMemory reads bytes; 0 for what is no amount.
+// parseMemory parses an amount of bytes; 0 if it is none.
 func parseMemory(s string) int64 {
 	for unit, size := range map[string]int64{"Mi": 1 << 20, "Gi": 1 << 30} {
 		digits, ok := strings.CutSuffix(s, unit)
@@ -163,9 +163,9 @@ func parseMemory(s string) int64 {
 	return 0
 }
 
-// over fills what a step leaves open from the defaults: tools and network as a
+// withDefaults fills unset fields of a step from the defaults: tools and network as a
 // whole, limits and variables one by one.
-func (a around) over(d around) around {
+func (a surroundings) withDefaults(d surroundings) surroundings {
 	if a.tools == nil {
 		a.tools = d.tools
 	}

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// What only the build knows. These two stay in the plan as they are written
-// and are filled by [Step.At], so that the plan of a version is the same for
-// whoever has release.yaml and no repository.
+// Placeholders that only the build can fill. They stay in the plan and
+// [Step.At] fills them, so that the plan of a version is the same for everyone
+// who has release.yaml, with or without the repository.
 const (
 	commitTime = "commit.time"
 	commitID   = "commit.id"
 )
 
-// builtin are the names that no variable may have.
+// builtin are names that no variable may have.
 func builtin() []string {
 	return []string{"version", "name", "major", "minor", "patch", "channel", "in", "out", "os", "arch", "exe", "commit", "parameter"}
 }
 
-// scope is what the placeholders of a template stand for.
+// scope maps the placeholders of a template to their values.
 type scope struct {
 	vars     map[string]string
 	platform string
@@ -28,7 +28,7 @@ type scope struct {
 	each     map[string]string
 }
 
-// with is the scope inside one turn of a loop.
+// with is the scope inside one combination of a loop's values.
 func (s scope) with(name, value string) scope {
 	inner := scope{vars: maps.Clone(s.vars), platform: s.platform, each: maps.Clone(s.each)}
 	inner.values = append(slices.Clone(s.values), value)
@@ -52,7 +52,7 @@ func exeOf(goos string) string {
 	return ""
 }
 
-// baseScope is what every template may use.
+// baseScope has the placeholders of every template.
 func (x *expander) baseScope() scope {
 	v := x.p.Version
 	vars := map[string]string{
@@ -66,8 +66,8 @@ func (x *expander) baseScope() scope {
 	return scope{vars: vars}
 }
 
-// command is the scope of what runs: it also knows where outputs go and which
-// commit is built.
+// command is the scope of commands: it also has the output directory and the
+// commit.
 func (s scope) command() scope {
 	inner := s
 	inner.vars = maps.Clone(s.vars)
@@ -78,8 +78,8 @@ func (s scope) command() scope {
 	return inner
 }
 
-// fill replaces every {name}; "{{" stands for a brace itself. A name that is
-// not known here is a fault, not an empty string.
+// fill replaces every {name}; "{{" is a literal brace. An unknown name is a
+// fault, not an empty string.
 func (x *expander) fill(t text, s scope) string {
 	var b strings.Builder
 	deferred := 0
@@ -103,7 +103,7 @@ func (x *expander) fill(t text, s scope) string {
 		name := rest[open+1 : open+end]
 		value, known := s.vars[name]
 		if !known {
-			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), tame(name), s.known())
+			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), printable(name), s.known())
 			return ""
 		}
 		if strings.HasPrefix(name, "commit.") {
@@ -113,11 +113,11 @@ func (x *expander) fill(t text, s scope) string {
 		rest = rest[open+end+1:]
 	}
 	out := b.String()
-	// What At fills must be what was written as a placeholder, and only that.
+	// Only placeholders may contain what At replaces.
 	if strings.Count(out, "{commit.") != deferred {
-		x.fail(t.at, `template %s: the text "{commit." has a meaning to the build; write it another way`, quote(t.s))
+		x.fail(t.at, `template %s: the text "{commit." is reserved for placeholders of the build; write it another way`, quote(t.s))
 	}
-	x.spend(t.at, len(out))
+	x.countText(t.at, len(out))
 	return out
 }
 
@@ -129,8 +129,8 @@ func (s scope) known() string {
 	return strings.Join(names, " ")
 }
 
-// tame makes the name of a placeholder fit to be shown.
-func tame(name string) string {
+// printable makes the name of a placeholder fit to print.
+func printable(name string) string {
 	q := quote(name)
 	return q[1 : len(q)-1]
 }
@@ -143,7 +143,7 @@ func (x *expander) fillAll(list []text, s scope) []string {
 	return out
 }
 
-// At fills in what only the build knows: the commit and its time, in seconds.
+// At fills in the commit and its time in seconds, which only the build knows.
 func (s Step) At(commit string, time int64) Step {
 	fill := strings.NewReplacer("{"+commitTime+"}", strconv.FormatInt(time, 10), "{"+commitID+"}", commit)
 	s.Run, s.Env = slices.Clone(s.Run), slices.Clone(s.Env)

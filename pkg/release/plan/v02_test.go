@@ -42,7 +42,7 @@ func TestProvenanceForOlderReaders(t *testing.T) {
 		t.Errorf("what is so anyway, said: %v", err)
 	}
 	for with, says := range map[string]string{
-		"[v0.2]": "want v1 among them", "[]": "empty", "[v1, v2]": "want v1 or v0.2", "[v1, v1]": "twice", "v1": "a list",
+		"[v0.2]": "v1 is required", "[]": "empty", "[v1, v2]": "want v1 or v0.2", "[v1, v1]": "twice", "v1": "a list",
 	} {
 		_, err := expand(t, change(t, full, "sboms:", "provenance: "+with+"\nsboms:"))
 		refused(t, err, says)

@@ -9,20 +9,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ManifestName is that of a thin manifest in its directory, and ImagesName that
-// of the list beside it.
+// ManifestName is the name of a thin manifest in its directory, and ImagesName
+// that of the list beside it.
 const (
 	ManifestName = "promoter-manifest.yaml"
 	ImagesName   = "images.yaml"
 )
 
-// ReadDir reads all thin manifests of a directory: for each directory NAME in
-// manifests/ that has one, and its list in images/NAME. What lies elsewhere is
-// not read; a list that lacks is refused.
+// ReadDir reads all thin manifests of a directory: the manifest in each
+// directory manifests/NAME, and its list in images/NAME. Other files are
+// ignored; a missing list is an error.
 func ReadDir(tree fs.FS) ([]Manifest, error) {
 	entries, err := fs.ReadDir(tree, "manifests")
 	if err != nil {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "there is no such directory: %v", err)
+		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
 	}
 	var all []Manifest
 	for _, e := range entries {
@@ -37,7 +37,7 @@ func ReadDir(tree fs.FS) ([]Manifest, error) {
 		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory there has a %s", ManifestName)
+		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", ManifestName)
 	}
 	return all, nil
 }
@@ -50,7 +50,7 @@ func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
 	list := path.Join("images", name, ImagesName)
 	what, err := fs.ReadFile(tree, list)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "%s has no such list beside it", manifest)
+		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "the manifest %s has no such list", manifest)
 	}
 	if err != nil {
 		return Manifest{}, verdict.Wrap(verdict.ConfigParse, list, err)
@@ -58,30 +58,30 @@ func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
 	return ParseThin(name, where, what)
 }
 
-// FileManifestName is that of a thin manifest of files in its directory.
+// FileManifestName is the name of a thin manifest of files in its directory.
 const FileManifestName = "filepromoter-manifest.yaml"
 
-// HasFiles reports whether a directory holds manifests of files.
+// HasFiles reports whether a directory contains manifests of files.
 func HasFiles(tree fs.FS) bool {
 	info, err := fs.Stat(tree, "filestores")
 	return err == nil && info.IsDir()
 }
 
-// ReadFilesDir reads all thin manifests of files of a directory: for each
-// directory NAME in filestores/, its manifest, and all lists in manifests/NAME.
-// A manifest without a list is refused, and so are lists without a manifest.
+// ReadFilesDir reads all thin manifests of files of a directory: the manifest
+// in each directory filestores/NAME, and all lists in manifests/NAME. A
+// manifest without a list is an error, and so is a list without a manifest.
 func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
-	stores, err := below(tree, "filestores", isStore)
+	stores, err := dirsWith(tree, "filestores", isStore)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := below(tree, "manifests", isList)
+	lists, err := dirsWith(tree, "manifests", isList)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range lists {
 		if !slices.Contains(stores, name) {
-			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "there is no filestores/%s/%s that says where its files go", name, FileManifestName)
+			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "the lists have no manifest filestores/%s/%s", name, FileManifestName)
 		}
 	}
 	var all []FileManifest
@@ -93,25 +93,26 @@ func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
 		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory there has a %s", FileManifestName)
+		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory in it has a %s", FileManifestName)
 	}
 	return all, nil
 }
 
 func isStore(e fs.DirEntry) bool { return e.Name() == FileManifestName }
 
-// isList tells a list of files from what else a directory has: OWNERS, a README.
+// isList tells lists of files from other files in a directory, such as OWNERS
+// and READMEs.
 func isList(e fs.DirEntry) bool {
 	ext := path.Ext(e.Name())
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// below are the names of the directories in dir that have a plain file of a
-// kind.
-func below(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string, err error) {
+// dirsWith returns the names of the directories in dir that contain a regular file
+// of a name.
+func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string, err error) {
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil {
-		return nil, verdict.Refuse(verdict.ConfigParse, dir, "there is no such directory: %v", err)
+		return nil, verdict.Refuse(verdict.ConfigParse, dir, "no such directory: %v", err)
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -151,7 +152,7 @@ func readThinFiles(tree fs.FS, name string) (FileManifest, error) {
 		lists = append(lists, l)
 	}
 	if len(lists) == 0 {
-		return FileManifest{}, verdict.Refuse(verdict.ConfigParse, dir, "%s has no list there", manifest)
+		return FileManifest{}, verdict.Refuse(verdict.ConfigParse, dir, "the manifest %s has no list in it", manifest)
 	}
 	return ParseThinFiles(name, where, lists...)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxFiles bounds the lists of one project.
+// maxFiles is how many files the lists of one project may have.
 const maxFiles = 1_000_000
 
-// FileManifest is one project's files: where they come from, and where they go.
+// FileManifest is the source of one project's files, and their destinations.
 type FileManifest struct {
-	// Name is that of the file, or of the directory of a thin manifest.
+	// Name is the name of the file, or of the directory of a thin manifest.
 	Name string
 	// Source and Destinations end with a slash.
 	Source       Place
@@ -27,13 +27,13 @@ type FileManifest struct {
 	Files []File
 }
 
-// File is one file below the source, and below each destination.
+// File is one file, with its path below the source and each destination.
 type File struct {
 	Name   string
 	Digest digest.Digest
 }
 
-// filestores is the part of a manifest of files that says where.
+// filestores is the part of a manifest of files with the places.
 type filestores struct {
 	Filestores []struct {
 		Base    string `yaml:"base"`
@@ -42,72 +42,72 @@ type filestores struct {
 	} `yaml:"filestores"`
 }
 
-// fileList is the part that says what.
+// fileList is the part with the files.
 type fileList struct {
 	Files []struct {
-		Name   string `yaml:"name"`
-		SHA256 bare   `yaml:"sha256"`
+		Name   string    `yaml:"name"`
+		SHA256 hexDigest `yaml:"sha256"`
 	} `yaml:"files"`
 }
 
-// bare is a SHA-256 digest in hexadecimal and nothing else. Lists have it without
-// quotes, and one that begins with 0b is a number to some readers: what is
-// written counts, so there is nothing to mistake.
-type bare digest.Digest
+// hexDigest is a SHA-256 digest in hexadecimal without prefix. Lists have it
+// unquoted, and YAML readers take some for numbers (0b…), so the text is used
+// as written.
+type hexDigest digest.Digest
 
 // UnmarshalYAML implements [yaml.Unmarshaler].
-func (b *bare) UnmarshalYAML(n *yaml.Node) error {
+func (b *hexDigest) UnmarshalYAML(n *yaml.Node) error {
 	d, err := digest.Parse("sha256:" + n.Value)
 	if err != nil || n.Kind != yaml.ScalarNode {
-		return verdict.Refuse(verdict.ConfigParse, "sha256", "line %d: %.80q is no SHA-256 digest", n.Line, n.Value)
+		return verdict.Refuse(verdict.ConfigParse, "sha256", "line %d: %.80q is not a SHA-256 digest", n.Line, n.Value)
 	}
-	*b = bare(d)
+	*b = hexDigest(d)
 	return nil
 }
 
-// List is one list of files, and what it is called.
+// List is one list of files and its name.
 type List struct {
 	Name string
 	Raw  []byte
 }
 
-// ParseFiles reads a manifest of files that says where and what in one file.
+// ParseFiles reads a manifest of files with places and files in one document.
 func ParseFiles(name string, raw []byte) (FileManifest, error) {
 	var w struct {
 		filestores `yaml:",inline"`
 		fileList   `yaml:",inline"`
 	}
 	if err := read(raw, &w); err != nil {
-		return FileManifest{}, at(name, err)
+		return FileManifest{}, inManifest(name, err)
 	}
 	return assembleFiles(name, w.filestores, []namedFiles{{name, w.fileList}})
 }
 
-// ParseThinFiles reads a manifest whose files are in lists of their own.
+// ParseThinFiles reads a manifest whose files are in separate lists.
 func ParseThinFiles(name string, manifest []byte, lists ...List) (FileManifest, error) {
 	var w filestores
 	if err := read(manifest, &w); err != nil {
-		return FileManifest{}, at("filestores/"+name, err)
+		return FileManifest{}, inManifest("filestores/"+name, err)
 	}
 	var all []namedFiles
 	for _, l := range lists {
 		named := namedFiles{name: l.Name}
 		if err := read(l.Raw, &named.list); err != nil {
-			return FileManifest{}, at(l.Name, err)
+			return FileManifest{}, inManifest(l.Name, err)
 		}
 		all = append(all, named)
 	}
 	return assembleFiles(name, w, all)
 }
 
-// namedFiles is a list and what it is called.
+// namedFiles is a parsed list and its name.
 type namedFiles struct {
 	name string
 	list fileList
 }
 
-// IsFiles reports whether a manifest speaks of files, and not of images: it has
-// the one key that every manifest of files has. It is not read otherwise.
+// IsFiles reports whether a manifest is of files, not of images, by the one key
+// that every manifest of files has. Nothing else is read.
 func IsFiles(raw []byte) bool { return filesKey.Match(raw) }
 
 var filesKey = regexp.MustCompile(`(?m)^(?:filestores|"filestores"|'filestores')[ \t]*:`)
@@ -117,42 +117,42 @@ func assembleFiles(name string, w filestores, lists []namedFiles) (FileManifest,
 	for _, s := range w.Filestores {
 		place, err := filestore(s.Base)
 		if err != nil {
-			return FileManifest{}, at(name, err)
+			return FileManifest{}, inManifest(name, err)
 		}
 		place.Account = s.Account
 		switch {
 		case !s.Source:
 			m.Destinations = append(m.Destinations, place)
 		case m.Source.Name != "":
-			return FileManifest{}, verdict.Refuse(verdict.ConfigParse, name, "two sources, %s and %s", m.Source.Name, place.Name)
+			return FileManifest{}, verdict.Refuse(verdict.ConfigParse, name, "there are two sources, %s and %s; want one", m.Source.Name, place.Name)
 		default:
 			m.Source = place
 		}
 	}
-	if err := ends(m.Source, m.Destinations); err != nil {
-		return FileManifest{}, at(name, err)
+	if err := checkPlaces(m.Source, m.Destinations); err != nil {
+		return FileManifest{}, inManifest(name, err)
 	}
-	if err := m.apart(); err != nil {
-		return FileManifest{}, at(name, err)
+	if err := m.checkDisjoint(); err != nil {
+		return FileManifest{}, inManifest(name, err)
 	}
 	for _, l := range lists {
 		files, err := l.list.read()
 		if err != nil {
-			return FileManifest{}, at(l.name, err)
+			return FileManifest{}, inManifest(l.name, err)
 		}
 		m.Files = append(m.Files, files...)
 	}
 	if len(m.Files) > maxFiles {
-		return FileManifest{}, verdict.Refuse(verdict.Limit, name, "more than %d files", maxFiles)
+		return FileManifest{}, verdict.Refuse(verdict.Limit, name, "the lists have more than %d files", maxFiles)
 	}
 	if err := m.sort(); err != nil {
-		return FileManifest{}, at(name, err)
+		return FileManifest{}, inManifest(name, err)
 	}
 	return m, nil
 }
 
 // sort orders the files, and refuses a name that is listed twice: with two
-// digests it is two files, and with one nobody knows which list owns it.
+// digests it is ambiguous, and with one digest its owner is.
 func (m *FileManifest) sort() error {
 	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(m.Files); i++ {
@@ -160,23 +160,23 @@ func (m *FileManifest) sort() error {
 		switch {
 		case a.Name != b.Name:
 		case a.Digest.Equal(b.Digest):
-			return verdict.Refuse(verdict.ConfigParse, a.Name, "it is listed twice")
+			return verdict.Refuse(verdict.ConfigParse, a.Name, "the file is listed twice")
 		default:
-			return &verdict.Error{Finding: verdict.Find(verdict.ConfigParse, a.Name, "it is listed with two digests").
+			return &verdict.Error{Finding: verdict.Find(verdict.ConfigParse, a.Name, "the file is listed with two digests").
 				Differ(a.Digest.String(), b.Digest.String())}
 		}
 	}
 	return nil
 }
 
-// apart refuses places of which one is inside another: what is written to one
-// would be read, or written, as part of the other.
-func (m *FileManifest) apart() error {
+// checkDisjoint refuses places inside one another: a write to one would change the
+// other.
+func (m *FileManifest) checkDisjoint() error {
 	all := append([]Place{m.Source}, m.Destinations...)
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if strings.HasPrefix(a.Name, b.Name) || strings.HasPrefix(b.Name, a.Name) {
-				return verdict.Refuse(verdict.ConfigParse, b.Name, "it overlaps with %s", a.Name)
+				return verdict.Refuse(verdict.ConfigParse, b.Name, "the place overlaps with %s", a.Name)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (m *FileManifest) apart() error {
 
 func (l fileList) read() ([]File, error) {
 	if len(l.Files) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "files", "it lists none")
+		return nil, verdict.Refuse(verdict.ConfigParse, "files", "files: want at least one file")
 	}
 	files := make([]File, 0, len(l.Files))
 	for _, f := range l.Files {
@@ -193,7 +193,7 @@ func (l fileList) read() ([]File, error) {
 			return nil, err
 		}
 		if digest.Digest(f.SHA256).IsZero() {
-			return nil, verdict.Refuse(verdict.ConfigParse, f.Name, "it has no sha256")
+			return nil, verdict.Refuse(verdict.ConfigParse, f.Name, "the file has no sha256")
 		}
 		files = append(files, File{Name: f.Name, Digest: digest.Digest(f.SHA256)})
 	}
@@ -206,25 +206,25 @@ var (
 	storeHostAnd = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
 )
 
-// fileName refuses a name that leads elsewhere, or that not every place spells
-// in one way.
+// fileName refuses a name that leaves the place, or that some place spells
+// differently.
 func fileName(name string) error {
 	if len(name) > 1024 {
-		return verdict.Refuse(verdict.ConfigParse, "files", "a name of %d bytes is too long", len(name))
+		return verdict.Refuse(verdict.ConfigParse, "files", "the name has %d bytes, which is too long", len(name))
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if !filePart.MatchString(part) || strings.HasSuffix(part, ".") {
-			return verdict.Refuse(verdict.ConfigParse, name, "it is no name of a file: want a clean relative path of letters, digits and ._+@~-")
+			return verdict.Refuse(verdict.ConfigParse, name, "not a file name: want a clean relative path of letters, digits and ._+@~-")
 		}
 	}
 	return nil
 }
 
-// filestore reads gs://BUCKET/PREFIX, s3://… and file:///DIR, and gives them one
-// spelling each.
+// filestore reads gs://BUCKET/PREFIX, s3://… and file:///DIR, and normalises
+// the spelling.
 func filestore(base string) (Place, error) {
 	refuse := func(why string) (Place, error) {
-		return Place{}, verdict.Refuse(verdict.ConfigParse, base, "it names no place of files: %s", why)
+		return Place{}, verdict.Refuse(verdict.ConfigParse, base, "not a place of files: %s", why)
 	}
 	u, err := url.Parse(base)
 	switch {
@@ -238,7 +238,7 @@ func filestore(base string) (Place, error) {
 	path := strings.Trim(u.Path, "/")
 	if path != "" {
 		if err := fileName(path); err != nil {
-			return refuse("its path leads elsewhere")
+			return refuse("want a clean path of letters, digits and ._+@~-")
 		}
 		path += "/"
 	} else if u.Scheme == "file" || strings.Contains(u.Scheme, "+") {

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Policy is the provenance section of a manifest: what a project demands of its
-// images. README.md says how each field is read.
+// Policy is the provenance section of a manifest: the requirements of a project
+// for its images. README.md specifies each field.
 type Policy struct {
 	Mode           string    `yaml:"mode" json:"mode,omitempty"` // off, warn or require
 	Signers        []string  `yaml:"signers" json:"signers,omitempty"`
@@ -21,12 +21,12 @@ type Policy struct {
 	PredicateTypes []string  `yaml:"predicateTypes" json:"predicateTypes,omitempty"`
 	Level          int       `yaml:"level" json:"level,omitempty"`
 	Levels         []Level   `yaml:"levels" json:"levels,omitempty"`
-	// InsecureAcceptUnsigned has mode warn let through what none of the signers
-	// signed anything about.
+	// InsecureAcceptUnsigned lets mode warn accept images without anything
+	// signed by a listed signer.
 	InsecureAcceptUnsigned bool `yaml:"insecureAcceptUnsigned" json:"insecureAcceptUnsigned,omitempty"`
 }
 
-// Builder is a builder that a policy trusts, and how far.
+// Builder is a builder that a policy trusts, and up to which level.
 type Builder struct {
 	ID      string   `yaml:"id" json:"id,omitempty"`
 	Level   int      `yaml:"level" json:"level,omitempty"`
@@ -34,30 +34,30 @@ type Builder struct {
 	Caller  *Caller  `yaml:"caller" json:"caller,omitempty"`
 }
 
-// Level is what a policy demands of some images.
+// Level is the required level of some images.
 type Level struct {
 	Images []string `yaml:"images" json:"images,omitempty"`
 	Level  int      `yaml:"level" json:"level,omitempty"`
 }
 
-// The modes of a policy. No mode is off.
+// The modes of a policy. An empty mode is off.
 const (
 	ModeOff     = "off"
 	ModeWarn    = "warn"
 	ModeRequire = "require"
 )
 
-// Levels that a policy can demand. Whoever is trusted to say who built an image
-// is at least of level 2.
+// The levels that a policy can require. A trusted signer of provenance is at
+// least at level 2.
 const (
 	leastDemand = 2
 	mostLevel   = 3
 )
 
-// Demands reports whether the policy is one, and is not off.
+// Demands reports whether there is a policy with a mode other than off.
 func (p *Policy) Demands() bool { return p != nil && p.Mode != "" && p.Mode != ModeOff }
 
-// Digest names the policy by what it says.
+// Digest is the digest of the policy's contents.
 func (p *Policy) Digest() digest.Digest {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -66,14 +66,14 @@ func (p *Policy) Digest() digest.Digest {
 	return digest.Of(digest.SHA256, raw)
 }
 
-// Signer is who may sign, exactly.
+// Signer is an exact identity that may sign.
 type Signer struct{ Issuer, Subject string }
 
-// signerScheme begins the name of a keyless signer.
+// signerScheme is the prefix of a keyless signer.
 const signerScheme = "sigstore::"
 
-// ParseSigner reads sigstore::ISSUER::IDENTITY. Every other form is refused, a
-// pattern too: what it lets in nobody has reviewed.
+// ParseSigner reads sigstore::ISSUER::IDENTITY. Other forms are refused, also
+// patterns, whose matches cannot be reviewed.
 func ParseSigner(spec string) (Signer, error) {
 	rest, keyless := strings.CutPrefix(spec, signerScheme)
 	issuer, subject, two := strings.Cut(rest, "::")
@@ -83,8 +83,8 @@ func ParseSigner(spec string) (Signer, error) {
 	return Signer{issuer, subject}, nil
 }
 
-// Claimable are the builders for which a signer of the policy may speak: those
-// that name it or, if none does, those that name nobody.
+// Claimable are the builders for which a signer of the policy may sign: those
+// that name the signer or, if none does, those that name no signers.
 func (p *Policy) Claimable(signer string) []Builder {
 	var named, open []Builder
 	for _, b := range p.Builders {
@@ -101,8 +101,9 @@ func (p *Policy) Claimable(signer string) []Builder {
 	return open
 }
 
-// Ceiling is the highest level that is believed of a signer: whoever may speak
-// for several builders can name the best, so it is that of the least.
+// Ceiling is the highest level that the policy trusts a signer for. A signer
+// for several builders can name the best of them, so it is the lowest of their
+// levels.
 func (p *Policy) Ceiling(signer string) int {
 	level := 0
 	for _, b := range p.Claimable(signer) {
@@ -113,27 +114,27 @@ func (p *Policy) Ceiling(signer string) int {
 	return level
 }
 
-// Is reports whether a provenance that names id means the builder. One without
-// a ref is meant at every ref.
+// Is reports whether an id in provenance is this builder. A builder without a
+// ref is meant at every ref.
 func (b Builder) Is(id string) bool { return b.ID == id || b.covers(id) }
 
 func (b Builder) covers(id string) bool {
 	return !strings.Contains(b.ID, "@") && strings.HasPrefix(id, b.ID+"@")
 }
 
-// From reports whether the policy lets a build be of a repository.
+// From reports whether the policy lets a build be from a repository.
 func (p *Policy) From(repository string) bool {
-	return repository != "" && slices.ContainsFunc(p.Sources, func(s string) bool { return spelled(s) == spelled(repository) })
+	return repository != "" && slices.ContainsFunc(p.Sources, func(s string) bool { return canonicalRepository(s) == canonicalRepository(repository) })
 }
 
-// spelled is an address of a repository without what can be left out of it.
-func spelled(repository string) string {
+// canonicalRepository normalises the address of a repository.
+func canonicalRepository(repository string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(repository, "git+"), "https://")
 	return strings.TrimSuffix(strings.TrimSuffix(name, "/"), ".git")
 }
 
-// LevelOf is the level that an image must have, by its name below the source;
-// zero leaves it to the builder: all that is believed of it must be shown.
+// LevelOf is the required level of an image, by its name below the source. Zero
+// means the highest level that the policy trusts the signer for.
 func (p *Policy) LevelOf(image string) int {
 	level := p.Level
 	for _, l := range p.Levels {
@@ -144,7 +145,7 @@ func (p *Policy) LevelOf(image string) int {
 	return level
 }
 
-// check refuses a policy that demands nothing it can be held to.
+// check refuses a policy that requires nothing, or that contradicts itself.
 func (p *Policy) check() error {
 	if p == nil {
 		return nil
@@ -171,13 +172,13 @@ func (p *Policy) check() error {
 		}
 	}
 	for _, s := range p.Sources {
-		if strings.TrimSpace(s) != s || spelled(s) == "" || strings.Contains(s, "@") {
+		if strings.TrimSpace(s) != s || canonicalRepository(s) == "" || strings.Contains(s, "@") {
 			return refuse("source %q: want a repository without a ref", s)
 		}
 	}
 	for _, t := range p.PredicateTypes {
 		if strings.TrimSpace(t) != t || t == "" {
-			return refuse("predicateTypes: %q is no type", t)
+			return refuse("predicateTypes: %q is not a predicate type", t)
 		}
 	}
 	if p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel) {
@@ -199,15 +200,15 @@ func (p *Policy) checkBuilder(b Builder, others []Builder) error {
 	}
 	for _, s := range b.Signers {
 		if !slices.Contains(p.Signers, s) {
-			return refuse("builder %s has the signer %s, whom the policy does not", b.ID, s)
+			return refuse("builder %s names the signer %s, which is not among the policy's signers", b.ID, s)
 		}
 	}
 	for _, other := range others {
 		switch {
 		case other.ID == b.ID:
-			return refuse("builder %s stands twice", b.ID)
+			return refuse("builder %s is listed twice", b.ID)
 		case (other.covers(b.ID) || b.covers(other.ID)) && (len(b.Signers) == 0) != (len(other.Signers) == 0):
-			return refuse("builders %s and %s are one, and only one of them names its signers", other.ID, b.ID)
+			return refuse("builders %s and %s are the same, but only one of them names signers", other.ID, b.ID)
 		}
 	}
 	return b.Caller.check(b.ID)
@@ -223,7 +224,7 @@ func (p *Policy) checkLevels(highest int) error {
 		}
 		for _, pattern := range l.Images {
 			if _, err := path.Match(pattern, "x"); err != nil || pattern == "" || strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") {
-				return refuse("levels: %q is no pattern of names below the source", pattern)
+				return refuse("levels: %q is not a pattern of image names below the source", pattern)
 			}
 		}
 	}

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// Extent counts a plan.
+// Extent counts the parts of a plan.
 type Extent struct {
 	Routes       int `json:"routes"`
-	Digests      int `json:"digests"` // in sources, each to be judged once
+	Digests      int `json:"digests"` // in sources, each judged once
 	Moves        int `json:"moves"`
 	Tags         int `json:"tags"`
-	Repositories int `json:"repositories"` // in destinations, each to be listed once
-	// Stores are places that files come from, Copies files times destinations.
+	Repositories int `json:"repositories"` // in destinations, each listed once
+	// Stores are places that files come from; Copies are files times
+	// destinations.
 	Stores int `json:"stores,omitempty"`
 	Files  int `json:"files,omitempty"`
 	Copies int `json:"copies,omitempty"`
-	// Bytes are those of all copies, as far as a manifest says how many.
+	// Bytes are those of all copies whose size a manifest gives.
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// String is a line for people.
+// String prints the extent on one line.
 func (e Extent) String() string {
 	var parts []string
 	if e.Routes > 0 {
@@ -36,11 +37,11 @@ func (e Extent) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Requests is how many requests applying the plan takes at the least, which is
-// what it takes if all of it is there already: for each image its manifest and
-// what refers to it, and each repository's tags; for each file its evidence,
-// and a look at each copy. An image of A manifests and B blobs that is not there
-// takes up to 2A+3B+3 more for each destination, and A and B are not known
+// Requests is the least number of requests to apply the plan, which is enough
+// if everything is already there: for each image its manifest and its
+// referrers, and the tags of each repository; for each file its evidence, and a
+// request for each copy. An image of A manifests and B blobs that is not yet
+// there needs up to 2A+3B+3 more for each destination; A and B are unknown
 // before it is read.
 func (e Extent) Requests() int { return 2*e.Digests + e.Repositories + e.Files + e.Copies }
 
@@ -72,11 +73,11 @@ func (p Plan) Extent() Extent {
 	return e
 }
 
-// Goals are all registries that images of a source go to, by the source: of
-// several routes from one source, those of all.
+// Goals are all registries that images of a source go to, by the source, over
+// all routes.
 type Goals map[string][]string
 
-// Of are the repositories that an image goes to.
+// Of returns the repositories that an image goes to.
 func (g Goals) Of(source, image string) []string {
 	all := make([]string, len(g[source]))
 	for i, to := range g[source] {
@@ -85,7 +86,7 @@ func (g Goals) Of(source, image string) []string {
 	return all
 }
 
-// Goals are those of the plan.
+// Goals returns those of the plan.
 func (p Plan) Goals() Goals {
 	all := Goals{}
 	for _, r := range p.Routes {
@@ -98,7 +99,7 @@ func (p Plan) Goals() Goals {
 	return all
 }
 
-// FileGoals are all places that files of the plan go to.
+// FileGoals returns all places that files of the plan go to.
 func (p Plan) FileGoals() []string {
 	var all []string
 	for _, s := range p.Stores {

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Store is a place of files and where its files go. All end with a slash.
+// Store is a place of files and its destinations. All end with a slash.
 type Store struct {
 	Manifest     string   `json:"manifest"`
 	Source       string   `json:"source"`
@@ -23,10 +23,10 @@ type Store struct {
 
 // File is one file of a store.
 type File struct {
-	Store  int           `json:"store"` // of [Plan.Stores]
+	Store  int           `json:"store"` // index into [Plan.Stores]
 	Name   string        `json:"name"`
 	Digest digest.Digest `json:"digest"`
-	// Size is zero where no manifest says it.
+	// Size is zero if no manifest gives it.
 	Size int64 `json:"size,omitempty"`
 }
 
@@ -35,10 +35,10 @@ type FileMove struct {
 	From, To string // places
 	Name     string
 	Digest   digest.Digest
-	Size     int64 // 0 if it is not known
+	Size     int64 // 0 if unknown
 }
 
-// MakeFiles plans what manifests of files say.
+// MakeFiles makes the plan of manifests of files.
 func MakeFiles(manifests []promoterfile.FileManifest) (Plan, error) {
 	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
 	sorted := slices.SortedFunc(slices.Values(manifests), func(a, b promoterfile.FileManifest) int {
@@ -64,7 +64,7 @@ func MakeFiles(manifests []promoterfile.FileManifest) (Plan, error) {
 	return p, nil
 }
 
-// AllFiles goes over every file that moves, destination by destination.
+// AllFiles iterates over every file that moves, destination by destination.
 func (p Plan) AllFiles() iter.Seq[FileMove] {
 	return func(yield func(FileMove) bool) {
 		for _, f := range p.Files {
@@ -78,18 +78,18 @@ func (p Plan) AllFiles() iter.Seq[FileMove] {
 	}
 }
 
-// bucketOf is what of a place no other place shares: names below two buckets
-// are never one name.
+// bucketOf is the part of a place that determines its bucket: names in two
+// buckets never clash.
 func bucketOf(place string) string {
 	scheme, rest, _ := strings.Cut(place, "://")
 	bucket, _, _ := strings.Cut(rest, "/")
 	return scheme + "://" + bucket
 }
 
-// checkFiles looks for names that two files want for two digests, one bucket
-// after another.
+// checkFiles finds names that two files with different digests would get, one
+// bucket after another.
 func (p Plan) checkFiles() error {
-	byBucket := map[string][]int{} // bucket: stores that go there
+	byBucket := map[string][]int{} // bucket: indexes of stores that go there
 	for i, s := range p.Stores {
 		for _, d := range s.Destinations {
 			b := bucketOf(d)
@@ -124,7 +124,7 @@ func (p Plan) fileConflicts(bucket string, stores []int, of [][]File) (found []e
 				if !there {
 					taken[d+f.Name] = f
 				} else if !other.Digest.Equal(f.Digest) {
-					c := verdict.Find(verdict.FileConflict, d+f.Name, "%s and %s want it for two files", p.Stores[other.Store].Manifest, p.Stores[i].Manifest)
+					c := verdict.Find(verdict.FileConflict, d+f.Name, "%s and %s would write different files to this name", p.Stores[other.Store].Manifest, p.Stores[i].Manifest)
 					found = append(found, &verdict.Error{Finding: c.Differ(other.Digest.String(), f.Digest.String())})
 				}
 			}

@@ -10,19 +10,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxPlan bounds a saved plan: that of a million edges has some 200 MB.
+// maxPlan is the largest saved plan: that of a million edges has some 200 MB.
 const maxPlan = 512 << 20
 
-// Parse reads a plan as [Plan.JSON] wrote it. Bytes are identity: a plan that
-// was written by hand, or changed, has another digest than the one that was
-// reviewed, so only the canonical form is taken.
+// Parse reads a plan as [Plan.JSON] wrote it. Only the canonical form is
+// accepted: a plan that was changed or written by hand has another digest than
+// the reviewed one.
 func Parse(raw []byte) (Plan, error) {
 	var p Plan
 	if err := strictjson.Unmarshal(raw, &p, strictjson.MaxSize(maxPlan)); err != nil {
 		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
 	}
 	if p.Schema != Schema {
-		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "its schema is %q, not %s", p.Schema, Schema)
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "the plan has schema %q, want %s", p.Schema, Schema)
 	}
 	for _, e := range p.Edges {
 		if e.Route < 0 || e.Route >= len(p.Routes) {
@@ -35,13 +35,13 @@ func Parse(raw []byte) (Plan, error) {
 		}
 	}
 	if !bytes.Equal(p.JSON(), raw) || !p.isOrdered() || len(p.Edges)+len(p.Files) == 0 {
-		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "it is not as it was planned").Advise("plan again, and leave the plan as it is")
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", "the plan was changed after it was made").Advise("make the plan again, and do not edit it")
 	}
 	return p, p.check()
 }
 
-// isOrdered reports whether everything is where planning puts it, once. What is
-// found out of a plan, conflicts too, rests on that.
+// isOrdered reports whether everything is in the order of planning, once. All
+// later checks, for conflicts too, depend on that.
 func (p Plan) isOrdered() bool {
 	other := func(name string) bool {
 		canonical, err := address.Canonical(name)
@@ -49,7 +49,7 @@ func (p Plan) isOrdered() bool {
 	}
 	for _, r := range p.Routes {
 		if p.Release == nil && (other(r.Source) || slices.ContainsFunc(r.Destinations, other)) {
-			return false // two spellings of one place hide what two edges want of it
+			return false // two spellings of one place would hide a conflict
 		}
 		if len(slices.Compact(slices.Sorted(slices.Values(r.Destinations)))) != len(r.Destinations) {
 			return false

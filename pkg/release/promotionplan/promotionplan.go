@@ -1,22 +1,22 @@
-// Package promotionplan says what a promotion moves: which digest of which source goes
-// to which destinations, and what it is called there.
+// Package promotionplan describes what a promotion moves: which digest of which
+// source goes to which destinations, under which tags or names.
 //
 // [Make] turns the manifests of Kubernetes' promoter into a [Plan], a value
-// that is reviewed, compared and carried around as JSON; [MakeFiles] does so
-// with manifests of files, and [MakeRelease] with the verified manifest of a
-// sealed release:
+// that is reviewed, compared and saved as JSON; [MakeFiles] does so with
+// manifests of files, and [MakeRelease] with the verified manifest of a sealed
+// release:
 //
 //	plan, err := promotionplan.Make(manifests)
 //	fmt.Println(plan.Digest(), plan.Extent())
 //
-// A plan is sorted, so the same manifests give the same bytes, in whatever
-// order they were read. Its edges are not written out for each destination: an
-// edge names its route, and the route its destinations, because twenty regions
-// get the same. [Plan.All] goes over what that means.
+// A plan is sorted, so the same manifests give the same bytes, whatever order
+// they were read in. Its edges are not repeated for each destination: an edge
+// names its route, and the route its destinations, because twenty regions get
+// the same images. [Plan.All] iterates over every move.
 //
-// Two edges may end at one name only if they bring the same digest, and so may
-// two files; everything else is refused as TAG_CONFLICT or FILE_CONFLICT before
-// anything is asked of any registry or bucket.
+// Two edges, or two files, may have one destination name only if they have the
+// same digest. Otherwise the plan is refused as TAG_CONFLICT or FILE_CONFLICT
+// before any request to a registry or bucket.
 package promotionplan
 
 import (
@@ -40,31 +40,32 @@ const Schema = "waybill/promotion-plan/v1"
 // maxConflicts is how many conflicts are listed.
 const maxConflicts = 20
 
-// Plan is what a promotion moves.
+// Plan lists everything that a promotion moves.
 type Plan struct {
 	Schema string `json:"schema"`
-	// Policy is the policy that every image must pass; zero if the plan names none.
+	// Policy is the digest of the policy that every image must pass; zero if
+	// the plan names none.
 	Policy digest.Digest `json:"policy,omitzero"`
 	Routes []Route       `json:"routes"`
 	Edges  []Edge        `json:"edges"`
 	Stores []Store       `json:"stores,omitempty"`
 	Files  []File        `json:"files,omitempty"`
-	// Release is the sealed release that the rest is a plan of; nil if it is none.
+	// Release is the sealed release that the plan moves; nil for other plans.
 	Release *Release `json:"release,omitempty"`
 }
 
-// Route is a source and where its images go.
+// Route is a source and its destinations.
 type Route struct {
 	Manifest     string   `json:"manifest"`
 	Source       string   `json:"source"`
 	Destinations []string `json:"destinations"`
-	// Policy is what the manifest demands of its images; nil if nothing.
+	// Policy is the manifest's policy for its images; nil if it has none.
 	Policy *promoterfile.Policy `json:"policy,omitempty"`
 }
 
-// Edge is one digest of a route. Without tags it goes by its digest alone.
+// Edge is one digest of a route. Without tags it is promoted by digest.
 type Edge struct {
-	Route  int           `json:"route"` // of [Plan.Routes]
+	Route  int           `json:"route"` // index into [Plan.Routes]
 	Image  string        `json:"image"`
 	Digest digest.Digest `json:"digest"`
 	Tags   []string      `json:"tags,omitempty"`
@@ -77,7 +78,7 @@ type Move struct {
 	Tags     []string
 }
 
-// Make plans what manifests say.
+// Make makes the plan of manifests of images.
 func Make(manifests []promoterfile.Manifest) (Plan, error) {
 	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
 	sorted := slices.SortedFunc(slices.Values(manifests), func(a, b promoterfile.Manifest) int {
@@ -105,8 +106,8 @@ func Make(manifests []promoterfile.Manifest) (Plan, error) {
 	return p, nil
 }
 
-// Under refuses to have the subject decided about by another policy than the
-// plan was made for, if it was made for one.
+// Under refuses another policy than the one that the plan was made for, if it
+// was made for one.
 func (p Plan) Under(policy digest.Digest, subject string) error {
 	if p.Policy.IsZero() || p.Policy.Equal(policy) {
 		return nil
@@ -114,7 +115,7 @@ func (p Plan) Under(policy digest.Digest, subject string) error {
 	return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, subject, "the plan was made for another policy").Differ(p.Policy.String(), policy.String())}
 }
 
-// All goes over every move, destination by destination.
+// All iterates over every move, destination by destination.
 func (p Plan) All() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
 		for _, e := range p.Edges {
@@ -128,7 +129,7 @@ func (p Plan) All() iter.Seq[Move] {
 	}
 }
 
-// JSON is the plan as it is saved.
+// JSON is the plan in its saved form.
 func (p Plan) JSON() []byte {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -137,13 +138,13 @@ func (p Plan) JSON() []byte {
 	return append(raw, '\n')
 }
 
-// Digest names the plan.
+// Digest is the digest of the plan's saved form.
 func (p Plan) Digest() digest.Digest { return digest.Of(digest.SHA256, p.JSON()) }
 
-// check looks for names that two edges want for two digests, one host of the
-// destinations after another: a host's names are forgotten before the next.
+// check finds names that two edges with different digests would get, one
+// destination host after another, to bound memory.
 func (p Plan) check() error {
-	byHost := map[string][]int{} // host: routes that go there
+	byHost := map[string][]int{} // host: indexes of routes that go there
 	for i, r := range p.Routes {
 		for _, d := range r.Destinations {
 			host, _, _ := strings.Cut(d, "/")
@@ -163,7 +164,7 @@ func (p Plan) check() error {
 	return errors.Join(append(conflicts, p.checkFiles())...)
 }
 
-// byRoute are the edges of each route.
+// byRoute returns the edges of each route.
 func (p Plan) byRoute() [][]Edge {
 	of := make([][]Edge, len(p.Routes))
 	first := 0
@@ -175,7 +176,8 @@ func (p Plan) byRoute() [][]Edge {
 	return of
 }
 
-// conflicts are the names below a host that two edges want for two digests.
+// conflicts are the names below a host that two edges with different digests
+// would get.
 func (p Plan) conflicts(host string, routes []int, of [][]Edge) (found []error) {
 	taken := map[string]Edge{}
 	take := func(name string, e Edge) {
@@ -184,7 +186,7 @@ func (p Plan) conflicts(host string, routes []int, of [][]Edge) (found []error) 
 			taken[name] = e
 		}
 		if there && !other.Digest.Equal(e.Digest) {
-			f := verdict.Find(verdict.TagConflict, name, "%s and %s want it for two images", p.Routes[other.Route].Manifest, p.Routes[e.Route].Manifest)
+			f := verdict.Find(verdict.TagConflict, name, "%s and %s would write different images to this name", p.Routes[other.Route].Manifest, p.Routes[e.Route].Manifest)
 			found = append(found, &verdict.Error{Finding: f.Differ(other.Digest.String(), e.Digest.String())})
 		}
 	}

@@ -17,24 +17,24 @@ type Release struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
 	Revision int    `json:"revision"`
-	// Manifest is the bundle of the manifest that was verified, which is moved
+	// Manifest is the digest of the verified manifest's bundle, which is moved
 	// last.
 	Manifest digest.Digest `json:"manifest"`
 	From     string        `json:"from"` // workspace or staging
 	To       string        `json:"to"`   // staging or release
-	// Evidence counts what is carried beside the artifacts: provenance, SBOMs
-	// and signatures, those of images included.
+	// Evidence counts the evidence that is moved with the artifacts:
+	// provenance, SBOMs and signatures, including those of images.
 	Evidence int `json:"evidence"`
 }
 
-// End is one end of a release's way: the stage, and its places. Images is empty
-// where the stage has no registry.
+// End is one end of a release's move: the stage and its places. Images is empty
+// if the stage has no registry.
 type End struct {
 	Stage, Files, Images string
 }
 
 // MakeRelease plans the promotion of a sealed release from one stage to the
-// next: what its verified manifest lists, and nothing else.
+// next: exactly what its verified manifest lists.
 func MakeRelease(m manifest.Manifest, bundle []byte, from, to End) (Plan, error) {
 	sealed := Release{
 		Name: m.Name, Version: m.Version.String(), Revision: max(1, m.Revision),
@@ -72,8 +72,8 @@ func MakeRelease(m manifest.Manifest, bundle []byte, from, to End) (Plan, error)
 	return p, p.check()
 }
 
-// evidenceOf counts what an artifact carries: a file that is evidence is one,
-// and an image has what is attached to it.
+// evidenceOf counts the evidence of an artifact: one for a file that is
+// evidence, and the attached evidence for an image.
 func evidenceOf(a manifest.Artifact) (n int) {
 	if !a.IsImage() {
 		if slices.Contains([]plan.Class{plan.Provenance, plan.SBOM, plan.Signature}, a.Class) {

@@ -19,11 +19,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxBlocks bounds the blocks of one PEM file.
+// maxBlocks is how many blocks one PEM file may have.
 const maxBlocks = 64
 
-// fromPEM reads certificates and public keys. Of a private key nothing is
-// shown, not even that it parses.
+// fromPEM reads certificates and public keys. Nothing is shown of a private
+// key, not even whether it parses.
 func fromPEM(raw []byte) (Document, error) {
 	d := Document{Kind: Collection}
 	for rest := raw; len(bytes.TrimSpace(rest)) > 0; {
@@ -61,7 +61,7 @@ func fromBlock(block *pem.Block) (Document, error) {
 		d.say("digest", d.Digest.String())
 		return d, nil
 	}
-	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block of type %q is neither a certificate nor a public key", block.Type)
+	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block has type %q; want a certificate or a public key", block.Type)
 }
 
 // isEncodedPEM recognises the legacy form of a certificate file: base64 of PEM.
@@ -108,7 +108,7 @@ func fromDER(der []byte) (Document, error) {
 	return d, nil
 }
 
-// names lists what a certificate calls its holder, each by its kind.
+// names lists the names in a certificate, each with its kind.
 func names(c *x509.Certificate) (list []string) {
 	for _, s := range c.EmailAddresses {
 		list = append(list, "email "+s)
@@ -137,8 +137,8 @@ func keyWords(key any) string {
 	return fmt.Sprintf("%T", key)
 }
 
-// The parts of a timestamp token (RFC 3161, RFC 5652) down to its time. Go
-// passes over what follows the fields that are named here.
+// The parts of a timestamp token (RFC 3161, RFC 5652) up to its time. The
+// decoder skips the fields after these.
 type (
 	timestampReply struct {
 		Status asn1.RawValue
@@ -162,8 +162,8 @@ type (
 	}
 )
 
-// timestamp shows the time that a token names. A token that cannot be read is
-// shown as such: whether it holds is for the verifier.
+// timestamp shows the time in a token. An unreadable token is shown as
+// unreadable; verifying it is the verifier's job.
 func timestamp(token []byte) Document {
 	d := Document{Kind: Timestamp, Digest: digest.Of(digest.SHA256, token)}
 	var reply timestampReply

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// configs are the readers of our own configuration, by the kind it names.
+// configs returns the readers of our own configuration files, by kind.
 func configs() map[string]func([]byte) (Document, error) {
 	return map[string]func([]byte) (Document, error){
 		"Policy":  config(Policy, func(raw []byte) error { _, err := policy.Parse(raw, anyRule{}); return err }),
@@ -25,7 +25,7 @@ func configs() map[string]func([]byte) (Document, error) {
 	}
 }
 
-// config reads YAML that the strict reader of its kind accepts.
+// config reads YAML with the strict reader of its kind.
 func config(kind Kind, check func([]byte) error) func([]byte) (Document, error) {
 	return func(raw []byte) (Document, error) {
 		if err := check(raw); err != nil {
@@ -60,7 +60,7 @@ func fromTrustRoot(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// moment prints a bound of a time; a zero one is no bound.
+// moment prints a time limit; the zero time means no limit.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "no bound"
@@ -99,8 +99,8 @@ func fromSPDX(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// anyRule reads policies with rules of their own, for showing them: it
-// understands no rule, and none that it makes ever holds.
+// anyRule accepts the rules in a policy without compiling them, to show the
+// policy. No rule that it returns is ever met.
 type anyRule struct{}
 
 func (anyRule) Compile(string) (policy.Expression, error) { return anyRule{}, nil }

@@ -35,7 +35,7 @@ func fromBundle(raw []byte) (Document, error) {
 		d.say("digest", algorithm+":"+hex.EncodeToString(said.Digest))
 	}
 	if len(said.Certificates) == 0 {
-		d.say("signed by", fmt.Sprintf("a key, which it calls %q", said.KeyHint))
+		d.say("signed by", fmt.Sprintf("a public key with hint %q", said.KeyHint))
 	}
 	for i, der := range said.Certificates {
 		part, err := fromDER(der)
@@ -64,7 +64,7 @@ func fromBundle(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// value is the first field of a name.
+// value is the value of the first field of a name.
 func (d Document) value(name string) string {
 	for _, f := range d.Fields {
 		if f.Name == name {
@@ -114,7 +114,7 @@ func fromEnvelope(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// fromLink reads an in-toto link or layout, in either of its forms.
+// fromLink reads an in-toto link or layout, in either encoding.
 func fromLink(raw []byte) (Document, error) {
 	signed, err := intotolayout.Parse(raw)
 	if err != nil {
@@ -142,8 +142,8 @@ func fromLink(raw []byte) (Document, error) {
 	return d, err
 }
 
-// words are the parts of links and layouts that are lists of words: rules and
-// commands, each of which is read as one line.
+// words are the rules and commands of links and layouts, each shown on one
+// line.
 var words = regexp.MustCompile(`^(.*expected_(?:materials|products)\[\d+\]|(?:.*\.)?(?:expected_command|command|run))\[\d+\]$`)
 
 // fromLines reads a file of one bundle or envelope per line.
@@ -167,7 +167,7 @@ func fromLines(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// fromCollection reads the answer of GitHub or npm to who asks for
+// fromCollection reads GitHub's or npm's response to a request for
 // attestations.
 func fromCollection(raw []byte) (Document, error) {
 	list, err := provenance.Bundles(raw)
@@ -229,8 +229,8 @@ func fromStatement(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// readPredicate reads the predicates that we know as those who judge them do,
-// and refuses what they would.
+// readPredicate reads known predicates with the readers that verification uses,
+// and refuses what these refuse.
 func (d *Document) readPredicate(s intoto.Statement) (err error) {
 	switch s.PredicateType() {
 	case provenance.PredicateTypeV01, provenance.PredicateTypeV02, provenance.PredicateType:
@@ -250,7 +250,7 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 	return nil
 }
 
-// flat reads JSON that is printed as it is.
+// flat reads JSON and lists its fields as they are.
 func flat(kind Kind) func([]byte) (Document, error) {
 	return func(raw []byte) (d Document, err error) {
 		if err := strictjson.Check(raw); err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxFields bounds what is kept of one document; what is left out is said.
+// maxFields is how many fields of one document are kept; the rest is counted.
 const maxFields = 20_000
 
-// flatten lists every value of a JSON text with the path to it, in the order
-// of the text.
+// flatten lists every value of a JSON text with its path, in the order of the
+// text.
 func flatten(raw []byte) ([]Field, error) {
 	f := &flattener{decoder: json.NewDecoder(bytes.NewReader(raw))}
 	f.decoder.UseNumber()
@@ -89,8 +89,8 @@ func (f *flattener) inside(path string, list bool) error {
 	return nil
 }
 
-// flattenYAML does the same for YAML that a strict reader has accepted: it has
-// no aliases.
+// flattenYAML lists every value of a YAML document with its path. A strict
+// reader has accepted the document, so it has no aliases.
 func flattenYAML(raw []byte) ([]Field, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(raw, &document); err != nil {
@@ -120,7 +120,7 @@ func (f *flattener) node(path string, n *yaml.Node) {
 	}
 }
 
-// digestsOf prints a digest set, never empty, in one order.
+// digestsOf prints a digest set in a fixed order; it is never empty.
 func digestsOf(set map[string]string) []string {
 	words := make([]string, 0, len(set))
 	for _, algorithm := range slices.Sorted(maps.Keys(set)) {

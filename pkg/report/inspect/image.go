@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// OfImage says what an image consists of and what refers to it: the manifest
-// that a tag or a digest names, those below it, and the bundles about each.
+// OfImage describes an image: the manifest that a tag or a digest names, the
+// manifests below it, and the bundles that refer to each.
 func OfImage(ctx context.Context, src registry.Source, repo, reference string) (Document, error) {
 	d, err := src.Resolve(ctx, repo, reference)
 	if err != nil {
@@ -41,7 +41,7 @@ func ofNode(ctx context.Context, src registry.Source, repo string, n *registry.N
 	d.say("bundles", strconv.Itoa(len(bundles)))
 	for _, raw := range bundles {
 		part, err := Describe(raw)
-		if err != nil { // anybody may attach anything
+		if err != nil { // anyone may attach anything
 			part = Document{Kind: Unreadable}
 			part.say("why", string(verdict.FindingOf("", err).Code)+" "+err.Error())
 		}

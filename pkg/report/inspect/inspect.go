@@ -1,16 +1,15 @@
-// Package inspect says what a piece of evidence or configuration says, for a
-// person who wants to look inside: a Sigstore bundle, an envelope, a
+// Package inspect shows people what is in a piece of evidence or
+// configuration: a Sigstore bundle, an envelope, a
 // statement, a link or layout, a certificate, a manifest, an SBOM, a trust root,
 // a policy.
 //
 //	d, err := inspect.Describe(raw)
 //	err = inspect.Write(os.Stdout, inspect.Text, d)
 //
-// A [Document] is parsed, and nobody has been believed: anybody can write a
-// bundle that names anybody. Every output says so first. What something is
-// follows from its content, never from the name of its file; what cannot be
-// read without doubt is refused as it would be when it is verified. Who signed
-// is told, and never a reason to refuse.
+// A [Document] is parsed and not verified: anyone can write a bundle that names
+// any signer. Every output says so first. The kind of a document follows from
+// its content, never from its file name. An ambiguous document is refused, as
+// in verification. The signer is shown and never a reason to refuse.
 package inspect
 
 import (
@@ -25,13 +24,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// MaxSize bounds what is looked at.
+// MaxSize is the largest document, in bytes.
 const MaxSize = spdx.MaxSize
 
-// Kind is what a document is.
+// Kind is the kind of a document.
 type Kind string
 
-// The kinds that are recognised.
+// The known kinds.
 const (
 	Bundle        Kind = "sigstore bundle"
 	Envelope      Kind = "DSSE envelope"
@@ -57,37 +56,37 @@ const (
 	Unreadable    Kind = "unreadable"
 )
 
-// Field is one thing that a document says. A name may appear several times.
+// Field is one fact from a document. A name may occur several times.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Document is what was read, with the documents inside it.
+// Document is a parsed document, with the documents inside it.
 type Document struct {
 	Kind   Kind          `json:"kind"`
-	Digest digest.Digest `json:"digest,omitzero"` // of the bytes that were read
+	Digest digest.Digest `json:"digest,omitzero"` // of the document's bytes
 	Fields []Field       `json:"fields,omitempty"`
 	Parts  []Document    `json:"parts,omitempty"`
 
 	claim provenance.Claim
 }
 
-// say adds a field, unless there is nothing to say.
+// say adds a field, unless the value is empty.
 func (d *Document) say(name, value string) {
 	if value != "" {
 		d.Fields = append(d.Fields, Field{name, value})
 	}
 }
 
-// HasProvenance reports whether there is provenance in d for [Document.Lint] to
-// look at.
+// HasProvenance reports whether d contains provenance, which [Document.Lint]
+// checks.
 func (d Document) HasProvenance() bool {
 	return !d.claim.IsZero() || slices.ContainsFunc(d.Parts, Document.HasProvenance)
 }
 
-// Lint names everything in the provenance inside d that its own content
-// contradicts. It is empty where there is no provenance.
+// Lint lists contradictions in the provenance inside d. It is empty without
+// provenance.
 func (d Document) Lint() []provenance.Note {
 	var notes []provenance.Note
 	if !d.claim.IsZero() {
@@ -99,7 +98,7 @@ func (d Document) Lint() []provenance.Note {
 	return notes
 }
 
-// Describe recognises what raw is and says what it says.
+// Describe recognises the kind of a document and lists what it contains.
 func Describe(raw []byte) (Document, error) {
 	if len(raw) > MaxSize {
 		return Document{}, verdict.Refuse(verdict.Limit, "document", "%d bytes, the limit is %d", len(raw), MaxSize)
@@ -116,10 +115,10 @@ func Describe(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// kindLine is the line by which our own configuration says what it is.
+// kindLine matches the line that names the kind of our own configuration.
 var kindLine = regexp.MustCompile(`(?m)^kind: *["']?([A-Za-z]+)["']? *(?:#.*)?\r?$`)
 
-// reader recognises the form by its first bytes.
+// reader recognises the encoding by the first bytes.
 func reader(raw []byte) (func([]byte) (Document, error), error) {
 	text := bytes.TrimLeft(raw, " \t\r\n")
 	switch {
@@ -127,7 +126,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 		return fromPEM, nil
 	case bytes.HasPrefix(text, []byte("{")):
 		return jsonReader(text)
-	case bytes.HasPrefix(raw, []byte{0x30, 0x81}), bytes.HasPrefix(raw, []byte{0x30, 0x82}): // a long sequence
+	case bytes.HasPrefix(raw, []byte{0x30, 0x81}), bytes.HasPrefix(raw, []byte{0x30, 0x82}): // DER, a long sequence
 		return fromDER, nil
 	case isEncodedPEM(text):
 		return fromEncodedPEM, nil
@@ -137,7 +136,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 			return read, nil
 		}
 	}
-	return nil, unknown("neither JSON, PEM nor a configuration that names its kind")
+	return nil, unknown("unknown document: neither JSON, PEM nor a configuration with a kind")
 }
 
 func unknown(why string) error {
@@ -145,8 +144,8 @@ func unknown(why string) error {
 		"%s; want a bundle, envelope, statement, link, layout, certificate, SBOM, trusted root, policy, profile or release.yaml", why)
 }
 
-// jsonReader recognises JSON by the keys at the top. Only recognition is
-// lenient: each reader reads the bytes again, strictly.
+// jsonReader recognises JSON documents by their top-level keys. Only this
+// recognition is lenient: each reader parses the bytes again, strictly.
 func jsonReader(text []byte) (func([]byte) (Document, error), error) {
 	var top map[string]json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -161,10 +160,10 @@ func jsonReader(text []byte) (func([]byte) (Document, error), error) {
 			return form.read, nil
 		}
 	}
-	return nil, unknown("JSON of a form that is not known")
+	return nil, unknown("unknown JSON document")
 }
 
-// form recognises one kind of JSON by a key that no other kind has.
+// form recognises one kind of JSON document by a key that only this kind has.
 type form struct {
 	key  string
 	read func([]byte) (Document, error)

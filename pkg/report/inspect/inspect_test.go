@@ -136,7 +136,7 @@ func documents(t testing.TB) map[string]struct {
 		kind inspect.Kind
 		says string
 	}{
-		"bundle":              {bundle, inspect.Bundle, `a key, which it calls "a key"`},
+		"bundle":              {bundle, inspect.Bundle, `a public key with hint "a key"`},
 		"envelope":            {envelope("application/vnd.in-toto+json", provenance()), inspect.Envelope, "https://example.test/builder"},
 		"envelope of text":    {envelope("text/plain", "hello"), inspect.Envelope, "text/plain"},
 		"statement":           {statement("https://example.test/p", `{"a":{"b":[1,true,null,{}]}}`), inspect.Statement, "a.b[1]  true"},

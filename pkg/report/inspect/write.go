@@ -14,7 +14,7 @@ import (
 // Schema names the JSON form of a Document.
 const Schema = "waybill/inspect/v1"
 
-// Format is a way to print a document.
+// Format is an output format.
 type Format string
 
 // The formats.
@@ -23,21 +23,21 @@ const (
 	JSON Format = "json"
 )
 
-// heading stands before everything that is printed for people.
-const heading = "PARSED, NOT VERIFIED: nobody has been believed"
+// heading comes before all output for people.
+const heading = "PARSED, NOT VERIFIED: anyone can have written this"
 
-// shownFields bounds what a page shows of one document.
+// shownFields is how many fields of one document are shown as text.
 const shownFields = 200
 
 // output is the JSON form.
 type output struct {
 	Schema   string `json:"schema"`
-	Verified bool   `json:"verified"` // never
+	Verified bool   `json:"verified"` // always false
 	Document
 	Lint []provenance.Note `json:"lint,omitempty"`
 }
 
-// Write prints a document, and what was noted about it.
+// Write prints a document with notes.
 func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 	switch f {
 	case JSON:

@@ -11,11 +11,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// unknownRun is what acts belong to that name neither a trace nor an invocation.
+// unknownRun groups acts with neither a trace nor an invocation.
 const unknownRun = "?"
 
-// key is what joins acts to one run: their trace, or their invocation where they
-// are older than traces.
+// key groups acts into one run: by trace or, if they are older than traces, by
+// invocation.
 func key(ids trace.IDs, invocation string) string {
 	switch {
 	case !ids.Trace.IsZero():
@@ -26,10 +26,9 @@ func key(ids trace.IDs, invocation string) string {
 	return unknownRun
 }
 
-// runs joins everything that was found to runs, in the order in which they
-// began.
+// runs groups everything that was found into runs, ordered by their beginning.
 func (t *Trail) runs() []Run {
-	t.settle()
+	t.addManifestIDs()
 	byKey := map[string]*Run{}
 	var order []string
 	of := func(k string, ids trace.IDs) *Run {
@@ -44,7 +43,7 @@ func (t *Trail) runs() []Run {
 	for i := range t.sealed {
 		for _, listed := range t.sealed[i].Runs {
 			r := of(key(manifest.IDsOf(listed), listed.ID), manifest.IDsOf(listed))
-			t.know(r, manifest.IDsOf(listed), t.sealed[i].Mark)
+			t.addIDs(r, manifest.IDsOf(listed), t.sealed[i].Mark)
 			r.Kinds = with(r.Kinds, listed.Kind)
 			r.Command = cmp.Or(r.Command, manifest.CommandOf(listed))
 			if listed.ID != listed.TraceID {
@@ -56,7 +55,7 @@ func (t *Trail) runs() []Run {
 	for _, a := range t.acts {
 		slices.Sort(a.Found)
 		r := of(key(a.IDs, a.Invocation), a.IDs)
-		t.know(r, a.IDs, a.Traced)
+		t.addIDs(r, a.IDs, a.Traced)
 		r.Invocations = with(r.Invocations, a.Invocation)
 		if a.Kind != Command {
 			r.By = with(r.By, a.By)
@@ -72,7 +71,7 @@ func (t *Trail) runs() []Run {
 		list = append(list, *r)
 	}
 	slices.SortFunc(list, func(a, b Run) int {
-		if a.Began.IsZero() != b.Began.IsZero() { // what has no time comes last
+		if a.Began.IsZero() != b.Began.IsZero() { // acts without a time come last
 			return cmp.Compare(b.Began.Unix(), a.Began.Unix())
 		}
 		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.IDs.Trace.String(), b.IDs.Trace.String()))
@@ -80,14 +79,15 @@ func (t *Trail) runs() []Run {
 	return list
 }
 
-// rank is where in a run an act of this kind comes.
+// rank is the usual order within a run of acts of this kind.
 func (k Kind) rank() int {
 	return slices.Index([]Kind{Command, Step, Statement, Signature, Seal, Amendment, Withdrawal, Promotion, Summary}, k)
 }
 
-// settle gives ids to what names none itself where a verified manifest does: a
-// signature that the manifest lists was made in its one run that signs.
-func (t *Trail) settle() {
+// addManifestIDs gives trace ids to acts that have none, if a verified manifest tells
+// them: a signature that the manifest lists was made in its only run that
+// signs.
+func (t *Trail) addManifestIDs() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.sealed {
@@ -112,7 +112,8 @@ func (t *Trail) settle() {
 	}
 }
 
-// name names the images of a manifest where an act names them by digest alone.
+// name adds the name of an image from a manifest to acts that have only its
+// digest.
 func (m *foundManifest) name(acts []*Act) {
 	names := map[string]string{}
 	for _, a := range m.Images() {
@@ -141,8 +142,8 @@ func (m *foundManifest) evidence() map[string]bool {
 	return listed
 }
 
-// place puts a signature into the run in which a manifest says that was signed.
-// Of several nobody knows which, unless a hint names one of them.
+// place puts a signature into the signing run of the manifest that lists it. If
+// there are several such runs, only a hint can choose one.
 func (t *Trail) place(a *Act, signing []trace.IDs) {
 	hinted := slices.ContainsFunc(signing, func(ids trace.IDs) bool { return ids.Trace == a.IDs.Trace })
 	switch {
@@ -161,9 +162,9 @@ func (t *Trail) place(a *Act, signing []trace.IDs) {
 	}
 }
 
-// know takes what something says of a run's beginning: what is verified goes
-// before what is a hint, and what contradicts it is a finding.
-func (t *Trail) know(r *Run, said trace.IDs, mark Mark) {
+// addIDs adds what an act says about the beginning of a run. Verified ids take
+// precedence over hints, and contradictions are findings.
+func (t *Trail) addIDs(r *Run, said trace.IDs, mark Mark) {
 	if said.Trace.IsZero() {
 		return
 	}
@@ -182,17 +183,17 @@ func (t *Trail) know(r *Run, said trace.IDs, mark Mark) {
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.contradict(verdict.Find(verdict.TraceConflict, "run "+r.IDs.Trace.String(), "it is said to belong to the life of two releases").Differ(kept.String(), other.String()))
+		t.contradict(verdict.Find(verdict.TraceConflict, "run "+r.IDs.Trace.String(), "its acts name two initial traces").Differ(kept.String(), other.String()))
 	}
 }
 
-// byTime is the order of acts over time. It does not depend on the order in which
-// they were found.
+// byTime orders acts by time, independent of the order in which they were
+// found.
 func byTime(a, b *Act) int {
-	if a.when().IsZero() != b.when().IsZero() { // what has no time comes last
+	if a.when().IsZero() != b.when().IsZero() { // acts without a time come last
 		return cmp.Compare(b.when().Unix(), a.when().Unix())
 	}
-	// Signed times are whole seconds: within one, as it is done.
+	// Signed times are whole seconds; within one, use the usual order.
 	return cmp.Or(a.when().Truncate(time.Second).Compare(b.when().Truncate(time.Second)), cmp.Compare(a.Kind.rank(), b.Kind.rank()),
 		a.when().Compare(b.when()), strings.Compare(a.Name, b.Name), strings.Compare(a.first(), b.first()), strings.Compare(a.Evidence.String(), b.Evidence.String()))
 }
@@ -205,7 +206,7 @@ func (a *Act) first() string {
 	return a.Artifacts[0].Name
 }
 
-// close finds out when a run was.
+// close sets the beginning and end of a run.
 func (r *Run) close() {
 	for _, a := range r.Acts {
 		if at := a.when(); !at.IsZero() && (r.Began.IsZero() || at.Before(r.Began)) {
@@ -217,8 +218,8 @@ func (r *Run) close() {
 	}
 }
 
-// releases are the releases that were found, with where they began: as their
-// manifest says, or as somebody noted.
+// releases are the releases that were found, with their initial trace: from the
+// manifest, or from a note.
 func (t *Trail) releases() []Release {
 	var list []Release
 	for _, m := range t.sealed {
@@ -230,7 +231,7 @@ func (t *Trail) releases() []Release {
 			if r.Initial.IsZero() || b.ids.Initial.IsZero() || b.ids.Initial == r.Initial || !slices.Contains(m.found, b.where) {
 				continue
 			}
-			t.contradict(verdict.Find(verdict.TraceConflict, r.Name+" "+r.Version, "the notes of the %s directory say that it began elsewhere", b.where).
+			t.contradict(verdict.Find(verdict.TraceConflict, r.Name+" "+r.Version, "the notes of the %s directory name another initial trace", b.where).
 				Differ(r.Initial.String(), b.ids.Initial.String()))
 		}
 		list = append(list, r)
@@ -239,21 +240,21 @@ func (t *Trail) releases() []Release {
 	return list
 }
 
-// lives holds what runs say of their beginning against where the releases that
-// they touched began.
-func (t *Trail) lives(runs []Run, releases []Release) {
+// checkInitialTraces compares the initial trace that each run names with those of the
+// releases that it touched.
+func (t *Trail) checkInitialTraces(runs []Run, releases []Release) {
 	for _, rel := range releases {
 		for _, r := range runs {
 			if rel.Mark != Verified || rel.Initial.IsZero() || r.IDs.Initial.IsZero() || r.IDs.Initial == rel.Initial {
 				continue
 			}
-			t.contradict(verdict.Find(verdict.TraceConflict, "run "+r.IDs.Trace.String(), "it names another beginning than %s %s has", rel.Name, rel.Version).
+			t.contradict(verdict.Find(verdict.TraceConflict, "run "+r.IDs.Trace.String(), "the run names another initial trace than %s %s", rel.Name, rel.Version).
 				Differ(rel.Initial.String(), r.IDs.Initial.String()))
 		}
 	}
 }
 
-// with adds a word to a list that has each once.
+// with adds a word to a list, unless it is there.
 func with(list []string, word string) []string {
 	if word == "" || slices.Contains(list, word) {
 		return list

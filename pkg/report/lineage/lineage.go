@@ -1,12 +1,11 @@
-// Package lineage leads from an artifact to every run that touched it, and from
-// a run, or a line of its log, to everything that it made.
+// Package lineage finds every run that made or moved an artifact, and
+// everything that a run, or a line of its log, made.
 //
-// A release says in its own evidence which runs made it: each step's provenance,
-// the manifest, the summaries and the records of promotions name the trace in
-// which they came to be. A [Trail] collects that from wherever the release lies:
-// the state directory in which it was made, the places where it is published,
-// the registries that it was promoted to. A [Lineage] is the part of it that
-// touches one [Target].
+// The evidence of a release names the runs that made it: each step's
+// provenance, the manifest, the summaries and the promotion records name their
+// trace. A [Trail] collects this evidence from the state directory in which the
+// release was made, the places where it is published, and the registries that
+// it was promoted to. A [Lineage] is the part of the trail about one [Target].
 //
 //	t := lineage.Start(lineage.Believed{Verifier: v, Policy: &p})
 //	t.State(ctx, workspace)
@@ -14,15 +13,15 @@
 //	found, err := t.Of(target)
 //	err = lineage.Writer{Format: lineage.Table}.Write(os.Stdout, found)
 //
-// What a signature holds for, by somebody who may say it, is [Verified].
-// Everything else is a [Hint]: annotations in a registry, the notes of the
-// machine that made the release, evidence that nobody was asked to verify. Where
-// a hint names another id than what is signed, the signed one is shown, and the
-// difference is a finding. Nothing is guessed: what names no trace has none, as
-// whatever is older than the ids.
+// Evidence with a valid signature by a signer whom the policy accepts for it is
+// [Verified]. Everything else is a [Hint]: annotations in a registry, the
+// journal of the machine that made the release, unverified evidence. If a hint
+// contradicts signed evidence, the signed id is shown, and the difference is a
+// finding. Nothing is guessed: evidence without a trace id has none, for example
+// evidence from before there were ids.
 //
-// A lineage explains; it accepts nothing. Whether a release may be used is for
-// pkg/gate to say.
+// A lineage explains and accepts nothing. Package gate decides whether a release
+// may be used.
 package lineage
 
 import (
@@ -36,30 +35,33 @@ import (
 // Schema names the JSON form of a [Lineage].
 const Schema = "waybill/lineage/v1"
 
-// Mark says how much stands behind something. The empty mark: nothing was said.
+// Mark says how far something is trusted. The empty Mark means that nothing is
+// known.
 type Mark string
 
 // The marks.
 const (
-	// Verified is what the policy accepts: see [policy.States].
+	// Verified is signed by someone whom the policy accepts for it: see
+	// [policy.States].
 	Verified Mark = "verified"
-	// Hint is what somebody wrote.
+	// Hint is unsigned, or signed by someone whom the policy does not accept
+	// for it.
 	Hint Mark = "hint"
 )
 
-// Lineage is what is known of a target.
+// Lineage is everything known about a target.
 type Lineage struct {
 	Schema string `json:"schema"`
 	Target Target `json:"target"`
-	// Releases are the releases that it belongs to, each revision once.
+	// Releases are the releases that contain the target, each revision once.
 	Releases []Release `json:"releases,omitempty"`
-	// Artifacts are those that were asked about, or that the runs made.
+	// Artifacts are the target's artifacts, or those that its runs made.
 	Artifacts []Artifact `json:"artifacts,omitempty"`
-	// Runs are in the order in which they began; what names no run comes last.
+	// Runs are ordered by their beginning; acts without a run come last.
 	Runs []Run `json:"runs"`
-	// Findings are contradictions, and evidence that does not hold.
+	// Findings are contradictions and invalid evidence.
 	Findings []verdict.Finding `json:"findings,omitempty"`
-	// Unasked are the places that did not answer: what they hold is not known.
+	// Unasked are the places that did not answer.
 	Unasked []verdict.Finding `json:"unasked,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
 }
@@ -70,15 +72,14 @@ type Release struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Revision int    `json:"revision,omitempty"`
-	// Initial is the trace in which the release came to be; zero where that is
-	// not known.
+	// Initial is the trace in which the release began; zero if unknown.
 	Initial trace.ID `json:"initialTraceId,omitzero"`
 	Mark    Mark     `json:"mark"`
-	// Found are the places where it was found.
+	// Found are the places where the release was found.
 	Found []string `json:"found"`
 }
 
-// Artifact is something that was made, by its bytes.
+// Artifact is a file or image, by its digest.
 type Artifact struct {
 	Name   string        `json:"name,omitempty"`
 	SHA256 digest.Digest `json:"sha256,omitzero"`
@@ -89,25 +90,25 @@ type Artifact struct {
 // trace.
 type Run struct {
 	IDs trace.IDs `json:"ids,omitzero"`
-	// Mark says how sure the ids are; empty where there are none.
+	// Mark says how far the ids are trusted; empty without ids.
 	Mark Mark `json:"mark,omitempty"`
-	// Invocations are what provenance calls the run.
+	// Invocations are the run's ids in provenance.
 	Invocations []string `json:"invocations,omitempty"`
-	// Kinds say what the run did, as manifests list it: build, sign, seal.
+	// Kinds say what the run did, in the words of manifests: build, sign, seal.
 	Kinds []string `json:"kinds,omitempty"`
-	// Command is what was typed, without arguments: as a manifest says, or else
-	// as the state directory remembers it.
+	// Command is the command without arguments: from a manifest, or else from
+	// the state directory.
 	Command string    `json:"command,omitempty"`
 	Began   time.Time `json:"began,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
-	// By are those who signed in it.
+	// By are the signers of the run's acts.
 	By   []string `json:"by,omitempty"`
 	Acts []Act    `json:"acts,omitempty"`
-	// Others counts the acts of the run that touch something else.
+	// Others counts the acts of the run about other artifacts.
 	Others int `json:"others,omitempty"`
 }
 
-// Kind is what an act is.
+// Kind is the kind of an act.
 type Kind string
 
 // The kinds.
@@ -119,46 +120,48 @@ const (
 	Withdrawal Kind = "withdrawal"
 	Promotion  Kind = "promotion"
 	Summary    Kind = "summary"
-	Statement  Kind = "statement" // of another kind
-	Command    Kind = "command"   // that the state directory remembers
+	Statement  Kind = "statement" // of another predicate type
+	Command    Kind = "command"   // recorded in the state directory
 )
 
 // Act is one thing that was done.
 type Act struct {
 	Kind Kind `json:"kind"`
-	// Name is that of the step, the release, the verifier or the predicate type.
+	// Name is the name of the step, release, verifier or predicate type.
 	Name string    `json:"name,omitempty"`
 	IDs  trace.IDs `json:"ids,omitzero"`
-	// Traced says how sure the ids are; empty where there are none.
+	// Traced says how far the ids are trusted; empty without ids.
 	Traced     Mark      `json:"traced,omitempty"`
 	Invocation string    `json:"invocation,omitempty"`
 	Began      time.Time `json:"began,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	Signer
-	// Artifacts are what it made, signed or carried. Of counts them where only
-	// those that were asked about are listed.
+	// Artifacts are what the act made, signed or moved. Of counts them if only
+	// those of the target are listed.
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 	Of        int        `json:"of,omitempty"`
-	// Uses is what a step was made from.
+	// Uses are the inputs of a step.
 	Uses []Artifact `json:"uses,omitempty"`
-	// Log is what the step wrote while it ran.
+	// Log is the log of a step.
 	Log *Log `json:"log,omitempty"`
-	// Route is the way of a promotion, and what a verifier's summary is of.
+	// Route is the source and destination of a promotion, or the place of a
+	// verifier's summary.
 	Route Route `json:"route,omitzero"`
-	// Result is what was decided, or how a command ended: done, failed, running,
-	// or nothing if it was stopped.
+	// Result is a decision, or how a command ended: done, failed, running, or
+	// empty if it was stopped.
 	Result string `json:"result,omitempty"`
-	// Typed is a command with its arguments, as a journal keeps it.
+	// Typed is a command with its arguments, from a journal.
 	Typed []string `json:"typed,omitempty"`
-	// Upstream says that it made something that the target was made from.
+	// Upstream means that the act made an input of the target.
 	Upstream bool `json:"upstream,omitempty"`
-	// Found are the places where its evidence lies.
+	// Found are the places where the act's evidence was found.
 	Found []string `json:"found,omitempty"`
 }
 
-// Signer is who says that something was done.
+// Signer says who signed an act.
 type Signer struct {
-	// Mark says whether a signature holds, and Why not where it is only a hint.
+	// Mark says whether the signature is valid and accepted; if it is only a
+	// hint, Why says why.
 	Mark     Mark          `json:"mark"`
 	Why      string        `json:"why,omitempty"`
 	By       string        `json:"by,omitempty"`
@@ -168,27 +171,27 @@ type Signer struct {
 	Evidence digest.Digest `json:"evidence,omitzero"`
 }
 
-// Entry is a place in a transparency log.
+// Entry is an entry in a transparency log.
 type Entry struct {
 	Log   string `json:"log"`
 	Index int64  `json:"index"`
 }
 
-// Log is what a step wrote.
+// Log is the log of a step.
 type Log struct {
 	Digest digest.Digest `json:"digest"`
-	// Path is where it lies on this machine, if it does and is still that log.
+	// Path is its path on this machine, if it is here and unchanged.
 	Path string `json:"path,omitempty"`
 }
 
-// Route is the way that something took.
+// Route is a source and a destination.
 type Route struct {
 	From string   `json:"from,omitempty"`
 	To   string   `json:"to,omitempty"`
 	Tags []string `json:"tags,omitempty"`
 }
 
-// IsZero says that there is none.
+// IsZero reports whether there is no route.
 func (r Route) IsZero() bool { return r.From == "" && r.To == "" && len(r.Tags) == 0 }
 
 // is reports whether two artifacts are the same bytes.
@@ -196,7 +199,7 @@ func (a Artifact) is(other Artifact) bool {
 	return a.SHA256.Equal(other.SHA256) || a.SHA512.Equal(other.SHA512)
 }
 
-// when is the time by which an act is ordered.
+// when is the time that orders an act.
 func (a Act) when() time.Time {
 	switch {
 	case !a.Began.IsZero():
@@ -207,7 +210,7 @@ func (a Act) when() time.Time {
 	return a.Ended
 }
 
-// until is when it was over.
+// until is when an act ended.
 func (a Act) until() time.Time {
 	if !a.Ended.IsZero() {
 		return a.Ended

@@ -216,7 +216,7 @@ func TestSignaturesGoWhereTheManifestSays(t *testing.T) {
 			a := Act{Kind: Signature, Signer: signed("signature"), Artifacts: []Artifact{made("a")}}
 			trail.annotate(&a, c.hint, "registry")
 			trail.add("release", a)
-			trail.settle()
+			trail.addManifestIDs()
 			if got := trail.acts[0]; got.IDs.Trace != c.in || got.Traced != c.mark {
 				t.Errorf("it is in %q, %s", got.IDs.Trace, got.Traced)
 			}

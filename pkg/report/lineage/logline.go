@@ -12,15 +12,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of a log that is read: as much of a line, and as many different
-// traces. The log itself may be endless.
+// Limits on reading a log: the length of a line, and the number of traces. The
+// log itself may be endless.
 const (
 	maxLine  = 64 << 10
 	maxFound = 1000
 )
 
-// Line is a line of a log that names a trace, the first that does so, and how
-// many do.
+// Line is the first line of a log that names a trace, and how many lines do.
 type Line struct {
 	Line    int          `json:"line"`
 	Trace   trace.ID     `json:"traceId,omitzero"`
@@ -29,8 +28,8 @@ type Line struct {
 	Count   int          `json:"count"`
 }
 
-// id is what is looked for: the trace, or the initial one where a line names no
-// other.
+// id is the id to look for: the trace, or the initial trace if the line names
+// no other.
 func (l Line) id() trace.ID {
 	if l.Trace.IsZero() {
 		return l.Initial
@@ -38,14 +37,14 @@ func (l Line) id() trace.ID {
 	return l.Trace
 }
 
-// ReadLog finds the traces that the lines of a log name: our own lines of JSON,
-// those of others with the same keys, and text with a traceparent, or with the
-// name of an id before it. What only looks like an id counts for nothing. Of a
-// long line only the beginning is read.
+// ReadLog finds the traces that the lines of a log name: our own JSON lines,
+// JSON of others with the same keys, and text with a traceparent or with an id
+// after its name. Text that merely looks like an id is ignored. Only the
+// beginning of a long line is read.
 func ReadLog(r io.Reader) ([]Line, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var found []Line
-	at := map[Line]int{} // by the ids alone
+	at := map[Line]int{} // by ids alone
 	for n := 1; ; n++ {
 		text, err := readLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -54,8 +53,8 @@ func ReadLog(r io.Reader) ([]Line, error) {
 		for _, l := range linesOf(text) {
 			i, known := at[l]
 			if !known && len(found) == maxFound {
-				return nil, verdict.Refuse(verdict.Limit, "log", "more than %d different traces up to line %d", maxFound, n).
-					Advise("give the lines that you mean, as with grep or tail")
+				return nil, verdict.Refuse(verdict.Limit, "log", "the log has more than %d different traces up to line %d", maxFound, n).
+					Advise("select fewer lines, for example with grep or tail")
 			}
 			if !known {
 				i = len(found)
@@ -84,12 +83,12 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return head, err
 }
 
-// inText are the forms in which text names an id. What follows or precedes it
-// is no further digit, nor anything that could be part of a longer word.
+// inText are the forms in which text names an id. The characters around the id
+// must not extend it.
 var (
 	parentInText  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_-])([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(?:[^0-9A-Za-z_]|$)`)
 	namedInText   = regexp.MustCompile(`(?i:\b(initial[_-]trace[_-]id|initialtraceid|trace[_-]?id|span[_-]?id))"?\s*[=:]\s*"?([0-9a-f]+)(?:[^0-9A-Za-z_-]|$)`)
-	coloured      = regexp.MustCompile(`\x1b\[[0-9;]*m`) // as a terminal is told
+	coloured      = regexp.MustCompile(`\x1b\[[0-9;]*m`) // as commands print it
 	addressInText = regexp.MustCompile(regexp.QuoteMeta(trace.URN) + `([0-9a-f:]+)(?:[^0-9A-Za-z_-]|$)`)
 )
 
@@ -119,7 +118,7 @@ func linesOf(text []byte) []Line {
 	return all
 }
 
-// ofJSON reads a line of JSON. A value that is not an id counts as none.
+// ofJSON reads a line of JSON. Values that are not ids are ignored.
 func ofJSON(said map[string]json.RawMessage) (l Line) {
 	text := func(key string) string {
 		var value string
@@ -136,8 +135,8 @@ func ofJSON(said map[string]json.RawMessage) (l Line) {
 	return l
 }
 
-// ofNames reads ids that have their names before them. Of two of one name the
-// line says nothing: which is meant nobody knows.
+// ofNames reads ids after their names. If a line has two ids of one name, both
+// are ignored: it is unclear which is meant.
 func ofNames(text []byte) (l Line) {
 	said := map[byte]string{}
 	for _, m := range namedInText.FindAllSubmatch(text, -1) {
@@ -155,7 +154,7 @@ func ofNames(text []byte) (l Line) {
 	return l
 }
 
-// said is a line for people.
+// said describes a line for people.
 func (l Line) said() string {
 	text := fmt.Sprintf("line %d", l.Line)
 	if l.Count > 1 {

@@ -20,29 +20,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// readers bounds how many pieces of evidence are read at once, and maxSummaries
-// how many summaries are looked for.
+// readers is how many pieces of evidence are read at once, and maxSummaries how
+// many summaries are looked for.
 const (
 	readers      = 16
 	maxSummaries = 100
 )
 
-// Published is a place where a release lies.
+// Published is a place with a release.
 type Published struct {
-	// Name is how the place is called in what was found.
+	// Name is the name of the place in the output.
 	Name  string
 	Files store.Place
-	// Images is where its images are; nil where it has none.
+	// Images is the place of its images; nil if it has none.
 	Images registry.Source
 }
 
-// Published reads what a release says of itself at a place. A place that does
-// not answer, and evidence that does not hold, are remembered, and are no error
-// here: [Trail.Of] says so.
+// Published reads the evidence of a release at a place. Unreachable places and
+// invalid evidence are no errors here: [Trail.Of] reports them.
 func (t *Trail) Published(ctx context.Context, p Published) error {
 	m, h, err := t.manifestAt(ctx, p)
 	if isGone(err) {
-		t.Note("there is no manifest at %s (%s)", p.Name, p.Files.URI())
+		t.Note("no manifest at %s (%s)", p.Name, p.Files.URI())
 		return nil
 	}
 	if err != nil {
@@ -59,20 +58,20 @@ func (t *Trail) Published(ctx context.Context, p Published) error {
 }
 
 // manifestAt reads the manifest of a place.
-func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, heard, error) {
+func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, markedBundle, error) {
 	raw, err := store.Read(ctx, p.Files, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
-		return manifest.Manifest{}, heard{}, err
+		return manifest.Manifest{}, markedBundle{}, err
 	}
-	h, err := t.who.hear(raw)
+	h, err := t.who.readBundle(raw)
 	if err != nil {
-		return manifest.Manifest{}, heard{}, inFile(releasemanifest.Name, err)
+		return manifest.Manifest{}, markedBundle{}, inFile(releasemanifest.Name, err)
 	}
 	m, err := manifest.ReadManifest(h.said, func(name string) ([]byte, error) { return store.Read(ctx, p.Files, name, manifest.MaxPage) })
 	return m, h, err
 }
 
-// inFile says of a finding in which file of a place it is.
+// inFile adds to a finding the file that it is about.
 func inFile(name string, err error) error {
 	f := verdict.FindingOf(name, err)
 	if !strings.Contains(f.Subject, name) {
@@ -81,7 +80,7 @@ func inFile(name string, err error) error {
 	return &verdict.Error{Finding: f, Cause: err}
 }
 
-// listed reads the evidence that a manifest lists beside it.
+// listed reads the evidence that a manifest lists.
 func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) error {
 	signs := map[string]manifest.Artifact{}
 	for _, a := range m.Files() {
@@ -105,7 +104,8 @@ func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) er
 	return group.Wait()
 }
 
-// file reads one bundle of a place: a statement, or the signature of an artifact.
+// file reads one bundle of a place: a statement, or the signature of an
+// artifact.
 func (t *Trail) file(ctx context.Context, p Published, bundle, signed manifest.Artifact) error {
 	raw, err := store.Read(ctx, p.Files, bundle.Name, verify.MaxBundle)
 	if err != nil {
@@ -117,10 +117,10 @@ func (t *Trail) file(ctx context.Context, p Published, bundle, signed manifest.A
 	return t.bundle(p.Name, bundle.Name, raw, artifactOf(signed))
 }
 
-// bundle takes a bundle that lies in a file. An artifact is what it signs,
-// where it is a plain signature.
+// bundle adds the bundle in a file. The artifact is the file that a plain
+// signature signs.
 func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
-	h, err := t.who.hear(raw)
+	h, err := t.who.readBundle(raw)
 	if err != nil {
 		return inFile(name, err)
 	}
@@ -138,7 +138,7 @@ func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
 	}
 	if !signed.SHA256.IsZero() {
 		if !signed.is(of) {
-			return verdict.Refuse(verdict.NotBound, name, "it signs other bytes than those of %s", signed.Name)
+			return verdict.Refuse(verdict.NotBound, name, "the signature is for other bytes than those of %s", signed.Name)
 		}
 		of = signed
 	}
@@ -146,7 +146,7 @@ func (t *Trail) bundle(where, name string, raw []byte, signed Artifact) error {
 	return nil
 }
 
-// summaries reads the summaries that a verifier put beside a manifest later.
+// summaries reads the summaries that verifiers added beside a manifest later.
 func (t *Trail) summaries(ctx context.Context, p Published) error {
 	for n := 1; n <= maxSummaries; n++ {
 		raw, err := store.Read(ctx, p.Files, vsa.Name(n), verify.MaxBundle)
@@ -165,8 +165,7 @@ func (t *Trail) summaries(ctx context.Context, p Published) error {
 	return nil
 }
 
-// Registry reads what refers to the images of every release that is known, at a
-// registry that has them.
+// Registry reads what refers to the images of all found releases in a registry.
 func (t *Trail) Registry(ctx context.Context, name string, from registry.Source) error {
 	if from == nil {
 		return nil
@@ -201,7 +200,7 @@ func (t *Trail) Image(ctx context.Context, name string, from registry.Source, re
 	var all []digest.Digest
 	err = root.Walk(func(n *registry.Node) error {
 		if slices.ContainsFunc(all, n.Descriptor.Digest.Equal) {
-			return nil // one image can stand for several platforms
+			return nil // one image can be for several platforms
 		}
 		all = append(all, n.Descriptor.Digest)
 		return t.referrers(ctx, name, from, repo, n.Descriptor.Digest)
@@ -209,8 +208,8 @@ func (t *Trail) Image(ctx context.Context, name string, from registry.Source, re
 	return all, err
 }
 
-// referrers reads the bundles that refer to a manifest, with the hints that are
-// annotated.
+// referrers reads the bundles that refer to a manifest, with the hints in their
+// annotations.
 func (t *Trail) referrers(ctx context.Context, where string, from registry.Source, repo string, d digest.Digest) error {
 	bundles, err := registry.Referring(ctx, from, repo, d)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -220,17 +219,17 @@ func (t *Trail) referrers(ctx context.Context, where string, from registry.Sourc
 		return t.failed(ctx, where, err)
 	}
 	for _, b := range bundles {
-		h, err := t.who.hear(b.Bytes)
+		h, err := t.who.readBundle(b.Bytes)
 		var a Act
 		if err == nil {
 			a, err = h.act("")
 		}
-		if err != nil { // anybody may attach anything
-			t.Note("%s: something that does not hold refers to %s/%s (%s); it counts for nothing", where, repo, d, verdict.FindingOf("", err).Code)
+		if err != nil { // anyone may attach anything
+			t.Note("%s: ignored an invalid bundle attached to %s/%s (%s)", where, repo, d, verdict.FindingOf("", err).Code)
 			continue
 		}
 		if !slices.ContainsFunc(a.Artifacts, func(o Artifact) bool { return o.SHA256.Equal(d) }) {
-			t.Note("%s: a statement about something else refers to %s/%s; it counts for nothing", where, repo, d)
+			t.Note("%s: ignored a statement about another artifact attached to %s/%s", where, repo, d)
 			continue
 		}
 		t.annotate(&a, trace.FromAnnotations(b.Descriptor.Annotations), where)
@@ -239,7 +238,7 @@ func (t *Trail) referrers(ctx context.Context, where string, from registry.Sourc
 	return nil
 }
 
-// loose reads every bundle that lies at a place which has no manifest yet.
+// loose reads every bundle in a place that has no manifest yet.
 func (t *Trail) loose(ctx context.Context, p Published) error {
 	objects, err := p.Files.List(ctx)
 	if err != nil {

@@ -16,44 +16,44 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Believed is who is believed. The zero value believes nobody: everything is a
-// hint.
+// Believed says whose evidence is trusted. The zero value trusts none: all
+// evidence is a hint.
 type Believed struct {
-	// Verifier proves signatures; nil proves none.
+	// Verifier verifies signatures; nil verifies none.
 	Verifier *verify.Verifier
-	// Policy says who may say what, and of provenance which builds it expects;
-	// nil has everybody who signs say anything.
+	// Policy says which role may sign what, and which builds provenance may
+	// describe; nil accepts any valid signature.
 	Policy *policy.Policy
 }
 
-// unasked is why evidence is a hint where no verifier is there.
-const unasked = "nobody was asked whether its signature holds"
+// unasked says why evidence is a hint if there is no verifier.
+const unasked = "its signature was not verified"
 
-// heard is a bundle as it is believed.
-type heard struct {
+// markedBundle is a bundle with the trust in it.
+type markedBundle struct {
 	Signer
 	said intoto.Statement // zero for a plain signature
-	evid verify.Evidence  // zero where nothing was proven
-	of   digest.Digest    // what a plain signature is of, as it says itself
+	evid verify.Evidence  // zero if not verified
+	of   digest.Digest    // the digest that a plain signature is for, by its own account
 }
 
-// hear reads a bundle, and proves it if a verifier is there. What does not hold
-// is an error; what is proven by somebody else than who may say it is a hint.
-func (b Believed) hear(raw []byte) (heard, error) {
+// readBundle reads a bundle, and verifies it if there is a verifier. Invalid evidence
+// is an error; evidence by a signer who may not sign it is a hint.
+func (b Believed) readBundle(raw []byte) (markedBundle, error) {
 	said, err := verify.Read(raw)
 	if err != nil {
-		return heard{}, err
+		return markedBundle{}, err
 	}
 	if b.Verifier == nil {
 		return unproven(said, raw)
 	}
-	var h heard
+	var h markedBundle
 	if said.IsAttestation() {
 		h.evid, err = b.Verifier.Attestation(raw)
 		h.said = h.evid.Statement()
 	} else {
 		if h.of, err = signedDigest(said); err != nil {
-			return heard{}, err
+			return markedBundle{}, err
 		}
 		set := digest.Set{SHA256: h.of}
 		if h.of.Algorithm() == digest.SHA512 {
@@ -62,7 +62,7 @@ func (b Believed) hear(raw []byte) (heard, error) {
 		h.evid, err = b.Verifier.Blob(raw, set)
 	}
 	if err != nil {
-		return heard{}, err
+		return markedBundle{}, err
 	}
 	e := h.evid
 	h.Signer = Signer{
@@ -75,9 +75,9 @@ func (b Believed) hear(raw []byte) (heard, error) {
 	return h, nil
 }
 
-// judge asks the policy whether who signed may say it, as whoever verifies a
-// release does: what that would refuse is a hint.
-func (b Believed) judge(h *heard) {
+// judge asks the policy whether the signer may sign this, as the verification
+// of a release does. Evidence that the policy would refuse is a hint.
+func (b Believed) judge(h *markedBundle) {
 	if b.Policy == nil {
 		return
 	}
@@ -87,14 +87,14 @@ func (b Believed) judge(h *heard) {
 	}
 }
 
-// why is a refusal in a line.
+// why prints a refusal on one line.
 func why(err error) string {
 	f := verdict.FindingOf("", err)
 	return fmt.Sprintf("%s (%s)", f.Message, f.Code)
 }
 
-// unproven is a bundle that nobody verifies.
-func unproven(said verify.Said, raw []byte) (h heard, err error) {
+// unproven reads a bundle without verifying it.
+func unproven(said verify.Said, raw []byte) (h markedBundle, err error) {
 	h.Signer = Signer{Mark: Hint, Why: unasked, Evidence: digest.Of(digest.SHA256, raw)}
 	if len(said.Certificates) > 0 {
 		if who, err := verify.CertificateIdentity(said.Certificates[0]); err == nil {
@@ -110,25 +110,25 @@ func unproven(said verify.Said, raw []byte) (h heard, err error) {
 		return h, err
 	}
 	if said.PayloadType != intoto.PayloadType {
-		return heard{}, verdict.Refuse(verdict.PayloadType, "bundle", "it holds no statement, but %.200q", said.PayloadType)
+		return markedBundle{}, verdict.Refuse(verdict.PayloadType, "bundle", "the bundle has payload type %.200q, not a statement", said.PayloadType)
 	}
 	h.said, err = intoto.ParseOpen(said.Payload)
 	return h, err
 }
 
-// signedDigest is what a plain signature says that it signs.
+// signedDigest is the digest that a plain signature names.
 func signedDigest(said verify.Said) (digest.Digest, error) {
 	for name, algorithm := range map[string]digest.Algorithm{"SHA2_256": digest.SHA256, "SHA2_512": digest.SHA512} {
 		if said.Algorithm == name {
 			return digest.ParseHex(algorithm, hex.EncodeToString(said.Digest))
 		}
 	}
-	return digest.Digest{}, verdict.Refuse(verdict.DigestHint, "bundle", "it does not say by SHA-2 what it signs")
+	return digest.Digest{}, verdict.Refuse(verdict.DigestHint, "bundle", "the signature does not name a SHA-2 digest")
 }
 
-// act is what a statement says that was done. The name is that of the file that
-// it lies in, if it lies in one.
-func (h heard) act(name string) (Act, error) {
+// act converts a statement to an act. The name is that of its file, if it has
+// one.
+func (h markedBundle) act(name string) (Act, error) {
 	a := Act{Signer: h.Signer, Kind: Statement, Name: h.said.PredicateType()}
 	for _, s := range h.said.Subjects() {
 		a.Artifacts = append(a.Artifacts, Artifact{Name: s.Name, SHA256: s.Digests.SHA256, SHA512: s.Digests.SHA512})
@@ -151,14 +151,14 @@ func (h heard) act(name string) (Act, error) {
 	return a, nil
 }
 
-// trust says how sure the ids are that the evidence itself names.
+// trust sets the ids from the evidence itself and their mark.
 func (a *Act) trust(ids trace.IDs) {
 	if a.IDs = ids; !ids.IsZero() {
 		a.Traced = a.Mark
 	}
 }
 
-// readStep reads provenance: ours, with its trace and log, or anybody's.
+// readStep reads provenance: ours with trace and log, or that of any builder.
 func (a *Act) readStep(s intoto.Statement, name string) error {
 	claim, err := provenance.Read(s)
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *Act) readPromotion(s intoto.Statement) error {
 	}
 	a.Kind, a.Name, a.Began = Promotion, said.Builder, said.Time
 	a.Route = Route{From: said.Source, To: said.Destination, Tags: said.Tags}
-	if ids, err := trace.ParseURI(said.Job.BuildID); err == nil { // another's job has another form
+	if ids, err := trace.ParseURI(said.Job.BuildID); err == nil { // other builders have other build ids
 		a.IDs = ids
 	}
 	return nil

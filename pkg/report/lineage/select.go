@@ -9,13 +9,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Of is the part of the trail that touches a target. Where no run is known that
-// does, the lineage says what was looked at, and the error that it was in vain.
+// Of returns the part of the trail that concerns a target. If no run does, the
+// lineage lists what was searched, and there is an error.
 func (t *Trail) Of(target Target) (Lineage, error) {
 	l := Lineage{Schema: Schema, Target: target, Runs: []Run{}}
 	all := t.runs()
 	releases := t.releases()
-	t.lives(all, releases)
+	t.checkInitialTraces(all, releases)
 	if target.Kind == OfArtifact {
 		l.Runs = t.touching(&l.Target, all)
 	} else {
@@ -58,8 +58,8 @@ func (l *Lineage) collect(list []Artifact) {
 	}
 }
 
-// belonging are the runs of some ids: of a trace, of everything that began in
-// it, or of an invocation as provenance names it.
+// belonging returns the runs with one of the ids: as trace, as initial trace,
+// or as invocation.
 func belonging(ids []trace.ID, all []Run) []Run {
 	is := func(id trace.ID) bool { return !id.IsZero() && slices.Contains(ids, id) }
 	found := []Run{}
@@ -75,11 +75,11 @@ func belonging(ids []trace.ID, all []Run) []Run {
 	return found
 }
 
-// touching are the runs that touched an artifact, with those of their acts that
-// did, and the steps that made what it was made from.
+// touching returns the runs that touched an artifact, with the acts that did,
+// and the steps that made its inputs.
 func (t *Trail) touching(target *Target, all []Run) []Run {
 	t.complete(target)
-	touched := map[*Act]bool{} // and whether it is the target itself that was
+	touched := map[*Act]bool{} // and whether the target itself was touched
 	for i := range all {
 		for j := range all[i].Acts {
 			if a := &all[i].Acts[j]; t.touches(target, a) {
@@ -110,8 +110,7 @@ func (t *Trail) touching(target *Target, all []Run) []Run {
 	return found
 }
 
-// complete adds to a target the bytes that its name has, and the parts of an
-// image.
+// complete adds to a target the digests of its name, and the parts of an image.
 func (t *Trail) complete(target *Target) {
 	if target.Name != "" {
 		for _, a := range t.acts {
@@ -122,7 +121,7 @@ func (t *Trail) complete(target *Target) {
 			}
 		}
 	}
-	for i := 0; i < len(target.Digests); i++ { // what is added has its turn; each is added once
+	for i := 0; i < len(target.Digests); i++ { // the loop also visits added elements; each is added once
 		for _, part := range t.parts[target.Digests[i]] {
 			if !slices.Contains(target.Digests, part) {
 				target.Digests = append(target.Digests, part)
@@ -131,33 +130,33 @@ func (t *Trail) complete(target *Target) {
 	}
 }
 
-// touches reports whether an act made, signed or carried a target, or is it:
-// evidence is published, too.
+// touches reports whether an act made, signed or moved a target, or whether the
+// target is its evidence.
 func (t *Trail) touches(target *Target, a *Act) bool {
 	if slices.ContainsFunc(target.Digests, a.Evidence.Equal) {
 		return true
 	}
-	return slices.ContainsFunc(a.Artifacts, func(made Artifact) bool { return t.meant(target, made) })
+	return slices.ContainsFunc(a.Artifacts, func(made Artifact) bool { return t.isTarget(target, made) })
 }
 
-// meant tells an artifact from others that have the same bytes, where a name was
-// asked about.
-func (t *Trail) meant(target *Target, made Artifact) bool {
+// isTarget reports whether an artifact is the target. If the user gave a name, an
+// artifact with the same bytes and another listed name is not.
+func (t *Trail) isTarget(target *Target, made Artifact) bool {
 	if !target.names(made) {
 		return false
 	}
 	return target.Name == "" || made.Name == target.Name || !t.lists(made.Name)
 }
 
-// lists reports whether a name is that of some artifact of a release.
+// lists reports whether a release lists an artifact of this name.
 func (t *Trail) lists(name string) bool {
 	return slices.ContainsFunc(t.sealed, func(m foundManifest) bool {
 		a, is := m.Find(name)
-		return is && !a.IsImage() // an image has its platforms, and other names elsewhere
+		return is && !a.IsImage() // an image lists platforms, and has other names elsewhere
 	})
 }
 
-// upstream adds the steps that made what was used, however many steps before.
+// upstream adds the steps that made the inputs, recursively.
 func upstream(touched map[*Act]bool, all []Run) {
 	var next []*Act
 	for a := range touched {
@@ -181,18 +180,18 @@ func upstream(touched map[*Act]bool, all []Run) {
 	}
 }
 
-// makes reports whether a step made something of a list.
+// makes reports whether a step made one of the artifacts.
 func (a *Act) makes(list []Artifact) bool {
 	return slices.ContainsFunc(a.Artifacts, func(made Artifact) bool {
 		return slices.ContainsFunc(list, func(used Artifact) bool { return used.Name == made.Name && made.is(used) })
 	})
 }
 
-// narrow lists of an act only what was asked about, and counts the rest.
+// narrow lists only the target's artifacts of an act, and counts the rest.
 func (t *Trail) narrow(target *Target, a *Act) {
 	all := a.Artifacts
-	a.Artifacts = slices.DeleteFunc(slices.Clone(all), func(made Artifact) bool { return !t.meant(target, made) })
-	if len(a.Artifacts) == 0 { // it is the evidence that was asked about
+	a.Artifacts = slices.DeleteFunc(slices.Clone(all), func(made Artifact) bool { return !t.isTarget(target, made) })
+	if len(a.Artifacts) == 0 { // the target is the act's evidence
 		a.Artifacts = all
 	}
 	if len(a.Artifacts) < len(all) {

@@ -15,11 +15,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// StateName is how the state directory is called in what was found.
+// StateName is the name of the state directory in the output.
 const StateName = "state"
 
-// State reads what the state directory of a release has: the evidence, sealed or
-// not, the logs of the steps, and the machine's own notes, which are hints.
+// State reads the state directory of a release: the evidence, sealed or not,
+// the logs of the steps, and the journal, whose entries are hints.
 func (t *Trail) State(ctx context.Context, w *workspace.Workspace) error {
 	p := Published{Name: StateName, Files: w.Files(), Images: w.Images()}
 	m, h, err := t.manifestAt(ctx, p)
@@ -47,8 +47,8 @@ func (t *Trail) State(ctx context.Context, w *workspace.Workspace) error {
 	return t.commands(ctx, w)
 }
 
-// findLogs finds the logs of the steps on this machine. One that is another than
-// provenance names is none.
+// findLogs finds the logs of the steps on this machine. A log with another
+// digest than in the provenance is ignored.
 func (t *Trail) findLogs(w *workspace.Workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,21 +62,21 @@ func (t *Trail) findLogs(w *workspace.Workspace) {
 			continue // it was not kept
 		}
 		sum, _, err := digest.SumSHA256(f)
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading only
 		if err == nil && sum.Equal(a.Log.Digest) {
 			a.Log.Path = path
 		}
 	}
 }
 
-// noted is what a journal's entry says beside its act: a command as it was
-// typed, and its ids.
+// noted is the part of a journal entry beside its act: the command line, and
+// ids.
 type noted struct {
 	Args  []string  `json:"args"`
 	Trace trace.IDs `json:"trace"`
 }
 
-// commands reads which commands were typed, as the journal has them.
+// commands reads the commands from the journal.
 func (t *Trail) commands(ctx context.Context, w *workspace.Workspace) error {
 	entries, err := journal.Read(w.Journal())
 	if err != nil {
@@ -88,19 +88,19 @@ func (t *Trail) commands(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// How a command ended, or did not yet.
+// How a command ended, or whether it still runs.
 const (
 	commandDone    = "done"
 	commandFailed  = "failed"
 	commandRunning = "running"
 )
 
-// commandsOf joins what a journal says of commands: that each began, and how it
-// ended. A command can have parts, named after it. Of a part only the beginning
-// is noted: it ended when the next began, or the whole did. A command that is
-// followed by another and has no end was stopped, and nobody knows when.
+// commandsOf joins the journal's entries about commands: their beginnings and
+// ends. A command can have parts, named after it. Only the beginning of a part
+// is recorded: it ended when the next part began, or with the whole. A command
+// without end that is followed by another one was stopped at an unknown time.
 func commandsOf(entries []journal.Entry, busy bool) (all []Act) {
-	var open []int // of those that began and did not end; each but the first is a part of the one before
+	var open []int // commands that have not ended; each but the first is part of the one before
 	end := func(from int, e journal.Entry, result string) {
 		for _, i := range open[from:] {
 			all[i].Ended, all[i].Result = e.Time, result
@@ -137,13 +137,13 @@ func commandsOf(entries []journal.Entry, busy bool) (all []Act) {
 	return all
 }
 
-// beganAt is the command that a journal's entry says to have begun.
+// beganAt is the command whose beginning a journal entry records.
 func beganAt(e journal.Entry) (Act, bool) {
 	var said noted
 	if err := json.Unmarshal(e.Detail, &said); err != nil {
-		return Act{}, false // another form than ours: it is a hint
+		return Act{}, false // a journal in another form; it is only a hint
 	}
-	why := "the journal of the state directory is signed by nobody"
+	why := "the journal of the state directory is unsigned"
 	a := Act{Kind: Command, Name: e.Subject, Began: e.Time, Signer: Signer{Mark: Hint, Why: why}}
 	if len(said.Args) > 0 {
 		a.Typed = append([]string{filepath.Base(said.Args[0])}, said.Args[1:]...)
@@ -152,8 +152,8 @@ func beganAt(e journal.Entry) (Act, bool) {
 	return a, true
 }
 
-// refuse is the answer about something that nobody knows.
+// refuse is the error if no run is known.
 func refuse(t Target) error {
-	return verdict.Refuse(verdict.EvidenceMissing, t.title(), "no run is known that touched it").
-		Advise("look where it is known: --state DIR where it was made, --profile FILE with VERSION where it is published, or HOST/PATH@sha256:… and --images where it was promoted to")
+	return verdict.Refuse(verdict.EvidenceMissing, t.title(), "no run is known that made or moved this").
+		Advise("search more places: --state DIR of the machine that made it, --profile FILE with VERSION for a published release, or HOST/PATH@sha256:… and --images for a registry that it was promoted to")
 }

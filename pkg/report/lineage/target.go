@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// TargetKind is what was asked about.
+// TargetKind is the kind of a target.
 type TargetKind string
 
 // The kinds of targets.
@@ -20,32 +20,32 @@ const (
 	OfLog      TargetKind = "log"
 )
 
-// Target is what is asked about. The zero Target is nothing.
+// Target is what the lineage is about. The zero Target is nothing.
 type Target struct {
 	Kind TargetKind `json:"kind"`
-	// Given is what was typed.
+	// Given is what the user typed.
 	Given string `json:"given"`
-	// Name is the name of an artifact in its release, and Digests are bytes: of
-	// a file, of an image with all of its platforms, or as they were typed. Any
-	// of them is the target.
+	// Name is the name of an artifact in its release. Digests are those of a
+	// file, of an image with all its platforms, or as typed. The target is
+	// every artifact with the name or with one of the digests.
 	Name    string          `json:"name,omitempty"`
 	Digests []digest.Digest `json:"digests,omitempty"`
-	// IDs is what is looked for as a trace, an initial trace or an invocation.
+	// IDs are ids of traces, initial traces or invocations.
 	IDs []trace.ID `json:"ids,omitempty"`
-	// Lines say where the ids stood in a log.
+	// Lines say where in a log the ids were.
 	Lines []Line `json:"lines,omitempty"`
 }
 
-// ParseTarget reads what was typed: a trace id or the invocation of a
-// provenance, a digest, or the name of an artifact. What a file or an image
-// consists of is for the caller to find out: see [OfFile] and [OfBytes].
+// ParseTarget reads what the user typed: a trace id, the invocation in a
+// provenance, a digest, or the name of an artifact. The caller reads files and
+// images: see [OfFile] and [OfBytes].
 func ParseTarget(text string) (Target, error) {
 	refuse := func(format string, args ...any) (Target, error) {
 		return Target{}, verdict.Refuse(verdict.Usage, "TARGET", format, args...).
 			Advise("name a file, an artifact of the release, HOST/PATH:TAG, HOST/PATH@sha256:…, sha256:…, 32 hexadecimal digits of a trace, or - for log lines")
 	}
 	if text == "" {
-		return refuse("it is empty; is a variable unset?")
+		return refuse("empty; is a variable unset?")
 	}
 	if algorithm, _, is := strings.Cut(text, ":"); is && (algorithm == "sha256" || algorithm == "sha512") {
 		d, err := digest.Parse(text)
@@ -62,18 +62,18 @@ func ParseTarget(text string) (Target, error) {
 		return Target{Kind: OfTrace, Given: text, IDs: []trace.ID{id}}, nil
 	}
 	if strings.ContainsAny(text, ":\\") || path.Clean(text) != text || path.IsAbs(text) || strings.HasPrefix(text, "../") {
-		return refuse("%.200q: there is no such file, and no artifact can have this name", text)
+		return refuse("%.200q: no such file, and not a valid name of an artifact", text)
 	}
 	return Target{Kind: OfArtifact, Given: text, Name: text}, nil
 }
 
-// OfBytes is the target of some bytes: an image by its digest, with those of its
-// parts.
+// OfBytes is the target of some bytes: an image by its digest, with the digests
+// of its parts.
 func OfBytes(given string, all ...digest.Digest) Target {
 	return Target{Kind: OfArtifact, Given: given, Digests: all}
 }
 
-// OfFile is the target of a file of this machine.
+// OfFile is the target of a file on this machine.
 func OfFile(given string, bytes digest.Set) Target {
 	return OfBytes(given, bytes.SHA256, bytes.SHA512)
 }
@@ -91,7 +91,7 @@ func OfLines(given string, found []Line) Target {
 	return t
 }
 
-// title is what was asked about, for people.
+// title describes the target for people.
 func (t Target) title() string {
 	switch t.Kind {
 	case OfTrace:

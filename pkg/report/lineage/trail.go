@@ -15,17 +15,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Trail is what was found, in any order and in any number of places. It is made
-// by [Start], and safe for use by one goroutine; what it reads it reads with
-// several.
+// Trail collects everything that was found, in any order and in any number of
+// places. [Start] makes it. One goroutine may use it; it reads with several.
 type Trail struct {
 	who Believed
 
-	mu       sync.Mutex // owns what follows
+	mu       sync.Mutex // guards the fields below
 	acts     []*Act
-	known    map[string]*Act // by evidence and what it is of
+	known    map[string]*Act // by evidence and artifact
 	sealed   []foundManifest
-	began    []beginning // as notes of a machine say it
+	began    []beginning // from a machine's notes
 	parts    map[digest.Digest][]digest.Digest
 	findings []verdict.Finding
 	down     []verdict.Finding
@@ -40,18 +39,18 @@ type foundManifest struct {
 	found  []string
 }
 
-// beginning is the trace in which a release began, as somebody noted it.
+// beginning is the initial trace of a release, as a note says.
 type beginning struct {
 	ids   trace.IDs
 	where string
 }
 
-// Start begins with nothing.
+// Start makes an empty trail.
 func Start(who Believed) *Trail {
 	return &Trail{who: who, known: map[string]*Act{}, parts: map[digest.Digest][]digest.Digest{}}
 }
 
-// Note says something about how the trail was looked for.
+// Note adds a note about the search.
 func (t *Trail) Note(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,8 +59,8 @@ func (t *Trail) Note(format string, args ...any) {
 	}
 }
 
-// failed notes why something of a place could not be read: nobody answered, or
-// what is there does not hold. The end of the run ends everything.
+// failed records why something in a place could not be read: unreachable, or
+// invalid. A cancelled context is returned.
 func (t *Trail) failed(ctx context.Context, where string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -82,13 +81,13 @@ func (t *Trail) failed(ctx context.Context, where string, err error) error {
 	return nil
 }
 
-// add takes an act that was found somewhere. One that is known has been found
-// in one more place.
+// add adds an act. If it is known already, the place is added to those where it
+// was found.
 func (t *Trail) add(where string, a Act) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := string(a.Kind) + " " + a.Evidence.String()
-	if a.Kind == Signature && len(a.Artifacts) > 0 { // of several files of the same bytes
+	if a.Kind == Signature && len(a.Artifacts) > 0 { // several files may have the same bytes
 		key += " " + a.Artifacts[0].Name
 	}
 	old, is := t.known[key]
@@ -101,7 +100,7 @@ func (t *Trail) add(where string, a Act) {
 	if !slices.Contains(old.Found, where) {
 		old.Found = append(old.Found, where)
 	}
-	if a.Kind == Step && strings.Contains(a.Name, "-") { // the file's name says more than the statement
+	if a.Kind == Step && strings.Contains(a.Name, "-") { // the file's name is more precise than the statement
 		old.Name = a.Name
 	}
 	switch {
@@ -112,21 +111,21 @@ func (t *Trail) add(where string, a Act) {
 	}
 }
 
-// differ reports whether two say different things of the same.
+// differ reports whether two sets of ids contradict each other.
 func differ(a, b trace.IDs) bool {
 	return !a.Trace.IsZero() && !b.Trace.IsZero() && a.Trace != b.Trace ||
 		!a.Span.IsZero() && !b.Span.IsZero() && a.Span != b.Span ||
 		!a.Initial.IsZero() && !b.Initial.IsZero() && a.Initial != b.Initial
 }
 
-// conflict notes that a place names other ids of an act than are believed. The
-// caller holds mu.
+// conflict records that a place names other ids for an act than those that are
+// trusted. The caller holds mu.
 func (t *Trail) conflict(a *Act, said trace.IDs, where string) {
 	name := a.Name
 	if name == "" && len(a.Artifacts) > 0 {
 		name = a.Artifacts[0].Name
 	}
-	f := verdict.Find(verdict.TraceConflict, strings.TrimSpace(string(a.Kind)+" "+name), "%s names other ids, which are not believed", where).
+	f := verdict.Find(verdict.TraceConflict, strings.TrimSpace(string(a.Kind)+" "+name), "ignored other ids from %s", where).
 		Differ(trace.URI(a.IDs), trace.URI(said))
 	if !a.Evidence.IsZero() {
 		f = f.Citing(a.Evidence)
@@ -134,7 +133,7 @@ func (t *Trail) conflict(a *Act, said trace.IDs, where string) {
 	t.contradict(f)
 }
 
-// contradict notes a contradiction once. The caller holds mu.
+// contradict records a contradiction once. The caller holds mu.
 func (t *Trail) contradict(f verdict.Finding) {
 	same := func(o verdict.Finding) bool {
 		return o.Code == f.Code && o.Subject == f.Subject && o.Want == f.Want && o.Got == f.Got
@@ -144,7 +143,7 @@ func (t *Trail) contradict(f verdict.Finding) {
 	}
 }
 
-// annotate adds the hints of an annotation to what a bundle says.
+// annotate adds the hints of an annotation to a bundle's act.
 func (t *Trail) annotate(a *Act, hints trace.IDs, where string) {
 	switch {
 	case hints.IsZero():
@@ -157,8 +156,8 @@ func (t *Trail) annotate(a *Act, hints trace.IDs, where string) {
 	}
 }
 
-// seal takes a manifest that was found somewhere.
-func (t *Trail) seal(where string, m manifest.Manifest, h heard) {
+// seal adds a manifest.
+func (t *Trail) seal(where string, m manifest.Manifest, h markedBundle) {
 	t.mu.Lock()
 	for i := range t.sealed {
 		if t.sealed[i].bundle.Equal(h.Evidence) {
@@ -200,7 +199,7 @@ func sealKind(m manifest.Manifest) Kind {
 	return Seal
 }
 
-// sealRun is the run that signed a manifest: the last of those that do.
+// sealRun is the run that signed a manifest: the last one that did.
 func sealRun(m manifest.Manifest) manifest.Run {
 	want := map[Kind]string{Seal: manifest.RunSeal, Amendment: manifest.RunAmend, Withdrawal: manifest.RunWithdraw}[sealKind(m)]
 	for _, r := range slices.Backward(m.Runs) {
@@ -211,5 +210,6 @@ func sealRun(m manifest.Manifest) manifest.Run {
 	return manifest.Run{}
 }
 
-// isGone tells what is not there from what did not answer.
+// isGone reports whether something does not exist, as opposed to being
+// unreachable.
 func isGone(err error) bool { return errors.Is(err, store.ErrNotFound) }

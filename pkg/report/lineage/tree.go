@@ -11,7 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// branch is a piece of a tree: a line, more about it, and what hangs on it.
+// branch is a node of the tree: a line, details, and the branches below.
 type branch struct {
 	head  string
 	lines []string
@@ -19,7 +19,7 @@ type branch struct {
 	last  bool
 }
 
-// write draws it.
+// write prints the branch.
 func (b branch) write(out *strings.Builder) { b.draw(out, "") }
 
 func (b branch) draw(out *strings.Builder, before string) {
@@ -40,7 +40,7 @@ func (b branch) draw(out *strings.Builder, before string) {
 	}
 }
 
-// joint are acts that are one line: the same was done by the same to several
+// joint are acts on one line: the same act by the same signer for several
 // artifacts.
 type joint struct {
 	Act
@@ -48,7 +48,7 @@ type joint struct {
 	count int
 }
 
-// joined joins acts of a run. Steps stand alone.
+// joined joins such acts of a run. Each step has a line of its own.
 func joined(acts []Act) []joint {
 	var list []joint
 	for _, a := range acts {
@@ -71,7 +71,7 @@ func joined(acts []Act) []joint {
 	return list
 }
 
-// like reports whether two acts are the same but for what they are about.
+// like reports whether two acts differ only in their artifacts.
 func (a Act) like(o Act) bool {
 	return a.Kind == o.Kind && a.Name == o.Name && a.By == o.By && a.Mark == o.Mark && a.Traced == o.Traced && a.Result == o.Result &&
 		a.Why == o.Why && a.Upstream == o.Upstream && (a.Kind == Summary || a.Route.To == o.Route.To && a.Route.From == o.Route.From)
@@ -82,7 +82,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 	b := branch{last: last, head: moment(j.when(), "15:04:05") + " " + bar(j.Act, r) + " " + j.title()}
 	if j.Mark == Hint {
 		b.head += "  hint"
-		if j.Kind != Command && j.Why != unasked { // which is said once, in a note
+		if j.Kind != Command && j.Why != unasked { // reported once, in a note
 			b.lines = append(b.lines, render.Safe(j.Why))
 		}
 	}
@@ -92,7 +92,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 		}
 	}
 	if j.Traced == Hint && j.Mark == Verified {
-		b.lines = append(b.lines, "its trace is a hint: what is signed names none")
+		b.lines = append(b.lines, "its trace is a hint: the signed evidence names none")
 	}
 	if j.Kind == Command {
 		return b
@@ -115,7 +115,7 @@ func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 	return b
 }
 
-// title says what was done.
+// title describes an act.
 func (j joint) title() string {
 	n := max(j.Of, len(j.Artifacts))
 	text := ""
@@ -145,7 +145,7 @@ func (j joint) title() string {
 	return render.Safe(text)
 }
 
-// ending says how a command ended.
+// ending describes how a command ended.
 func (j joint) ending() string {
 	switch j.Result {
 	case commandDone:
@@ -165,7 +165,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// signed says who signed an act, and where that is logged.
+// signed describes who signed an act, and its log entry.
 func (j joint) signed() string {
 	if j.By == "" {
 		return ""
@@ -186,7 +186,7 @@ func (j joint) signed() string {
 	return text
 }
 
-// artifacts lists artifacts, the first few of them unless all are asked for.
+// artifacts prints artifacts: the first few, or all with Verbose.
 func (w Writer) artifacts(list []Artifact) []string {
 	shown := list
 	if !w.Verbose && len(list) > few+1 {
@@ -206,7 +206,7 @@ func (w Writer) artifacts(list []Artifact) []string {
 	return lines
 }
 
-// digest prints a digest, short unless all was asked for.
+// digest prints a digest, short unless Verbose.
 func (w Writer) digest(d digest.Digest) string {
 	if text := d.String(); w.Verbose || len(text) <= 19 {
 		return text
@@ -214,7 +214,7 @@ func (w Writer) digest(d digest.Digest) string {
 	return d.String()[:19] + "…"
 }
 
-// short is an address with its digest as [Writer.digest] prints it.
+// short shortens the digest in an address as [Writer.digest] does.
 func (w Writer) short(address string) string {
 	name, sum, pinned := strings.Cut(address, "@")
 	d, err := digest.Parse(sum)
@@ -224,10 +224,10 @@ func (w Writer) short(address string) string {
 	return name + "@" + w.digest(d)
 }
 
-// cells is how wide the time of a run is drawn.
+// cells is the width of a run's time bar.
 const cells = 12
 
-// bar draws when in its run an act was, and for how long.
+// bar draws when within its run an act happened, and how long it took.
 func bar(a Act, r Run) string {
 	all := r.span()
 	if a.when().IsZero() || all < time.Millisecond {

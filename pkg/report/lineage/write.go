@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Format is how a lineage is written.
+// Format is the format of a printed lineage.
 type Format string
 
 // The formats.
@@ -21,17 +21,17 @@ const (
 	JSON  Format = "json"
 )
 
-// few is how many of a kind are shown where not all are asked for.
+// few is how many of a kind are shown without Verbose.
 const few = 4
 
-// Writer writes a lineage.
+// Writer prints a lineage.
 type Writer struct {
 	Format Format
-	// Verbose shows every artifact, and digests whole.
+	// Verbose prints every artifact, and digests in full.
 	Verbose bool
 }
 
-// Check refuses a format that is none.
+// Check refuses an unknown format.
 func (w Writer) Check() error {
 	if w.Format != Table && w.Format != JSON {
 		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
@@ -39,8 +39,8 @@ func (w Writer) Check() error {
 	return nil
 }
 
-// Write writes it. Whatever others wrote is made harmless for a terminal; in
-// JSON it stands as it was.
+// Write prints a lineage. Foreign text is made harmless for a terminal; JSON
+// has it unchanged.
 func (w Writer) Write(to io.Writer, l Lineage) error {
 	if w.Format == JSON {
 		e := json.NewEncoder(to)
@@ -51,7 +51,7 @@ func (w Writer) Write(to io.Writer, l Lineage) error {
 	return err
 }
 
-// text is the lineage as a tree over time.
+// text prints the lineage as a tree ordered by time.
 func (w Writer) text(l Lineage) string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
@@ -63,7 +63,7 @@ func (w Writer) text(l Lineage) string {
 		line("")
 		line("%s %s, revision %d, commit %.12s  %s", render.Safe(r.Name), r.Version, r.Revision, render.Safe(r.Commit), r.Mark)
 		if r.Initial.IsZero() {
-			line("  origin unknown: it names no initial trace")
+			line("  origin unknown: the manifest names no initial trace")
 		} else {
 			line("  initial trace %s", r.Initial)
 		}
@@ -85,7 +85,7 @@ func (w Writer) text(l Lineage) string {
 	return out.String()
 }
 
-// findings are what stands against it, and what was not looked at.
+// findings prints contradictions, invalid evidence and unreachable places.
 func (w Writer) findings(line func(string, ...any), l Lineage) {
 	for _, f := range l.Findings {
 		line("\n%s  %s", f.Code, render.Safe(f.Subject))
@@ -112,7 +112,7 @@ func (w Writer) findings(line func(string, ...any), l Lineage) {
 	}
 }
 
-// run is the tree of one run.
+// run prints the tree of one run.
 func (w Writer) run(r Run, l Lineage, last bool) branch {
 	b := branch{last: last, head: moment(r.Began, "2006-01-02 15:04:05Z") + "  " + w.titleOf(r)}
 	if len(r.Acts) > 0 && r.span() > 0 {
@@ -122,7 +122,7 @@ func (w Writer) run(r Run, l Lineage, last bool) branch {
 		b.head += "  " + since
 	}
 	if r.IDs.Trace.IsZero() {
-		b.lines = append(b.lines, "origin unknown: nothing in it names a trace")
+		b.lines = append(b.lines, "origin unknown: no evidence here names a trace")
 	} else {
 		b.lines = append(b.lines, fmt.Sprintf("trace %s  %s", r.IDs.Trace, r.Mark))
 	}
@@ -145,7 +145,7 @@ func (w Writer) run(r Run, l Lineage, last bool) branch {
 	return b
 }
 
-// titleOf says what a run was.
+// titleOf describes a run.
 func (w Writer) titleOf(r Run) string {
 	kinds := strings.Join(r.Kinds, ", ")
 	switch {
@@ -154,9 +154,9 @@ func (w Writer) titleOf(r Run) string {
 	case r.Command != "" || kinds != "":
 		return render.Safe(r.Command + kinds)
 	case r.IDs.Trace.IsZero() && len(r.Invocations) == 0:
-		return "in no run that is known"
+		return "in no known run"
 	}
-	var did []string // as far as anybody said
+	var did []string // as far as any act says
 	for _, a := range r.Acts {
 		did = with(did, string(a.Kind))
 	}
@@ -176,7 +176,7 @@ func (a Act) words() []string {
 	return []string{a.Name}
 }
 
-// since is how long after the first run one began, where that is days.
+// since is how many days after the first run a run began.
 func (l Lineage) since(r Run) string {
 	days := int(r.Began.Sub(l.Runs[0].Began).Hours() / 24)
 	if r.Began.IsZero() || days < 1 {
@@ -185,7 +185,7 @@ func (l Lineage) since(r Run) string {
 	return fmt.Sprintf("+%dd", days)
 }
 
-// moment prints a time, and as many dashes where it is not known.
+// moment prints a time; dashes if unknown.
 func moment(t time.Time, form string) string {
 	if t.IsZero() {
 		return strings.Repeat("-", len(form))
@@ -193,7 +193,7 @@ func moment(t time.Time, form string) string {
 	return t.UTC().Format(form)
 }
 
-// brief prints how long something took.
+// brief prints a duration.
 func brief(d time.Duration) string {
 	switch {
 	case d < 0:

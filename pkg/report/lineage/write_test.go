@@ -71,8 +71,8 @@ lantern v0.1.0, revision 1, commit 0123456789ab  verified
 │        from staging/b
 │        to   eu/b v1
 │        b sha256:3e23e8160039…
-└─ --------------------  in no run that is known
-   │  origin unknown: nothing in it names a trace
+└─ --------------------  in no known run
+   │  origin unknown: no evidence here names a trace
    │  signed by stranger@example.test
    └─ -------- ············ signed 1 artifact  hint
          the policy does not know who signed it

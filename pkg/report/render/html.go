@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// htmlHead begins the page. It loads nothing from anywhere, and says so in a
-// way that browsers enforce, should a text of it ever be read as a tag.
+// htmlHead begins the page. It loads nothing, and its Content-Security-Policy
+// makes browsers enforce that, should foreign text ever be read as a tag.
 const htmlHead = `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -36,8 +36,8 @@ section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { m
 <body>
 `
 
-// html writes one page with everything in it, to show to others. Foreign text
-// is escaped, and isolated so that its direction does not spread.
+// html writes one self-contained page. Foreign text is escaped, and isolated so
+// that its writing direction does not affect its surroundings.
 func html(w io.Writer, v verdict.Verdict) error {
 	h := &hyper{w: w}
 	word, rest := headline(v)
@@ -65,17 +65,17 @@ type hyper struct {
 	err error
 }
 
-// put writes; every argument that is a text must come from [hyper.text].
+// put writes; every text argument must come from [hyper.text].
 func (h *hyper) put(format string, args ...any) {
 	if h.err == nil {
 		_, h.err = fmt.Fprintf(h.w, format, args...)
 	}
 }
 
-// text makes foreign text harmless in HTML, attributes included.
+// text makes foreign text harmless in HTML, including attributes.
 func (h *hyper) text(s string) string { return escape.EscapeString(printable(s)) }
 
-// mono is foreign text that is copied rather than read.
+// mono is foreign text to be copied, such as a digest.
 func (h *hyper) mono(s string) string { return "<code><bdi>" + h.text(s) + "</bdi></code>" }
 
 func (h *hyper) groups(all []verdict.Group) {

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The elements stand in the order, and have the attributes, that the strictest
-// of the schemas in use demands; the others allow them.
+// The order and attributes of the elements are those of the strictest schema in
+// use; the others allow them.
 
 type junitSuites struct {
 	XMLName xml.Name     `xml:"testsuites"`
@@ -60,9 +60,9 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes the verdict as results of tests: one for the question itself,
-// which passes if and only if the verdict accepts, and one for each thing that
-// something was proven of or found against.
+// junit writes the verdict as test results: one case for the whole question,
+// which passes only if the verdict accepts, and one for each subject with a
+// proof or a finding.
 func junit(w io.Writer, v verdict.Verdict) error {
 	nothing, instant := "", "0"
 	text := v.Counts.String() + "\n"
@@ -134,8 +134,8 @@ func junitCases(v verdict.Verdict) []junitCase {
 	return append(cases, passedOver(v)...)
 }
 
-// found is the case of what something was found against: the worst decides
-// whether that is a failure, or an error that decided nothing.
+// found adds the findings of one subject: the worst one decides whether the
+// case fails or is an error without decision.
 func found(subject string, all []verdict.Finding) junitCase {
 	c := junitCase{Name: printable(subject), Class: "artifact"}
 	first := all[0]
@@ -153,7 +153,7 @@ func found(subject string, all []verdict.Finding) junitCase {
 	return c
 }
 
-// fail makes the case a failure if something was refused, else an error.
+// fail makes the case a failure for a refusal, else an error.
 func (c *junitCase) fail(o verdict.Outcome, why junitFailure) {
 	if o == verdict.Refused || o == verdict.Undecided {
 		c.Failure = &why
@@ -162,7 +162,7 @@ func (c *junitCase) fail(o verdict.Outcome, why junitFailure) {
 	}
 }
 
-// lineOf tells a finding in lines.
+// lineOf prints a finding on several lines.
 func lineOf(f verdict.Finding) []string {
 	lines := []string{printable(fmt.Sprintf("%s %s: %s", f.Code, f.Subject, f.Message))}
 	if f.Want != "" || f.Got != "" {
@@ -174,8 +174,7 @@ func lineOf(f verdict.Finding) []string {
 	return append(lines, "  next: "+printable(f.Fix))
 }
 
-// passedOver are what was set aside, what is only warned of, and what was left
-// out: not passed, and not failed.
+// passedOver returns what was set aside, warned of or left out: skipped cases.
 func passedOver(v verdict.Verdict) (cases []junitCase) {
 	skip := func(name, class, why string) {
 		cases = append(cases, junitCase{Name: printable(name), Class: class, Skipped: &junitFailure{Message: printable(why)}})

@@ -8,8 +8,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// levels says how far each artifact came on each scale. Of few it answers
-// every requirement.
+// levels prints how far each artifact came on each SLSA track. With few
+// artifacts it prints every requirement.
 func (p *page) levels(all []verdict.Levels) {
 	for _, l := range all {
 		next := ""
@@ -33,7 +33,7 @@ func (p *page) levels(all []verdict.Levels) {
 	}
 }
 
-// citing names evidence by its digests.
+// citing prints the digests of evidence.
 func citing(evidence []digest.Digest) string {
 	var b strings.Builder
 	for _, d := range evidence {

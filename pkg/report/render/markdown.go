@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// markdown writes a comment for a pull request: the answer first, then what is
-// wrong by code, each with its fix, then what the answer rests on. There are
-// no tables but of our own words: a name can not break a list.
+// markdown writes a comment for a pull request: the answer, the findings by
+// code with their next acts, then what the answer rests on. Foreign text is
+// never in a table, where it could break a cell.
 func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	t := &page{Printer: Printer{Verbose: p.Verbose}, w: w}
 	word, rest := headline(v)
@@ -44,7 +44,7 @@ func (p *page) mdGroups(all []verdict.Group) {
 	p.line("")
 }
 
-// word is a name of ours: letters, digits, spaces and hyphens.
+// word matches one of our own names: letters, digits, spaces and hyphens.
 func word(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == ' ' || r == '-' {
@@ -89,7 +89,7 @@ func (p *page) mdFinding(f verdict.Finding) {
 	}
 }
 
-// mdWaived shows every finding that was set aside, always.
+// mdWaived prints every finding that was set aside.
 func (p *page) mdWaived(all []verdict.Waiver) {
 	if len(all) == 0 {
 		return
@@ -103,7 +103,7 @@ func (p *page) mdWaived(all []verdict.Waiver) {
 	p.line("")
 }
 
-// mdFacts folds what the answer rests on into one part that opens.
+// mdFacts prints what the answer rests on in a collapsed section.
 func (p *page) mdFacts(v verdict.Verdict) {
 	p.line("<details><summary>What this rests on</summary>")
 	p.line("")
@@ -130,12 +130,11 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	p.line("</details>")
 }
 
-// emphasis is an underscore that is not within a word.
+// emphasis is an underscore that is not inside a word.
 var emphasis = regexp.MustCompile(`(?:\A|\W)_|_(?:\W|\z)|__`)
 
-// prose writes a text as it is where no character of it means anything in
-// markdown, and as code otherwise. In code nobody is mentioned, nothing is
-// linked and no tag is read.
+// prose writes text as it is, if it has no markdown characters, and as code
+// otherwise. In code, mentions, links and tags have no effect.
 func prose(s string) string {
 	plain := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ,.;:()'/%-+×→…\"=_", r)
@@ -146,7 +145,7 @@ func prose(s string) string {
 	return code(s)
 }
 
-// code is a span of code: its fence is longer than any within.
+// code is a code span. Its fence is longer than any inside.
 func code(s string) string {
 	run, longest := 0, 0
 	for _, r := range s {

@@ -6,16 +6,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// part is the findings inside one group, as those of one document; that of no
-// name has those that are inside none.
+// part is the findings inside one group, for example of one document. The part
+// without name has the findings that are in no group.
 type part struct {
 	name     string
 	findings []verdict.Finding
 }
 
-// byGroup splits findings by the group that they are inside: of several
-// documents, each has its own list. Where none or one has any, there is one
-// list.
+// byGroup splits findings by the group that they are inside. Without groups or
+// with only one, there is one part.
 func byGroup(all []verdict.Finding, groups []verdict.Group) []part {
 	parts := []part{{}}
 	at := map[string]int{"": 0}
@@ -40,7 +39,7 @@ func byGroup(all []verdict.Finding, groups []verdict.Group) []part {
 	return parts
 }
 
-// parts prints findings, those inside each group below its name.
+// parts prints findings, each part below its name.
 func (p *page) parts(all []verdict.Finding, groups []verdict.Group) {
 	for _, part := range byGroup(all, groups) {
 		if part.name != "" {

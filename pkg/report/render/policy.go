@@ -11,10 +11,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// CaseFormats are the forms of a [policy.CaseReport].
+// CaseFormats are the formats of a [policy.CaseReport].
 func CaseFormats() []string { return []string{string(Table), string(JSON), string(JUnit)} }
 
-// Cases writes what a rehearsal of a policy came to.
+// Cases writes the result of testing a policy with cases.
 func Cases(w io.Writer, f Format, r policy.CaseReport) error {
 	switch f {
 	case Table:
@@ -49,7 +49,7 @@ func caseTable(w io.Writer, r policy.CaseReport) error {
 	}
 	p.line("")
 	p.line("policy %s %s", Safe(r.Policy), r.Digest)
-	p.line("%d cases, %d failed. This is a rehearsal: nothing was verified.", len(r.Cases), r.Failed())
+	p.line("%d cases, %d failed. This tests the policy; no signature was verified.", len(r.Cases), r.Failed())
 	return p.err
 }
 
@@ -68,7 +68,7 @@ func caseJUnit(w io.Writer, r policy.CaseReport) error {
 	return writeXML(w, suite)
 }
 
-// PolicyFormats are the forms of an explained policy.
+// PolicyFormats are the formats of an explained policy.
 func PolicyFormats() []string { return []string{string(Table), string(JSON)} }
 
 // PolicyText is a policy in plain words.
@@ -101,13 +101,13 @@ func Explain(w io.Writer, f Format, text PolicyText) error {
 	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(PolicyFormats(), ", "))
 }
 
-// Linted is what there is to say of a file that loads.
+// Linted is a file that loads, with its lint results.
 type Linted struct {
 	File  string   `json:"file"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Lint writes what there is to say of files that load.
+// Lint writes the lint results of files that load.
 func Lint(w io.Writer, f Format, all []Linted) error {
 	switch f {
 	case JSON:
@@ -122,7 +122,7 @@ func Lint(w io.Writer, f Format, all []Linted) error {
 				p.line("%s: %s", Safe(file.File), Safe(note))
 			}
 			if len(file.Notes) == 0 {
-				p.line("%s: loads, nothing to say", Safe(file.File))
+				p.line("%s: loads, no lint findings", Safe(file.File))
 			}
 		}
 		return p.err

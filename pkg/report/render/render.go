@@ -4,8 +4,8 @@
 //
 //	err := render.Write(os.Stdout, render.Table, v)
 //
-// What foreigners wrote (names, messages) is made harmless in each of them: it
-// moves no cursor, closes no tag, ends no cell, and nobody is mentioned by it.
+// Foreign text (names, messages) is made harmless in each format: it moves no
+// cursor, closes no tag, ends no table cell and mentions no user.
 package render
 
 import (
@@ -21,15 +21,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Format is a way to print a verdict.
+// Format is an output format for verdicts.
 type Format string
 
 // The formats.
 const (
 	Table    Format = "table"    // for a terminal
-	JSON     Format = "json"     // the verdict, whole
-	JUnit    Format = "junit"    // what CI systems read test results in
-	SARIF    Format = "sarif"    // what code scanners report in
+	JSON     Format = "json"     // the complete verdict
+	JUnit    Format = "junit"    // test results for CI systems
+	SARIF    Format = "sarif"    // for code scanners
 	Markdown Format = "markdown" // a comment on a pull request
 	HTML     Format = "html"     // a page to show to others
 )
@@ -39,12 +39,13 @@ func Formats() []string {
 	return []string{string(Table), string(JSON), string(JUnit), string(SARIF), string(Markdown), string(HTML)}
 }
 
-// Printer prints verdicts. The zero Printer cuts long lists and long texts in
-// the forms for eyes, and lets lines be as long as they are.
+// Printer prints verdicts. The zero Printer shortens long lists and texts in
+// the formats for people, and does not limit the length of lines.
 type Printer struct {
-	// Verbose prints every finding and proof, and every text whole.
+	// Verbose prints every finding and proof, and all texts in full.
 	Verbose bool
-	// Width is how many characters a line of a table may have; 0 for no end.
+	// Width is how many characters a line of a table may have; 0 means no
+	// limit.
 	Width int
 }
 
@@ -70,7 +71,7 @@ func (p Printer) Print(w io.Writer, f Format, v verdict.Verdict) error {
 	return verdict.Refuse(verdict.Usage, string(f), "unknown output format, want one of %s", strings.Join(Formats(), ", "))
 }
 
-// document is the JSON form: the verdict, its answer, and its schema.
+// document is the JSON form: the verdict, its answer and its schema.
 type document struct {
 	Schema   string          `json:"schema"`
 	Outcome  verdict.Outcome `json:"outcome"`
@@ -89,8 +90,8 @@ func encode(w io.Writer, v verdict.Verdict) error {
 	return nil
 }
 
-// escaped writes what is no printable character of a JSON text by its number:
-// it is the same text, and acts on no terminal.
+// escaped replaces unprintable characters of a JSON text by their escapes: the
+// text has the same value and no effect on a terminal.
 func escaped(text string) string {
 	if strings.IndexFunc(text, acts) < 0 {
 		return text
@@ -112,13 +113,13 @@ func escaped(text string) string {
 
 func acts(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
-// group is the findings of one code, in the order in which they came.
+// group is the findings of one code, in their order.
 type group struct {
 	code     verdict.Code
 	findings []verdict.Finding
 }
 
-// byCode groups findings by code; the code that comes first stays first.
+// byCode groups findings by code; the codes keep their order.
 func byCode(all []verdict.Finding) []group {
 	var groups []group
 	at := map[verdict.Code]int{}
@@ -134,8 +135,8 @@ func byCode(all []verdict.Finding) []group {
 	return groups
 }
 
-// question is what was asked. Of an acceptance that rests on nothing signed that
-// comes first, in every form that begins with the question.
+// question is the question of the verdict. If the acceptance rests on no
+// signature, the text begins with that, in every format.
 func question(v verdict.Verdict) string {
 	if v.Unsigned() {
 		return "UNSIGNED: " + v.Question
@@ -143,7 +144,7 @@ func question(v verdict.Verdict) string {
 	return v.Question
 }
 
-// headline splits the answer into its word, in capitals, and the rest.
+// headline splits the answer into its first word, in capitals, and the rest.
 func headline(v verdict.Verdict) (word, rest string) {
 	word, rest, reasoned := strings.Cut(v.Headline(), ":")
 	if reasoned {
@@ -152,16 +153,17 @@ func headline(v verdict.Verdict) (word, rest string) {
 	return strings.ToUpper(word), rest
 }
 
-// The longest foreign text that is shown whole, and how much of a longer one
-// is: of an error the end says why.
+// Limits for foreign text: the longest that is printed in full, and how much of
+// the beginning and end is printed of a longer one. The end of an error says
+// why.
 const (
 	longest = 480
 	tail    = 240
 )
 
-// Safe makes foreign text harmless for a terminal and a log: printable
-// characters only, no secret that can be told by its shape, and not endless. Of what is too long the beginning and the
-// end are left.
+// Safe makes foreign text harmless for a terminal and a log: only printable
+// characters, no recognisable secret, and limited length. The beginning and the
+// end of a longer text remain.
 func Safe(s string) string {
 	clean := printable(redact.Secrets(s))
 	if len(clean) <= longest {
@@ -174,8 +176,8 @@ func Safe(s string) string {
 	return strings.ToValidUTF8(head, "") + "…" + end
 }
 
-// printable replaces what is no printable character: controls, marks that
-// change the direction of text, and bytes that are no text.
+// printable replaces unprintable characters: controls, marks that change the
+// writing direction, and bytes that are not text.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// sarifSchema is where the schema of the form is published.
+// sarifSchema is the address of the schema.
 const sarifSchema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-// home is where the program is described.
+// home is the address of the program's description.
 const home = "https://github.com/waybill-release/waybill"
 
 type sarifLog struct {
@@ -93,8 +93,8 @@ type sarifArtifact struct {
 	URI string `json:"uri"`
 }
 
-// sarifRegion is the first line of anything: who shows results beside text
-// wants a line.
+// sarifRegion is the first line of a file: viewers that show results beside
+// text need a line.
 type sarifRegion struct {
 	Line int `json:"startLine"`
 }
@@ -104,9 +104,9 @@ type sarifLogical struct {
 }
 
 // sarif writes the verdict in the Static Analysis Results Interchange Format,
-// version 2.1.0. Each reason code is a rule whose help is the next act. A run
-// that decided nothing says that it was not successful, so that no results are
-// never read as nothing found.
+// version 2.1.0. Each reason code is a rule whose help is the next act. A
+// verdict without decision is marked as an unsuccessful run, so that an empty
+// list of results is never read as "no findings".
 func sarif(w io.Writer, v verdict.Verdict) error {
 	log := &sarifRun{Tool: sarifTool{sarifDriver{Name: "waybill", Home: home, Rules: []sarifRule{}}}, Results: []sarifResult{}}
 	for _, f := range v.Findings {
@@ -139,7 +139,7 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 	return indented(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{*log}})
 }
 
-// add adds a result, and the rule of its code if it is the first.
+// add adds a result, and its rule if it is the first of its code.
 func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
 	rules := &r.Tool.Driver.Rules
 	at := slices.IndexFunc(*rules, func(rule sarifRule) bool { return rule.ID == string(f.Code) })
@@ -168,8 +168,7 @@ func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
 	return &r.Results[len(r.Results)-1]
 }
 
-// relative makes a URI of a subject that stays below wherever it is read: no
-// scheme, no host, no way up.
+// relative makes a relative URI of a subject, without scheme, host or "..".
 func relative(subject string) string {
 	clean := strings.TrimPrefix(path.Clean("/"+printable(subject)), "/")
 	if clean == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// shown bounds how many findings of one code a table shows.
+// shown is how many findings of one code a table shows.
 const shown = 5
 
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
@@ -47,7 +47,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	return t.err
 }
 
-// leftOut is what was not looked at, where the headline does not say it.
+// leftOut prints what was left out, if the headline does not.
 func leftOut(v verdict.Verdict) string {
 	if v.Outcome() == verdict.Accepted {
 		return ""
@@ -60,7 +60,7 @@ type page struct {
 	Printer
 	w     io.Writer
 	err   error
-	empty bool // the last line was empty; a second one says nothing
+	empty bool // the last line was empty; do not print a second one
 }
 
 func (p *page) line(format string, args ...any) {
@@ -71,7 +71,7 @@ func (p *page) line(format string, args ...any) {
 	p.empty = format == ""
 }
 
-// text makes foreign text harmless, and short unless all was asked for.
+// text makes foreign text harmless, and shortens it unless Verbose.
 func (p *page) text(s string) string {
 	if p.Verbose {
 		return printable(s)
@@ -79,12 +79,12 @@ func (p *page) text(s string) string {
 	return Safe(s)
 }
 
-// few reports whether n things are shown one by one.
+// few reports whether n things are printed one by one.
 func (p *page) few(n int) bool { return p.Verbose || n <= detailed }
 
-// fold breaks a line at spaces, so that it fits. What follows stands below the
-// column in which the text began. A word that is longer than the line, as a
-// digest is, stays whole: it is there to be copied.
+// fold breaks a line at spaces to fit the width, and aligns the continuation
+// with the column in which the text began. A longer word, such as a digest, is
+// not broken, so that it can be copied.
 func fold(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {
 		return line
@@ -116,7 +116,7 @@ func fold(line string, width int) string {
 // labels is the width of the column of codes.
 const labels = 22
 
-// groups says of what kinds the artifacts are, and how many of each held.
+// groups prints how many artifacts of each class are required and verified.
 func (p *page) groups(all []verdict.Group) {
 	width := 18
 	for _, g := range all {
@@ -131,7 +131,7 @@ func (p *page) groups(all []verdict.Group) {
 	p.line("")
 }
 
-// findings prints them by code, the first few of each in full.
+// findings prints findings by code, the first few of each in full.
 func (p *page) findings(all []verdict.Finding) {
 	for _, g := range byCode(all) {
 		list := g.findings
@@ -159,18 +159,18 @@ func (p *page) finding(f verdict.Finding) {
 	p.known(f.Known)
 }
 
-// more says how many findings are not shown, after the last that is.
+// more prints how many findings are not shown.
 func (p *page) more(n int, last bool) {
 	if n > 0 && last {
 		p.line("  %-18s and %d more; --verbose lists all", "", n)
 	}
 }
 
-// detailed is how many proofs are shown one by one; more are summed up.
+// detailed is how many proofs are printed one by one; more are summed up.
 const detailed = 4
 
-// proofs sums up what was proven, by role and statement; of few proofs it
-// says by what.
+// proofs sums up the proofs by role and statement; few proofs are printed one
+// by one.
 func (p *page) proofs(all []verdict.Proof) {
 	for _, s := range sums(all) {
 		p.line("  %-10s %s: %d × %s", p.text(s.role), p.text(s.identity), s.count, s.statement)
@@ -182,7 +182,7 @@ func (p *page) proofs(all []verdict.Proof) {
 	}
 }
 
-// sum is how many statements of one kind one signer made in one role.
+// sum counts the statements of one type that one signer made in one role.
 type sum struct {
 	role, identity, statement string
 	count                     int
@@ -202,12 +202,12 @@ func sums(all []verdict.Proof) []sum {
 	return list
 }
 
-// proof says what one proof rests on.
+// proof prints what one proof rests on.
 func (p *page) proof(proof verdict.Proof) {
 	p.line("  proof      %s", p.text(proof.Subject))
 	when := fmt.Sprintf("signed %s, log index %d", proof.SignedAt.Format(time.RFC3339), proof.LogIndex)
 	if proof.SignedAt.IsZero() {
-		when = "signed at a time that nobody vouches for"
+		when = "signed at an unverified time"
 	}
 	p.line("  %-10s %s, bundle %s", "", when, proof.Bundle)
 	if proof.Log != "" {
@@ -221,7 +221,7 @@ func (p *page) proof(proof verdict.Proof) {
 	}
 }
 
-// signerOf is the identity that signed, or the key.
+// signerOf is the identity or key that signed.
 func signerOf(proof verdict.Proof) string {
 	if !proof.Key.IsZero() {
 		return "key " + proof.Key.String()
@@ -229,7 +229,7 @@ func signerOf(proof verdict.Proof) string {
 	return proof.Identity
 }
 
-// shortStatement names a predicate type in one word.
+// shortStatement is a short name of a predicate type.
 func shortStatement(s string) string {
 	switch {
 	case strings.Contains(s, "slsa.dev/provenance"):

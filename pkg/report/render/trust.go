@@ -14,13 +14,13 @@ import (
 // TrustSchema names the JSON form of a [TrustRoot].
 const TrustSchema = "waybill/trust-root/v1"
 
-// TrustRoot is a trust root with where it comes from, as people look at it.
+// TrustRoot is a trust root with its origin, for people.
 type TrustRoot struct {
 	Root     trust.Root
 	Source   string    // a file, a repository, or a name for the embedded copy
-	Date     time.Time // when it was current; zero if nobody knows
-	Expires  time.Time // when its metadata does; zero without any
-	Metadata string    // the versions of its metadata; empty without any
+	Date     time.Time // when it was current; zero if unknown
+	Expires  time.Time // expiry of its metadata; zero if it has none
+	Metadata string    // versions of its metadata; empty if it has none
 	Now      time.Time // the time of judgement
 }
 
@@ -35,7 +35,7 @@ func (r TrustRoot) Write(w io.Writer, f Format) error {
 	return verdict.Refuse(verdict.Usage, "--output", "format %q: want table or json", string(f))
 }
 
-// Headline prints what names the root and how old it is.
+// Headline prints the name of the root and its age.
 func (r TrustRoot) Headline(w io.Writer) error {
 	p := &errWriter{w: w}
 	p.printf("trust root  %s\nsource      %s\n", r.Root.Digest(), Safe(r.Source))
@@ -46,7 +46,7 @@ func (r TrustRoot) Headline(w io.Writer) error {
 		p.printf("metadata    %s; valid until %s\n", r.Metadata, r.Expires.UTC().Format(time.RFC3339))
 	}
 	if r.Root.IsLab() {
-		p.printf("%s  anybody can have these keys: never believe this root outside a laboratory\n", trust.LabMark)
+		p.printf("%s  these keys are public: never trust this root outside a test\n", trust.LabMark)
 	}
 	return p.err
 }
@@ -95,7 +95,7 @@ func state(a trust.Authority, now time.Time) string {
 	return "no more"
 }
 
-// days is a duration as people say it.
+// days prints a duration in days.
 func days(d time.Duration) string {
 	switch n := int(d / (24 * time.Hour)); {
 	case n == 1:

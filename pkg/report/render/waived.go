@@ -7,8 +7,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// waived prints every finding that was set aside, each in full: whoever reads
-// the page must not be able to miss one.
+// waived prints every finding that was set aside in full, so that no reader can
+// miss one.
 func (p *page) waived(all []verdict.Waiver) {
 	for _, w := range all {
 		p.line("  %-18s %s, SET ASIDE", w.Finding.Code, p.text(w.Finding.Subject))
@@ -22,7 +22,7 @@ func (p *page) waived(all []verdict.Waiver) {
 	}
 }
 
-// citingOne names evidence by its digest, if there is any.
+// citingOne prints the digest of evidence, if there is any.
 func citingOne(evidence digest.Digest) string {
 	if evidence.IsZero() {
 		return ""
@@ -30,17 +30,17 @@ func citingOne(evidence digest.Digest) string {
 	return citing([]digest.Digest{evidence})
 }
 
-// warnings prints findings that only warn.
+// warnings prints the findings that only warn.
 func (p *page) warnings(all []verdict.Finding) {
 	if len(all) == 0 {
 		return
 	}
-	p.line("  WARNINGS           these do not refuse")
+	p.line("  WARNINGS           these do not block acceptance")
 	p.line("")
 	p.findings(all)
 }
 
-// known prints what a list of known defects says of a finding.
+// known prints the entry of a list of known defects about a finding.
 func (p *page) known(k *verdict.Known) {
 	if k == nil {
 		return

@@ -174,13 +174,13 @@ func TestToday(t *testing.T) {
 		t.Errorf("%s", v.Counts)
 	}
 	left := strings.Join(v.Scope.Left, "\n")
-	for _, want := range []string{"a signed list of what belongs", "provenance of binary", "closed files", "other addresses of the images"} {
+	for _, want := range []string{"a signed list of the release's contents", "provenance of binary", "closed files", "other addresses of the images"} {
 		if !strings.Contains(left, want) {
 			t.Errorf("it does not say that it leaves out %q:\n%s", want, left)
 		}
 	}
 	notes := strings.Join(v.Notes, "\n")
-	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, read in the source)", "provenance.json is unsigned", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
+	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, derived from the source)", "provenance.json is unsigned", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("it does not say %q:\n%s", want, notes)
 		}

@@ -15,32 +15,32 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Bounds of a source tree that is looked at.
+// Limits on the source tree.
 const (
 	maxEntries = 500_000
 	maxSource  = 4 << 20
 	maxMains   = 200
 )
 
-// Discover finds the module, its programs and what goes into archives.
+// Discover finds the module, its programs and the files for archives.
 func Discover(tree fs.FS) (Project, error) {
 	raw, err := read(tree, "go.mod")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Project{}, verdict.Refuse(verdict.Usage, "go.mod", "there is none here; run init at the top of a Go module, or write release.yaml by hand")
+		return Project{}, verdict.Refuse(verdict.Usage, "go.mod", "no go.mod here: run init in the top directory of a Go module, or write release.yaml by hand")
 	}
 	if err != nil {
 		return Project{}, err
 	}
 	module := modulePath(string(raw))
 	if module == "" {
-		return Project{}, verdict.Refuse(verdict.ConfigParse, "go.mod", "it names no module")
+		return Project{}, verdict.Refuse(verdict.ConfigParse, "go.mod", "the go.mod names no module")
 	}
 	p := Project{Name: nameOf(module), Repository: "https://" + repositoryOf(module), Platforms: platforms()}
 	if p.Mains, err = mains(tree, p.Name); err != nil {
 		return Project{}, err
 	}
 	if len(p.Mains) == 0 {
-		return Project{}, verdict.Refuse(verdict.Usage, module, "it has no package main, so there is no program to release")
+		return Project{}, verdict.Refuse(verdict.Usage, module, "the module has no package main, so there is no program to release")
 	}
 	if p.Modules, err = fetches(tree); err != nil {
 		return Project{}, err
@@ -53,7 +53,7 @@ func Discover(tree fs.FS) (Project, error) {
 	return p, nil
 }
 
-// fetches reports whether the module needs others that are not in the source.
+// fetches reports whether the module needs modules that are not in the source.
 func fetches(tree fs.FS) (bool, error) {
 	sums, err := read(tree, "go.sum")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,8 +69,8 @@ func fetches(tree fs.FS) (bool, error) {
 	return err != nil && len(strings.TrimSpace(string(sums))) > 0, nil
 }
 
-// mains walks the module for programs. Two of one name are told apart by
-// nothing in bin/, so the second is refused.
+// mains finds the programs of the module. Two programs of one name would clash
+// in bin/, so the second is refused.
 func mains(tree fs.FS, module string) (list []Main, err error) {
 	found, entries := map[string]bool{}, 0
 	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -78,7 +78,7 @@ func mains(tree fs.FS, module string) (list []Main, err error) {
 			return err
 		}
 		if entries++; entries > maxEntries {
-			return verdict.Refuse(verdict.Limit, name, "more than %d files", maxEntries)
+			return verdict.Refuse(verdict.Limit, name, "the source has more than %d files", maxEntries)
 		}
 		if d.IsDir() {
 			return enter(tree, name)
@@ -113,8 +113,8 @@ func mains(tree fs.FS, module string) (list []Main, err error) {
 	return list, nil
 }
 
-// enter leaves out what is not of the module: what the go tool leaves out too,
-// and modules inside of it.
+// enter skips directories that the go tool skips too, and modules inside the
+// module.
 func enter(tree fs.FS, dir string) error {
 	if dir == "." {
 		return nil
@@ -129,8 +129,8 @@ func enter(tree fs.FS, dir string) error {
 	return nil
 }
 
-// isMain reports whether a file is of a program that is built on Linux. A file
-// that does not parse is the compiler's to refuse.
+// isMain reports whether a file is part of a program that is built on Linux. If
+// it does not parse, the compiler will say so.
 func isMain(tree fs.FS, name string) (bool, error) {
 	raw, err := read(tree, name)
 	if err != nil {
@@ -143,7 +143,7 @@ func isMain(tree fs.FS, name string) (bool, error) {
 	return file.Name.Name == "main" && built(file), nil
 }
 
-// built evaluates the constraint above the package clause.
+// built evaluates the build constraint above the package clause.
 func built(file *ast.File) bool {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -174,7 +174,7 @@ func read(tree fs.FS, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// modulePath is the module that a go.mod names, or "".
+// modulePath is the module path in a go.mod, or "".
 func modulePath(mod string) string {
 	for line := range strings.Lines(mod) {
 		line, _, _ = strings.Cut(line, "//")
@@ -186,7 +186,7 @@ func modulePath(mod string) string {
 	return ""
 }
 
-// withoutMajor takes /v2 and its like from a module path.
+// withoutMajor removes /v2 and the like from a module path.
 func withoutMajor(module string) string {
 	base := path.Base(module)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
@@ -195,16 +195,16 @@ func withoutMajor(module string) string {
 	return module
 }
 
-// repositoryOf guesses: a host, an owner and a name are a repository.
+// repositoryOf guesses the repository: host, owner and name.
 func repositoryOf(module string) string {
 	parts := strings.Split(withoutMajor(module), "/")
 	return strings.Join(parts[:min(3, len(parts))], "/")
 }
 
-// nameOf makes a name of the last part of a module path.
+// nameOf makes a project name from the last element of a module path.
 func nameOf(module string) string { return plainName(path.Base(withoutMajor(module))) }
 
-// program is how go build would call the program of a directory.
+// program is the name that go build gives the program of a directory.
 func program(dir, module string) string {
 	if dir == "." {
 		return module
@@ -212,7 +212,7 @@ func program(dir, module string) string {
 	return plainName(path.Base(dir))
 }
 
-// plainName brings a word into the grammar of names.
+// plainName converts a word to the grammar of names.
 func plainName(word string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -6,8 +6,8 @@
 //	p, err := draft.Discover(os.DirFS("."))
 //	fmt.Printf("%s", p.Write())
 //
-// It guesses; what it writes is a proposal that somebody reviews. It compiles
-// nothing and asks nobody.
+// The result is a guess that a person must review. The package compiles nothing
+// and uses no network.
 package draft
 
 import (
@@ -19,15 +19,15 @@ import (
 	"text/template"
 )
 
-// Project is what a source tree says about itself.
+// Project is what Discover found out about a source tree.
 type Project struct {
 	Name       string
 	Repository string
 	Mains      []Main   // programs, by directory
-	Add        []string // files at the top that belong into every archive
+	Add        []string // files at the top that belong in every archive
 	Platforms  []string
-	// Modules reports whether a build has to fetch Go modules: go.sum names
-	// some, and vendor does not hold them.
+	// Modules reports whether a build must fetch Go modules: go.sum names some,
+	// and there is no vendor directory with them.
 	Modules bool
 }
 
@@ -37,7 +37,7 @@ type Main struct {
 	Dir  string // "." or a path below it
 }
 
-// Package is how go build names it.
+// Package is the package path for go build.
 func (m Main) Package() string {
 	if m.Dir == "." {
 		return "."
@@ -45,12 +45,12 @@ func (m Main) Package() string {
 	return "./" + m.Dir
 }
 
-// platforms are where most Go programs run.
+// platforms are the platforms of most Go programs.
 func platforms() []string {
 	return []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
 }
 
-// shape is the file; what belongs to one line stands on one line.
+// shape is the template of the file.
 var shape = template.Must(template.New("release.yaml").Parse(`# Written by waybill init. Every name in it is yours to change; see what it plans
 # with: waybill plan VERSION --dir .
 apiVersion: waybill/v1

@@ -12,19 +12,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// RunSeal is the kind of a run in which nothing was built: the release was
-// taken over from another tool.
+// RunSeal is the kind of a run that built nothing: it took over a release from
+// another tool.
 const RunSeal = "seal"
 
 // isGiven reports whether another tool made the release, as its manifest says.
-// It asks for no less: whatever the policy requires must be there all the same.
+// This lowers no requirement: the policy still decides.
 func (m signedManifest) isGiven() bool {
 	return len(m.Runs) > 0 && m.Runs[0].Kind == RunSeal
 }
 
 // isTheirs reports whether evidence is provenance of another tool's build, in a
-// release that this tool made. What our own builder says is always held to all
-// that it can say.
+// release that another tool made. Provenance of our own builder is always
+// checked in full.
 func (m signedManifest) isTheirs(e verify.Evidence) bool {
 	if !m.isGiven() {
 		return false
@@ -33,10 +33,10 @@ func (m signedManifest) isTheirs(e verify.Evidence) bool {
 	return err == nil && claim.BuildType != provenance.BuildType
 }
 
-// checkTheirs holds the provenance that another tool's builder signed against
-// policy and manifest. It can not name our run or our release.yaml; the commit
-// is the manifest's, and what it was built from and with is the policy's to
-// say.
+// checkTheirs compares the provenance of another tool's builder with policy and
+// manifest. Such provenance cannot name our run or our release.yaml. It must
+// name the manifest's commit; the policy says which source and builder it must
+// name.
 func (s *sealed) checkTheirs(name string, e verify.Evidence) error {
 	claim, err := provenance.Read(e.Statement())
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *sealed) checkTheirs(name string, e verify.Evidence) error {
 	return nil
 }
 
-// sayUnproven says for how much of a release that another tool made no
-// provenance shows any level.
+// sayUnproven reports for how many artifacts of a release from another tool no
+// provenance shows a level.
 func (g gathered) sayUnproven(shown int, f *facts) {
 	var names []string
 	for _, a := range g.release.manifest.Artifacts {
@@ -66,14 +66,13 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 	}
 	switch {
 	case shown == 0:
-		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy believes says how")
+		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy accepts describes their build")
 	case len(names) > 0:
-		f.note("Build level 0 of 3 for %s of another tool, which no provenance that the policy believes speaks of: %s", count(len(names)), some(names))
+		f.note("Build level 0 of 3 for %s of another tool, without provenance that the policy accepts: %s", plural(len(names), "artifact"), firstFew(names))
 	}
 }
 
-// rests reports whether provenance that the policy believes speaks of an
-// artifact.
+// rests reports whether an artifact has provenance that the policy accepts.
 func (g gathered) rests(a manifest.Artifact) bool {
 	if a.Provenance == "" || !g.holds(a.Name) || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 		return false
@@ -86,9 +85,10 @@ func (g gathered) rests(a manifest.Artifact) bool {
 	return err == nil
 }
 
-func count(n int) string {
+// plural prints a number with its noun: 1 bundle, 2 bundles.
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "one artifact"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d artifacts", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -15,23 +15,25 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pathend"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// atHand is a file on this machine, and the artifact that it is.
-type atHand struct {
+// givenFile is a file on this machine, and the artifact that it is.
+type givenFile struct {
 	path     string
 	digests  digest.Set
 	artifact string // empty for the manifest itself
 }
 
-// checkHand holds files of this machine against the manifest, by name and
-// digest. What holds is what is asked about from here on.
-func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked map[string]bool) {
+// checkGivenFiles compares the given files with the manifest, by name and digest. It
+// returns those that match, and the names of their artifacts, which are the
+// scope from here on.
+func (s *sealed) checkGivenFiles(ctx context.Context, f *facts) (given []givenFile, asked map[string]bool) {
 	asked = map[string]bool{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Options.Scope.Given))) {
-		g := atHand{path: name}
+		g := givenFile{path: name}
 		var err error
 		if g.digests, err = (File{Path: name}).hash(ctx); err == nil {
 			err = s.manifest.recognise(&g, s.Options.Scope.Platform, f)
@@ -41,17 +43,17 @@ func (s *sealed) checkHand(ctx context.Context, f *facts) (hand []atHand, asked 
 			f.fail(name, err)
 			continue
 		}
-		hand = append(hand, g)
+		given = append(given, g)
 		asked[g.artifact] = true
-		f.read(verdict.Input{Name: name, Digest: g.digests.SHA256})
+		f.addInputs(verdict.Input{Name: name, Digest: g.digests.SHA256})
 	}
 	delete(asked, "")
-	return hand, asked
+	return given, asked
 }
 
-// recognise finds which artifact a file is. Bytes alone do not make it one:
-// under a name that the release gives to other bytes they are misplaced.
-func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
+// recognise finds which artifact a given file is. Equal bytes are not enough: a
+// file whose name is that of other bytes in the release is refused.
+func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error {
 	if m.bundle.Equal(g.digests) {
 		f.note("%s: it is the manifest itself", g.path)
 		return nil
@@ -67,59 +69,56 @@ func (m signedManifest) recognise(g *atHand, platform string, f *facts) error {
 			named = append(named, a)
 		}
 	}
-	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.of(a, platform) })
+	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.isForPlatform(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
 		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
 		extra.Fix = fixStranger
 		return &verdict.Error{Finding: extra}
 	case len(same) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", listed(named)).
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", firstNames(named)).
 			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
 	case len(mine) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", listed(same)).Differ(platform, same[0].Platform)}
+		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", firstNames(same)).Differ(platform, same[0].Platform)}
 	}
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
-	if len(called) == 0 && len(named) > 0 {
-		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", listed(mine)).
-			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
+	if len(called) == 0 && len(named) > 0 || isNearerToAnother(g.path, same, named) {
+		return &verdict.Error{Finding: verdict.Find(verdict.NameSwap, g.path, "holds the bytes of %s", firstNames(mine)).
+			Differ(nearestTo(g.path, named).Digests.SHA256.String(), g.digests.SHA256.String())}
 	}
 	if len(called) == 0 {
 		called = mine
 	}
-	g.artifact = nearestTo(g.path, called)
+	g.artifact = nearestTo(g.path, called).Name
 	f.note("%s: it is %s", g.path, g.artifact)
 	return nil
 }
 
-// listed names artifacts, the first few.
-func listed(all []manifest.Artifact) string {
-	return some(names(all))
+// firstNames prints the first few names of artifacts.
+func firstNames(all []manifest.Artifact) string {
+	return firstFew(names(all))
 }
 
-// nearestTo is the name that has most of its end in common with a path.
-func nearestTo(file string, all []manifest.Artifact) string {
-	parts := strings.Split(filepath.ToSlash(filepath.Clean(file)), "/")
-	slices.Reverse(parts)
-	best, most := all[0].Name, -1
-	for _, a := range all {
-		own := strings.Split(a.Name, "/")
-		slices.Reverse(own)
-		n := 0
-		for n < min(len(parts), len(own)) && parts[n] == own[n] {
-			n++
-		}
-		if n > most {
-			best, most = a.Name, n
-		}
-	}
-	return best
+// nearestTo is the first of the artifacts whose name has the most elements in
+// common with the end of a path.
+func nearestTo(file string, all []manifest.Artifact) manifest.Artifact {
+	return slices.MaxFunc(all, func(a, b manifest.Artifact) int {
+		return cmp.Compare(pathend.Common(file, a.Name), pathend.Common(file, b.Name))
+	})
 }
 
-// countedHand are the files that were given, by the artifacts that they are.
-func (s *sealed) countedHand() iter.Seq[counted] {
+// isNearerToAnother reports whether a path ends like the name of an artifact
+// with other bytes, and less like those with the same bytes. Without it the
+// file of one platform would be accepted in the directory of another.
+func isNearerToAnother(file string, same, named []manifest.Artifact) bool {
+	return len(named) > 0 && pathend.Common(file, nearestTo(file, named).Name) > pathend.Common(file, nearestTo(file, same).Name)
+}
+
+// countedGiven returns what counts for the given files: the artifact, or the
+// path if none was recognised.
+func (s *sealed) countedGiven() iter.Seq[counted] {
 	return func(yield func(counted) bool) {
-		for _, g := range s.hand {
+		for _, g := range s.given {
 			if !yield(counted{name: cmp.Or(g.artifact, g.path)}) {
 				return
 			}
@@ -127,10 +126,10 @@ func (s *sealed) countedHand() iter.Seq[counted] {
 	}
 }
 
-// openFile opens the bytes that are judged: those that were given, else those
-// of the place.
+// openFile opens the bytes to judge: the given file, else the file in the
+// place.
 func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, error) {
-	for _, g := range s.hand {
+	for _, g := range s.given {
 		if g.artifact == name {
 			file, err := os.Open(g.path)
 			if err != nil {
@@ -143,7 +142,7 @@ func (s *sealed) openFile(ctx context.Context, name string) (io.ReadCloser, erro
 	return body, err
 }
 
-// Sum is a verified file by its digests.
+// Sum is the name of a verified file with its digests.
 type Sum struct {
 	Name    string
 	Digests digest.Set
@@ -153,12 +152,13 @@ type Sum struct {
 type Decided struct {
 	Verdict *verdict.Verdict
 	sums    []Sum
-	kept    []string // nil: those of the sums
+	kept    []string // nil means those of the sums
 	bad     map[string]bool
 	classOf func(name string) plan.Class
 }
 
-// Kept are the names of the files that a copy of what was accepted has.
+// Kept are the names of the files that a download of the accepted release
+// contains.
 func (d Decided) Kept() (names []string) {
 	if d.Verdict.Err() != nil {
 		return nil
@@ -172,16 +172,17 @@ func (d Decided) Kept() (names []string) {
 	return names
 }
 
-// IsProgram reports whether a file of the release is made to be run.
+// IsProgram reports whether a file of the release is a program, and needs to be
+// executable.
 func (d Decided) IsProgram(name string) bool {
 	return d.classOf != nil && d.classOf(name) == plan.Binary
 }
 
-// IsRefused reports whether something is wrong with a file of the release.
+// IsRefused reports whether a file of the release has a finding.
 func (d Decided) IsRefused(name string) bool { return d.bad[name] }
 
-// Sums are the files of the scope, under the names that they were given by or
-// have in the release: of a verdict that does not accept, none.
+// Sums are the verified files of the scope, named by their given paths or by
+// their names in the release. A verdict that does not accept has none.
 func (d Decided) Sums() []Sum {
 	if d.Verdict.Err() != nil {
 		return nil
@@ -189,7 +190,7 @@ func (d Decided) Sums() []Sum {
 	return d.sums
 }
 
-// classOf is the class of a file that the manifest lists.
+// classOf returns the class of a file that the manifest lists.
 func (m signedManifest) classOf(name string) plan.Class {
 	for _, a := range m.Artifacts {
 		if a.Name == name {
@@ -199,10 +200,10 @@ func (m signedManifest) classOf(name string) plan.Class {
 	return ""
 }
 
-// sums lists what was verified. Of an artifact that was excepted nothing is
-// known but its name.
+// sums lists the verified files. The bytes of an excepted artifact are
+// unverified, so it is left out.
 func (s *sealed) sums(holds func(string) bool) (list []Sum) {
-	for _, g := range s.hand {
+	for _, g := range s.given {
 		if holds(g.artifact) {
 			list = append(list, Sum{g.path, g.digests})
 		}
@@ -221,7 +222,7 @@ func (s *sealed) sums(holds func(string) bool) (list []Sum) {
 	return append(list, Sum{releasemanifest.Name, s.manifest.bundle})
 }
 
-// String prints the sum as the tools that check such sums read it.
+// String prints the sum in the format of sha256sum -c.
 func (s Sum) String() string {
 	name := strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`).Replace(s.Name)
 	mark := ""

@@ -16,22 +16,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// imagesAtOnce is how many images are read at a time. A registry far away
+// imagesAtOnce is how many images are read at a time. A distant registry
 // answers slowly, and most of a gate's time is waiting for it.
 const imagesAtOnce = 8
 
-// looked is what the registry said of one image. A node with an error is one
-// whose manifests are right, and not all that they name.
-type looked struct {
+// imageAnswer is the registry's answer about one image. A node together with an
+// error means that the manifests are right, and blobs are missing or wrong.
+type imageAnswer struct {
 	node *registry.Node
 	err  error
 }
 
-// lookAtImages reads all images of the release, and what refers to them, and
-// judges nothing: what is judged is judged in the order of the manifest.
-func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
-	all := map[string]looked{}
-	var mu sync.Mutex // owns all
+// readImages reads all images of the release and their referrers. It judges
+// nothing: judging follows the order of the manifest.
+func (g gathered) readImages(ctx context.Context) map[string]imageAnswer {
+	all := map[string]imageAnswer{}
+	var mu sync.Mutex // guards all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
 	for _, a := range g.release.manifest.Images() {
@@ -40,12 +40,12 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 		}
 		group.Go(func() error {
 			if g.release.asks(a.Class) {
-				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // who asks again gets the same answer
+				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
 			}
 			if a.Class != plan.Image {
 				return nil
 			}
-			l := g.release.reader.lookAt(ctx, a)
+			l := g.release.reader.readImage(ctx, a)
 			mu.Lock()
 			defer mu.Unlock()
 			all[a.Name] = l
@@ -56,33 +56,33 @@ func (g gathered) lookAtImages(ctx context.Context) map[string]looked {
 	return all
 }
 
-// lookAt reads tag, graph and blobs of one image. A tag is asked once, and from
-// there on digests are.
-func (r *imageReader) lookAt(ctx context.Context, a manifest.Artifact) looked {
+// readImage reads tag, graph and blobs of one image. It resolves each tag once and
+// then reads by digest.
+func (r *imageReader) readImage(ctx context.Context, a manifest.Artifact) imageAnswer {
 	for _, tag := range a.Tags {
 		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
+			return imageAnswer{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
 		case err != nil:
-			return looked{err: err}
+			return imageAnswer{err: err}
 		case !got.Digest.Equal(a.Digests.SHA256):
-			return looked{err: &verdict.Error{Finding: verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).
+			return imageAnswer{err: &verdict.Error{Finding: verdict.Find(verdict.TagMoved, a.Name, "tag %s names another image", tag).
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
 	node, err := registry.Graph(ctx, r.source, a.Repository, descriptor(a))
 	if err != nil {
-		return looked{err: err}
+		return imageAnswer{err: err}
 	}
-	return looked{node, r.checkBlobs(ctx, a, node)}
+	return imageAnswer{node, r.checkBlobs(ctx, a, node)}
 }
 
-// checkBlobs reads every blob of the image: a registry can hold a manifest
-// and have lost or changed what it names.
+// checkBlobs reads every blob of the image: a registry can have a manifest
+// whose blobs are lost or changed.
 func (r *imageReader) checkBlobs(ctx context.Context, a manifest.Artifact, node *registry.Node) error {
 	images := node.Children
-	if !node.Descriptor.IsIndex() { // one platform that stands alone
+	if !node.Descriptor.IsIndex() { // an image without an index
 		images = []*registry.Node{node}
 	}
 	for _, child := range images {
@@ -100,17 +100,17 @@ func descriptor(a manifest.Artifact) registry.Descriptor {
 	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
-// imageReader reads the images of a release, and what refers to them, each once.
+// imageReader reads the images of a release and their referrers, each once.
 type imageReader struct {
 	source   registry.Source
 	verifier *verify.Verifier
-	platform string // whose blobs alone are read; empty reads all
+	platform string // read only the blobs of this platform; empty reads all
 
-	mu        sync.Mutex // owns referring
+	mu        sync.Mutex // guards referring
 	referring map[string]func() (attached, error)
 }
 
-// evidenceOf is the evidence that refers to a manifest.
+// evidenceOf returns the evidence that refers to a manifest.
 func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
 	r.mu.Lock()
 	key := repo + "@" + manifest.String()
@@ -128,7 +128,7 @@ func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest dige
 	return ask()
 }
 
-// summariesOf are the summaries that refer to an image.
+// summariesOf returns the summaries that refer to an image.
 func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) ([]verify.Evidence, error) {
 	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ImageJudge decides about one image. [PolicyRequest] and [ManifestJudge] do.
+// ImageJudge decides about one image: [PolicyRequest], [ManifestJudge] or
+// [AllJudges].
 type ImageJudge interface {
 	Image(ctx context.Context, image Image) *verdict.Verdict
 }
 
-// Bench is judges who must all accept. The verdict is of the policy of the
-// first; what the others find is added to it. An empty Bench accepts nothing.
-type Bench []ImageJudge
+// AllJudges accepts only if every judge accepts. The verdict names the policy
+// of the first and has the findings of all. An empty AllJudges accepts nothing.
+type AllJudges []ImageJudge
 
-// Image has every judge decide. The registry is asked each thing once for all
-// of them.
-func (b Bench) Image(ctx context.Context, image Image) *verdict.Verdict {
+// Image asks every judge. Each registry request is made once for all of them.
+func (b AllJudges) Image(ctx context.Context, image Image) *verdict.Verdict {
 	if len(b) == 0 {
 		v := verdict.New("image "+image.Name, verdict.Verdict{}.Time)
-		v.Add(verdict.Find(verdict.PolicyEmpty, image.Name, "nobody was named who decides"))
+		v.Add(verdict.Find(verdict.PolicyEmpty, image.Name, "no policy was named to decide by"))
 		return v
 	}
 	image, done := remembered(image)
@@ -41,8 +41,7 @@ func (b Bench) Image(ctx context.Context, image Image) *verdict.Verdict {
 	return v
 }
 
-// Several decides about several things, each by itself, and puts the answers
-// together. What is asked is called question.
+// Several joins verdicts about several things into one about the question.
 func Several(question string, answers ...*verdict.Verdict) *verdict.Verdict {
 	if len(answers) == 1 {
 		return answers[0]
@@ -58,14 +57,14 @@ func Several(question string, answers ...*verdict.Verdict) *verdict.Verdict {
 	return all.v
 }
 
-// merged is one verdict of several answers. It has no least level, which is of
-// each of them.
+// merged is one verdict made of several. It has no least level; each answer has
+// its own.
 type merged struct {
 	v   *verdict.Verdict
-	any bool // answers
+	any bool // has at least one answer
 }
 
-// add adds an answer. The verdict names a policy if all answers are by that one.
+// add adds an answer. The verdict names a policy if all answers have the same.
 func (m *merged) add(answer *verdict.Verdict) {
 	switch {
 	case !m.any:
@@ -77,8 +76,8 @@ func (m *merged) add(answer *verdict.Verdict) {
 	merge(m.v, answer)
 }
 
-// merge adds an answer to a verdict: what is required in either of them is
-// required. An answer that a proof may be missing of is settled before.
+// merge adds an answer to a verdict: the requirements of both are required. An
+// answer must be settled before, in case it lacks a proof.
 func merge(v, answer *verdict.Verdict) {
 	v.Include(*answer)
 	v.Counts.Required += max(1, answer.Counts.Required)
@@ -96,7 +95,7 @@ func merge(v, answer *verdict.Verdict) {
 	v.AddFeatures(answer.Features...)
 }
 
-// union adds to a list what it does not have yet.
+// union adds to a list the elements that it lacks.
 func union[T comparable](list, more []T) []T {
 	for _, one := range more {
 		if !slices.Contains(list, one) {

@@ -18,27 +18,27 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// vouched is why an artifact's provenance is not evaluated: a verifier's
-// summary of it counts. Hashing and listing are done all the same.
+// vouched is a verifier's summary that replaces the evaluation of an artifact's
+// provenance. Hashing and listing are done all the same.
 type vouched struct {
 	policy.Vouched
-	more []verify.Evidence // that refers to the artifact, where it is an image
+	more []verify.Evidence // all summaries that refer to the artifact, if it is an image
 }
 
-// vouching are the artifacts of which a summary counts, by name.
+// vouching are the artifacts with a summary that counts, by name.
 type vouching map[string]vouched
 
-// takesSummaries is the policy that takes summaries in place of provenance.
+// takesSummaries returns the policy that accepts summaries in place of
+// provenance.
 func takesSummaries(req Request) (policy.Policy, error) {
 	if req.Options.Scope.Depth != AllEvidence {
-		return policy.Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "provenance is not looked at, so that nothing stands in its place")
+		return policy.Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "--depth leaves provenance out, so no summary can replace it")
 	}
 	return req.Policy.Vouching()
 }
 
-// vouch finds the artifacts of which a summary counts, and says on whose word
-// they were taken. A summary that does not count changes nothing: provenance
-// is evaluated.
+// vouch finds the artifacts with a summary that counts, and notes who signed
+// it. A summary that does not count changes nothing: provenance is evaluated.
 func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts) {
 	var f facts
 	if !s.Options.AcceptSummaries {
@@ -64,16 +64,16 @@ func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(against)) {
-		f.note("a summary does not count: %s", why)
+		f.note("ignored a summary: %s", why)
 	}
 	if len(all) > 0 {
-		f.leave(fmt.Sprintf("provenance of %d artifacts, for which a verifier's summary was taken", len(all)))
+		f.leave(fmt.Sprintf("provenance of %s, replaced by a verifier's summary", plural(len(all), "artifact")))
 	}
 	return all, f
 }
 
-// vouchedFor is the summary of one artifact, if there is one, or why it does not
-// count.
+// vouchedFor returns the summary of one artifact, if there is one, or why it
+// does not count.
 func (s *sealed) vouchedFor(ctx context.Context, a manifest.Artifact, late lateEvidence) (got vouched, there bool, err error) {
 	if a.IsImage() && s.Images != nil {
 		if got.more, err = s.reader.summariesOf(ctx, a); err != nil { // a later summary may refuse it
@@ -89,17 +89,17 @@ func (s *sealed) vouchedFor(ctx context.Context, a manifest.Artifact, late lateE
 	return got, err == nil, err
 }
 
-// namedSummaries bounds how many summaries are asked for by name.
+// namedSummaries is how many summaries are requested by name.
 const namedSummaries = 8
 
-// fetchSummaries asks for the summaries of the release by their names, where
-// no listing told of any: of a place that cannot be listed, or that was not.
+// fetchSummaries requests the summaries of the release by name, if no listing
+// showed any: the place cannot be listed, or was not.
 func (s *sealed) fetchSummaries(ctx context.Context) (late lateEvidence, f facts) {
 	late = lateEvidence{}
 	for n := 1; n <= namedSummaries; n++ {
 		raw, err := store.Read(ctx, s.Files, vsa.Name(n), maxLateSize)
 		if errors.Is(err, store.ErrNotFound) {
-			return late, f // without one, provenance is evaluated
+			return late, f // without a summary, provenance is evaluated
 		}
 		if err != nil { // it may refuse what an earlier one accepted
 			f.fail(vsa.Name(n), err)
@@ -116,8 +116,8 @@ func (s *sealed) fetchSummaries(ctx context.Context) (late lateEvidence, f facts
 	return late, f
 }
 
-// whyNot is the reason why a summary does not count, without the artifact: it
-// is the same for many.
+// whyNot says why a summary does not count, without naming the artifact: the
+// reason is the same for many.
 func whyNot(err error) string {
 	f := verdict.FindingOf("", err)
 	text := string(f.Code) + ": " + f.Message
@@ -135,8 +135,8 @@ func levelsOf(s vsa.Summary) string {
 	return strings.Join(words, ", ")
 }
 
-// vouchedAll reports whether a summary stands for everything that rests on a
-// provenance.
+// vouchedAll reports whether every artifact that uses a provenance has a
+// summary.
 func (s *sealed) vouchedAll(by vouching, of string) bool {
 	rests := func(a manifest.Artifact) bool { return a.Provenance == of && a.Class != plan.Provenance }
 	if !slices.ContainsFunc(s.manifest.Artifacts, rests) {
@@ -148,15 +148,15 @@ func (s *sealed) vouchedAll(by vouching, of string) bool {
 	})
 }
 
-// reaches reports whether a summary says that an artifact has a level.
+// reaches reports whether an artifact has a summary with the level.
 func (v vouching) reaches(name string, level int) bool {
 	by, is := v[name]
 	n, known := by.Summary.Level(vsa.TrackBuild)
 	return is && known && n >= level
 }
 
-// relied says which summary stands in the place of an artifact's provenance,
-// where the policy takes one and no provenance was counted.
+// relied notes which summary replaced an artifact's provenance, if the policy
+// accepts one and counted no provenance.
 func (b byPolicyAlone) relied(v *verdict.Verdict, q policy.Question, proofs []verdict.Proof) {
 	if !b.policy.Vouches(q.Stage, q.Class) || slices.ContainsFunc(proofs, func(p verdict.Proof) bool { return p.Role == string(policy.Builder) }) {
 		return
