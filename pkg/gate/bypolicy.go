@@ -67,7 +67,7 @@ type byPolicyAlone struct{ policy policy.Policy }
 
 // Decide implements [rule].
 func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
-	q, hearing := i.question, b.policy.Hear()
+	q, hearing := i.question, b.policy.NewSession()
 	answer := hearing.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
 		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of %q at stage %q, so by it none is accepted", b.policy.Name(), q.Class, q.Stage)
@@ -83,7 +83,7 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 
 // least is the highest level of the Build track that the provenance of an item
 // shows, of all that the policy counted; nil where none can be read.
-func (b byPolicyAlone) least(hearing *policy.Hearing, counted []verdict.Proof, i item) *verdict.Least {
+func (b byPolicyAlone) least(hearing *policy.Session, counted []verdict.Proof, i item) *verdict.Least {
 	best := -1
 	for _, e := range i.evidence {
 		if !slices.ContainsFunc(counted, func(p verdict.Proof) bool {

@@ -225,7 +225,7 @@ func checks() []check {
 type sealed struct {
 	Request  // its policy as far as it counts for what is asked
 	manifest signedManifest
-	hearing  *policy.Hearing
+	hearing  *policy.Session
 	builds   provenances
 	reader   *imageReader
 	asked    map[string]bool // what the scope covers; nil for everything

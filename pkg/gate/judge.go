@@ -53,7 +53,7 @@ type rule interface {
 
 // byPolicy is the policy as the rule for items. Each piece of evidence is read
 // once for all of them.
-type byPolicy struct{ hearing *policy.Hearing }
+type byPolicy struct{ hearing *policy.Session }
 
 // Decide implements [rule].
 func (b byPolicy) Decide(i item) *verdict.Verdict { return b.hearing.Decide(i.evidence, i.question) }
@@ -61,7 +61,7 @@ func (b byPolicy) Decide(i item) *verdict.Verdict { return b.hearing.Decide(i.ev
 // begin starts a verdict by a policy. What the policy asks of the question itself
 // is judged at once.
 func (t terms) begin(question string) *judge {
-	j := t.beginBy(question, byPolicy{t.policy.Hear()})
+	j := t.beginBy(question, byPolicy{t.policy.NewSession()})
 	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
 	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab())))
 	return j

@@ -9,24 +9,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// memory is what is remembered of a statement that speaks of many artifacts,
-// so that it is not worked out for each of them. It belongs to one signer: what
-// others would say with the same words is never taken from it.
+// memory caches results about a statement with many subjects, so that they are
+// not computed for each artifact. It belongs to one signer: the same statement
+// by another signer has its own memory.
 //
-// Only a yes is remembered. A no is always worked out anew, for the artifact
-// that it is about.
+// Only acceptances are cached. A refusal is always computed again, for the
+// artifact in question.
 type memory struct {
-	mu     sync.Mutex // guards all fields
-	stands map[circumstance]bool
-	levels map[grounds]levels
-	looked int
-	index  *index
+	mu       sync.Mutex // guards all fields
+	memoized map[memoKey]bool
+	levels   map[levelKey]levels
+	looked   int
+	index    *index
 }
 
-// circumstance is everything that a lasting clause can look at besides the
-// fact: the policy and its rule, and those parts of a question that are not
+// memoKey is everything besides the fact that the result of a perRelease clause
+// depends on: the policy and its rule, and the parts of a question that are not
 // about one artifact.
-type circumstance struct {
+type memoKey struct {
 	policy  *Policy
 	rule    *some
 	stage   Stage
@@ -36,50 +36,50 @@ type circumstance struct {
 	entire  bool
 }
 
-// grounds are what a level rests on besides the statement.
-type grounds struct {
+// levelKey is what a level depends on besides the statement.
+type levelKey struct {
 	policy *Policy
 	entire bool
 }
 
-// levels are the answer of a trust map.
+// levels is a cached result of the trust map.
 type levels struct {
 	report slsa.Report
 	err    error
 }
 
-func (m *matter) circumstance(s *some, f *Fact) circumstance {
-	return circumstance{m.policy, s, m.q.Stage, m.q.Class, m.q.Version, m.q.Commit, m.entire(f)}
+func (m *judgement) memoKey(s *some, f *Fact) memoKey {
+	return memoKey{m.policy, s, m.q.Stage, m.q.Class, m.q.Version, m.q.Commit, m.entire(f)}
 }
 
-// entire reports whether every digest that the fact gives was compared. Where
-// the digest is the name, one may be all that is known.
-func (m *matter) entire(f *Fact) bool { return !m.q.ByDigest || f.said.Binds(m.q.Bytes) }
+// entire reports whether every digest that the fact gives was compared. If the
+// artifact is named by its digest, only that one may be known.
+func (m *judgement) entire(f *Fact) bool { return !m.q.ByDigest || f.said.Binds(m.q.Bytes) }
 
-// has reports whether the lasting clauses are known to be met.
-func (r *memory) has(c circumstance) bool {
+// has reports whether the perRelease clauses are known to be met.
+func (r *memory) has(c memoKey) bool {
 	if r == nil {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stands[c]
+	return r.memoized[c]
 }
 
-func (r *memory) keep(c circumstance) {
+func (r *memory) keep(c memoKey) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stands == nil {
-		r.stands = map[circumstance]bool{}
+	if r.memoized == nil {
+		r.memoized = map[memoKey]bool{}
 	}
-	r.stands[c] = true
+	r.memoized[c] = true
 }
 
-// level is what the trust map answered, or answers now.
-func (r *memory) level(g grounds, ask func() (slsa.Report, error)) (slsa.Report, error) {
+// level returns the cached result of the trust map, or asks for it.
+func (r *memory) level(g levelKey, ask func() (slsa.Report, error)) (slsa.Report, error) {
 	if r == nil {
 		return ask()
 	}
@@ -88,7 +88,7 @@ func (r *memory) level(g grounds, ask func() (slsa.Report, error)) (slsa.Report,
 	got, there := r.levels[g]
 	if !there {
 		if r.levels == nil {
-			r.levels = map[grounds]levels{}
+			r.levels = map[levelKey]levels{}
 		}
 		got.report, got.err = ask()
 		r.levels[g] = got
@@ -96,11 +96,11 @@ func (r *memory) level(g grounds, ask func() (slsa.Report, error)) (slsa.Report,
 	return got.report, got.err
 }
 
-// index finds the subjects of a statement without reading all of them.
+// index finds subjects of a statement without a scan.
 type index struct {
 	subjects []intoto.Subject
-	first    map[string]int // of a name
-	next     []int          // of the same name, 0: none
+	first    map[string]int // first subject with a name
+	next     []int          // next subject with the same name, 0: none
 	bytes    func() map[digest.Digest]bool
 }
 
@@ -121,7 +121,7 @@ func indexOf(said intoto.Statement) *index {
 	return i
 }
 
-// names is [intoto.Statement.Names].
+// names is [intoto.Statement.Names], with the index.
 func (i *index) names(name string, bytes digest.Set) bool {
 	at, there := i.first[name]
 	for there {
@@ -136,11 +136,11 @@ func (i *index) names(name string, bytes digest.Set) bool {
 
 func (i *index) has(d digest.Digest) bool { return !d.IsZero() && i.bytes()[d] }
 
-// fewLooks is how often all subjects are read before it is worth to index
-// them: a statement of very many may be asked about one.
+// fewLooks is how many scans of all subjects are made before an index is built:
+// a statement with many subjects may be used for one only.
 const fewLooks = 8
 
-// find is the index of a statement, nil while it is not worth one.
+// find returns the index of a statement, nil before it is worth building.
 func (r *memory) find(said intoto.Statement) *index {
 	r.mu.Lock()
 	defer r.mu.Unlock()
