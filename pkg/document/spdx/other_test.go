@@ -43,7 +43,7 @@ func TestPlacesInLines(t *testing.T) {
 	for _, row := range []struct{ id, to, place, says string }{
 		{"SPDXRef-B", "SPDXRef-B", "", ""},
 		{"SPDXRef-A", "SPDXRef-A", "line 16, packages[1]", "the first is packages[0]"},
-		{"SPDXRef-B", "SPDXRef-C", "line 22, relationships[1]", "is not there"},
+		{"SPDXRef-B", "SPDXRef-C", "line 22, relationships[1]", "does not exist"},
 	} {
 		_, report := spdx.Validate(text(row.id, row.to))
 		found := row.place == ""
