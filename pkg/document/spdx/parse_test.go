@@ -76,7 +76,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 		_, err := spdx.Parse([]byte(strings.Replace(foreign, row.old, row.new, 1)))
 		code := verdict.StatementParse
-		for _, graph := range []string{"two elements", "not there", "describes nothing", "contains itself"} {
+		for _, graph := range []string{"two elements", "does not exist", "describes nothing", "contains itself"} {
 			if strings.Contains(row.reason, graph) {
 				code = verdict.SBOMGraph
 			}

@@ -136,7 +136,7 @@ func (l *loader) loadHead() (err error) {
 			return l.fail(codeValue, at("trustRoot", "lab"), "%q, want warn or off", l.TrustRoot.Lab)
 		}
 		if l.TrustRoot.Lab == Require {
-			return l.fail(codeWeak, at("trustRoot", "lab"), "a trust root of a lab cannot be required; want warn, or off to refuse it")
+			return l.fail(codeWeak, at("trustRoot", "lab"), "an INSECURE LAB trust root cannot be required; want warn, or off to refuse it")
 		}
 	}
 	l.policy.validity.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn

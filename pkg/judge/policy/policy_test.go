@@ -218,7 +218,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a parameter that may be nothing", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x}]}\n", "exactly one"},
 		{"a parameter that may be two things", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true, is: z}]}\n", "exactly one"},
 		{"a placeholder that nothing fills", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, is: \"{moon}\"}]}\n", "placeholder"},
-		{"a wish for a lab", "plan: require\n", "plan: require\ntrustRoot: {lab: require}\n", "a trust root of a lab cannot be required"},
+		{"a wish for a lab", "plan: require\n", "plan: require\ntrustRoot: {lab: require}\n", "INSECURE LAB"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

@@ -102,7 +102,7 @@ func TestShippedPolicies(t *testing.T) {
 				t.Errorf("lint says\n%q\nthe page\n%q", policy.Lint(s.Policy), said)
 			}
 			if len(policy.Explain(s.Policy)) < 4 || len(policy.Overriders(s.Policy)) == 0 {
-				t.Error("the defect explains no finding")
+				t.Error("it explains nothing")
 			}
 			s.rehearse(t)
 			s.shows(t)
