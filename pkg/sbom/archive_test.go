@@ -132,7 +132,7 @@ func TestArchiveRefusesEntries(t *testing.T) {
 		`"a" is a symbolic`:     {verdict.ArchiveTwice, []tar.Header{ok, {Name: "a", Typeflag: tar.TypeSymlink, Linkname: "c"}}},
 		"not an earlier file":       {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeLink, Linkname: "a"}}},
 		"are not supported":          {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeFifo}}},
-		"nor link":              {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeChar}}},
+		"want a file, directory or link":              {verdict.FileType, []tar.Header{{Name: "l", Typeflag: tar.TypeChar}}},
 	} {
 		_, err := describe(pack(t, row.entries...), nil)
 		refused(t, err, row.code, reason)

@@ -84,8 +84,8 @@ func TestLayersThatReadTwoWays(t *testing.T) {
 	}{
 		"the twin":         {[]string{"etc/evil", "one", "etc/good", "two"}, ""},
 		"out of the root":  {[]string{"../../etc/evil", "one"}, "leaves the root"},
-		"two of one name":  {[]string{"etc/evil", "one", "etc/evil", "two"}, "two entries with this name"},
-		"two, otherwise":   {[]string{"etc/evil", "one", "./etc/evil", "two"}, "two entries with this name"},
+		"two of one name":  {[]string{"etc/evil", "one", "etc/evil", "two"}, "two entries of this name"},
+		"two, otherwise":   {[]string{"etc/evil", "one", "./etc/evil", "two"}, "two entries of this name"},
 		"up, and not out":  {[]string{"etc/../evil", "one"}, ""},
 		"from the root on": {[]string{"/etc/evil", "one"}, ""},
 	} {
