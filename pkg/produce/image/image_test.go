@@ -345,7 +345,7 @@ func TestBuildRefusesSpecs(t *testing.T) {
 		"two files":              {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern" }},
 		`"/etc/lantern" is a`:    {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern/x" }},
 		"hide files of the base": {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/.wh.passwd" }},
-		"hidden or control characters":         {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/\x1b[2J" }},
+		"show as itself":         {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/\x1b[2J" }},
 		"no content":             {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Open = nil }},
 		"size or mode":           {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = 0 }},
 		"not a regular file":     {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = fs.ModeSymlink | 0o777 }},
