@@ -59,7 +59,7 @@ func TestSomethingSignedIsRequired(t *testing.T) {
 	if _, err := policy.Parse([]byte(alone), nil); err != nil {
 		t.Errorf("provenance alone: %v", err)
 	}
-	refused(t, text(t)+"insecureAcceptUnsigned: require\n", "where true or false belongs")
+	refused(t, text(t)+"insecureAcceptUnsigned: require\n", "want true or false")
 	if p := load(t); p.InsecureUnsigned() {
 		t.Error("a policy without the word accepts what is unsigned")
 	}
