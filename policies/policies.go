@@ -15,7 +15,7 @@ var shipped embed.FS
 func Read(name string) ([]byte, error) {
 	raw, err := shipped.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("reading embedded policy %q: %w", name, err)
+		return nil, fmt.Errorf("reading shipped policy %q: %w", name, err)
 	}
 	return raw, nil
 }
