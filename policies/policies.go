@@ -1,4 +1,4 @@
-// Package policies carries the policies that are shipped inside the commands.
+// Package policies contains the policies that are embedded in the commands.
 package policies
 
 import (
@@ -9,9 +9,9 @@ import (
 //go:embed *.yaml kubernetes/expected/*.yaml
 var shipped embed.FS
 
-// Read returns a shipped policy, the list of known defects, or what a release
-// of Kubernetes should consist of (kubernetes/expected/1.31), by the name of its
-// file without the ending. One that is not shipped is [io/fs.ErrNotExist].
+// Read returns an embedded policy, the list of known defects, or the expected
+// contents of a Kubernetes release (kubernetes/expected/1.31), by its file name
+// without the extension. The error is [io/fs.ErrNotExist] if there is none.
 func Read(name string) ([]byte, error) {
 	raw, err := shipped.ReadFile(name + ".yaml")
 	if err != nil {

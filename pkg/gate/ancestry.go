@@ -144,7 +144,7 @@ func (g gathered) steps(f *facts) []slsa.Step {
 		if got.unread != nil || got.refused != nil || got.run != nil {
 			continue // reported as a finding or a warning by another check
 		}
-		report, err := g.release.hearing.Level(got.evidence, g.release.question(a))
+		report, err := g.release.session.Level(got.evidence, g.release.question(a))
 		if err != nil && g.release.manifest.isGiven() {
 			continue // reported elsewhere: the provenance is about another artifact
 		}

@@ -67,8 +67,8 @@ type byPolicyAlone struct{ policy policy.Policy }
 
 // Decide implements [rule].
 func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
-	q, hearing := i.question, b.policy.Hear()
-	answer := hearing.Decide(i.evidence, q)
+	q, session := i.question, b.policy.NewSession()
+	answer := session.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
 		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of class %q at stage %q, so it accepts none", b.policy.Name(), q.Class, q.Stage)
 		f.Fix = "have the policy require a signature for this class, or name another class"
@@ -76,14 +76,14 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 	}
 	b.relied(answer, q, answer.Proofs)
 	if q.Class == plan.Image || q.Class == plan.ImageChild {
-		answer.Least = b.least(hearing, answer.Proofs, i)
+		answer.Least = b.least(session, answer.Proofs, i)
 	}
 	return answer
 }
 
 // least is the highest Build level shown by the provenance that the policy
 // counted for an item; nil if none shows a level.
-func (b byPolicyAlone) least(hearing *policy.Hearing, counted []verdict.Proof, i item) *verdict.Least {
+func (b byPolicyAlone) least(session *policy.Session, counted []verdict.Proof, i item) *verdict.Least {
 	best := -1
 	for _, e := range i.evidence {
 		if !slices.ContainsFunc(counted, func(p verdict.Proof) bool {
@@ -91,7 +91,7 @@ func (b byPolicyAlone) least(hearing *policy.Hearing, counted []verdict.Proof, i
 		}) {
 			continue
 		}
-		if report, err := hearing.Level(e, i.question); err == nil {
+		if report, err := session.Level(e, i.question); err == nil {
 			best = max(best, report.On(slsa.Build).Level)
 		}
 	}

@@ -144,7 +144,7 @@ func (d *documents) keep(about sbomcheck.Artifact) {
 	if len(omitted) > 0 {
 		d.whole[about.Name] = omitted
 	}
-	if sums && (d.goSum == nil || sbomcheck.Elsewhere(about.Document)) {
+	if sums && (d.goSum == nil || sbomcheck.BuiltFromFetched(about.Document)) {
 		d.blind[about.Name] = true
 	}
 	if d.images[about.Name] == nil && sbomcheck.HoldsImage(about.Document) {

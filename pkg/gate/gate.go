@@ -152,7 +152,7 @@ func Decide(ctx context.Context, req Request) Decided {
 		j.fail("request", err)
 		return Decided{Verdict: j.v}
 	}
-	j.rule = byPolicy{s.hearing}
+	j.rule = byPolicy{s.session}
 	j.addFacts(found)
 	s.decide(ctx, j)
 	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
@@ -226,7 +226,7 @@ func checks() []check {
 type sealed struct {
 	Request  // its policy is the one in force in this scope
 	manifest signedManifest
-	hearing  *policy.Hearing
+	session  *policy.Session
 	builds   provenances
 	reader   *imageReader
 	asked    map[string]bool // names of the artifacts in scope; nil for all

@@ -53,15 +53,15 @@ type rule interface {
 
 // byPolicy is the policy as the [rule] for items. It reads each piece of
 // evidence once for all items.
-type byPolicy struct{ hearing *policy.Hearing }
+type byPolicy struct{ session *policy.Session }
 
 // Decide implements [rule].
-func (b byPolicy) Decide(i item) *verdict.Verdict { return b.hearing.Decide(i.evidence, i.question) }
+func (b byPolicy) Decide(i item) *verdict.Verdict { return b.session.Decide(i.evidence, i.question) }
 
 // begin starts a verdict by a policy, and checks at once the policy's expiry
 // and its demands on the trust root.
 func (t terms) begin(question string) *judge {
-	j := t.beginBy(question, byPolicy{t.policy.Hear()})
+	j := t.beginBy(question, byPolicy{t.policy.NewSession()})
 	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
 	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab())))
 	return j

@@ -81,7 +81,7 @@ func (g gathered) rests(a manifest.Artifact) bool {
 	if got.unread != nil || got.refused != nil || got.run != nil {
 		return false
 	}
-	_, err := g.release.hearing.Level(got.evidence, g.release.question(a))
+	_, err := g.release.session.Level(got.evidence, g.release.question(a))
 	return err == nil
 }
 

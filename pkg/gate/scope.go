@@ -120,7 +120,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	if more {
 		f.leave("rules and summaries of the policy")
 	}
-	s.hearing = s.Policy.Hear()
+	s.session = s.Policy.NewSession()
 	if scope.Platform != "" {
 		f.leave("other platforms than " + scope.Platform)
 	}

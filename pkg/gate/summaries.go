@@ -85,7 +85,7 @@ func (s *sealed) vouchedFor(ctx context.Context, a manifest.Artifact, late lateE
 	if len(evidence) == 0 {
 		return vouched{}, false, nil
 	}
-	got.Vouched, err = s.hearing.Vouched(evidence, s.question(a))
+	got.Vouched, err = s.session.Vouched(evidence, s.question(a))
 	return got, err == nil, err
 }
 

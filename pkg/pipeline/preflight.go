@@ -230,7 +230,7 @@ func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) do
 		return doctor.Fault("key "+name, err)
 	}
 	who := identity.OfKey(v.Digest())
-	if err := p.Profile.Policy.Foresee(who, role, p.Clock()); err != nil && verdict.FindingOf("", err).Code == verdict.IdentityWindow {
+	if err := p.Profile.Policy.CheckIdentity(who, role, p.Clock()); err != nil && verdict.FindingOf("", err).Code == verdict.IdentityWindow {
 		return doctor.Fault("key "+name, err)
 	} else if err != nil {
 		f := verdict.Find(verdict.SignedAsElse, "key", "it is not one of the %s role", role)

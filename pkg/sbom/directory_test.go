@@ -62,7 +62,7 @@ func TestDirectoryRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sbom.Directory(input(), "source", os.DirFS(dir), nil)
-	refused(t, err, verdict.Path, "does not show as itself")
+	refused(t, err, verdict.Path, "hidden or control characters")
 }
 
 // TestNestedArchives: files of archives in archives are listed, and one that

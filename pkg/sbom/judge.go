@@ -31,7 +31,7 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		v.Scope.Left = append(v.Scope.Left, "how its elements depend on and contain each other")
 	}
 	v.Note("it was written by %s, and held against %s", who, held.As)
-	if q.GoSum != nil && sbomcheck.Elsewhere(q.Document) {
+	if q.GoSum != nil && sbomcheck.BuiltFromFetched(q.Document) {
 		v.Note("it was built from a module that was fetched, so go.sum says nothing of it; the checksums of its modules were not compared")
 	}
 	for _, left := range held.Left {

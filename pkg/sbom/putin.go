@@ -18,7 +18,7 @@ func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []ver
 	at := map[string]map[string]sbomcheck.Placed{} // by platform and path
 	for _, put := range sbomcheck.Put(a.Document) {
 		if put.Path == "" {
-			all = append(all, put.Bears(a, spdx.File{})...)
+			all = append(all, put.CheckFile(a, spdx.File{})...)
 			continue
 		}
 		if at[put.Platform] == nil {
@@ -40,7 +40,7 @@ func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []ver
 				all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, and programs that run the image find different files there, because of %.200q in a layer",
 					put[name].Name, put[name].Path, p.Platform, doubt[name]))
 			} else if file, found := files[name]; found || known {
-				all = append(all, put[name].Bears(a, file)...)
+				all = append(all, put[name].CheckFile(a, file)...)
 			}
 		}
 	}

@@ -39,15 +39,15 @@ func TestPutIn(t *testing.T) {
 		want   string
 	}{
 		{name: "the twin", change: func(*spdx.Draft) {}},
-		{name: "another SHA-512", change: func(d *spdx.Draft) { entry(d).Digests.SHA512 = digest.SetOf(nil).SHA512 }, want: "where there are other bytes"},
-		{name: "another SHA-256", change: func(d *spdx.Draft) { entry(d).Digests.SHA256 = digest.SetOf(nil).SHA256 }, want: "where there are other bytes"},
+		{name: "another SHA-512", change: func(d *spdx.Draft) { entry(d).Digests.SHA512 = digest.SetOf(nil).SHA512 }, want: "but that file has other bytes"},
+		{name: "another SHA-256", change: func(d *spdx.Draft) { entry(d).Digests.SHA256 = digest.SetOf(nil).SHA256 }, want: "but that file has other bytes"},
 		{name: "its SHA-1", change: func(*spdx.Draft) {}, sha1: hex.EncodeToString(weak[:])},
-		{name: "another SHA-1", change: func(*spdx.Draft) {}, sha1: strings.Repeat("0", 40), want: "where there are other bytes"},
-		{name: "another place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/own") }, want: "where there are other bytes"},
-		{name: "a place where nothing is", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/none") }, want: "where there is no file"},
-		{name: "no place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "") }, want: "and not where"},
-		{name: "taken away", layer: []string{"etc/.wh.wax", ""}, change: func(*spdx.Draft) {}, want: "where there is no file"},
-		{name: "written over", layer: []string{"etc/wax", "other wax"}, change: func(*spdx.Draft) {}, want: "where there are other bytes"},
+		{name: "another SHA-1", change: func(*spdx.Draft) {}, sha1: strings.Repeat("0", 40), want: "but that file has other bytes"},
+		{name: "another place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/own") }, want: "but that file has other bytes"},
+		{name: "a place where nothing is", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/none") }, want: "but no such file exists"},
+		{name: "no place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "") }, want: "but not where"},
+		{name: "taken away", layer: []string{"etc/.wh.wax", ""}, change: func(*spdx.Draft) {}, want: "but no such file exists"},
+		{name: "written over", layer: []string{"etc/wax", "other wax"}, change: func(*spdx.Draft) {}, want: "but that file has other bytes"},
 	} {
 		content := lit(t, row.layer...)
 		m, err := sbom.Image(t.Context(), input(), "oci/lantern", content)

@@ -108,7 +108,7 @@ func TestSBOMsThatAreNone(t *testing.T) {
 	for _, name := range []string{sourceSBOM, releaseSBOM, plan.SBOMName(packed)} {
 		for text, says := range map[string]string{
 			"garbage": "",
-			`{"@context": "https://spdx.org/rdf/3.0.1/spdx-context.jsonld", "@graph": []}`: "SPDX version 3 is not read",
+			`{"@context": "https://spdx.org/rdf/3.0.1/spdx-context.jsonld", "@graph": []}`: "SPDX version 3 is not supported",
 		} {
 			r := theWorld(t).attacked(t)
 			r.write(t, name, []byte(text))

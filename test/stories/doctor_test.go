@@ -203,7 +203,7 @@ func (s sourced) faults(t *testing.T) {
 		{"a token of another provider", "", write("release.token", mint("release", map[string]any{"iss": "https://other.example.test"})), nothing, nil, "SIGNED_AS_ELSE", "other.example.test", 1},
 		{"no web token", "", write("release.token", func() string { return "secret" }), nothing, nil, "USAGE", "not a signed web token", 2},
 		{"what is not committed", "", func() { edit(t, s.Path("lantern", "LICENSE"), "", "changed ") }, func() { s.git(t, "checkout", "-q", "--", "LICENSE") }, nil, "SOURCE_DIRTY", "LICENSE", 1},
-		{"a source that the policy does not take", "", func() { s.git(t, "clone", "-q", ".", s.Path("clone")) }, nothing, []string{"--source", "clone"}, "SOURCE_REPOSITORY", "the policy takes no release", 1},
+		{"a source that the policy does not take", "", func() { s.git(t, "clone", "-q", ".", s.Path("clone")) }, nothing, []string{"--source", "clone"}, "SOURCE_REPOSITORY", "the policy does not accept builds", 1},
 		{"places of another release", "", func() {
 			edit(t, s.Path("profile.yaml"), "canonical: \"https://dl.example.test/lantern/", "canonical: \"https://dl.example.test/other/")
 		},

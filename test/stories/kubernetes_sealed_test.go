@@ -202,7 +202,7 @@ func seaborne() []boarding {
 		}, 1, []string{"NAME_SWAP", shipped + ".sigstore.json"}},
 		{"a signature of another file that is listed", func(t *testing.T, s ship) func() {
 			return listed(t, s, shipped+".sigstore.json", s.read(t, "bin/linux/amd64/kubelet.sigstore.json"))
-		}, 1, []string{"NOT_BOUND", shipped + "\n", shipped + ".sigstore.json: it signs other bytes"}},
+		}, 1, []string{"NOT_BOUND", shipped + "\n", shipped + ".sigstore.json: the bundle signs other bytes"}},
 		{"no SBOM", put(shipped+".spdx.json", nil), 1, []string{"REFUSED: 1 MISSING, 1 NO_SBOM\n", "→ restore the evidence from the sealed release"}},
 		{"no provenance", put("provenance/compile-darwin-amd64.sigstore.json", nil), 1, []string{
 			"REFUSED: 1 MISSING, 2 NO_PROVENANCE, 1 LEVEL\n", "nothing is known of", "kubernetes-client-darwin-amd64.tar.gz",

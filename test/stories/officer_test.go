@@ -295,7 +295,7 @@ defects:
 	d.write(t, "defects.yaml", []byte(strings.Replace(list, "sequence: 1", "sequence: 2", 1)))
 	want(t, run("policy"), 0, "verified as it was written")
 	d.write(t, "defects.yaml", []byte(strings.Replace(list, "artifacts: ["+artifact+"]", "artifacts: []", 1)))
-	want(t, run("policy"), 2, "name each one")
+	want(t, run("policy"), 2, "list each artifact")
 }
 
 // sealPolicy signs policy.yaml with the token of a role.

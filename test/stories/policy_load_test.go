@@ -185,12 +185,12 @@ func TestPolicyPatterns(t *testing.T) {
 func TestPolicyFields(t *testing.T) {
 	const release = "release@example.test, type: email"
 	loads(t, []load{
-		{"C06 a pattern beside the subject", []string{"subject: release@example.test", `subject: release@example.test, pattern: 'nobody@example\.test'`}, "POLICY_EMPTY … not both"},
+		{"C06 a pattern beside the subject", []string{"subject: release@example.test", `subject: release@example.test, pattern: 'nobody@example\.test'`}, "POLICY_EMPTY … exactly one of"},
 		{"C06 a field of another engine", []string{release, release + ", subjectRegExp: nobody"}, "CONFIG … YAML_UNKNOWN_KEY"},
-		{"C06 a claim that no certificate makes", []string{release, release + ", claims: {workflow: nobody}"}, "CONFIG … no certificate says this"},
+		{"C06 a claim that no certificate makes", []string{release, release + ", claims: {workflow: nobody}"}, "CONFIG … unknown claim"},
 		{"C06 its twin", []string{release, release + ", claims: {buildTrigger: push}"}, ""},
 		{"C06 a level of what is not required", []string{"{signature: require}}\nplan", "{signature: require}, level: 3}\nplan"}, "POLICY_WEAK … not required"},
-		{"C06 a check that means nothing here", []string{"{signature: require}}\nplan", "{signature: require, provenance: require}}\nplan"}, "CONFIG … means nothing"},
+		{"C06 a check that means nothing here", []string{"{signature: require}}\nplan", "{signature: require, provenance: require}}\nplan"}, "CONFIG … not a check for"},
 		{"C06 a parameter in a build of no type", []string{"  types: [https://example.test/script]\n", ""}, "POLICY_EMPTY … types"},
 		{"C06 a placeholder that nothing fills", []string{`is: "{version}"`, `is: "{moon}"`}, "CONFIG … placeholder"},
 		{"C06 a resource with a placeholder that nothing fills", []string{"plan: require\n", "plan: require\n" + summaries("https://dl.example.test/{moon}/")}, "CONFIG … placeholder"},
@@ -227,7 +227,7 @@ func TestPolicyEmptied(t *testing.T) {
 		{"a stage left out", []string{"stages: [staging, release]", "stages: [staging]"}, "POLICY_EMPTY … release"},
 		{"checks that are empty", []string{"checks: " + checks, "checks: {}"}, "POLICY_EMPTY … checks"},
 		{"a check left out", []string{checks, "{provenance: require, sbom: require}"}, "POLICY_EMPTY … signature"},
-		{"every check off", []string{checks + "\n  level: 3", `{provenance: "off", signature: "off", sbom: "off"}`}, "POLICY_EMPTY … nothing is looked at"},
+		{"every check off", []string{checks + "\n  level: 3", `{provenance: "off", signature: "off", sbom: "off"}`}, "POLICY_EMPTY … all checks of"},
 		{"every check a warning", []string{checks + "\n  level: 3", "{provenance: warn, signature: warn, sbom: warn}"}, "POLICY_EMPTY … nothing is required"},
 		{"nobody who releases", []string{roles, "  verifier: [{issuer: \"https://a.example.test\", subject: v@example.test, type: email}]\n"}, "POLICY_EMPTY … roles.release"},
 		{"a role that is empty", []string{roles, "  release: []\n"}, "POLICY_EMPTY … roles.release"},
@@ -290,11 +290,11 @@ func TestPolicyCases(t *testing.T) {
 	}{
 		{"as they are", first + "-- no evidence of an archive in staging --\n" + rest, nil, 0, "0 failed"},
 		{"another code", strings.Replace(shipped(".txtar"), wanted, "want: [NO_PROVENANCE, NO_SBOM]", 1), nil, 1, "POLICY_CASES"},
-		{"a yes for a no", strings.Replace(shipped(".txtar"), wanted, "want: [accepted]", 1), nil, 2, "refusals come first"},
+		{"a yes for a no", strings.Replace(shipped(".txtar"), wanted, "want: [accepted]", 1), nil, 2, "put refusals first"},
 		{"a weaker policy", shipped(".txtar"), []string{"signature: require, sbom: require", "signature: warn, sbom: require"}, 1, "POLICY_CASES"},
 		{"nothing that is accepted", first, nil, 2, "CONFIG"},
 		{"a case that expects nothing", strings.Replace(shipped(".txtar"), wanted, "want: []", 1), nil, 2, "want is empty"},
-		{"no case", "", nil, 2, "there is no case"},
+		{"no case", "", nil, 2, "no cases"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

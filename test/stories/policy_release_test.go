@@ -143,7 +143,7 @@ func modes(t *testing.T, c *consumer) {
 	bench{c.Scene}.policy(t, "ruled.yaml", c.policy, rule(`evidence.exists(e, e.provenance.ref == "refs/tags/" + version)`)...)
 	want(t, c.by(t, "waybill verify release", "ruled"), 0, "ACCEPTED: complete")
 	want(t, c.by(t, "waybill gate check", "ruled"), 0, "ACCEPTED: complete")
-	want(t, c.by(t, "k8s-verify-release", "ruled"), 2, "no rules engine")
+	want(t, c.by(t, "k8s-verify-release", "ruled"), 2, "this program cannot evaluate rules")
 }
 
 func hence(d time.Duration) string { return time.Now().UTC().Add(d).Format(time.RFC3339) }
@@ -283,7 +283,7 @@ func signedPolicies(t *testing.T, c *consumer) {
 	want(t, judged(), 1, "POLICY_SIG", "another policy")
 	name = "lantern-release"
 	pin("nobody@lab.invalid", 4)
-	want(t, judged(), 1, "POLICY_SIG", "somebody else")
+	want(t, judged(), 1, "POLICY_SIG", "another identity")
 	pin(officer, 4)
 	c.write(t, "pinned.yaml", []byte(numbered+"# edited\n"))
 	want(t, judged(), 1, "POLICY_SIG")
@@ -294,7 +294,7 @@ func signedPolicies(t *testing.T, c *consumer) {
 
 	genuine := c.evidence(t, "pinned.yaml.sigstore.json").Statement().Raw()
 	c.write(t, "pinned.yaml.sigstore.json", c.sign(t, "release", &sign.DSSEData{PayloadType: intoto.PayloadType, Data: genuine}))
-	want(t, judged(), 1, "POLICY_SIG", "somebody else")
+	want(t, judged(), 1, "POLICY_SIG", "another identity")
 	c.write(t, "pinned.yaml.sigstore.json", c.sign(t, "policy", blobOf(numbered)))
 	want(t, judged(), 1, "POLICY_SIG")
 }
@@ -331,11 +331,11 @@ func exceptions(t *testing.T, c *consumer) {
 		said            string // empty: it is set aside
 	}{
 		{"as it must be", "fits", nil, nil, ""},
-		{"of other bytes", "digest", nil, nil, "NO_SBOM|is not used: it is for other bytes"},
-		{"for another destination", "place", nil, nil, "NO_SBOM|is not used: it is for"},
+		{"of other bytes", "digest", nil, nil, "NO_SBOM|is not used: the exception is for other bytes"},
+		{"for another destination", "place", nil, nil, "NO_SBOM|is not used: the exception is for"},
 		{"of another artifact", "name", nil, nil, "NO_SBOM|is not used"},
 		{"of another code", "code", nil, nil, "NO_SBOM|is not used"},
-		{"under another policy", "fits", []string{"name: lantern-release\n", "name: lantern-release\n# another\n"}, nil, "NO_SBOM|is not used: it is for the policy"},
+		{"under another policy", "fits", []string{"name: lantern-release\n", "name: lantern-release\n# another\n"}, nil, "NO_SBOM|is not used: the exception is for the policy"},
 		{"after its time", "fits", nil, later, "NO_SBOM|is not used: it expired"},
 		{"that nobody signed", "unsigned", nil, nil, "BUNDLE_PARSE"},
 		{"by the release identity", "release", nil, nil, "IDENTITY_ROLE"},

@@ -93,7 +93,7 @@ func TestReleaseVouchedFor(t *testing.T) {
 	want(t, c.judge(t, asks, "--files", c.files(t, map[string][]byte{vsa.Name(1): good, "more": nil}), "--accept-vsa"), 1, "EXTRA")
 	want(t, c.judge(t, asks, "--files", files, "--accept-vsa", "--require-level", "build=3"), 0, "relied on the summary")
 	want(t, c.judge(t, with("BUILD: 2", "BUILD: 3"), "--files", c.files(t, map[string][]byte{vsa.Name(1): of("verifier", fields{"verifiedLevels": []any{"SLSA_BUILD_LEVEL_2"}})}), "--accept-vsa"), 1, "VSA_LEVEL")
-	want(t, c.judge(t, nil, "--files", files, "--accept-vsa"), 2, "USAGE", "names in summaries no verifier")
+	want(t, c.judge(t, nil, "--files", files, "--accept-vsa"), 2, "USAGE", "lists no verifier under summaries")
 	want(t, c.judge(t, asks, "--files", files, "--accept-vsa", "--depth", "signatures"), 2, "USAGE", "--depth leaves provenance out")
 	want(t, c.judge(t, asks, "--files", files, "--accept-vsa"), 0)
 	for _, more := range []string{"", filepath.Join("state", "files", filepath.FromSlash(artifact)), "--only images"} {
@@ -120,12 +120,12 @@ func pairs(t *testing.T, c *consumer, asks []string, good, other []byte) {
 	ours, theirs := c.files(t, map[string][]byte{vsa.Name(1): good}), c.files(t, map[string][]byte{vsa.Name(1): other})
 	want(t, c.judge(t, two, "--files", theirs, "--accept-vsa"), 0, "relied on the summary", "mallory@evil.example")
 	want(t, c.judge(t, pinned(verifier), "--files", ours, "--accept-vsa"), 0, "relied on the summary")
-	want(t, c.judge(t, pinned(verifier), "--files", theirs, "--accept-vsa"), 1, "VSA_VERIFIER", "may not speak for the verifier")
-	want(t, c.judge(t, pinned(who("release")), "--files", ours, "--accept-vsa"), 2, "POLICY_VALUE", "is not one of the role verifier")
+	want(t, c.judge(t, pinned(verifier), "--files", theirs, "--accept-vsa"), 1, "VSA_VERIFIER", "may not sign for the verifier")
+	want(t, c.judge(t, pinned(who("release")), "--files", ours, "--accept-vsa"), 2, "POLICY_VALUE", "is not an exact identity of the role verifier")
 	unsaid := slices.Clone(two)
 	another := unsaid[5][strings.Index(unsaid[5], "summaries: [{")+len("summaries: [") : strings.LastIndex(unsaid[5], "]")]
 	unsaid[5] = strings.Replace(unsaid[5], "summaries: [{", "summaries: ["+strings.Replace(another, verifies, verifies+"/2", 1)+", {", 1)
-	want(t, c.judge(t, unsaid, "--files", ours, "--accept-vsa"), 2, "POLICY_WEAK", "say in signers who speaks for")
+	want(t, c.judge(t, unsaid, "--files", ours, "--accept-vsa"), 2, "POLICY_WEAK", "list in signers which identities sign for")
 }
 
 // TestGateFileVouchedFor: the same of one file, and of one image.

@@ -94,11 +94,11 @@ func (d *desk) exceptions(t *testing.T) {
 	}
 	want(t, check(append(all, "--output", "json")...), 0, `"waived"`, `"kind": "exception"`, `"excepted": 4`)
 	later := time.Now().Add(73 * time.Hour).UTC().Format(time.RFC3339)
-	want(t, check(append(all, "--now", later)...), 1, "REFUSED: 4 NO_SBOM", "is not used: it expired at")
+	want(t, check(append(all, "--now", later)...), 1, "REFUSED: 4 NO_SBOM", "is not used: the exception expired at")
 
 	// The same exceptions under another policy: there they are for nothing.
 	r = d.Run(t.Context(), append([]string{"k8s-verify-release", scene.Version, "--profile", "profile.yaml"}, all...)...)
-	want(t, r, 0, "is not used: it is for the policy")
+	want(t, r, 0, "is not used: the exception is for the policy")
 	if strings.Contains(r.Stdout, "SET ASIDE") {
 		t.Errorf("set aside under a policy that they are not for:\n%s", r.Stdout)
 	}
@@ -132,8 +132,8 @@ defects:
 	check := func(flags ...string) scene.Result { return d.strictly(t, flags...) }
 	const signed, unsigned = "defects.yaml.sigstore.json", "defects.yaml"
 	want(t, check("--known-defects", signed), 1, "REFUSED: 4 NO_SBOM", "packed before there were SBOMs", "https://issues.example.test/7")
-	want(t, check("--known-defects", unsigned), 1, "REFUSED: 4 NO_SBOM", "packed before there were SBOMs", "nobody signed the list")
-	want(t, check("--known-defects", unsigned, "--accept-defect", "bare"), 1, "REFUSED: 4 NO_SBOM", "sets nothing aside")
+	want(t, check("--known-defects", unsigned), 1, "REFUSED: 4 NO_SBOM", "packed before there were SBOMs", "the list is unsigned")
+	want(t, check("--known-defects", unsigned, "--accept-defect", "bare"), 1, "REFUSED: 4 NO_SBOM", "waives nothing")
 	want(t, check("--known-defects", signed, "--accept-defect", "naked"), 2, "USAGE", `no list of known defects has "naked"`)
 	r := check("--known-defects", signed, "--accept-defect", "bare")
 	want(t, r, 0, "ACCEPTED, WITH 4 ACCEPTED DEFECTS: 4 NO_SBOM", "excepted=4", "SET ASIDE")

@@ -1,13 +1,13 @@
-// Package channelindex is the wire form of the channel index predicate,
-// version 1: which release each channel of a project stands for, and in which
-// order the indexes were made.
+// Package channelindex is the encoding of the channel index predicate, version
+// 1: which release each channel of a project points to, and the order of the
+// indexes.
 //
 //	s, err := channelindex.New(p, map[string]digest.Set{"v0.1.0": digest.SetOf(bundle)})
 //	x, err := channelindex.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. Who may sign an index, and which number is too low, others decide:
-// see pkg/judge/channel.
+// Schema. pkg/judge/channel decides who may sign an index, and which number is
+// too low.
 package channelindex
 
 import (
@@ -24,30 +24,30 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/channel/v1"
 
 // Name is the usual name of an index's bundle.
 const Name = "channels.sigstore.json"
 
-// MaxSize bounds the predicate.
+// MaxSize limits the predicate.
 const MaxSize = 1 << 20
 
-// MaxLife is the longest that an index can stand unrenewed.
+// MaxLife is the longest lifetime of an index.
 const MaxLife = 400 * 24 * time.Hour
 
-// maxChannels bounds how many channels there are.
+// maxChannels limits the number of channels.
 const maxChannels = 1000
 
-// projects are the names of projects, as release.yaml has them.
+// projects matches the names of projects, as in release.yaml.
 var projects = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
-// channels are latest, or one of the kinds of releases; of all versions, or of
-// those of one minor version.
+// channels matches latest, or one of the kinds of releases; of all versions, or
+// of those of one minor version.
 var channels = regexp.MustCompile(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8}))?\z`)
 
-// Predicate says which version each channel stands for. The subjects of its
-// statement say which manifests those are.
+// Predicate says which version each channel points to. The subjects of its
+// statement are the manifests of those versions.
 type Predicate struct {
 	Name     string    `json:"name"`
 	Number   int       `json:"number"`
@@ -62,15 +62,15 @@ type Entry struct {
 	Version string `json:"version"`
 }
 
-// Index is a parsed statement: the predicate, and for each of its versions the
-// bytes of the bundle of that release's manifest. It is believed by nobody yet.
+// Index is a parsed statement: the predicate and, for each of its versions, the
+// digest of the bundle of that release's manifest. It is not verified.
 type Index struct {
 	Predicate
 	Manifests map[string]digest.Set
 }
 
-// Validate refuses an index that never ends, that could be read in two ways,
-// or whose channels stand for what their names do not say.
+// Validate refuses an index that never expires, that could be read in two ways,
+// or with a channel whose version does not fit its name.
 func (p Predicate) Validate() error {
 	switch {
 	case !projects.MatchString(p.Name):
@@ -80,7 +80,7 @@ func (p Predicate) Validate() error {
 	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
 		return refuse("issued %s, expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
 	case p.Expires.Sub(p.Issued) > MaxLife:
-		return refuse("it would stand for %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
 	case len(p.Channels) == 0 || len(p.Channels) > maxChannels:
 		return refuse("%d channels: want 1 to %d", len(p.Channels), maxChannels)
 	}
@@ -89,7 +89,7 @@ func (p Predicate) Validate() error {
 			return err
 		}
 		if slices.ContainsFunc(p.Channels[:i], func(other Entry) bool { return other.Channel == e.Channel }) {
-			return refuse("channel %s stands there twice", e.Channel)
+			return refuse("channel %s is listed twice", e.Channel)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func (p Predicate) Validate() error {
 // IsChannel reports whether a name is that of a channel.
 func IsChannel(name string) bool { return channels.MatchString(name) }
 
-// Validate refuses a channel that stands for what its name does not say.
+// Validate refuses a channel whose version does not fit its name.
 func (e Entry) Validate() error {
 	if !IsChannel(e.Channel) {
 		return refuse("channel %q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", e.Channel)
@@ -135,7 +135,7 @@ func New(p Predicate, manifests map[string]digest.Set) (intoto.Statement, error)
 	return s, err
 }
 
-// Parse reads the statement strictly. Each version of a channel is a subject,
+// Parse parses the statement strictly. Each version of a channel is a subject,
 // and each subject the version of a channel.
 func Parse(s intoto.Statement) (Index, error) {
 	if s.PredicateType() != PredicateType {
@@ -162,13 +162,13 @@ func (x Index) bind(subjects []intoto.Subject) error {
 		case twice || s.Digests.SHA256.IsZero() || s.Digests.SHA512.IsZero():
 			return refuse("subject %q: want each once, with sha256 and sha512", s.Name)
 		case !slices.ContainsFunc(x.Channels, func(e Entry) bool { return e.Version == s.Name }):
-			return refuse("subject %q is the version of no channel", s.Name)
+			return refuse("subject %q is not the version of any channel", s.Name)
 		}
 		x.Manifests[s.Name] = s.Digests
 	}
 	for _, e := range x.Channels {
 		if _, there := x.Manifests[e.Version]; !there {
-			return refuse("channel %s: no subject says which manifest that of %s is", e.Channel, e.Version)
+			return refuse("channel %s: no subject is the manifest of %s", e.Channel, e.Version)
 		}
 	}
 	return nil

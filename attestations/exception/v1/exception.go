@@ -1,13 +1,13 @@
-// Package exception is the wire form of the exception predicate, version 1:
-// for a short time, at one destination, under one policy, one finding about
-// one artifact does not refuse.
+// Package exception is the encoding of the exception predicate, version 1: for
+// a short time, at one destination, under one policy, one finding about one
+// artifact is waived.
 //
 //	s, err := exception.New(subject, exception.Predicate{Code: verdict.NoSBOM, Reason: …})
 //	e, err := exception.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. Who may sign one, and what one may never set aside, others decide:
-// see pkg/judge/waiver.
+// Schema. pkg/judge/waiver decides who may sign an exception, and which codes
+// can be waived.
 package exception
 
 import (
@@ -22,24 +22,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/exception/v1"
 
-// Suffix ends the name of a bundle that carries an exception.
+// Suffix ends the name of a bundle with an exception.
 const Suffix = ".exception.sigstore.json"
 
-// MaxLife is the longest that an exception can last: whoever needs it longer
-// needs another policy.
+// MaxLife is the longest lifetime of an exception. Change the policy for
+// anything that is needed longer.
 const MaxLife = 30 * 24 * time.Hour
 
-// The bounds of what is written.
+// The limits of the texts.
 const (
 	MaxSize        = 8 << 10
 	maxReason      = 300
 	maxDestination = 1024
 )
 
-// Predicate says what is set aside, where, under what, why and how long.
+// Predicate says what is waived, where, under which policy, why and how long.
 type Predicate struct {
 	Code        verdict.Code  `json:"code"`
 	Reason      string        `json:"reason"`
@@ -49,18 +49,18 @@ type Predicate struct {
 	Expires     time.Time     `json:"expires"`
 }
 
-// Exception is a parsed statement: the predicate, and the one artifact that it
-// is about. It is believed by nobody yet.
+// Exception is a parsed statement: the predicate, and its only artifact. It is
+// not verified.
 type Exception struct {
 	Predicate
 	Artifact intoto.Subject
 }
 
-// Validate refuses a predicate that leaves something open, or that lasts.
+// Validate refuses a predicate that is incomplete, or that lasts too long.
 func (p Predicate) Validate() error {
 	switch {
 	case p.Code.Fix() == "":
-		return refuse("code %q is none of this version", p.Code)
+		return refuse("code %q is unknown in this version", p.Code)
 	case !isLine(p.Reason, maxReason):
 		return refuse("reason %q: want one line of up to %d bytes that says why", p.Reason, maxReason)
 	case !isLine(p.Destination, maxDestination) || strings.Contains(p.Destination, " "):
@@ -68,14 +68,14 @@ func (p Predicate) Validate() error {
 	case p.Policy.Algorithm() != digest.SHA256:
 		return refuse("policy: want the sha256 digest of one policy")
 	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
-		return refuse("it is issued %s and expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+		return refuse("issued %s, expires %s: want an expiry after the issue time", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
 	case p.Expires.Sub(p.Issued) > MaxLife:
-		return refuse("it would last %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
 	}
 	return nil
 }
 
-// isLine reports whether text is one line that shows what it says.
+// isLine reports whether text is one line without hidden characters.
 func isLine(text string, limit int) bool {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	return text != "" && len(text) <= limit && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
@@ -91,7 +91,7 @@ func New(artifact intoto.Subject, p Predicate) (intoto.Statement, error) {
 	return s, err
 }
 
-// Parse reads the statement strictly.
+// Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Exception, error) {
 	if s.PredicateType() != PredicateType {
 		return Exception{}, verdict.Refuse(verdict.PredicateType, "exception", "says %q, not an exception", s.PredicateType())
@@ -109,7 +109,7 @@ func Parse(s intoto.Statement) (Exception, error) {
 	}
 	subjects := s.Subjects()
 	if len(subjects) != 1 {
-		return Exception{}, refuse("%d subjects: one exception is about one artifact", len(subjects))
+		return Exception{}, refuse("%d subjects, want 1: an exception is about one artifact", len(subjects))
 	}
 	if err := releasemanifest.CheckName(nameOf(subjects[0])); err != nil {
 		return Exception{}, verdict.Wrap(verdict.Path, subjects[0].Name, err)
@@ -117,8 +117,8 @@ func Parse(s intoto.Statement) (Exception, error) {
 	return Exception{Predicate: p, Artifact: subjects[0]}, nil
 }
 
-// nameOf is the part of a subject's name that has to be one: an image that no
-// manifest names is called REPOSITORY@sha256:…, by its own digest.
+// nameOf returns the part of a subject's name that is checked: an image that is
+// in no manifest is named REPOSITORY@sha256:…, by its own digest.
 func nameOf(s intoto.Subject) string {
 	if repository, is := strings.CutSuffix(s.Name, "@"+s.Digests.SHA256.String()); is && !s.Digests.SHA256.IsZero() {
 		return repository

@@ -1,13 +1,13 @@
-// Package featuretransition is the wire form of the feature transition
-// predicate, version 1: a requirement of a gate went from one state to another,
-// or to another scope, and this is what was done before.
+// Package featuretransition is the encoding of the feature transition
+// predicate, version 1: a requirement changed its state or its scope, after
+// these tasks were done.
 //
 //	s, err := featuretransition.New(p)
 //	x, err := featuretransition.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. When a feature changes its state is for pkg/govern/feature, who may sign the
-// statement for a policy.
+// Schema. pkg/govern/feature decides when a feature changes its state, and a
+// policy who may sign the statement.
 package featuretransition
 
 import (
@@ -27,21 +27,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/feature-transition/v1"
 
-// MaxSize bounds the predicate.
+// MaxSize limits the predicate.
 const MaxSize = 1 << 20
 
-// The states of a feature, from which a gate takes what it does.
+// The states of a feature, which determine what a gate does.
 const (
-	Off        = "Off"        // Off: nothing is demanded.
-	TurningOn  = "TurningOn"  // TurningOn: what will be demanded is warned about.
-	On         = "On"         // On: it is demanded.
-	TurningOff = "TurningOff" // TurningOff: what was demanded is warned about.
+	Off        = "Off"        // Off: nothing is required.
+	TurningOn  = "TurningOn"  // TurningOn: the future requirement is a warning.
+	On         = "On"         // On: the requirement is enforced.
+	TurningOff = "TurningOff" // TurningOff: the former requirement is a warning.
 )
 
-// WaitForUses is the kind of the task that every transition begins with.
+// WaitForUses is the kind of the first task of every transition.
 const WaitForUses = "WaitForUses"
 
 const (
@@ -51,8 +51,8 @@ const (
 	maxText         = 1024
 )
 
-// Predicate says which feature went from where to where, when, by whom and
-// why.
+// Predicate says which feature changed from which state to which, when, by whom
+// and why.
 type Predicate struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -61,21 +61,22 @@ type Predicate struct {
 	From   string    `json:"from"`
 	To     string    `json:"to"`
 	At     time.Time `json:"at"`
-	// Enforced is where the feature is demanded from now on, and Preparing
-	// where it is warned about.
+	// Enforced is where the feature is required from now on, and Preparing
+	// where its failure is a warning.
 	Enforced  Scope `json:"enforced"`
 	Preparing Scope `json:"preparing"`
-	// Reconciler is who made the transition, and Version the program's.
+	// Reconciler made the transition, and Version is the version of its
+	// program.
 	Reconciler string `json:"reconciler"`
 	Version    string `json:"version"`
 	Reason     string `json:"reason"`
-	// Tasks are those that lie before a transitional state's end, or those
-	// that were done to reach this one.
+	// Tasks are those that remain before a transitional state ends, or those
+	// that were done to reach this state.
 	Tasks []Task `json:"tasks,omitempty"`
 	Trace *Trace `json:"trace,omitempty"`
 }
 
-// Scope is a set of repositories: everything, some and what lies beneath them,
+// Scope is a set of repositories: everything, some with everything below them,
 // or none.
 type Scope struct {
 	Everything   bool     `json:"everything,omitempty"`
@@ -92,15 +93,15 @@ type Task struct {
 	Reporters []string `json:"reporters,omitempty"`
 }
 
-// Trace is where the transition stands among the runs.
+// Trace identifies the run of the transition.
 type Trace struct {
 	TraceID        string `json:"traceId"`
 	SpanID         string `json:"spanId,omitempty"`
 	InitialTraceID string `json:"initialTraceId,omitempty"`
 }
 
-// State is what a gate needs to know of a feature: what it is in, where, and
-// since which transition. It is the subject of the statement.
+// State is what a gate needs to know about a feature: its state, its scope, and
+// the number of the transition. It is the subject of the statement.
 type State struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -110,17 +111,17 @@ type State struct {
 	Preparing Scope  `json:"preparing"`
 }
 
-// Bytes are the bytes of the state that a statement is about: its JSON, in this
+// Bytes is the encoding of the state that a statement covers: its JSON, in this
 // order of fields, without white space.
 func (s State) Bytes() []byte {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		panic("featuretransition: " + err.Error()) // no field of it can fail
+		panic("featuretransition: " + err.Error()) // none of its fields can fail to encode
 	}
 	return raw
 }
 
-// State is the state that the transition leads to.
+// State is the new state after the transition.
 func (p Predicate) State() State {
 	return State{Namespace: p.Namespace, Name: p.Name, Number: p.Number, State: p.To, Enforced: p.Enforced, Preparing: p.Preparing}
 }
@@ -137,16 +138,15 @@ var (
 	spanID     = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
 )
 
-// IsNamespace and IsName report whether text is the name of a namespace, or of
-// a feature in one.
+// IsNamespace reports whether text is the name of a namespace.
 func IsNamespace(text string) bool { return namespaces.MatchString(text) }
 
 // IsName reports whether text is the name of a feature.
 func IsName(text string) bool { return names.MatchString(text) }
 
-// May reports whether a feature may go from one state to another. Both are the
-// same where only the scope changes. There is no way from one steady state to
-// the other, and none back: what was begun is undone by its own tasks.
+// May reports whether a feature may change from one state to another. Both are
+// equal if only the scope changes. A steady state never changes directly to the
+// other one, or back: a transition that was begun is undone by its own tasks.
 func May(from, to string) bool {
 	switch from {
 	case Off:
@@ -161,8 +161,7 @@ func May(from, to string) bool {
 	return false
 }
 
-// Validate refuses a transition that no feature makes, and one that does not
-// say what it rests on.
+// Validate refuses an impossible transition, and one without its reasons.
 func (p Predicate) Validate() error {
 	_, versioned := version.Parse(p.Version)
 	switch {
@@ -171,7 +170,7 @@ func (p Predicate) Validate() error {
 	case p.Number < 1:
 		return refuse("number %d: numbers start at 1, and each transition has the next one", p.Number)
 	case !May(p.From, p.To):
-		return refuse("from %q to %q: no feature goes that way", p.From, p.To)
+		return refuse("from %q to %q: not an allowed transition", p.From, p.To)
 	case p.At.IsZero():
 		return refuse("at: want the time of the transition")
 	case !isLine(p.Reconciler) || !isLine(p.Reason):
@@ -193,22 +192,22 @@ func (p Predicate) Validate() error {
 	return p.Trace.validate()
 }
 
-// scoped refuses scopes that the new state does not have.
+// scoped refuses scopes that the new state cannot have.
 func (p Predicate) scoped() error {
 	switch {
 	case p.To == On && p.Enforced.IsNone():
-		return refuse("it is On and enforced nowhere")
+		return refuse("the state is On, but the feature is enforced nowhere")
 	case (p.To == Off || p.To == TurningOff) && !p.Enforced.IsNone():
-		return refuse("it is %s and still enforced", p.To)
+		return refuse("the state is %s, but the feature is still enforced", p.To)
 	case (p.To == TurningOn || p.To == TurningOff) && p.Preparing.IsNone():
-		return refuse("it is %s nowhere", p.To)
+		return refuse("the state is %s, but its scope is empty", p.To)
 	case (p.To == On || p.To == Off) && !p.Preparing.IsNone():
-		return refuse("it is %s, and nothing is prepared then", p.To)
+		return refuse("the state is %s, but something is still preparing", p.To)
 	}
 	return nil
 }
 
-// tasked refuses a transition without the one task that each has.
+// tasked refuses a transition without its required task.
 func (p Predicate) tasked() error {
 	if len(p.Tasks) > maxTasks {
 		return refuse("%d tasks: want at most %d", len(p.Tasks), maxTasks)
@@ -224,9 +223,9 @@ func (p Predicate) tasked() error {
 			return refuse("task %s: a reporter without a name", t.Name)
 		}
 	}
-	if p.From == On && p.To == On { // a narrower scope takes no task
+	if p.From == On && p.To == On { // a narrower scope needs no task
 		if len(p.Tasks) != 0 {
-			return refuse("a narrower scope takes no tasks")
+			return refuse("a narrower scope needs no tasks, but some are listed")
 		}
 		return nil
 	}
@@ -234,9 +233,9 @@ func (p Predicate) tasked() error {
 	first := slices.IndexFunc(p.Tasks, waits)
 	switch done := p.To == On || p.To == Off; {
 	case first != 0:
-		return refuse("its first task does not wait for uses: every transition begins with that")
+		return refuse("the first task must be WaitForUses")
 	case done && !slices.ContainsFunc(p.Tasks, func(t Task) bool { return waits(t) && len(t.Reporters) > 0 }):
-		return refuse("it is %s and nobody reported the new value", p.To)
+		return refuse("the state is %s, but no reporter is listed", p.To)
 	}
 	return nil
 }
@@ -269,7 +268,7 @@ func (t *Trace) validate() error {
 	return nil
 }
 
-// isLine reports whether text is one line that shows what it says.
+// isLine reports whether text is one line without hidden characters.
 func isLine(text string) bool {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
@@ -286,11 +285,11 @@ func New(p Predicate) (intoto.Statement, error) {
 	return s, err
 }
 
-// Parse reads the statement strictly. Its subject is the state that the
-// predicate leads to. It is believed by nobody yet.
+// Parse parses the statement strictly. Its subject is the new state in the
+// predicate. It is not verified.
 func Parse(s intoto.Statement) (Predicate, error) {
 	if s.PredicateType() != PredicateType {
-		return Predicate{}, verdict.Refuse(verdict.PredicateType, "feature transition", "says %q, not that a feature changed its state", s.PredicateType())
+		return Predicate{}, verdict.Refuse(verdict.PredicateType, "feature transition", "says %q, not a feature transition", s.PredicateType())
 	}
 	s, err := s.Strict()
 	if err != nil {
@@ -305,7 +304,7 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	}
 	subjects, want := s.Subjects(), digest.SetOf(p.State().Bytes())
 	if len(subjects) != 1 || subjects[0].Name != p.Subject() || subjects[0].Digests != want {
-		return Predicate{}, refuse("want one subject, %s, with the digests of the state that the predicate leads to", p.Subject())
+		return Predicate{}, refuse("want one subject, %s, with the digests of the new state", p.Subject())
 	}
 	return p, nil
 }

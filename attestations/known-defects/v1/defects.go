@@ -1,14 +1,13 @@
-// Package knowndefects is the wire form of the known-defects predicate,
-// version 1: what is known to be wrong with releases that are out, and which
-// of them must no longer be used.
+// Package knowndefects is the encoding of the known-defects predicate, version
+// 1: known problems of published releases, and withdrawn releases.
 //
-//	p, err := knowndefects.ParseFile(raw)        // as people write it, in YAML
+//	p, err := knowndefects.ParseFile(raw)        // the YAML form
 //	s, err := knowndefects.New("defects.yaml", digest.SetOf(raw), p)
 //	l, err := knowndefects.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. Who may sign a list, and what it changes about a verdict, others
-// decide: see pkg/judge/waiver.
+// Schema. pkg/judge/waiver decides who may sign a list, and its effect on a
+// verdict.
 package knowndefects
 
 import (
@@ -24,16 +23,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/known-defects/v1"
 
-// Suffix is what the name of a list's bundle adds to that of the list.
+// Suffix is appended to the name of a list to name its bundle.
 const Suffix = ".sigstore.json"
 
-// Kind is what the file of a list calls itself.
+// Kind is the kind in the YAML file of a list.
 const Kind = "KnownDefects"
 
-// MaxSize bounds a list as it is signed, the file included.
+// MaxSize limits a signed list, and its file.
 const MaxSize = 1 << 20
 
 // Predicate is the list.
@@ -46,7 +45,7 @@ type Predicate struct {
 	Withdrawals []Withdrawal `json:"withdrawals,omitempty" yaml:"withdrawals"`
 }
 
-// Defect explains why artifacts that are out are refused with a code.
+// Defect explains why published artifacts are refused with a code.
 type Defect struct {
 	ID          string          `json:"id" yaml:"id"`
 	Versions    Versions        `json:"versions" yaml:"versions"`
@@ -57,7 +56,8 @@ type Defect struct {
 	Digests     []digest.Digest `json:"digests,omitempty" yaml:"digests"`
 }
 
-// Versions are those in a list, or all from one until before another.
+// Versions are those in a list, or all from one up to, but not including,
+// another.
 type Versions struct {
 	List  []string `json:"list,omitempty" yaml:"list"`
 	From  string   `json:"from,omitempty" yaml:"from"`
@@ -74,7 +74,7 @@ type Withdrawal struct {
 	Since    time.Time     `json:"since" yaml:"since"`
 }
 
-// Contains reports whether a version is meant.
+// Contains reports whether a version is one of them.
 func (v Versions) Contains(of version.Version) bool {
 	if of.IsZero() {
 		return false
@@ -90,14 +90,14 @@ func (v Versions) Contains(of version.Version) bool {
 	return err == nil && !of.Less(from) && of.Less(until)
 }
 
-// file is a list as people write it.
+// file is the YAML form of a list.
 type file struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	Predicate  `yaml:",inline"`
 }
 
-// ParseFile reads a list as people write it. Nobody has signed it.
+// ParseFile parses the YAML form of a list, which is unsigned.
 func ParseFile(raw []byte) (Predicate, error) {
 	var f file
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
@@ -112,7 +112,7 @@ func ParseFile(raw []byte) (Predicate, error) {
 	return f.Predicate, nil
 }
 
-// New makes the statement of a list, bound to the file that it was written in.
+// New makes the statement of a list, bound to its YAML file.
 func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: name, Digests: bytes}}, p)
 	if err != nil {
@@ -122,8 +122,8 @@ func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 	return s, err
 }
 
-// Parse reads the statement strictly. What counts is what it says; its subject
-// is the file that people reviewed.
+// Parse parses the statement strictly. The predicate counts; the subject is the
+// file that people reviewed.
 func Parse(s intoto.Statement) (Predicate, error) {
 	if s.PredicateType() != PredicateType {
 		return Predicate{}, verdict.Refuse(verdict.PredicateType, "known defects", "says %q, not a list of known defects", s.PredicateType())
@@ -145,7 +145,7 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	return p, nil
 }
 
-// at says where in a list something is wrong.
+// at adds the position in a list to an error.
 func at(where string, i int, id string, err error) error {
 	if err == nil {
 		return nil

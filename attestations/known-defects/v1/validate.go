@@ -14,22 +14,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// MaxLife is the longest that a list can stand unrenewed: one that nobody
-// looks after explains nothing any more.
+// MaxLife is the longest lifetime of a list, so that an unmaintained one stops
+// explaining findings.
 const MaxLife = 400 * 24 * time.Hour
 
-// The bounds of what is written.
+// The limits of the contents.
 const (
 	maxEntries = 1000
 	maxText    = 300
 	maxSource  = 1024
 )
 
-// names are those of lists and defects: what a person can type after a flag.
+// names matches the names of lists and defects, which can be typed after a
+// flag.
 var names = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
-// Validate refuses a list that could be read in two ways, that never ends, or
-// that says less than it seems to.
+// Validate refuses a list that could be read in two ways, that never expires,
+// or that has parts without effect.
 func (p Predicate) Validate() error {
 	switch {
 	case !names.MatchString(p.Name):
@@ -37,11 +38,11 @@ func (p Predicate) Validate() error {
 	case p.Sequence < 1:
 		return fmt.Errorf("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
 	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
-		return fmt.Errorf("issued %s, expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+		return fmt.Errorf("issued %s, expires %s: want an expiry after the issue time", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
 	case p.Expires.Sub(p.Issued) > MaxLife:
-		return fmt.Errorf("it would stand for %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+		return fmt.Errorf("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
 	case len(p.Defects) == 0 && len(p.Withdrawals) == 0:
-		return fmt.Errorf("it lists neither defects nor withdrawals")
+		return fmt.Errorf("the list has neither defects nor withdrawals")
 	}
 	if err := listed("defects", p.Defects); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (p Predicate) Validate() error {
 	ids := map[string]bool{}
 	for i, d := range p.Defects {
 		if ids[d.ID] {
-			return at("defect", i, d.ID, fmt.Errorf("another one has this id"))
+			return at("defect", i, d.ID, fmt.Errorf("the id is used twice"))
 		}
 		ids[d.ID] = true
 		if err := at("defect", i, d.ID, d.validate()); err != nil {
@@ -67,11 +68,11 @@ func (p Predicate) Validate() error {
 	return nil
 }
 
-// listed refuses a list that is there and empty, or endless. One that is not
-// there is nil.
+// listed refuses a list that is present and empty, or too long. An absent list
+// is nil.
 func listed[T any](name string, list []T) error {
 	if list != nil && len(list) == 0 {
-		return fmt.Errorf("%s: an empty list says nothing; leave it out", name)
+		return fmt.Errorf("%s: empty; leave it out", name)
 	}
 	if len(list) > maxEntries {
 		return fmt.Errorf("%s: %d entries, the limit is %d", name, len(list), maxEntries)
@@ -87,7 +88,7 @@ func (d Defect) validate() error {
 		return err
 	}
 	if len(d.Artifacts) == 0 {
-		return fmt.Errorf("artifacts: name each one that is meant")
+		return fmt.Errorf("artifacts: empty; list each artifact")
 	}
 	if err := listed("artifacts", d.Artifacts); err != nil {
 		return err
@@ -97,11 +98,11 @@ func (d Defect) validate() error {
 			return fmt.Errorf("artifacts: %w", err)
 		}
 		if slices.Contains(d.Artifacts[:i], name) {
-			return fmt.Errorf("artifacts: %q stands twice", name)
+			return fmt.Errorf("artifacts: %q is listed twice", name)
 		}
 	}
 	if d.Code.Fix() == "" {
-		return fmt.Errorf("code %q is none of this version", d.Code)
+		return fmt.Errorf("code %q is unknown in this version", d.Code)
 	}
 	if !isLine(d.Explanation) {
 		return fmt.Errorf("explanation: want one line of up to %d bytes", maxText)
@@ -127,7 +128,7 @@ func (v Versions) validate() error {
 				return fmt.Errorf("versions: %w", err)
 			}
 			if slices.Contains(v.List[:i], text) {
-				return fmt.Errorf("versions: %s stands twice", text)
+				return fmt.Errorf("versions: %s is listed twice", text)
 			}
 		}
 		return nil
@@ -141,7 +142,7 @@ func (v Versions) validate() error {
 		return fmt.Errorf("versions: until: %w", err)
 	}
 	if !from.Less(until) {
-		return fmt.Errorf("versions: from %s until before %s is none", from, until)
+		return fmt.Errorf("versions: the range from %s to before %s is empty", from, until)
 	}
 	return nil
 }
@@ -161,21 +162,21 @@ func (w Withdrawal) validate() error {
 	case !isLine(w.Reason):
 		return fmt.Errorf("reason: want one line of up to %d bytes", maxText)
 	case w.Since.IsZero():
-		return fmt.Errorf("since: want the time from which on it is withdrawn")
+		return fmt.Errorf("since: want the time of the withdrawal")
 	}
 	return checkSource(w.Source)
 }
 
-// checkSource refuses what nobody can look up.
+// checkSource refuses a source that cannot be looked up.
 func checkSource(source string) error {
 	u, err := url.Parse(source)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(source) > maxSource {
-		return fmt.Errorf("source %q: want the https address at which it can be looked up", source)
+		return fmt.Errorf("source %q: want an https address with more information", source)
 	}
 	return nil
 }
 
-// isLine reports whether text is one line that shows what it says.
+// isLine reports whether text is one line without hidden characters.
 func isLine(text string) bool {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)

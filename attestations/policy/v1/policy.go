@@ -1,14 +1,13 @@
-// Package signedpolicy is the wire form of the policy predicate, version 1: an
-// officer says that a file of exact bytes is the policy, and which in the
-// order of its revisions.
+// Package signedpolicy is the encoding of the policy predicate, version 1: a
+// policy officer states that a file with exactly these bytes is the policy, and
+// its revision number.
 //
 //	s, err := signedpolicy.New("policy.yaml", digest.SetOf(raw), signedpolicy.Predicate{Name: "lantern", Sequence: 4})
 //	p, err := signedpolicy.Parse(evidence.Statement())
 //	err = p.Names(raw)
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. Who may sign, and which number is too low, others decide: see
-// pkg/judge/policy.
+// Schema. pkg/judge/policy decides who may sign, and which number is too low.
 package signedpolicy
 
 import (
@@ -21,20 +20,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/policy/v1"
 
-// Suffix is what the name of a policy's bundle adds to that of the policy: the
-// two lie side by side.
+// Suffix is appended to the name of a policy to name its bundle; both are in
+// the same directory.
 const Suffix = ".sigstore.json"
 
-// MaxSize bounds the predicate: it says three things.
+// MaxSize limits the predicate, which has three fields.
 const MaxSize = 4 << 10
 
-// names are those of policies and of files: no address, no path, no space.
+// names matches the names of policies and of files: no address, path or space.
 var names = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
 
-// Predicate says which policy the subject is.
+// Predicate identifies the policy and its revision.
 type Predicate struct {
 	Name     string    `json:"name"`
 	Sequence int       `json:"sequence"`
@@ -42,15 +41,15 @@ type Predicate struct {
 }
 
 // Policy is a parsed statement: the predicate, and the file that it names. It
-// is believed by nobody yet.
+// is not verified.
 type Policy struct {
 	Predicate
 	File  string
 	Bytes digest.Set
 }
 
-// Validate refuses a predicate that could not be told from another policy's,
-// or from an older one of the same.
+// Validate refuses a predicate that could be confused with that of another
+// policy, or with an older one of the same policy.
 func (p Predicate) Validate() error {
 	switch {
 	case !names.MatchString(p.Name):
@@ -61,7 +60,7 @@ func (p Predicate) Validate() error {
 	return nil
 }
 
-// New makes the statement that file, of these bytes, is the policy.
+// New makes the statement that a file with these bytes is the policy.
 func New(file string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: file, Digests: bytes}}, p)
 	if err != nil {
@@ -71,10 +70,10 @@ func New(file string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 	return s, err
 }
 
-// Parse reads the statement strictly.
+// Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Policy, error) {
 	if s.PredicateType() != PredicateType {
-		return Policy{}, verdict.Refuse(verdict.PredicateType, "policy", "says %q, not which policy it is", s.PredicateType())
+		return Policy{}, verdict.Refuse(verdict.PredicateType, "policy", "says %q, not a policy", s.PredicateType())
 	}
 	s, err := s.Strict()
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package releasemanifest is the wire form of the release manifest predicate,
-// version 1: the closed list of everything that a release publishes.
+// Package releasemanifest is the encoding of the release manifest predicate,
+// version 1: the complete list of everything that a release publishes.
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. This package is pure data. The value that programs work with, and
-// the one conversion between the two, is in pkg/release/manifest.
+// Schema. This package is pure data. pkg/release/manifest has the value that
+// programs work with, and the only conversion between the two.
 package releasemanifest
 
 import (
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/release-manifest/v1"
 
-// Name is the fixed name of the manifest's bundle in a file place: the commit
-// point of a release, written last, and the only object that does not list
-// itself.
+// Name is the fixed name of the manifest's bundle in a file place. It is the
+// commit point of a release: written last, and the only object that no list
+// contains.
 const Name = "release.manifest.sigstore.json"
 
-// Predicate says what the statement's subjects cannot.
+// Predicate contains what the statement's subjects cannot express.
 type Predicate struct {
 	Name       string     `json:"name"`
 	Version    string     `json:"version"`
@@ -41,8 +41,8 @@ type Predicate struct {
 
 	Withdrawn *Withdrawal `json:"withdrawn,omitempty"`
 
-	// Extensions may be ignored by a reader that does not know them;
-	// Critical may not.
+	// A reader may ignore Extensions that it does not know, but must refuse
+	// unknown Critical ones.
 	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
 	Critical   map[string]json.RawMessage `json:"critical,omitempty"`
 }
@@ -55,28 +55,28 @@ type Source struct {
 	Tree       string `json:"tree"`
 }
 
-// File names a configuration file of the source by its bytes.
+// File is a configuration file in the source, with its digest.
 type File struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
 // Place is one canonical address and the scope in it that the release owns:
-// whatever is inside the scope and not listed is extra.
+// everything in the scope that is not listed is extra.
 type Place struct {
 	Kind  string `json:"kind"`
 	URI   string `json:"uri"`
 	Scope Scope  `json:"scope"`
 }
 
-// Scope is what a release owns in a place: everything under the address of a
-// file place, or the named tags of every repository under a registry prefix.
+// Scope is what a release owns in a place: everything below the address of a
+// file place, or the named tags of every repository below a registry prefix.
 type Scope struct {
 	Prefix bool     `json:"prefix,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
 }
 
-// Artifact adds to one subject of the statement, which it names.
+// Artifact adds information to the subject of the statement that it names.
 type Artifact struct {
 	Name       string   `json:"name"`
 	Class      string   `json:"class"`
@@ -92,17 +92,17 @@ type Artifact struct {
 	Signature  string   `json:"signature,omitempty"`
 }
 
-// PageType names the predicate of a page.
+// PageType is the predicate type of a page.
 const PageType = PredicateType + "#page"
 
-// FormerPages is the extension that names pages of superseded revisions.
+// FormerPages is the extension that lists pages of superseded revisions.
 const FormerPages = PredicateType + "#former-pages"
 
-// PageDir is where pages lie in a file place.
+// PageDir is the directory of pages in a file place.
 const PageDir = "release.manifest.pages/"
 
-// PagePredicate says what the subjects of a page cannot, as [Predicate] does for
-// those of a manifest.
+// PagePredicate contains what the subjects of a page cannot express, as
+// [Predicate] does for those of a manifest.
 type PagePredicate struct {
 	Name      string     `json:"name"`
 	Version   string     `json:"version"`
@@ -118,17 +118,18 @@ type Page struct {
 	Count  int    `json:"count"`
 }
 
-// Run is one run that had a hand in the release.
+// Run is one run that contributed to the release.
 type Run struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
 	TraceID string `json:"traceId,omitempty"`
 }
 
-// RunTraces is the extension that says more of the runs.
+// RunTraces is the extension with more information about the runs.
 const RunTraces = PredicateType + "#run-traces"
 
-// RunTrace is what the extension says of one run. Every field may be empty.
+// RunTrace is the information about one run in the extension. Every field may
+// be empty.
 type RunTrace struct {
 	SpanID         string `json:"spanId,omitempty"`
 	InitialTraceID string `json:"initialTraceId,omitempty"`

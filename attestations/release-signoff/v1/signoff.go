@@ -1,13 +1,13 @@
-// Package releasesignoff is the wire form of the release sign-off predicate,
-// version 1: the documents that a release rests on were checked, and this is
-// what was found.
+// Package releasesignoff is the encoding of the release sign-off predicate,
+// version 1: the documents that a release depends on were checked, with this
+// result.
 //
 //	s, err := releasesignoff.New(config, p)
 //	x, err := releasesignoff.Parse(evidence.Statement())
 //
 // The README beside this file is the specification and schema.json its JSON
-// Schema. How documents are checked is for pkg/govern/signoff, who may sign and when
-// one is needed for a policy.
+// Schema. pkg/govern/signoff checks the documents; a policy decides who may
+// sign, and when a sign-off is required.
 package releasesignoff
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names the predicate.
+// PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/release-signoff/v1"
 
-// Name is the name of the bundle in the place of a release, and Summary that
-// of the bundle that says the same to engines that know no more.
+// Name is the name of the bundle in the place of a release, and Summary that of
+// the bundle with the same result for generic policy engines.
 const (
 	Name    = "release-signoff.sigstore.json"
 	Summary = "release-signoff.svr.sigstore.json"
@@ -37,10 +37,10 @@ const (
 // Config is the name of the subject.
 const Config = "release.yaml"
 
-// MaxSize bounds the predicate.
+// MaxSize limits the predicate.
 const MaxSize = 4 << 20
 
-// MaxLife is the longest that a sign-off stands.
+// MaxLife is the longest lifetime of a sign-off.
 const MaxLife = 400 * 24 * time.Hour
 
 const (
@@ -48,7 +48,7 @@ const (
 	maxText      = 4096
 )
 
-// Predicate says which documents were checked, by what, and what was found.
+// Predicate says which documents were checked, with what, and the result.
 type Predicate struct {
 	Milestone  string      `json:"milestone"`
 	Source     Source      `json:"source"`
@@ -58,11 +58,11 @@ type Predicate struct {
 	Expires    time.Time   `json:"expires"`
 	Documents  []Document  `json:"documents"`
 	Exceptions []Exception `json:"exceptions,omitempty"`
-	// Left is what was not checked.
+	// Left lists what was not checked.
 	Left []string `json:"left,omitempty"`
 }
 
-// Source is where the release.yaml is from.
+// Source is the origin of the release.yaml.
 type Source struct {
 	Repository string `json:"repository"`
 	Commit     string `json:"commit"`
@@ -74,7 +74,7 @@ type Checker struct {
 	Version string `json:"version"`
 }
 
-// File is a file by its bytes.
+// File is a file with its digest.
 type File struct {
 	Name   string        `json:"name"`
 	Digest digest.Digest `json:"digest"`
@@ -101,14 +101,15 @@ type Sections struct {
 	Filled   int `json:"filled"`
 }
 
-// Review says whether production readiness had to be approved, and was.
+// Review says whether a production readiness review was required, and was
+// approved.
 type Review struct {
 	Required bool `json:"required"`
 	Approved bool `json:"approved"`
 }
 
-// Item is one box of the checklist. Evidence is machine where a check proves
-// it, claimed where somebody ticked it, and none where neither is so.
+// Item is one box of the checklist. Evidence is machine if a check proves it,
+// claimed if a person ticked it, and none otherwise.
 type Item struct {
 	Text     string `json:"text"`
 	Required bool   `json:"required"`
@@ -118,8 +119,8 @@ type Item struct {
 	By       string `json:"by,omitempty"`
 }
 
-// Finding is what was found and does not stand against the release: it is a
-// warning, or excepted.
+// Finding is a finding that does not refuse the release: a warning, or an
+// excepted one.
 type Finding struct {
 	Code     string `json:"code"`
 	About    string `json:"about"`
@@ -127,7 +128,7 @@ type Finding struct {
 	Excepted bool   `json:"excepted"`
 }
 
-// Exception is what somebody set aside for a time.
+// Exception is a temporary exception by a person.
 type Exception struct {
 	Document string    `json:"document"`
 	Code     string    `json:"code"`
@@ -138,8 +139,8 @@ type Exception struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// Signoff is a parsed statement: the predicate, and the release.yaml that it
-// is about. It is believed by nobody yet.
+// Signoff is a parsed statement: the predicate, and its release.yaml. It is not
+// verified.
 type Signoff struct {
 	Predicate
 	Release digest.Set
@@ -152,7 +153,7 @@ var (
 	evidence  = regexp.MustCompile(`\A(?:machine|claimed|none)\z`)
 )
 
-// Validate refuses a predicate that leaves something open, or that lasts.
+// Validate refuses a predicate that is incomplete, or that lasts too long.
 func (p Predicate) Validate() error {
 	switch {
 	case !milestone.MatchString(p.Milestone):
@@ -162,11 +163,11 @@ func (p Predicate) Validate() error {
 	case !isLine(p.Checker.ID) || !isLine(p.Checker.Version):
 		return refuse("checker: want id and version")
 	case p.Checked.IsZero() || !p.Expires.After(p.Checked):
-		return refuse("it was checked %s and expires %s: want a time after another", p.Checked.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
+		return refuse("checked %s, expires %s: want an expiry after the time of the checks", p.Checked.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
 	case p.Expires.Sub(p.Checked) > MaxLife:
-		return refuse("it would stand for %s, the limit is %s", p.Expires.Sub(p.Checked), MaxLife)
+		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Checked), MaxLife)
 	case len(p.Documents) == 0 || len(p.Documents) > maxDocuments:
-		return refuse("%d documents: want 1 to %d; a sign-off of nothing says nothing", len(p.Documents), maxDocuments)
+		return refuse("%d documents: want 1 to %d", len(p.Documents), maxDocuments)
 	}
 	if err := p.Template.validate(); err != nil {
 		return err
@@ -176,21 +177,21 @@ func (p Predicate) Validate() error {
 			return err
 		}
 		if slices.ContainsFunc(p.Documents[:i], func(o Document) bool { return o.Directory == d.Directory }) {
-			return refuse("document %q stands there twice", d.Directory)
+			return refuse("document %q is listed twice", d.Directory)
 		}
 	}
 	return p.excepted()
 }
 
-// excepted refuses exceptions that say too little, that outlast the sign-off's
-// word, and findings that are called excepted and are not.
+// excepted refuses incomplete exceptions, exceptions that had expired, and
+// findings that are marked as excepted without an exception.
 func (p Predicate) excepted() error {
 	for _, x := range p.Exceptions {
 		switch {
 		case !isLine(x.Document) || !isLine(x.Code) || !isLine(x.About) || !isLine(x.Reason) || !isLine(x.Approver):
 			return refuse("exception %q of %q: want document, code, about, reason and approver, a line each", x.Code, x.Document)
 		case x.Filed.IsZero() || !x.Expires.After(x.Filed):
-			return refuse("exception %q of %q: want a day of filing, and one of its end after it", x.Code, x.Document)
+			return refuse("exception %q of %q: want a filing date, and a later end date", x.Code, x.Document)
 		case !x.Expires.After(p.Checked):
 			return refuse("exception %q of %q had expired when it was checked", x.Code, x.Document)
 		}
@@ -199,15 +200,15 @@ func (p Predicate) excepted() error {
 		for _, f := range d.Findings {
 			is := func(x Exception) bool { return x.Document == d.Number && x.Code == f.Code && x.About == f.About }
 			if f.Excepted && !slices.ContainsFunc(p.Exceptions, is) {
-				return refuse("%s: %s about %q is called excepted, and no exception says so", d.Directory, f.Code, f.About)
+				return refuse("%s: %s about %q is marked as excepted, but has no exception", d.Directory, f.Code, f.About)
 			}
 		}
 	}
 	return nil
 }
 
-// Validate refuses a document that is not said which it is, or not what of it
-// was checked.
+// Validate refuses a document that is not identified, or without the result of
+// its checks.
 func (d Document) Validate() error {
 	switch {
 	case !isLine(d.Directory) || !isLine(d.Number) || !isLine(d.Title) || !isLine(d.Status):
@@ -244,14 +245,13 @@ func (f File) validate() error {
 	return nil
 }
 
-// isLine reports whether text is one line that shows what it says.
+// isLine reports whether text is one line without hidden characters.
 func isLine(text string) bool {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
-// Ends is when the sign-off, or the first exception that it rests on, runs
-// out.
+// Ends is when the sign-off, or the first exception in it, expires.
 func (p Predicate) Ends() time.Time {
 	end := p.Expires
 	for _, x := range p.Exceptions {
@@ -272,7 +272,7 @@ func New(release digest.Set, p Predicate) (intoto.Statement, error) {
 	return s, err
 }
 
-// Parse reads the statement strictly.
+// Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Signoff, error) {
 	if s.PredicateType() != PredicateType {
 		return Signoff{}, verdict.Refuse(verdict.PredicateType, "sign-off", "says %q, not a sign-off", s.PredicateType())

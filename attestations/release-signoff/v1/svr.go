@@ -10,7 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SVRType is in-toto's simple verification result, which generic engines read.
+// SVRType is in-toto's simple verification result, which generic policy engines
+// read.
 const SVRType = "https://in-toto.io/attestation/svr/v0.2"
 
 // svr is its predicate.
@@ -22,7 +23,7 @@ type svr struct {
 
 type verifier struct {
 	ID string `json:"id"`
-	// Policies are what was judged by: the template.
+	// Policies is what was checked against: the template.
 	Policies []policy `json:"policies"`
 }
 
@@ -31,8 +32,8 @@ type policy struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// SVR says of a sign-off, in the form that generic engines read, that it was
-// given: for which milestone, and whether anything was excepted.
+// SVR makes a simple verification result of a sign-off: its milestone, and
+// whether anything was excepted.
 func SVR(release digest.Set, p Predicate) (intoto.Statement, error) {
 	if err := p.Validate(); err != nil {
 		return intoto.Statement{}, err
@@ -44,21 +45,22 @@ func SVR(release digest.Set, p Predicate) (intoto.Statement, error) {
 	})
 }
 
-// SummaryTime is when a summary says that it was made.
+// SummaryTime is the creation time in a summary.
 func SummaryTime(s intoto.Statement) (time.Time, error) {
 	var said struct {
 		TimeCreated time.Time `json:"timeCreated"`
 	}
 	if s.PredicateType() != SVRType {
-		return time.Time{}, verdict.Refuse(verdict.PredicateType, "summary", "says %q, not what was verified", s.PredicateType())
+		return time.Time{}, verdict.Refuse(verdict.PredicateType, "summary", "says %q, not a verification result", s.PredicateType())
 	}
 	if err := json.Unmarshal(s.Predicate(), &said); err != nil || said.TimeCreated.IsZero() {
-		return time.Time{}, verdict.Refuse(verdict.StatementParse, "summary", "it does not say when it was made")
+		return time.Time{}, verdict.Refuse(verdict.StatementParse, "summary", "the summary has no creation time")
 	}
 	return said.TimeCreated, nil
 }
 
-// Properties are what holds of the release, as words that engines compare.
+// Properties are the properties of the release, as strings that engines
+// compare.
 func (p Predicate) Properties() []string {
 	word := "WAYBILL_RELEASE_SIGNOFF_" + strings.ToUpper(strings.ReplaceAll(p.Milestone, ".", "_"))
 	list := []string{word}

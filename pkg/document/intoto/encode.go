@@ -8,10 +8,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// encode writes a statement, byte for byte as encoding/json would; a hundred
-// thousand subjects cost little more than their hash, for each is looked at
-// once. It says whether all texts are plain, and the subjects such that no rule
-// is broken: each has a SHA-256, and their names ascend.
+// encode writes a statement, byte for byte as encoding/json would, in one pass
+// over the subjects. It reports whether all texts are plain, and whether the
+// subjects certainly follow the rules: each has a SHA-256, and their names are
+// in ascending order.
 func encode(kind, predicateType string, subjects []Subject, predicate any) (raw, said []byte, plain bool, err error) {
 	if said, err = json.Marshal(predicate); err != nil {
 		return nil, nil, false, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
@@ -56,7 +56,7 @@ func encode(kind, predicateType string, subjects []Subject, predicate any) (raw,
 	return raw, said, plain, nil
 }
 
-// isPlain reports whether encoding/json writes a text as it is.
+// isPlain reports whether encoding/json writes a text unchanged.
 func isPlain(s string) bool {
 	var found byte
 	for i := range len(s) {
@@ -65,8 +65,9 @@ func isPlain(s string) bool {
 	return found == 0
 }
 
-// escaped has a 1 for each byte that encoding/json may not write as it is:
-// control characters, quotes, backslashes, what HTML knows, and no ASCII.
+// escaped has a 1 for each byte that encoding/json may not write unchanged:
+// control characters, quotes, backslashes, HTML characters, and bytes beyond
+// ASCII.
 const escaped = "" +
 	"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01" +
 	"\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01" +
@@ -97,13 +98,13 @@ func appendText(raw []byte, s string) []byte {
 	return append(raw, quoted...)
 }
 
-// many is from how many subjects on a statement that was just written is not
-// read again.
+// many is the number of subjects from which on a statement that was just
+// written is not parsed again.
 const many = 64
 
-// made is the statement that [Parse] reads from what encode wrote as plain. One
-// of many subjects is held to the other rules without being read; if it breaks
-// one, it is read, to say which.
+// made returns the statement that [Parse] would return for what encode wrote as
+// plain. With many subjects, the rules are checked without parsing; if one is
+// broken, the statement is parsed to report which.
 func made(raw, said []byte, predicateType string, subjects int) (Statement, error) {
 	if subjects < many || subjects > MaxSubjects || len(raw) > strictjson.DefaultSize ||
 		strictjson.Check(said, strictjson.MaxDepth(strictjson.DefaultDepth-1)) != nil || checkPredicate(predicateType, said) != nil {
@@ -115,8 +116,8 @@ func made(raw, said []byte, predicateType string, subjects int) (Statement, erro
 	}, nil
 }
 
-// written are the subjects of a statement that was just written. They are what
-// stands in its bytes; whoever asks for them, and few do, has them read.
+// written are the subjects of a statement that was just written. They are
+// parsed from its bytes only when they are needed, which is rare.
 type written struct {
 	once     sync.Once
 	subjects []Subject

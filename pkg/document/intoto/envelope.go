@@ -12,15 +12,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of one envelope and of a file of several.
+// The limits of one envelope, and of a file with several.
 const (
 	MaxEnvelope   = 64 << 20
 	MaxSignatures = 64
 	MaxLines      = 1024
 )
 
-// Envelope is a parsed DSSE envelope. No signature was looked at; how many
-// there may be is for the verifier to say.
+// Envelope is a parsed DSSE envelope. No signature was verified; the verifier
+// decides how many there may be.
 type Envelope struct {
 	PayloadType string
 	Payload     []byte
@@ -28,8 +28,7 @@ type Envelope struct {
 	raw         []byte
 }
 
-// Signature is one signature of an envelope. The key id is a hint that nobody
-// signed.
+// Signature is one signature of an envelope. The key id is an unsigned hint.
 type Signature struct {
 	KeyID string
 	Sig   []byte
@@ -46,9 +45,9 @@ type wireSignature struct {
 	Sig   string `json:"sig"`
 }
 
-// ParseEnvelope reads a DSSE envelope. Fields that the specification does not
-// have are passed over, as it says. Base64 is either the standard alphabet or
-// the one for URLs, padded, with exactly one spelling for the bytes.
+// ParseEnvelope parses a DSSE envelope. It ignores unknown fields, as the
+// specification requires. Base64 uses either the standard or the URL alphabet,
+// is padded, and has exactly one valid spelling.
 func ParseEnvelope(raw []byte) (Envelope, error) {
 	var wire wireEnvelope
 	if len(raw) > MaxEnvelope {
@@ -58,7 +57,7 @@ func ParseEnvelope(raw []byte) (Envelope, error) {
 		return Envelope{}, verdict.Wrap(verdict.BundleParse, "envelope", err)
 	}
 	if wire.PayloadType == "" || wire.Payload == "" {
-		return Envelope{}, verdict.Refuse(verdict.BundleParse, "envelope", "no payload, or no payload type")
+		return Envelope{}, verdict.Refuse(verdict.BundleParse, "envelope", "the payload or its type is missing")
 	}
 	payload, err := decodeBase64(wire.Payload)
 	if err != nil {
@@ -78,7 +77,7 @@ func parseSignatures(raw json.RawMessage) ([]Signature, error) {
 		return nil, verdict.Refuse(verdict.Limit, "envelope", "more than %d signatures", MaxSignatures)
 	}
 	if len(raw) == 0 {
-		return nil, verdict.Refuse(verdict.BundleParse, "envelope", "no list of signatures")
+		return nil, verdict.Refuse(verdict.BundleParse, "envelope", "the list of signatures is missing")
 	}
 	var list []wireSignature
 	if err := strictjson.UnmarshalOpen(raw, &list); err != nil {
@@ -88,15 +87,15 @@ func parseSignatures(raw json.RawMessage) ([]Signature, error) {
 	for i, s := range list {
 		sig, err := decodeBase64(s.Sig)
 		if err != nil || len(sig) == 0 {
-			return nil, verdict.Refuse(verdict.BundleParse, "envelope", "signature %d is not base64 of something", i)
+			return nil, verdict.Refuse(verdict.BundleParse, "envelope", "signature %d is empty or not base64", i)
 		}
 		out = append(out, Signature{KeyID: s.KeyID, Sig: sig})
 	}
 	return out, nil
 }
 
-// decodeBase64 accepts both alphabets of RFC 4648, never mixed. The decoders
-// of the standard library pass over line ends, which are not in any alphabet.
+// decodeBase64 accepts both alphabets of RFC 4648, but not mixed. The decoders
+// of the standard library skip line ends, which are in no alphabet.
 func decodeBase64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, fmt.Errorf("base64 with line ends")
@@ -110,14 +109,14 @@ func decodeBase64(text string) ([]byte, error) {
 // Raw is the envelope as it was read.
 func (e Envelope) Raw() []byte { return slices.Clone(e.raw) }
 
-// PAE is what a signature of the envelope signs: the pre-authentication
+// PAE is what a signature of the envelope covers: the pre-authentication
 // encoding of payload type and payload.
 func (e Envelope) PAE() []byte {
 	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(e.PayloadType), e.PayloadType, len(e.Payload))
 	return append([]byte(head), e.Payload...)
 }
 
-// Statement reads the payload as a statement that somebody else wrote.
+// Statement parses the payload as a statement of any author.
 func (e Envelope) Statement() (Statement, error) {
 	if e.PayloadType != PayloadType {
 		return Statement{}, verdict.Refuse(verdict.MaterialKind, "envelope", "payload type %q is not a statement", short(e.PayloadType))
@@ -125,9 +124,9 @@ func (e Envelope) Statement() (Statement, error) {
 	return ParseOpen(e.Payload)
 }
 
-// Lines splits a file of one JSON document per line, such as .intoto.jsonl.
-// What stands on a line, an envelope or a Sigstore bundle, is for the caller
-// to say. Empty lines are refused, but for one line end after the last.
+// Lines splits a file with one JSON document on each line, such as
+// .intoto.jsonl. The caller decides whether a line is an envelope or a Sigstore
+// bundle. Empty lines are refused, except for one line end after the last.
 func Lines(raw []byte) ([][]byte, error) {
 	if len(raw) > MaxEnvelope {
 		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d bytes, the limit is %d", len(raw), MaxEnvelope)

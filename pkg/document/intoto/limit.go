@@ -5,9 +5,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// countSubjects refuses a statement of too many subjects before anything is
-// allocated for them. An entry of two bytes would otherwise become a value of
-// a hundred.
+// countSubjects refuses a statement with too many subjects before anything is
+// allocated for them. An entry of two bytes would otherwise take a hundred
+// bytes of memory.
 func countSubjects(raw []byte) error {
 	if elements(raw, 1) > MaxSubjects {
 		return verdict.Refuse(verdict.LimitSubjects, "statement", "more than %d subjects", MaxSubjects)
@@ -15,8 +15,8 @@ func countSubjects(raw []byte) error {
 	return nil
 }
 
-// elements is an upper bound of how many entries the longest list has that
-// stands depth levels below the top.
+// elements is an upper bound of the length of the longest list at a nesting
+// depth.
 func elements(raw []byte, depth int) (most int) {
 	count, list := 0, false
 	for level, mark := range strictjson.Marks(raw) {

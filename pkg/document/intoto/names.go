@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// few is how many subjects are looked through one after another.
+// few is the number of subjects up to which a linear search is used.
 const few = 32
 
-// names finds subjects by their names, from the first time that somebody asks:
-// whoever asks for each of a hundred thousand shall not look through all.
+// names is an index of subjects by name, built on first use: looking up each of
+// a hundred thousand subjects must not scan them all.
 type names struct {
 	once  sync.Once
-	order []int32 // the places of the subjects, by name; those of one name ascend
+	order []int32 // indexes of the subjects by name; those with one name ascend
 }
 
-// of are the places of the subjects of a name.
+// of returns the indexes of the subjects with a name.
 func (n *names) of(subjects []Subject, name string) []int32 {
 	n.once.Do(func() {
 		n.order = make([]int32, len(subjects))

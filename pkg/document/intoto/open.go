@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Resource is a thing as others describe it: a subject or a dependency, with
-// the digests that were written, whatever their algorithms.
+// Resource is a subject or a dependency as another author wrote it, with all
+// its digests of any algorithm.
 type Resource struct {
 	Name             string            `json:"name,omitempty"`
 	URI              string            `json:"uri,omitempty"`
@@ -24,8 +24,8 @@ type Resource struct {
 	Annotations      json.RawMessage   `json:"annotations,omitempty"`
 }
 
-// openStatement leaves the subjects for later, so that they are counted before
-// there is room for them.
+// openStatement delays parsing the subjects, so that they are counted before
+// memory is allocated for them.
 type openStatement struct {
 	Type          string          `json:"_type"`
 	Subject       json.RawMessage `json:"subject"`
@@ -33,13 +33,14 @@ type openStatement struct {
 	Predicate     json.RawMessage `json:"predicate"`
 }
 
-// ParseOpen reads a statement that somebody else wrote, of version 0.1 or 1.
-// Unknown fields are passed over, as the specification demands, unless they
-// differ from a known one by letter case only. Subjects may share a name or
-// have none, and may have no strong digest: those bind no bytes.
+// ParseOpen parses a statement of any author, of version 0.1 or 1. It ignores
+// unknown fields, as the specification requires, unless they differ from a
+// known field by letter case only. Subjects may share a name or have none, and
+// may lack a strong digest: those bind no bytes.
 //
-// It still refuses whatever two readers could read differently, a subject
-// without any digest, and a strong digest in any but its one spelling.
+// It still refuses everything that two readers could read differently, a
+// subject without any digest, and a strong digest in another spelling than the
+// canonical one.
 func ParseOpen(raw []byte) (Statement, error) {
 	if s, is := plainOpen(raw); is {
 		return s.apart(), nil
@@ -47,8 +48,8 @@ func ParseOpen(raw []byte) (Statement, error) {
 	return parseOpen(raw)
 }
 
-// Adopt is [ParseOpen] of bytes that the caller has no more use for: they are
-// the statement's from then on, and nobody may change them.
+// Adopt is [ParseOpen] without a copy: the statement owns the bytes, and the
+// caller must not change them.
 func Adopt(raw []byte) (Statement, error) {
 	if s, is := plainOpen(raw); is {
 		return s, nil
@@ -62,7 +63,7 @@ func plainOpen(raw []byte) (Statement, bool) {
 	return s, is
 }
 
-// parseOpen reads a statement of any form by the whole rules.
+// parseOpen parses a statement of any form with the full rules.
 func parseOpen(raw []byte) (Statement, error) {
 	if err := countSubjects(raw); err != nil {
 		return Statement{}, err
@@ -87,9 +88,9 @@ func parseOpen(raw []byte) (Statement, error) {
 	}, nil
 }
 
-// openSubjects reads subjects in batches, so that a hundred thousand of them
-// never stand in memory as maps. What a Subject cannot say of one is kept
-// beside it, by its place.
+// openSubjects parses subjects in batches, so that a hundred thousand of them
+// are never in memory as maps. What a Subject cannot represent is stored beside
+// it, by index.
 func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resource, err error) {
 	extra = map[int]Resource{}
 	p := newPlain(raw)
@@ -125,7 +126,7 @@ func openSubjects(raw json.RawMessage) (subjects []Subject, extra map[int]Resour
 	return subjects, extra, nil
 }
 
-// says reports whether a subject says all that is written of it.
+// says reports whether a subject represents everything that was written.
 func (s Subject) says(r Resource) bool {
 	return r.URI == "" && r.DownloadLocation == "" && r.MediaType == "" && r.Content == "" && r.Annotations == nil &&
 		maps.Equal(r.Digest, s.Digests.Map())
@@ -133,12 +134,12 @@ func (s Subject) says(r Resource) bool {
 
 const batchSize = 1000
 
-// batches cuts a list into lists of at most batchSize entries.
+// batches splits a list into lists of at most batchSize entries.
 func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		s := strictjson.NewScanner([]byte(raw))
 		if s.Open('['); s.Failed() {
-			yield(nil, verdict.Refuse(verdict.StatementParse, "statement", "the subjects are no list"))
+			yield(nil, verdict.Refuse(verdict.StatementParse, "statement", "the subjects are not a list"))
 			return
 		}
 		for more := s.Next(true, ']'); more; {
@@ -163,8 +164,8 @@ func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
 	}
 }
 
-// ParseResources reads a list of resource descriptors, at most limit of them.
-// Nothing at all and null are an empty list.
+// ParseResources parses a list of resource descriptors, at most limit of them.
+// Empty input and null are an empty list.
 func ParseResources(raw json.RawMessage, limit int) ([]Resource, error) {
 	if n := elements(raw, 0); n > limit {
 		return nil, verdict.Refuse(verdict.Limit, "statement", "more than %d entries in one list", limit)
@@ -184,8 +185,8 @@ func ParseResources(raw json.RawMessage, limit int) ([]Resource, error) {
 	return list, nil
 }
 
-// check refuses strong digests in a form that other readers take for another
-// or for none.
+// check refuses strong digests in a form that other readers would take for
+// another one, or ignore.
 func (r Resource) check() error {
 	for _, name := range slices.Sorted(maps.Keys(r.Digest)) {
 		var err error
@@ -204,7 +205,7 @@ func (r Resource) check() error {
 	return nil
 }
 
-// Strong are the digests that bind bytes. All others are text.
+// Strong returns the digests that bind bytes. All others are only text.
 func (r Resource) Strong() digest.Set {
 	var set digest.Set
 	if d, err := digest.ParseHex(digest.SHA256, r.Digest["sha256"]); err == nil {
@@ -216,8 +217,8 @@ func (r Resource) Strong() digest.Set {
 	return set
 }
 
-// Commit is the Git commit that the resource is, or the empty string. Only
-// what stands under gitCommit, or under sha1 at a Git address, is one.
+// Commit is the Git commit of the resource, or "". Only the digest gitCommit,
+// or sha1 at a Git address, is a commit.
 func (r Resource) Commit() string {
 	c := r.Digest["gitCommit"]
 	if c == "" && strings.HasPrefix(r.URI, "git+") {
@@ -249,8 +250,8 @@ func (s Statement) Resources() []Resource {
 	return list
 }
 
-// Strict reads the bytes of s again as a statement of ours. Whoever took a
-// statement through the open reader asks this before believing its form.
+// Strict parses the bytes of s again with [Parse]. A caller that parsed a
+// statement with the open reader needs this before it relies on its form.
 func (s Statement) Strict() (Statement, error) {
 	switch {
 	case !s.open && !s.IsZero():

@@ -7,21 +7,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// plainStatement reads a statement in the form in which most encoders write it:
-// keys and members of subjects in their order, and subjects with nothing but a
-// name and strong digests. Such statements can be long, so this is one pass that
-// copies nothing but names. It is not true of a statement in any other form or
-// that breaks a rule: that is read, or refused, by the whole rules, which would
-// read the same here.
+// plainStatement parses a statement in the form in which most encoders write
+// it: keys and members of subjects in their usual order, and subjects with only
+// a name and strong digests. Such statements can be long, so this is one pass
+// that copies only names. It returns false for a statement in any other form,
+// or one that breaks a rule: the full parser decides then, and would read the
+// same here.
 //
-// Only the predicate is of any form, and skipped by all rules of strictjson.
-// What is left of a statement without it has no number and nothing that could
-// stand twice but the names of subjects.
+// Only the predicate can have any form; it is skipped with all rules of
+// strictjson. The rest of such a statement contains no numbers, and nothing
+// that could occur twice except the names of subjects.
 func plainStatement(raw []byte) (Statement, bool) {
 	s, p := Statement{raw: raw, names: &names{}}, newPlain(raw)
 	p.must(`{"_type":`)
 	s.kind = string(p.Text())
-	if p.Take(`,"predicateType":`) { // as the first version of in-toto-golang has it
+	if p.Take(`,"predicateType":`) { // the order of the first version of in-toto-golang
 		s.predicateType = string(p.Text())
 		p.must(`,"subject":[`)
 		s.subjects = p.subjects()
@@ -45,16 +45,16 @@ func plainStatement(raw []byte) (Statement, bool) {
 	return s, !p.other && !p.Failed()
 }
 
-// apart gives a statement that was read as plain bytes of its own.
+// apart returns a copy of a plain statement that shares no memory with raw.
 func (s Statement) apart() Statement {
-	from := cap(s.raw) - cap(s.predicate) // which is a piece of it
+	from := cap(s.raw) - cap(s.predicate) // a part of it
 	s.raw = slices.Clone(s.raw)
 	s.predicate = s.raw[from : from+len(s.predicate)]
 	return s
 }
 
-// distinct reports whether no two subjects share a name. Those without one
-// share nothing.
+// distinct reports whether no two subjects share a name, not counting empty
+// names.
 func distinct(subjects []Subject) bool {
 	ascend := true
 	for i := 1; i < len(subjects) && ascend; i++ {
@@ -73,23 +73,24 @@ func distinct(subjects []Subject) bool {
 	return true
 }
 
-// plain reads a statement that is in the form that is expected.
+// plain reads a statement in the expected form.
 type plain struct {
 	*strictjson.Scanner[[]byte]
-	size  int  // of all of it
-	other bool // it is not
+	size  int  // the whole document
+	other bool // false at the first difference
 }
 
 func newPlain(raw []byte) plain {
-	// What is around a predicate is taken, not opened: it is one level of all.
+	// The tokens around a predicate are compared, not parsed, so the depth is
+	// one level.
 	return plain{Scanner: strictjson.NewScanner(raw, strictjson.MaxDepth(strictjson.DefaultDepth-1)), size: len(raw)}
 }
 
-// subjects takes a list of subjects: with names, SHA-256 and perhaps SHA-512
+// subjects reads a list of subjects with names, SHA-256 and optional SHA-512
 // digests, and nothing else.
 func (p *plain) subjects() []Subject {
 	var list []Subject
-	var text []byte // all names, one after another, and where each ends
+	var text []byte // all names concatenated, and the end of each
 	var ends []int
 	for before := p.Offset(); ; {
 		s := Subject{}
@@ -109,7 +110,7 @@ func (p *plain) subjects() []Subject {
 			p.other = true
 			return nil
 		}
-		if list == nil { // the others are like the first, mostly
+		if list == nil { // the others usually have the same form as the first
 			n := min((p.size-before)/(p.Offset()-before)+1, MaxSubjects)
 			list, ends, text = make([]Subject, 0, n), make([]int, 0, n), append(make([]byte, 0, n*(len(text)+1)), text...)
 		}

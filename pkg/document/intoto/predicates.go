@@ -1,19 +1,19 @@
 package intoto
 
-// Predicate types that others define and we write. Our own are constants of
-// the packages under attestations/.
+// Predicate types that others define and we write. Our own are constants in the
+// packages under attestations/.
 const (
 	// CosignSignature is what cosign 3 signs for an image.
 	CosignSignature = "https://sigstore.dev/cosign/sign/v1"
-	// Release says what is in a release of a package. Its field is that of both
-	// versions.
+	// Release lists the contents of a release of a package. Both versions have
+	// its field.
 	Release = "https://in-toto.io/attestation/release/v0.1"
 	// SPDXDocument is an SPDX document as a predicate.
 	SPDXDocument = "https://spdx.dev/Document/v2.3"
 )
 
-// ShortNames are what people call predicate types on a command line, as they
-// know them from cosign.
+// ShortNames maps the names that people use on the command line, as in cosign,
+// to predicate types.
 func ShortNames() map[string]string {
 	return map[string]string{
 		"slsaprovenance":   "https://slsa.dev/provenance/v0.2",

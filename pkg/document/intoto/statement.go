@@ -1,25 +1,24 @@
 // Package intoto reads and writes in-toto Statements and the DSSE envelopes
-// that carry them.
+// that contain them.
 //
-// A [Statement] is parsed: it has the shape, and nobody has been believed. It
-// keeps the very bytes it was read from, because those are what somebody
-// signed; nothing here ever encodes a statement a second time. Belief is the
-// business of pkg/judge/verify, which turns a statement inside a verified envelope
-// into evidence.
+// A [Statement] is parsed, not verified. It keeps the bytes it was read from,
+// because those are what was signed; nothing here encodes a parsed statement
+// again. pkg/judge/verify turns a statement in a verified envelope into
+// evidence.
 //
 //	s, err := intoto.Parse(payload)
 //	for _, subject := range s.Subjects() { … }
 //
-// There are two readers. [Parse] is for the statements that we write: version
-// 1, no field that we do not know, every subject with a name of its own and a
-// SHA-256. [ParseOpen] is for everybody else's: versions 0.1 and 1, fields
-// that the specification tells consumers to ignore, subjects that are a Git
-// commit or carry SHA-512 only. What neither allows is a text that two readers
-// could read differently. A statement read by the open reader proves its
-// strictness with [Statement.Strict] before it is taken for one of ours.
+// There are two readers. [Parse] is for the statements that Waybill writes:
+// version 1, no unknown fields, every subject with a unique name and a SHA-256.
+// [ParseOpen] is for those of everybody else: versions 0.1 and 1, with fields
+// that the specification tells consumers to ignore, and subjects that are a Git
+// commit or have only SHA-512. Both refuse a text that two readers could read
+// differently. Use [Statement.Strict] before treating a statement from the open
+// reader as one of ours.
 //
-// Envelopes are read by [ParseEnvelope], files of several are split by [Lines];
-// Sigstore bundles are the business of pkg/judge/verify.
+// [ParseEnvelope] reads envelopes, and [Lines] splits files with several;
+// pkg/judge/verify reads Sigstore bundles.
 //
 // Specifications: in-toto Attestation Framework, Statement v0.1 and v1,
 // ResourceDescriptor, DigestSet; DSSE v1.
@@ -38,34 +37,34 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The names that the specification gives.
+// The names that the specification defines.
 const (
 	TypeV1      = "https://in-toto.io/Statement/v1"
-	TypeV01     = "https://in-toto.io/Statement/v0.1" // written for predicates of its time only
+	TypeV01     = "https://in-toto.io/Statement/v0.1" // written only for predicates of its time
 	PayloadType = "application/vnd.in-toto+json"
 )
 
-// MaxSubjects bounds one statement; larger sets are split into pages.
+// MaxSubjects limits one statement; larger sets are split into pages.
 const MaxSubjects = 100_000
 
-// Subject is one thing that a statement speaks of. Its digests are the strong
-// ones; in a statement of others there may be none, and then it is bound to no
-// bytes: see [Resource] for what was written.
+// Subject is one thing that a statement covers. Its digests are the strong
+// ones. In a statement of another author there may be none, and then the
+// subject is bound to no bytes: see [Resource] for what was written.
 type Subject struct {
 	Name    string
 	Digests digest.Set
 }
 
-// Statement is a parsed statement beside the bytes it was parsed from.
+// Statement is a parsed statement with the bytes it was parsed from.
 type Statement struct {
 	raw           []byte
 	kind          string
 	predicateType string
 	subjects      []Subject
 	written       *written         // in place of subjects
-	open          bool             // it came through the open reader
-	plain         bool             // which read all of it as plain
-	extra         map[int]Resource // what else was written of a subject, by its place
+	open          bool             // parsed by the open reader
+	plain         bool             // parsed in full by plainStatement
+	extra         map[int]Resource // everything else that was written about a subject, by index
 	predicate     json.RawMessage
 	names         *names
 }
@@ -99,8 +98,8 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 	return made(raw, said, predicateType, len(subjects))
 }
 
-// NewV01 encodes a statement of the older version, for a predicate whose
-// readers know no newer one.
+// NewV01 encodes a statement of version 0.1, for a predicate whose readers know
+// no newer version.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
 	raw, _, _, err := encode(TypeV01, predicateType, subjects, predicate)
 	if err != nil {
@@ -109,9 +108,9 @@ func NewV01(predicateType string, subjects []Subject, predicate any) (Statement,
 	return ParseOpen(raw)
 }
 
-// Parse reads a statement of the form that we write. It refuses what two
+// Parse parses a statement of the form that Waybill writes. It refuses what two
 // readers could read differently, an older version, an unknown field, an empty
-// subject list, a subject without SHA-256, and two subjects of one name.
+// subject list, a subject without SHA-256, and two subjects with one name.
 func Parse(raw []byte) (Statement, error) {
 	if s, is := plainStatement(raw); is && s.kind == TypeV1 && distinct(s.subjects) {
 		return s.apart(), nil
@@ -119,7 +118,7 @@ func Parse(raw []byte) (Statement, error) {
 	return parse(raw)
 }
 
-// parse reads a statement of any form by the whole rules.
+// parse parses a statement of any form with the full rules.
 func parse(raw []byte) (Statement, error) {
 	if err := countSubjects(raw); err != nil {
 		return Statement{}, err
@@ -146,7 +145,7 @@ func parse(raw []byte) (Statement, error) {
 
 func checkPredicate(predicateType string, predicate json.RawMessage) error {
 	if predicateType == "" || len(predicate) == 0 || predicate[0] != '{' {
-		return verdict.Refuse(verdict.StatementParse, "statement", "no predicate, or one that is no object")
+		return verdict.Refuse(verdict.StatementParse, "statement", "the predicate is missing or not an object")
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func parseSubjects(wire []wireSubject) ([]Subject, error) {
 // Raw is the statement as it was read or encoded.
 func (s Statement) Raw() []byte { return slices.Clone(s.raw) }
 
-// PAE is what a signature of the statement in an envelope signs: the
+// PAE is what a signature of the statement in an envelope covers: the
 // pre-authentication encoding of DSSE, with the statement last and not copied.
 func (s Statement) PAE() io.Reader {
 	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(PayloadType), PayloadType, len(s.raw))
@@ -184,13 +183,14 @@ func (s Statement) PAE() io.Reader {
 // Type is the version of the statement, as a name of the specification.
 func (s Statement) Type() string { return s.kind }
 
-// PredicateType names what the statement says.
+// PredicateType is the type of the predicate.
 func (s Statement) PredicateType() string { return s.predicateType }
 
-// Subjects are the things it speaks of.
+// Subjects are the things that the statement covers.
 func (s Statement) Subjects() []Subject { return slices.Clone(s.list()) }
 
-// list are the subjects, for those who change nothing.
+// list returns the subjects without a copy, for callers that do not change
+// them.
 func (s Statement) list() []Subject {
 	if s.written != nil {
 		return s.written.read(s.raw)
@@ -198,15 +198,15 @@ func (s Statement) list() []Subject {
 	return s.subjects
 }
 
-// Predicate is what it says, as it was read.
+// Predicate is the predicate as it was read.
 func (s Statement) Predicate() json.RawMessage { return slices.Clone(s.predicate) }
 
-// IsZero reports whether s was never parsed.
+// IsZero reports whether s is the zero Statement.
 func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 
-// Names reports whether the statement has a subject of exactly this name and
-// these bytes: every strong digest of the subject is one of theirs, and there
-// is one. Digest alone is not enough: in real releases many names share bytes
+// Names reports whether the statement has a subject with exactly this name and
+// these bytes: the subject has a strong digest, and every one equals the given
+// one. A digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
 	subjects := s.list()
@@ -218,20 +218,20 @@ func (s Statement) Names(name string, bytes digest.Set) bool {
 	})
 }
 
-// Binds reports whether the statement has a subject of exactly these bytes
-// under whatever name. That is enough only where the digest is the name, as in
-// a registry.
+// Binds reports whether the statement has a subject with exactly these bytes
+// under any name. That is enough only where the digest is the name, as in a
+// registry.
 func (s Statement) Binds(bytes digest.Set) bool {
 	return slices.ContainsFunc(s.list(), func(sub Subject) bool { return sub.Binds(bytes) })
 }
 
-// Binds reports whether the subject is these bytes, whatever its name.
+// Binds reports whether the subject has these bytes, under any name.
 func (s Subject) Binds(bytes digest.Set) bool {
 	holds := func(said, have digest.Digest) bool { return said.IsZero() || said.Equal(have) }
 	return !s.Digests.IsZero() && holds(s.Digests.SHA256, bytes.SHA256) && holds(s.Digests.SHA512, bytes.SHA512)
 }
 
-// short bounds foreign text in a message.
+// short limits untrusted text in a message.
 func short(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"

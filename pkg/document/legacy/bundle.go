@@ -14,9 +14,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The versions that are written: in the first an entry is promised, in the
-// second it is proven. An entry that is both goes into the first, where the
-// promise must hold; the verifier demands that the proof holds as well.
+// The versions that are written: 0.1 for an entry with a promise, 0.2 for one
+// with a proof. An entry with both is written as 0.1, where the promise must be
+// valid; the verifier also checks the proof.
 const (
 	promised = "application/vnd.dev.sigstore.bundle+json;version=0.1"
 	proven   = "application/vnd.dev.sigstore.bundle+json;version=0.2"
@@ -26,7 +26,7 @@ const (
 // same bytes.
 func (m Material) Bundle() ([]byte, error) {
 	if m.IsZero() {
-		return nil, verdict.Refuse(verdict.NoArtifact, "signature", "there is none")
+		return nil, verdict.Refuse(verdict.NoArtifact, "signature", "no signature was given")
 	}
 	b := &protobundle.Bundle{MediaType: promised, VerificationMaterial: m.verificationMaterial()}
 	if m.entry != nil && len(m.entry.promise) == 0 {
@@ -47,7 +47,7 @@ func (m Material) Bundle() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding bundle: %w", err)
 	}
-	var out bytes.Buffer // protojson varies its white space between programs
+	var out bytes.Buffer // protojson varies its white space from program to program
 	if err := json.Compact(&out, raw); err != nil {
 		return nil, fmt.Errorf("encoding bundle: %w", err)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Check holds the signature against the key in its own certificate, before
-// anybody is asked about it. It refuses what can never be accepted; passing
-// proves nothing, for whose certificate it is and when it signed is not looked
-// at. A signature by a long-lived key is for [Material.CheckKey].
+// Check verifies the signature with the key in its own certificate, before any
+// log is asked. It refuses what can never be accepted; passing proves nothing,
+// because neither the identity nor the time of the certificate is checked. For
+// a signature by a long-lived key use [Material.CheckKey].
 func (m Material) Check() error {
 	if m.leaf() == nil {
 		return nil
@@ -31,8 +31,8 @@ func (m Material) CheckKey(public crypto.PublicKey) error {
 	return m.heldBy(public, "the key that was given")
 }
 
-// heldBy refuses a signature that is not by a key. Where a digest is not enough
-// to tell, it is left to the verifier.
+// heldBy refuses a signature that was not made with a key. Where the digest is
+// not enough to decide, the verifier does.
 func (m Material) heldBy(public crypto.PublicKey, whose string) error {
 	sum, holds := m.digestSigned(), true
 	switch key := public.(type) {
@@ -43,7 +43,7 @@ func (m Material) heldBy(public crypto.PublicKey, whose string) error {
 			rsa.VerifyPSS(key, crypto.SHA256, sum, m.signature, nil) == nil
 	}
 	if !holds {
-		return verdict.Refuse(verdict.SignatureBad, "signature", "it is not one of %s by %s: one of the three is another's", m.signed, whose)
+		return verdict.Refuse(verdict.SignatureBad, "signature", "the signature of %s does not match %s: one of the three belongs to something else", m.signed, whose)
 	}
 	return nil
 }

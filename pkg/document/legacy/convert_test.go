@@ -101,12 +101,12 @@ func TestConvert(t *testing.T) {
 		want   verdict.Code
 		says   string
 	}{
-		"no promise":      {edit(t, plain, nil, append(entries, "inclusionPromise")...), verdict.BundleLacks, "no log promised"},
-		"no entry":        {edit(t, plain, nil, entries...), verdict.BundleLacks, "no log promised"},
-		"no certificate":  {edit(t, plain, nil, "verificationMaterial", "x509CertificateChain"), verdict.BundleLacks, "a key signed it"},
-		"no statement":    {edit(t, plain, nil, "dsseEnvelope"), verdict.BundleLacks, "it signs bytes"},
-		"another type":    {edit(t, plain, "text/plain", "dsseEnvelope", "payloadType"), verdict.BundleLacks, "not exactly one signature"},
-		"another's entry": {edit(t, plain, "AAAA", "dsseEnvelope", "payload"), verdict.LogEntryUnbound, "of another artifact"},
+		"no promise":      {edit(t, plain, nil, append(entries, "inclusionPromise")...), verdict.BundleLacks, "no inclusion promise"},
+		"no entry":        {edit(t, plain, nil, entries...), verdict.BundleLacks, "no inclusion promise"},
+		"no certificate":  {edit(t, plain, nil, "verificationMaterial", "x509CertificateChain"), verdict.BundleLacks, "signed with a key"},
+		"no statement":    {edit(t, plain, nil, "dsseEnvelope"), verdict.BundleLacks, "the bundle signs bytes"},
+		"another type":    {edit(t, plain, "text/plain", "dsseEnvelope", "payloadType"), verdict.BundleLacks, "not have exactly one signature"},
+		"another's entry": {edit(t, plain, "AAAA", "dsseEnvelope", "payload"), verdict.LogEntryUnbound, "for another artifact"},
 		"no bundle":       {[]byte("{"), verdict.BundleParse, ""},
 		"too large":       {bytes.Repeat([]byte(" "), legacy.MaxBundle+1), verdict.Limit, ""},
 	} {

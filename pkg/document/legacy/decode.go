@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The types of PEM blocks that are looked for.
+// The types of PEM blocks that are accepted.
 const (
 	pemCertificate = "CERTIFICATE"
 	pemPublicKey   = "PUBLIC KEY"
@@ -20,8 +20,8 @@ const pemBegin = "-----BEGIN "
 
 const whiteSpace = " \t\r\n"
 
-// decodeBase64 reads one spelling only: standard, padded, no stray bits. Lines
-// may be wrapped.
+// decodeBase64 accepts one spelling only: standard alphabet, padded, no unused
+// bits. Line breaks are allowed.
 func decodeBase64(text []byte) ([]byte, error) {
 	return base64.StdEncoding.Strict().DecodeString(string(bytes.Trim(text, whiteSpace)))
 }
@@ -40,7 +40,7 @@ func decodeSignature(text []byte) ([]byte, error) {
 		return nil, verdict.Wrap(verdict.BundleParse, "signature", err)
 	}
 	if len(signature) == 0 {
-		return nil, verdict.Refuse(verdict.BundleParse, "signature", "it is empty")
+		return nil, verdict.Refuse(verdict.BundleParse, "signature", "the signature is empty")
 	}
 	if bytes.HasPrefix(signature, []byte(pemBegin)) {
 		return nil, errSignaturePEM()
@@ -49,19 +49,19 @@ func decodeSignature(text []byte) ([]byte, error) {
 }
 
 func errSignaturePEM() error {
-	return verdict.Refuse(verdict.BundleParse, "signature", "it is PEM, as a certificate or a key is; name the signature itself")
+	return verdict.Refuse(verdict.BundleParse, "signature", "the file is PEM, like a certificate or a key; give the signature itself")
 }
 
-// decodeCertificates reads the signer's certificate and the rest of its chain.
-// What is no certificate is refused, whatever else it may be: a key in its
-// place would make a signature of nobody in particular.
+// decodeCertificates parses the signer's certificate and the rest of its chain.
+// Anything else is refused: with a key in its place, the signature would have
+// no identity.
 func decodeCertificates(certificate, chain []byte) ([][]byte, error) {
 	list, err := decodePEM(certificate)
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, verdict.Refuse(verdict.CertMissing, "certificate", "there is none, and an identity was asked for")
+		return nil, verdict.Refuse(verdict.CertMissing, "certificate", "the certificate is missing, but a signature by an identity was expected")
 	}
 	rest, err := decodePEM(chain)
 	if err != nil {
@@ -72,14 +72,14 @@ func decodeCertificates(certificate, chain []byte) ([][]byte, error) {
 		if err != nil {
 			return nil, verdict.Wrap(verdict.CertParse, "certificate chain", err)
 		}
-		if !bytes.Equal(c.RawIssuer, c.RawSubject) { // bundles carry no roots
+		if !bytes.Equal(c.RawIssuer, c.RawSubject) { // bundles contain no roots
 			list = append(list, der)
 		}
 	}
 	return list, nil
 }
 
-// decodePEM reads certificates in PEM or in base64 of PEM, and nothing else.
+// decodePEM parses certificates in PEM or in base64 of PEM, and nothing else.
 func decodePEM(text []byte) ([][]byte, error) {
 	if len(text) > MaxCertificate {
 		return nil, verdict.Refuse(verdict.Limit, "certificate", "%d bytes, the limit is %d", len(text), MaxCertificate)
@@ -106,18 +106,18 @@ func decodeBlocks(text []byte) ([]*pem.Block, error) {
 	if len(text) > 0 && !bytes.HasPrefix(text, []byte(pemBegin)) {
 		decoded, err := decodeBase64(text)
 		if err != nil {
-			return nil, verdict.Refuse(verdict.CertParse, "certificate", "it is neither PEM nor base64 of PEM")
+			return nil, verdict.Refuse(verdict.CertParse, "certificate", "the file is neither PEM nor base64 of PEM")
 		}
 		text = bytes.Trim(decoded, whiteSpace)
 	}
 	var blocks []*pem.Block
 	for len(text) > 0 {
 		if !bytes.HasPrefix(text, []byte(pemBegin)) {
-			return nil, verdict.Refuse(verdict.CertParse, "certificate", "there is more than PEM in it")
+			return nil, verdict.Refuse(verdict.CertParse, "certificate", "the file contains more than PEM")
 		}
 		block, rest := pem.Decode(text)
 		if block == nil || len(block.Headers) > 0 {
-			return nil, verdict.Refuse(verdict.CertParse, "certificate", "its PEM is broken")
+			return nil, verdict.Refuse(verdict.CertParse, "certificate", "the PEM is malformed")
 		}
 		blocks = append(blocks, block)
 		text = bytes.Trim(rest, whiteSpace)
@@ -125,8 +125,8 @@ func decodeBlocks(text []byte) ([]*pem.Block, error) {
 	return blocks, nil
 }
 
-// noCertificate refuses a certificate where a key was asked for. Cosign writes
-// the public key in the same place; the caller's counts, not that one.
+// noCertificate refuses a certificate where a key was expected. Cosign writes
+// the public key in the same place; only the caller's key counts.
 func noCertificate(text []byte) error {
 	if len(text) > MaxCertificate {
 		return verdict.Refuse(verdict.Limit, "public key", "%d bytes, the limit is %d", len(text), MaxCertificate)
@@ -137,7 +137,7 @@ func noCertificate(text []byte) error {
 	}
 	for _, b := range blocks {
 		if b.Type != pemPublicKey {
-			return verdict.Refuse(verdict.MaterialKind, "signature", "it was signed with a certificate, not with the key that was asked")
+			return verdict.Refuse(verdict.MaterialKind, "signature", "signed with a certificate, want the given key")
 		}
 	}
 	return nil

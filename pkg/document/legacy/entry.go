@@ -13,12 +13,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxHashes bounds an inclusion proof: more would be of a tree with more than
-// 2^64 leaves.
+// maxHashes limits an inclusion proof: more would be a tree with more than 2^64
+// leaves.
 const maxHashes = 64
 
-// Entry is an entry of a Rekor v1 log, not yet verified: what it is of, what
-// the log promised and how it proves that it kept the promise.
+// Entry is an entry of a Rekor v1 log, not yet verified: its subject, the
+// promise of the log, and the proof of inclusion.
 type Entry struct {
 	kind, version string
 	body          []byte
@@ -37,7 +37,7 @@ type proof struct {
 	root        []byte
 }
 
-// said is what an entry's body says, in terms of any kind of entry.
+// said is the content of an entry's body, for any kind of entry.
 type said struct {
 	blob      bool
 	digest    string // "sha256:…" of the blob, or of the payload
@@ -49,22 +49,22 @@ type said struct {
 // Kind names the kind of entry and its version.
 func (e Entry) Kind() string { return e.kind + " " + e.version }
 
-// IsZero reports whether e was never parsed.
+// IsZero reports whether e is the zero Entry.
 func (e Entry) IsZero() bool { return len(e.body) == 0 }
 
-// entryFrom reads the part that every form of an entry has.
+// entryFrom parses the part that all forms of an entry share.
 func entryFrom(w bundle.RekorPayload) (Entry, error) {
 	e := Entry{integrated: w.IntegratedTime, index: w.LogIndex}
 	body, _ := w.Body.(string)
 	var err error
 	if e.log, err = hex.DecodeString(w.LogID); err != nil || len(e.log) == 0 {
-		return Entry{}, refuseEntry("its log ID is not hexadecimal")
+		return Entry{}, refuseEntry("the log ID of the entry is not hexadecimal")
 	}
 	if e.body, err = decodeBase64([]byte(body)); err != nil || len(e.body) == 0 {
-		return Entry{}, refuseEntry("its body is not base64")
+		return Entry{}, refuseEntry("the body of the entry is not base64")
 	}
 	if e.index < 0 || e.integrated < 0 {
-		return Entry{}, refuseEntry("its place or its time is negative")
+		return Entry{}, refuseEntry("the index or the time of the entry is negative")
 	}
 	return e, e.readBody()
 }
@@ -73,14 +73,14 @@ func refuseEntry(format string, args ...any) error {
 	return verdict.Refuse(verdict.LogEntryParse, "log entry", format, args...)
 }
 
-// wireBody is what the bodies of all kinds have.
+// wireBody is the part that the bodies of all kinds share.
 type wireBody struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Spec       wireSpec `json:"spec"`
 }
 
-// wireSpec is the specifications of all kinds in one.
+// wireSpec combines the specifications of all kinds.
 type wireSpec struct {
 	Data struct { // hashedrekord
 		Hash wireHash `json:"hash"`
@@ -102,7 +102,7 @@ type wireSpec struct {
 		PayloadHash wireHash `json:"payloadHash"`
 		Envelope    struct {
 			Signatures []struct {
-				Sig       []byte `json:"sig"` // base64 within
+				Sig       []byte `json:"sig"` // base64 in base64
 				PublicKey []byte `json:"publicKey"`
 			} `json:"signatures"`
 		} `json:"envelope"`
@@ -116,7 +116,7 @@ type wireHash struct {
 
 func (h wireHash) String() string { return h.Algorithm + ":" + h.Value }
 
-// text is the digest, or nothing where there is none.
+// text returns the digest, or "" if it is zero.
 func (h wireHash) text() string {
 	if h.Value == "" {
 		return ""
@@ -124,8 +124,8 @@ func (h wireHash) text() string {
 	return h.String()
 }
 
-// readBody reads what the entry says. An entry of a kind that is not known
-// here says nothing: a log holds many, and a search finds them too.
+// readBody parses the body of an entry. A body of an unknown kind gives the
+// zero value: a log contains many kinds, and a search returns them too.
 func (e *Entry) readBody() error {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
@@ -148,46 +148,46 @@ func (e *Entry) readBody() error {
 		e.said = said{blob: true, digest: b.Spec.Data.Hash.String(), signature: s.Content, signer: s.PublicKey.Content}
 	case "dsse 0.0.1":
 		if len(b.Spec.Signatures) != 1 {
-			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Signatures))
+			return refuseEntry("the entry has %d signatures, want 1", len(b.Spec.Signatures))
 		}
 		s := b.Spec.Signatures[0]
 		e.said = said{digest: b.Spec.PayloadHash.String(), envelope: b.Spec.EnvelopeHash.text(), signature: s.Signature, signer: s.Verifier}
 	case "intoto 0.0.2":
 		if len(b.Spec.Content.Envelope.Signatures) != 1 {
-			return refuseEntry("it is of %d signatures, want one", len(b.Spec.Content.Envelope.Signatures))
+			return refuseEntry("the entry has %d signatures, want 1", len(b.Spec.Content.Envelope.Signatures))
 		}
 		s := b.Spec.Content.Envelope.Signatures[0]
 		signature, err := decodeBase64(s.Sig)
 		if err != nil {
-			return refuseEntry("its signature is not base64 of base64")
+			return refuseEntry("the signature in the entry is not base64 of base64")
 		}
 		e.said = said{digest: b.Spec.Content.PayloadHash.String(), envelope: b.Spec.Content.Hash.text(), signature: signature, signer: s.PublicKey}
 	}
 	return nil
 }
 
-// bind demands that an entry is of this artifact, this signature and this
+// bind requires that an entry is for this artifact, this signature and this
 // certificate.
 func (m Material) bind(e Entry) error {
 	switch {
 	case e.said.blob == m.IsAttestation() || e.said.digest == "":
-		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "it is a %s, which is not of such a signature", e.Kind())
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the entry is of kind %s, which does not fit this signature", e.Kind())
 	case e.said.digest != m.signed.String():
-		return &verdict.Error{Finding: verdict.Find(verdict.LogEntryUnbound, "log entry", "it is of another artifact").
+		return &verdict.Error{Finding: verdict.Find(verdict.LogEntryUnbound, "log entry", "the entry is for another artifact").
 			Differ(m.signed.String(), e.said.digest)}
 	case !bytes.Equal(e.said.signature, m.signature):
-		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "it is of another signature of the same artifact")
+		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "the entry is for another signature of the same artifact")
 	case m.leaf() == nil:
-		return nil // the key is the caller's; the verifier holds it against the entry
+		return nil // the caller has the key; the verifier compares it with the entry
 	}
 	block, _ := pem.Decode(e.said.signer)
 	if block == nil || block.Type != pemCertificate || !bytes.Equal(block.Bytes, m.leaf()) {
-		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "it is of another certificate or key")
+		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "the entry is for another certificate or key")
 	}
 	return nil
 }
 
-// recordOf writes the body that a log keeps of a blob's signature.
+// recordOf returns the body that a log stores for a blob signature.
 func recordOf(m Material) []byte {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: m.leaf()})
 	return fmt.Appendf(nil, `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"%s"}},`+

@@ -11,16 +11,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// carried reads the log entry that cosign carries along. Only its promise
-// proves anything, for no proof of inclusion is carried.
+// carried parses the log entry that cosign stores beside a signature. Only its
+// promise proves anything, because it has no inclusion proof.
 func carried(log bundle.RekorBundle) (*Entry, error) {
 	switch there := log.Payload != (bundle.RekorPayload{}); {
 	case !there && len(log.SignedEntryTimestamp) == 0:
-		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "neither Payload nor SignedEntryTimestamp, the log's promise, is there")
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "Payload and SignedEntryTimestamp, the log's promise, are missing")
 	case !there:
-		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "Payload, which says what was logged, is not there")
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "Payload, which says what was logged, is missing")
 	case len(log.SignedEntryTimestamp) == 0:
-		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "SignedEntryTimestamp, the log's promise, is not there")
+		return nil, verdict.Refuse(verdict.BundleLacks, "log entry", "SignedEntryTimestamp, the log's promise, is missing")
 	}
 	e, err := entryFrom(log.Payload)
 	if err != nil {
@@ -30,15 +30,15 @@ func carried(log bundle.RekorBundle) (*Entry, error) {
 	return &e, nil
 }
 
-// wireBundle is cosign's bundle before Sigstore's.
+// wireBundle is the bundle format that cosign used before Sigstore's.
 type wireBundle struct {
 	Signature   string              `json:"base64Signature"`
 	Certificate string              `json:"cert"`
 	Log         *bundle.RekorBundle `json:"rekorBundle"`
 }
 
-// ParseBundle reads cosign's legacy bundle of a blob's signature. A signature
-// without a log entry is one, too: see [Material.With].
+// ParseBundle parses cosign's legacy bundle of a blob signature. The log entry
+// may be missing: see [Material.With].
 func ParseBundle(by Signer, artifact digest.Digest, raw []byte) (Material, error) {
 	var w wireBundle
 	if err := unmarshal(raw, &w); err != nil {
@@ -58,16 +58,16 @@ func unmarshal(raw []byte, v any) error {
 	return strictjson.Unmarshal(raw, v, strictjson.MaxSize(MaxBundle))
 }
 
-// IsBundle reports whether raw has the shape of cosign's legacy bundle, for
-// those who must choose a parser by what they find.
+// IsBundle reports whether raw has the shape of cosign's legacy bundle, to
+// choose a parser for it.
 func IsBundle(raw []byte) bool {
 	var w wireBundle
 	return unmarshal(raw, &w) == nil && w.Signature != ""
 }
 
-// ParseLayer reads a layer of a tag sha256-<digest>.sig: the annotations carry
-// the signature, the layer is what was signed. What that says of an image is
-// for [ParsePayload].
+// ParseLayer parses a layer of a tag sha256-<digest>.sig: the annotations
+// contain the signature, and the layer is what was signed. [ParsePayload]
+// parses what that says about an image.
 func ParseLayer(by Signer, layer oci.Signature) (Material, error) {
 	payload, p, err := partsOf(layer)
 	if err != nil {
@@ -78,7 +78,7 @@ func ParseLayer(by Signer, layer oci.Signature) (Material, error) {
 	return m, err
 }
 
-// ParseAttestation reads a layer of a tag sha256-<digest>.att: the layer is an
+// ParseAttestation parses a layer of a tag sha256-<digest>.att: the layer is an
 // envelope with exactly one signature.
 func ParseAttestation(by Signer, layer oci.Signature) (Material, error) {
 	envelope, p, err := partsOf(layer)
@@ -90,15 +90,15 @@ func ParseAttestation(by Signer, layer oci.Signature) (Material, error) {
 		return Material{}, err
 	}
 	if len(e.Signatures) != 1 {
-		return Material{}, verdict.Refuse(verdict.SigCount, "envelope", "%d signatures, want one", len(e.Signatures))
+		return Material{}, verdict.Refuse(verdict.SigCount, "envelope", "%d signatures, want 1", len(e.Signatures))
 	}
 	p.envelope = &e
 	return parse(by, digest.Of(digest.SHA256, e.Payload), p)
 }
 
-// partsOf reads the bytes and the annotations of a layer. Cosign's own reading of
-// the annotations takes JSON that says a thing twice, and text beside a
-// certificate's PEM, so they are read strictly here.
+// partsOf parses the bytes and the annotations of a layer. Cosign's own parser
+// accepts JSON with duplicate keys, and text beside the PEM of a certificate;
+// this one does not.
 func partsOf(layer oci.Signature) (payload []byte, p parts, err error) {
 	annotations, err := layer.Annotations()
 	if err == nil {

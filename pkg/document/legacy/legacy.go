@@ -1,11 +1,11 @@
-// Package legacy reads signatures in the forms that came before the Sigstore
-// bundle, and writes each as a bundle of version 0.1 or 0.2; and it writes new
-// ones in those forms, for clients that know no other.
+// Package legacy reads signatures in the forms that are older than the Sigstore
+// bundle and converts each to a bundle of version 0.1 or 0.2. It also writes
+// new signatures in those forms, for clients that know no other.
 //
-// The forms are a file's .sig and .cert; cosign's legacy bundle; and the layers
-// of the tags sha256-<digest>.sig and .att in a registry. Each needs the caller
-// to say what was signed and what kind of signer is asked for; nothing is
-// guessed from what is found:
+// The forms are: .sig and .cert beside a file; cosign's legacy bundle; and the
+// layers of the tags sha256-<digest>.sig and .att in a registry. For each, the
+// caller says what was signed and which kind of signer is expected; nothing is
+// guessed from the contents:
 //
 //	m, err := legacy.ParseFiles(legacy.Certificate, artifact, signature, certificate)
 //	if !m.Logged() {
@@ -14,19 +14,19 @@
 //	bundle, err := m.Bundle()
 //	e, err := verifier.Blob(bundle, digests)
 //
-// Who signs in these forms asks a log to take in a [Material.Proposal], adds the
-// entry, has the bundle verified, and takes it apart again:
+// To sign in these forms, send a [Material.Proposal] to a log, add the entry,
+// verify the bundle, and take it apart again:
 //
 //	m, err := legacy.Open(bundle)
 //	signature, certificate := m.Files() // FILE.sig and FILE.cert
 //
-// Nothing here is believed: a [Material] is parsed, not verified, and proves
-// nothing until pkg/judge/verify has proven the bundle. Certificates that came along
-// are copied, not trusted; chains are those of the trust root.
+// Nothing here is verified: a [Material] is parsed, and proves nothing until
+// pkg/judge/verify has verified the bundle. Certificates in the files are
+// copied, not trusted; chains come from the trust root.
 //
 // Forms: cosign's SIGNATURE_SPEC.md and BUNDLE_SPEC.md, and the REST API of
 // Rekor v1. Entries are of the kinds hashedrekord 0.0.1, dsse 0.0.1 and intoto
-// 0.0.2. A blob is signed by its SHA-256 digest, as these forms always did.
+// 0.0.2. A blob is signed by its SHA-256 digest, as always in these forms.
 package legacy
 
 import (
@@ -38,15 +38,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Limits that hold before anything is decoded.
+// Limits that are checked before anything is decoded.
 const (
 	MaxSignature   = 64 << 10
 	MaxCertificate = 256 << 10
 	MaxBundle      = 8 << 20
 )
 
-// Signer is the kind of signer that the caller asks for. The zero Signer is
-// none.
+// Signer is the kind of signer that the caller expects. The zero Signer is
+// invalid.
 type Signer uint8
 
 // The kinds of signer.
@@ -57,24 +57,24 @@ const (
 
 // Material is a signature in a legacy form, parsed and not yet verified.
 type Material struct {
-	signed    digest.Digest // the artifact, or the payload of the envelope
+	signed    digest.Digest // digest of the artifact, or of the payload of the envelope
 	signature []byte
 	envelope  *intoto.Envelope // nil for a blob
-	chain     [][]byte         // DER, the signer's first; none where a key signs
+	chain     [][]byte         // DER, the signer's first; none for a key
 	entry     *Entry
 	timestamp []byte
-	payload   []byte // what a layer of a tag .sig consists of
+	payload   []byte // the layer of a tag .sig
 }
 
-// ParseFiles reads a detached signature of an artifact and its certificate,
-// each as cosign writes it: the signature in base64, the certificate in PEM or
-// in base64 of PEM. With a [Key] there is no certificate. Neither says when:
-// that is for a log entry. See [Material.With].
+// ParseFiles parses a detached signature of an artifact and its certificate, as
+// cosign writes them: the signature in base64, the certificate in PEM or in
+// base64 of PEM. With a [Key] there is no certificate. Neither contains the
+// time, which needs a log entry: see [Material.With].
 func ParseFiles(by Signer, artifact digest.Digest, signature, certificate []byte) (Material, error) {
 	return parse(by, artifact, parts{signature: signature, certificate: certificate})
 }
 
-// parts is what the legacy forms consist of, as text.
+// parts are the texts that make up a legacy signature.
 type parts struct {
 	signature, certificate, chain []byte
 	envelope                      *intoto.Envelope // instead of a signature
@@ -98,7 +98,7 @@ func parse(by Signer, signed digest.Digest, p parts) (m Material, err error) {
 	case Key:
 		err = noCertificate(p.certificate)
 	default:
-		err = verdict.Refuse(verdict.Usage, "signature", "neither an identity nor a key was asked for")
+		err = verdict.Refuse(verdict.Usage, "signature", "the kind of signer is not set: want an identity or a key")
 	}
 	if err != nil {
 		return Material{}, err
@@ -106,10 +106,10 @@ func parse(by Signer, signed digest.Digest, p parts) (m Material, err error) {
 	return m, nil
 }
 
-// IsZero reports whether m was never parsed.
+// IsZero reports whether m is the zero Material.
 func (m Material) IsZero() bool { return m.signed.IsZero() }
 
-// IsAttestation reports whether a statement was signed, as opposed to a blob.
+// IsAttestation reports whether a statement was signed, and not a blob.
 func (m Material) IsAttestation() bool { return m.envelope != nil }
 
 // Signed is the digest of what was signed: a blob, or an attestation's payload.
@@ -118,11 +118,11 @@ func (m Material) Signed() digest.Digest { return m.signed }
 // Payload is what was signed about an image, as [ParseLayer] read it.
 func (m Material) Payload() []byte { return m.payload }
 
-// Logged reports whether a log entry came along or was added.
+// Logged reports whether the material has a log entry.
 func (m Material) Logged() bool { return m.entry != nil }
 
-// Name names the signature by all of its parts except the log entry: what was
-// signed, the signature and the certificate.
+// Name identifies the signature by all of its parts except the log entry: what
+// was signed, the signature and the certificate.
 func (m Material) Name() digest.Digest {
 	var all []byte
 	for _, part := range [][]byte{m.signed.Bytes(), m.signature, m.leaf()} {
@@ -139,10 +139,9 @@ func (m Material) leaf() []byte {
 	return m.chain[0]
 }
 
-// With adds a log entry that did not come along. It refuses an entry that is
-// of another artifact, another signature or another certificate: whoever
-// answers for a log says what it likes. That the log holds the entry is not
-// proven by this.
+// With adds a log entry. It refuses an entry for another artifact, another
+// signature or another certificate, because the answer of a log server is
+// untrusted. This does not prove that the log includes the entry.
 func (m Material) With(e Entry) (Material, error) {
 	if err := m.bind(e); err != nil {
 		return Material{}, err
@@ -151,10 +150,10 @@ func (m Material) With(e Entry) (Material, error) {
 	return m, nil
 }
 
-// EntryName is the name of the one log entry that says exactly this: of this
-// blob, this signature and this certificate. It is the hash by which a log
-// knows the entry, so that no other can be found by it. Attestations and keys
-// have none, for what a log writes of them is not known here.
+// EntryName is the name of the only log entry for this blob, this signature and
+// this certificate. It is the hash under which a log stores the entry, so it
+// cannot find another. Attestations and keys have no EntryName, because what a
+// log writes for them is not known here.
 func (m Material) EntryName() string {
 	if m.IsAttestation() || m.leaf() == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Open reads back what [Material.Bundle] wrote of a signature with a
+// Open parses the output of [Material.Bundle] for a signature with a
 // certificate and an entry, so that it can be written in the legacy forms.
 func Open(bundle []byte) (Material, error) {
 	refuse := func(why string) (Material, error) {
@@ -25,14 +25,14 @@ func Open(bundle []byte) (Material, error) {
 	}
 	vm := b.GetVerificationMaterial()
 	if b.GetMediaType() != promised || len(vm.GetTlogEntries()) != 1 || len(vm.GetX509CertificateChain().GetCertificates()) != 1 {
-		return refuse("it is not one that was made of a legacy form, with a certificate and an entry")
+		return refuse("the bundle was not made from a legacy form with a certificate and a log entry")
 	}
 	certificate := vm.GetX509CertificateChain().GetCertificates()[0].GetRawBytes()
 	var m Material
 	var err error
 	if envelope := b.GetDsseEnvelope(); envelope != nil {
 		if len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType {
-			return refuse("its envelope has not exactly one signature of a statement")
+			return refuse("the envelope does not have exactly one signature of a statement")
 		}
 		m, err = NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
 	} else {
@@ -52,9 +52,9 @@ func Open(bundle []byte) (Material, error) {
 	return m.With(e)
 }
 
-// Convert reads a bundle of any version that can be written in the legacy forms:
-// one certificate signed it, and a log of version 1 promised its entry. What
-// cannot is refused with the reason. The bundle is parsed, not proven.
+// Convert parses a bundle of any version that can be written in the legacy
+// forms: signed with one certificate, with a promise of a log of version 1. It
+// refuses other bundles with the reason. The bundle is parsed, not verified.
 func Convert(bundle []byte) (Material, error) {
 	if len(bundle) > MaxBundle {
 		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
@@ -73,11 +73,11 @@ func Convert(bundle []byte) (Material, error) {
 	}
 	switch {
 	case envelope == nil:
-		return lacks("it signs bytes, and not a statement: what older clients read carries the bytes that were signed")
+		return lacks("the bundle signs bytes, not a statement, but the legacy form must contain the signed bytes")
 	case len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType:
-		return lacks("its envelope has not exactly one signature of a statement")
+		return lacks("the envelope does not have exactly one signature of a statement")
 	case certificate == nil:
-		return lacks("a key signed it, and what older clients read here names a certificate")
+		return lacks("the bundle is signed with a key, but the legacy form needs a certificate")
 	}
 	m, err := NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
 	if err != nil {
@@ -93,7 +93,7 @@ func Convert(bundle []byte) (Material, error) {
 		}
 		return m.With(e)
 	}
-	return lacks("no log promised its entry: older clients know no other proof, and logs of version 2 give none")
+	return lacks("the bundle has no inclusion promise, which older clients need and logs of version 2 do not give")
 }
 
 // entryOf is the inverse of [Entry.proto].

@@ -8,32 +8,32 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxPayload bounds a payload; cosign's have some hundred bytes.
+// maxPayload limits a payload; cosign's have some hundred bytes.
 const maxPayload = 1 << 20
 
-// Payload is what the signature of an image says: "simple signing". It is
-// parsed; who signed it is for pkg/judge/verify.
+// Payload is the content of an image signature: "simple signing". It is parsed;
+// pkg/judge/verify verifies the signer.
 type Payload struct {
 	// Image is the digest of the manifest.
 	Image digest.Digest
-	// Reference is how the signer called the image. Registries move images,
-	// so it says where an image was, not where it must be.
+	// Reference is the signer's name for the image. Images are copied between
+	// registries, so it is not necessarily their current name.
 	Reference string
 }
 
-// ParsePayload reads what the signature of an image says. What the signer
-// calls critical must be understood, so a field more is refused there; what it
-// calls optional is passed over.
+// ParsePayload parses the content of an image signature. Unknown fields under
+// "critical" are refused, because they must be understood; those under
+// "optional" are ignored.
 func ParsePayload(raw []byte) (Payload, error) {
 	var w simple.SimpleContainerImage
 	if err := strictjson.Unmarshal(raw, &w, strictjson.MaxSize(maxPayload)); err != nil {
 		return Payload{}, verdict.Wrap(verdict.StatementParse, "payload", err)
 	}
 	if w.Critical == (simple.Critical{}) {
-		return Payload{}, verdict.Refuse(verdict.StatementParse, "payload", "it has no critical part")
+		return Payload{}, verdict.Refuse(verdict.StatementParse, "payload", "the payload has no critical part")
 	}
 	if w.Critical.Type != simple.CosignSignatureType {
-		return Payload{}, verdict.Refuse(verdict.PayloadType, "payload", "it is a %.100q, want a %q", w.Critical.Type, simple.CosignSignatureType)
+		return Payload{}, verdict.Refuse(verdict.PayloadType, "payload", "the payload is of type %.100q, want %q", w.Critical.Type, simple.CosignSignatureType)
 	}
 	image, err := digest.Parse(w.Critical.Image.DockerManifestDigest)
 	if err != nil {

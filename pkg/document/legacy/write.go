@@ -24,17 +24,17 @@ const (
 	MediaEnvelope = types.DssePayloadType
 )
 
-// annotationPredicate names the kind of an attestation's statement.
+// annotationPredicate is the annotation with the predicate type of an
+// attestation.
 const annotationPredicate = "predicateType"
 
-// New is a signature of bytes that was just made, with the certificate of its
-// key, in DER. Signers in a legacy form make their log entry from it: see
-// [Material.Proposal].
+// New is a new signature of bytes, with the certificate of its key in DER. To
+// sign in a legacy form, make the log entry from it: see [Material.Proposal].
 func New(signed digest.Digest, signature, certificate []byte) (Material, error) {
 	return made(Material{signed: signed, signature: signature}, certificate)
 }
 
-// NewAttestation is [New] for a statement, whose envelope is made of it.
+// NewAttestation is [New] for a statement, for which it makes the envelope.
 func NewAttestation(payload, signature, certificate []byte) (Material, error) {
 	envelope := &intoto.Envelope{PayloadType: intoto.PayloadType, Payload: payload, Signatures: []intoto.Signature{{Sig: signature}}}
 	return made(Material{signed: digest.Of(digest.SHA256, payload), signature: signature, envelope: envelope}, certificate)
@@ -42,7 +42,7 @@ func NewAttestation(payload, signature, certificate []byte) (Material, error) {
 
 func made(m Material, certificate []byte) (Material, error) {
 	if m.signed.Algorithm() != digest.SHA256 || len(m.signature) == 0 {
-		return Material{}, verdict.Refuse(verdict.NoArtifact, "signature", "there is no SHA-256 digest of what was signed, or no signature")
+		return Material{}, verdict.Refuse(verdict.NoArtifact, "signature", "the SHA-256 digest or the signature is missing")
 	}
 	if _, err := x509.ParseCertificate(certificate); err != nil {
 		return Material{}, verdict.Wrap(verdict.CertParse, "certificate", err)
@@ -51,11 +51,11 @@ func made(m Material, certificate []byte) (Material, error) {
 	return m, nil
 }
 
-// Proposal is what a log of version 1 is asked to take in: of bytes a
-// hashedrekord 0.0.1, of a statement a dsse 0.0.1.
+// Proposal is the entry to be added to a log of version 1: for bytes a
+// hashedrekord 0.0.1, for a statement a dsse 0.0.1.
 func (m Material) Proposal() ([]byte, error) {
 	if m.leaf() == nil {
-		return nil, verdict.Refuse(verdict.CertMissing, "signature", "it has no certificate")
+		return nil, verdict.Refuse(verdict.CertMissing, "signature", "the material has no certificate")
 	}
 	if !m.IsAttestation() {
 		return recordOf(m), nil
@@ -79,9 +79,9 @@ func (m Material) Proposal() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// writings are the texts in which programs send one envelope to a log. Readers
-// of the legacy forms hold the text of the layer against what the log has, so it
-// must be the one that was sent, and a bundle does not keep it.
+// writings are the texts in which programs send an envelope to a log. Readers
+// of the legacy forms compare the text of the layer with the one in the log, so
+// it must be the text that was sent, which a bundle does not contain.
 var writings = [...]string{
 	`{"payloadType":%[1]q,"payload":%[2]q,"signatures":[{"keyid":"","sig":%[3]q}]}`, // ours, and cosign 2's
 	`{"payload":%[2]q,"payloadType":%[1]q,"signatures":[{"sig":%[3]q}]}`,            // sigstore-go's, so cosign 3's
@@ -91,12 +91,12 @@ var writings = [...]string{
 	`{"payload": %[2]q, "payloadType": %[1]q, "signatures": [{"keyid": "", "sig": %[3]q}]}`,
 }
 
-// Layer is the layer of a tag sha256-<digest>.att that carries an attestation:
-// its envelope, in the words in which the log has it. The layer of a signature
-// is the payload, which the signer has.
+// Layer is the layer of a tag sha256-<digest>.att for an attestation: its
+// envelope, in the text that the log has. The layer of a signature is the
+// payload, which the signer has.
 func (m Material) Layer() ([]byte, error) {
 	if !m.IsAttestation() {
-		return nil, verdict.Refuse(verdict.MaterialKind, "signature", "it is of bytes, and no attestation")
+		return nil, verdict.Refuse(verdict.MaterialKind, "signature", "the material signs bytes, not an attestation")
 	}
 	for _, form := range writings {
 		raw := fmt.Appendf(nil, form, m.envelope.PayloadType, text(m.envelope.Payload), text(m.signature))
@@ -104,22 +104,23 @@ func (m Material) Layer() ([]byte, error) {
 			return raw, nil
 		}
 	}
-	return nil, verdict.Refuse(verdict.BundleLacks, "signature", "its envelope was sent to the log in words that nobody kept: older clients hold them against the log")
+	return nil, verdict.Refuse(verdict.BundleLacks, "signature", "the log has the envelope in an unknown text form, which older clients compare with the layer")
 }
 
-// Files are the texts of a file's .sig and .cert, byte for byte as cosign
-// writes them: base64 of the signature, and base64 of the certificate's PEM.
+// Files are the contents of .sig and .cert beside a file, byte for byte as
+// cosign writes them: base64 of the signature, and base64 of the certificate's
+// PEM.
 func (m Material) Files() (signature, certificate []byte) {
 	return text(m.signature), text(encodePEM(m.chain[:min(1, len(m.chain))]))
 }
 
-// Attached is the layer of a tag that carries the signature, with a log entry
-// that was promised. Of a signature it consists of the payload that was signed,
-// of an attestation of its envelope, and kind is that of its statement. The chain
-// is of the authorities, without the signer's certificate.
+// Attached is the layer of a tag with the signature and a log entry that has a
+// promise. For a signature, it is the signed payload; for an attestation, its
+// envelope, and kind is the predicate type. The chain contains the authorities,
+// without the signer's certificate.
 func (m Material) Attached(payload []byte, chain [][]byte, kind string) (oci.Signature, error) {
 	if m.entry == nil || len(m.entry.promise) == 0 || m.leaf() == nil {
-		return nil, verdict.Refuse(verdict.BundleLacks, "signature", "it has no certificate, or no log entry that was promised")
+		return nil, verdict.Refuse(verdict.BundleLacks, "signature", "the material has no certificate, or no log entry with a promise")
 	}
 	options := []static.Option{
 		static.WithCertChain(encodePEM(m.chain[:1]), encodePEM(chain)),
@@ -129,7 +130,7 @@ func (m Material) Attached(payload []byte, chain [][]byte, kind string) (oci.Sig
 	}
 	if !m.IsAttestation() {
 		if !digest.Of(digest.SHA256, payload).Equal(m.signed) {
-			return nil, verdict.Refuse(verdict.NotBound, "signature", "it is of %s, and not of this payload", m.signed)
+			return nil, verdict.Refuse(verdict.NotBound, "signature", "the signature is of %s, not of this payload", m.signed)
 		}
 		return static.NewSignature(payload, string(text(m.signature)), options...)
 	}
@@ -141,14 +142,14 @@ func (m Material) Attached(payload []byte, chain [][]byte, kind string) (oci.Sig
 		static.WithAnnotations(map[string]string{annotationPredicate: kind}))...)
 }
 
-// Certificate is that of the signer, in DER; nil where a key signed.
+// Certificate is that of the signer, in DER; nil for a key.
 func (m Material) Certificate() []byte { return m.leaf() }
 
-// Bytes writes what the signature of an image says. The same image under the
-// same name gives the same bytes.
+// Bytes writes the content of an image signature. The same image and name give
+// the same bytes.
 func (p Payload) Bytes() ([]byte, error) {
 	if p.Image.Algorithm() != digest.SHA256 || p.Reference == "" {
-		return nil, verdict.Refuse(verdict.NoArtifact, "payload", "an image has a SHA-256 digest and a name")
+		return nil, verdict.Refuse(verdict.NoArtifact, "payload", "an image needs a SHA-256 digest and a name")
 	}
 	return json.Marshal(simple.SimpleContainerImage{Critical: simple.Critical{
 		Type: simple.CosignSignatureType, Identity: simple.Identity{DockerReference: p.Reference}, Image: simple.Image{DockerManifestDigest: p.Image.String()},

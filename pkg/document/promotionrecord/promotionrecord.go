@@ -1,10 +1,11 @@
-// Package promotionrecord reads and writes the records of promotions: which image
-// went from where to where, when, under which tags and by which program.
+// Package promotionrecord reads and writes the records of promotions: which
+// image was copied from where to where, when, under which tags and by which
+// program.
 //
-// The predicate is that of Kubernetes' promoter, and belongs to that project.
-// What is written here its readers can read, and the other way round. A
-// [Record] is parsed, never believed by itself: it counts from the verifier
-// role, and proves nothing about how an image was built.
+// The predicate is that of the Kubernetes promoter and defined by that project.
+// Its readers can read what this package writes, and the reverse. A [Record] is
+// parsed, not verified: it counts if the verifier role signed it, and proves
+// nothing about how an image was built.
 //
 //	s, err := promotionrecord.New(promotionrecord.Record{…}, "registry.example.test/lantern")
 //	r, err := promotionrecord.Parse(s)
@@ -27,10 +28,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names promotion records, version 1.
+// PredicateType is the type of promotion records, version 1.
 const PredicateType = "https://k8s.io/promo-tools/promotion/v1"
 
-// The bounds of a record.
+// The limits of a record.
 const (
 	MaxPredicate = 1 << 20
 	MaxTags      = 10_000
@@ -38,8 +39,7 @@ const (
 
 // Record is one promotion of one digest.
 type Record struct {
-	// Source is where the image was, without its digest; empty when it is not
-	// known.
+	// Source is where the image was, without its digest; empty if not known.
 	Source string
 	// Destination is its first name in production, without digest or tag.
 	Destination string
@@ -48,7 +48,8 @@ type Record struct {
 	// Builder names the program that promoted it, with its version.
 	Builder string
 	Tags    []string
-	// Manifest is the document that asked for it; zero when there is none.
+	// Manifest is the document that requested the promotion; zero if there is
+	// none.
 	Manifest Resource
 	Promoter Promoter
 	Job      Job
@@ -61,13 +62,13 @@ type Resource struct {
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// Promoter is the program.
+// Promoter is the promoting program.
 type Promoter struct {
 	Version string `json:"version,omitempty"`
 	Commit  string `json:"gitCommit,omitempty"`
 }
 
-// Job is the job of a continuous integration that ran it.
+// Job is the CI job that ran it.
 type Job struct {
 	Name      string `json:"name,omitempty"`
 	Type      string `json:"type,omitempty"`
@@ -90,8 +91,8 @@ type wire struct {
 }
 
 // New makes the statement of a record. Its subjects are the names under which
-// the digest is in production, the record's destination among them: one
-// statement, however many they are.
+// the digest is in production, including the record's destination: one
+// statement for all of them.
 func New(r Record, names ...string) (intoto.Statement, error) {
 	if r.Digest.IsZero() || r.Time.IsZero() {
 		return intoto.Statement{}, refuse("want a digest and a time")
@@ -129,8 +130,8 @@ func New(r Record, names ...string) (intoto.Statement, error) {
 	return s, nil
 }
 
-// Parse reads a record. Fields that it does not know are passed over, for the
-// specification may add some; what two of its own say of one thing must agree.
+// Parse parses a record. It ignores unknown fields, because the specification
+// may add some; two fields that contradict each other are refused.
 func Parse(s intoto.Statement) (Record, error) {
 	if s.PredicateType() != PredicateType {
 		return Record{}, verdict.Refuse(verdict.PredicateType, "promotion record", "says %.200q, not a promotion record", s.PredicateType())
@@ -160,25 +161,26 @@ func Parse(s intoto.Statement) (Record, error) {
 	return r, nil
 }
 
-// what is the digest and the time.
+// what checks the digest and the time.
 func (r *Record) what(w wire) (err error) {
 	if r.Digest, err = digest.Parse(w.Digest); err != nil || r.Digest.Algorithm() != digest.SHA256 {
-		return refuse("digest: %.200q is no SHA-256", w.Digest)
+		return refuse("digest: %.200q is not a SHA-256", w.Digest)
 	}
 	if r.Time, err = time.Parse(time.RFC3339, w.Time); err != nil {
-		return refuse("timestamp: %.200q is not of RFC 3339", w.Time)
+		return refuse("timestamp: %.200q is not in RFC 3339 format", w.Time)
 	}
 	r.Time = r.Time.UTC()
 	switch {
 	case w.Builder == "":
-		return refuse("builderId: there is none")
+		return refuse("builderId: missing")
 	case w.DstRef == "" || strings.ContainsAny(w.DstRef, "@ \t\r\n"):
-		return refuse("dstRef: %.200q is no name of an image without its digest", w.DstRef)
+		return refuse("dstRef: %.200q is not an image name without digest", w.DstRef)
 	}
 	return nil
 }
 
-// whence holds the descriptors against the names: each says both.
+// whence checks that the descriptors agree with the names: both are in the
+// record.
 func (r *Record) whence(w wire) error {
 	if w.SrcRef != "" {
 		name, sum, _ := strings.Cut(w.SrcRef, "@")
@@ -188,10 +190,10 @@ func (r *Record) whence(w wire) error {
 		r.Source = name
 	}
 	if w.Source != nil && (w.Source.Name != r.Source || w.Source.Digest["sha256"] != r.Digest.Hex()) {
-		return refuse("source: it is not what srcRef names")
+		return refuse("source: does not match srcRef")
 	}
 	if w.Destination != nil && (w.Destination.Name != w.DstRef || w.Destination.Digest["sha256"] != r.Digest.Hex()) {
-		return refuse("destination: it is not what dstRef names")
+		return refuse("destination: does not match dstRef")
 	}
 	return nil
 }
@@ -202,14 +204,14 @@ func (r *Record) tagged(w wire) error {
 	}
 	for i, tag := range w.Tags {
 		if tag == "" || len(tag) > 128 || strings.ContainsAny(tag, ":/@ \t\r\n") || i > 0 && w.Tags[i-1] >= tag {
-			return refuse("tags: %.200q is no tag, or not in order", tag)
+			return refuse("tags: %.200q is not a tag, or not in order", tag)
 		}
 	}
 	return nil
 }
 
-// of holds the record against its statement: every subject is the digest, and
-// the destination is one of them.
+// of checks the record against its statement: every subject has the digest, and
+// one of them is the destination.
 func (r *Record) of(s intoto.Statement) error {
 	named := false
 	for _, sub := range s.Subjects() {
@@ -219,15 +221,15 @@ func (r *Record) of(s intoto.Statement) error {
 		named = named || sub.Name == r.Destination
 	}
 	if !named {
-		return refuse("dstRef: %.200q is none of the subjects", r.Destination)
+		return refuse("dstRef: %.200q is not one of the subjects", r.Destination)
 	}
 	return nil
 }
 
-// Gist is the digest of what a record says: which digest, from where, to
-// where and under which tags. When it was promoted, by which job of which
-// program and on whose demand is no part of it, so that whoever promotes the
-// same again knows that it has been recorded.
+// Gist is the digest of the essence of a record: which digest was promoted,
+// from where, to where and under which tags. It excludes the time, the job, the
+// program and the requesting document, so that a repeated promotion can be
+// recognized as already recorded.
 func Gist(s intoto.Statement) (digest.Digest, error) {
 	r, err := Parse(s)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The older predicate types, read and never written.
+// The older predicate types, which are read but never written.
 const (
 	PredicateTypeV01 = slsa01.PredicateSLSAProvenance
 	PredicateTypeV02 = slsa02.PredicateSLSAProvenance
 )
 
-// The bounds of a claim.
+// The limits of a claim.
 const (
 	MaxPredicate    = 16 << 20
 	MaxValues       = 400_000 // in the whole predicate, at any depth
@@ -28,38 +28,38 @@ const (
 	MaxDependencies = 50_000
 )
 
-// Said is what a claim says to a question of yes or no. It may say nothing.
+// Said is the answer of a claim to a yes-or-no question. A claim may give none.
 type Said uint8
 
-// The three things that a claim can say.
+// The three answers.
 const (
 	NotSaid Said = iota
 	SaidNo
 	SaidYes
 )
 
-// Parameter is one value that went into a build. Nested objects are flattened:
-// their keys are joined by dots, a key that holds a dot or a quote is quoted.
+// Parameter is one input of a build. Nested objects are flattened: their keys
+// are joined by dots, and a key that contains a dot or a quote is quoted.
 type Parameter struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Source is where the build says that it found its instructions.
+// Source is where, according to the claim, the build found its instructions.
 type Source struct {
-	Repository string // without ref, as in git+https://example.test/repo
+	Repository string // without ref, such as git+https://example.test/repo
 	Ref        string
 	Commit     string
 }
 
-// Completeness is what a builder says of its own account.
+// Completeness is what a builder says about the completeness of its claim.
 type Completeness struct {
 	Parameters  Said
 	Environment Said
 	Materials   Said
 }
 
-// Builder is whom the claim names as the builder.
+// Builder is the builder that the claim names.
 type Builder struct {
 	ID           string
 	Version      map[string]string
@@ -69,28 +69,28 @@ type Builder struct {
 // Run is one run of the builder.
 type Run struct {
 	InvocationID string
-	Started      time.Time // zero when it was not said
+	Started      time.Time // zero if not given
 	Finished     time.Time
 }
 
-// Claim is what somebody's SLSA provenance says, in any version of the format:
-// v0.1, v0.2 or v1. It is parsed; nothing in it is true because it stands
-// there.
+// Claim is the content of SLSA provenance by any author, in any version of the
+// format: v0.1, v0.2 or v1. It is parsed, not verified: nothing in it is known
+// to be true.
 type Claim struct {
 	PredicateType string
 	Builder       Builder
 	BuildType     string
 	Source        Source
 	EntryPoint    string
-	// Parameters is what a caller of the build could choose: externalParameters,
-	// invocation.parameters or recipe.arguments.
+	// Parameters are what the caller of the build could choose:
+	// externalParameters, invocation.parameters or recipe.arguments.
 	Parameters []Parameter
 	// Internal is what the platform chose: internalParameters, or environment
 	// and buildConfig.
 	Internal     []Parameter
 	Dependencies []intoto.Resource
-	// DefinedIn is the index of the dependency that holds the instructions, in
-	// v0.1; -1 when it was not said.
+	// DefinedIn is the index of the dependency that contains the instructions,
+	// in v0.1; -1 if not given.
 	DefinedIn    int
 	Byproducts   []intoto.Resource
 	Run          Run
@@ -100,7 +100,7 @@ type Claim struct {
 	statement intoto.Statement
 }
 
-// Read reads the provenance of a statement in any version of the format.
+// Read parses the provenance in a statement, in any version of the format.
 func Read(s intoto.Statement) (Claim, error) {
 	readers := map[string]func(json.RawMessage) (Claim, error){
 		PredicateTypeV01: readV01, PredicateTypeV02: readV02, PredicateType: readV1,
@@ -122,10 +122,10 @@ func Read(s intoto.Statement) (Claim, error) {
 	return c, nil
 }
 
-// Statement is what the claim was read from, with its raw bytes.
+// Statement is the statement that the claim was read from, with its raw bytes.
 func (c Claim) Statement() intoto.Statement { return c.statement }
 
-// IsZero reports whether c was never read.
+// IsZero reports whether c is the zero Claim.
 func (c Claim) IsZero() bool { return c.statement.IsZero() }
 
 // Parameter is the value of a parameter of the caller.
@@ -144,7 +144,7 @@ func lookup(list []Parameter, name string) (json.RawMessage, bool) {
 	return slices.Clone(list[i].Value), true
 }
 
-// Text is the value of a parameter, if it is text.
+// Text is the value of a parameter, if it is a string.
 func (c Claim) text(name string) string {
 	var text string
 	if value, ok := c.Parameter(name); !ok || json.Unmarshal(value, &text) != nil {
@@ -153,8 +153,8 @@ func (c Claim) text(name string) string {
 	return text
 }
 
-// Unexpected lists the names of the caller's parameters that are not expected.
-// An expectation that ends in a dot covers everything below it.
+// Unexpected lists the caller's parameters that are not expected. An
+// expectation that ends with a dot covers everything below it.
 func (c Claim) Unexpected(expected ...string) (names []string) {
 	for _, p := range c.Parameters {
 		if !covered(expected, p.Name) {
@@ -170,8 +170,8 @@ func covered(names []string, name string) bool {
 	})
 }
 
-// decode reads a predicate or a piece of it. Others extend these formats, so
-// unknown fields are passed over.
+// decode parses a predicate or a part of it. Others extend these formats, so
+// unknown fields are ignored.
 func decode(raw json.RawMessage, into any) error {
 	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(MaxPredicate)); err != nil {
 		return verdict.Wrap(verdict.StatementParse, "provenance", err)
@@ -179,7 +179,7 @@ func decode(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// short bounds foreign text in a message.
+// short limits untrusted text in a message.
 func short(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"

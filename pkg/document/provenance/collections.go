@@ -10,13 +10,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of a collection.
+// The limits of a collection.
 const (
 	MaxCollection = 32 << 20
 	MaxListed     = 1024
 )
 
-// NPMPublish is the predicate type with which the npm registry says that it
+// NPMPublish is the predicate type with which the npm registry attests that it
 // published a package.
 const NPMPublish = "https://github.com/npm/attestation/tree/main/specs/publish/v0.1"
 
@@ -33,10 +33,10 @@ type wireOccurrence struct {
 	Envelope json.RawMessage `json:"envelope"`
 }
 
-// CloudBuild takes apart what Google Cloud Build hands out for an image: a
-// list of envelopes, each beside the same statement for people to read. The
-// envelope is what somebody signed; a text beside it that says something else
-// refuses the whole list.
+// CloudBuild parses what Google Cloud Build returns for an image: a list of
+// envelopes, each beside the same statement in readable form. Only the envelope
+// is signed; if a readable statement differs from it, the whole list is
+// refused.
 func CloudBuild(raw []byte) ([]intoto.Envelope, error) {
 	var wire wireCloudBuild
 	if err := collection(raw, &wire); err != nil {
@@ -60,8 +60,8 @@ func CloudBuild(raw []byte) ([]intoto.Envelope, error) {
 	return envelopes, nil
 }
 
-// shown is the statement beside an envelope. It has the predicate under a name
-// of its own.
+// shown is the readable statement beside an envelope. Its predicate has another
+// key.
 type shown struct {
 	Type          string          `json:"_type"`
 	PredicateType string          `json:"predicateType"`
@@ -69,8 +69,8 @@ type shown struct {
 	Predicate     json.RawMessage `json:"slsaProvenance"`
 }
 
-// sameStatement refuses a text that differs from what was signed. Without a
-// text there is nothing to differ.
+// sameStatement refuses a readable statement that differs from the signed one.
+// A missing one is accepted.
 func sameStatement(text json.RawMessage, e intoto.Envelope) error {
 	if len(text) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func sameStatement(text json.RawMessage, e intoto.Envelope) error {
 	}
 	if said.Type != signed.Type() || said.PredicateType != signed.PredicateType() ||
 		!sameValue(said.Subject, subject.Subject) || !sameValue(said.Predicate, signed.Predicate()) {
-		return verdict.Refuse(verdict.NotBound, "attestations", "the statement beside an envelope is not the one inside it")
+		return verdict.Refuse(verdict.NotBound, "attestations", "the statement beside an envelope differs from the one inside it")
 	}
 	return nil
 }
@@ -110,16 +110,15 @@ func sameValue(a, b json.RawMessage) bool {
 	return left != nil && reflect.DeepEqual(left, read(b))
 }
 
-// Listed is one Sigstore bundle of a collection. Its predicate type is what
-// the collection says beside it, or empty.
+// Listed is one Sigstore bundle of a collection. Its predicate type is the one
+// given beside it, or empty.
 type Listed struct {
 	PredicateType string          `json:"predicateType"`
 	Bundle        json.RawMessage `json:"bundle"`
 }
 
-// Bundles takes apart the answer of the npm registry or of GitHub to who asks
-// for attestations: a list of Sigstore bundles, whose bytes are kept as they
-// are.
+// Bundles parses the answer of the npm registry or of GitHub to a request for
+// attestations: a list of Sigstore bundles, whose bytes are kept unchanged.
 func Bundles(raw []byte) ([]Listed, error) {
 	var wire struct {
 		Attestations json.RawMessage `json:"attestations"`
@@ -133,14 +132,14 @@ func Bundles(raw []byte) ([]Listed, error) {
 	}
 	for i, l := range list {
 		if len(l.Bundle) == 0 || l.Bundle[0] != '{' {
-			return nil, verdict.Refuse(verdict.BundleParse, "attestations", "entry %d carries no bundle", i)
+			return nil, verdict.Refuse(verdict.BundleParse, "attestations", "entry %d has no bundle", i)
 		}
 	}
 	return list, nil
 }
 
-// listOf reads a list that has something in it, and not too much. What it
-// holds is counted before there is room for it.
+// listOf parses a list that is neither empty nor too long. Its entries are
+// counted before memory is allocated for them.
 func listOf[T any](raw json.RawMessage) ([]T, error) {
 	if len(raw) > 0 && members(raw) > MaxListed {
 		return nil, verdict.Refuse(verdict.Limit, "attestations", "more than %d in the list", MaxListed)
@@ -152,7 +151,7 @@ func listOf[T any](raw json.RawMessage) ([]T, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, verdict.Refuse(verdict.BundleParse, "attestations", "there is nothing in the list")
+		return nil, verdict.Refuse(verdict.BundleParse, "attestations", "the list is empty")
 	}
 	return list, nil
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // predicateV02 is SLSA provenance v0.2, https://slsa.dev/provenance/v0.2. The
-// library spells the invocation with a last letter that the specification has
-// small. Whether a build can be reproduced is for others to find out.
+// library writes invocationID where the specification has invocationId.
+// Reproducibility is not claimed; others can test it.
 type predicateV02 struct {
 	slsa02.ProvenancePredicate
 	Metadata struct {
@@ -18,8 +18,8 @@ type predicateV02 struct {
 }
 
 // EncodeV02 makes the same statement for readers that know no newer version:
-// provenance v0.2 in an in-toto statement v0.1. It says the same, and calls
-// its materials complete only where the step was hermetic.
+// provenance v0.2 in an in-toto statement v0.1. It has the same content, and
+// claims complete materials only if the step was hermetic.
 func EncodeV02(subjects []intoto.Subject, p Predicate) (intoto.Statement, error) {
 	d, run := p.BuildDefinition, p.RunDetails
 	var out predicateV02

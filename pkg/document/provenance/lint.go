@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 )
 
-// Note is one thing in a claim that its own content contradicts, or that keeps
-// a reader from checking it. A note needs no key and no network, and proves
-// nothing about who lied: it says where not to believe.
+// Note is one contradiction in a claim, or one gap that keeps a reader from
+// checking it. A note needs no key and no network, and does not say who is to
+// blame: it says what not to rely on.
 type Note struct {
 	Code    string `json:"code"`
-	Subject string `json:"subject"` // the field, or the first of several things
+	Subject string `json:"subject"` // the field, or the first of several
 	Message string `json:"message"`
-	Count   int    `json:"count"` // how many things it is about
+	Count   int    `json:"count"` // number of fields
 }
 
-// String prints the note on one line.
+// String formats the note on one line.
 func (n Note) String() string {
 	if n.Count > 1 {
 		return fmt.Sprintf("%s %q and %d more: %s", n.Code, short(n.Subject), n.Count-1, n.Message)
@@ -53,8 +53,8 @@ const (
 	LintSubjectShared   = "LINT_SUBJECT_SHARED_BYTES"
 )
 
-// Lint names everything in a claim that the claim itself contradicts or leaves
-// uncheckable: builder, completeness, source, run, subjects, in this order.
+// Lint lists everything in a claim that contradicts itself or cannot be
+// checked: builder, completeness, source, run, subjects, in this order.
 func Lint(c Claim) []Note {
 	l := linter{notes: LintPredicate(c)}
 	l.subjects(c.Statement().Resources())
@@ -80,7 +80,7 @@ func (l *linter) note(code, subject, format string, args ...any) {
 	l.notes = append(l.notes, Note{Code: code, Subject: subject, Message: fmt.Sprintf(format, args...), Count: 1})
 }
 
-// about notes one code for all of several things.
+// about adds one note for several fields.
 func (l *linter) about(code string, things []string, format string, args ...any) {
 	if len(things) > 0 {
 		l.note(code, things[0], format, args...)
@@ -92,15 +92,15 @@ func (l *linter) builder(c Claim) {
 	id := c.Builder.ID
 	switch {
 	case id == "":
-		l.note(LintBuilderEmpty, "builder.id", "nobody is named as the builder")
+		l.note(LintBuilderEmpty, "builder.id", "the provenance names no builder")
 	case movable(id):
-		l.note(LintBuilderMutable, id, "the builder is named by something that can be moved")
+		l.note(LintBuilderMutable, id, "the builder is named by a reference that can change")
 	}
 	if speaksForItself(id, c.Source.Repository) {
-		l.note(LintBuilderSelf, id, "the builder is a workflow of the repository that it builds: who can change the source can change the builder")
+		l.note(LintBuilderSelf, id, "the builder is a workflow of the repository that it builds, so everybody who can change the source can change the builder")
 	}
 	if c.BuildType == "" {
-		l.note(LintBuildType, "buildType", "no build type says how to read the parameters")
+		l.note(LintBuildType, "buildType", "the build type, which gives the parameters their meaning, is missing")
 	}
 }
 
@@ -115,30 +115,30 @@ func speaksForItself(builder, repository string) bool {
 func (l *linter) completeness(c Claim) {
 	only := onlySource(c)
 	if c.Completeness.Materials == SaidYes && only {
-		l.note(LintCompleteness, "materials", "they are said to be complete, but are %d, all of them source: nothing that compiled it is among them", len(c.Dependencies))
+		l.note(LintCompleteness, "materials", "claimed to be complete, but only the source is listed, no compiler; entries: %d", len(c.Dependencies))
 	}
 	if only && len(c.Builder.Dependencies) == 0 {
-		l.note(LintToolchain, "dependencies", "neither a toolchain nor a builder image is named")
+		l.note(LintToolchain, "dependencies", "no toolchain and no builder image are listed")
 	}
 	if c.Completeness.Parameters == SaidYes && len(c.Parameters) == 0 && c.EntryPoint == "" {
-		l.note(LintCompleteness, "parameters", "they are said to be complete, but there are none, not even an entry point")
+		l.note(LintCompleteness, "parameters", "claimed to be complete, but none are listed, not even an entry point")
 	}
 	if c.Completeness.Environment == SaidYes && len(c.Internal) == 0 {
-		l.note(LintCompleteness, "environment", "it is said to be complete, but nothing of it is recorded")
+		l.note(LintCompleteness, "environment", "claimed to be complete, but nothing is recorded")
 	}
 	if c.Reproducible == SaidYes && (only || c.Completeness.Materials == SaidNo) {
-		l.note(LintReproducible, "reproducible", "it is said to be reproducible, but what it was built with is not recorded")
+		l.note(LintReproducible, "reproducible", "claimed to be reproducible, but the tools of the build are not recorded")
 	}
 	if claimsParameterless(c) {
 		var names []string
 		for _, p := range c.UserParameters() {
 			names = append(names, p.Name)
 		}
-		l.about(LintParameterless, names, "the build is said to be parameterless, but took parameters")
+		l.about(LintParameterless, names, "the build is claimed to be parameterless, but had parameters")
 	}
 }
 
-// onlySource reports whether no dependency is anything but source.
+// onlySource reports whether all dependencies are source.
 func onlySource(c Claim) bool {
 	return !slices.ContainsFunc(c.Dependencies, func(r intoto.Resource) bool {
 		return r.Commit() == "" && !strings.HasPrefix(r.URI, "git+")
@@ -158,19 +158,19 @@ func (l *linter) dependencies(c Claim) {
 			bare = append(bare, r.URI+r.Name)
 		}
 	}
-	l.about(LintDependency, bare, "an address without a digest can name anything tomorrow")
+	l.about(LintDependency, bare, "an address without a digest can have other contents later")
 	if c.DefinedIn >= len(c.Dependencies) || c.DefinedIn < -1 {
-		l.note(LintDefinedIn, "definedInMaterial", "material %d of %d is said to hold the instructions", c.DefinedIn, len(c.Dependencies))
+		l.note(LintDefinedIn, "definedInMaterial", "material %d of %d is claimed to contain the instructions", c.DefinedIn, len(c.Dependencies))
 	}
 }
 
 func (l *linter) run(c Claim) {
 	if c.Run.InvocationID == "" {
-		l.note(LintInvocation, "invocation id", "the run cannot be found again")
+		l.note(LintInvocation, "invocation id", "the run cannot be identified")
 	}
 	switch {
 	case c.Run.Started.IsZero() || c.Run.Finished.IsZero():
-		l.note(LintTimeMissing, "metadata", "it is not said when the build started and finished")
+		l.note(LintTimeMissing, "metadata", "the start and end times of the build are missing")
 	case c.Run.Finished.Before(c.Run.Started):
 		l.note(LintTimeReversed, "metadata", "the build finished before it started")
 	}

@@ -9,15 +9,15 @@ import (
 )
 
 var (
-	// revision is a Git object name.
+	// revision matches a Git object name.
 	revision = regexp.MustCompile(`\A([0-9a-f]{40}|[0-9a-f]{64})\z`)
-	// versioned is a name that projects do not move, by custom.
+	// versioned matches a ref that projects do not move by convention.
 	versioned = regexp.MustCompile(`\A(refs/tags/.+|v?[0-9]+(\.[0-9]+)*([-+.].+)?)\z`)
-	// described is what git describe appends to a version.
+	// described matches what git describe appends to a version.
 	described = regexp.MustCompile(`\+([0-9a-f]{7,40})\b|-g([0-9a-f]{7,40})\b`)
 )
 
-// movable reports whether the name ends in a ref that is a branch.
+// movable reports whether the name ends with a ref that is a branch.
 func movable(id string) bool {
 	_, ref := splitRef(id)
 	return ref != "" && !revision.MatchString(ref) && !versioned.MatchString(ref)
@@ -26,18 +26,18 @@ func movable(id string) bool {
 func (l *linter) entryPoint(c Claim) {
 	entry := c.EntryPoint
 	if !strings.Contains(entry, "://") {
-		return // a path inside the source
+		return // a path in the source
 	}
 	if !hasRevision(entry) {
-		l.note(LintEntryMutable, entry, "the instructions are named by an address that can say something else tomorrow")
+		l.note(LintEntryMutable, entry, "the instructions are named by an address whose contents can change")
 	}
 	repo := strings.TrimPrefix(c.Source.Repository, "git+")
 	if repo != "" && !strings.HasPrefix(entry, repo+"/") && !strings.HasPrefix(entry, repo+"@") {
-		l.note(LintEntryForeign, entry, "the instructions are not in the source that is named, %q", short(c.Source.Repository))
+		l.note(LintEntryForeign, entry, "the instructions are not in the named source, %q", short(c.Source.Repository))
 	}
 }
 
-// hasRevision reports whether a piece of an address is a Git object name.
+// hasRevision reports whether a part of an address is a Git object name.
 func hasRevision(address string) bool {
 	for _, piece := range strings.FieldsFunc(address, func(r rune) bool { return strings.ContainsRune("/@?#=&", r) }) {
 		if revision.MatchString(piece) {
@@ -51,9 +51,9 @@ func (l *linter) source(c Claim) {
 	s := c.Source
 	switch {
 	case s.Repository == "":
-		l.note(LintSourceMissing, "source", "no source is named")
+		l.note(LintSourceMissing, "source", "the provenance names no source")
 	case s.Commit == "":
-		l.note(LintSourceMutable, s.Repository, "the source is named by ref %q and no commit", short(s.Ref))
+		l.note(LintSourceMutable, s.Repository, "the source is named by ref %q without a commit", short(s.Ref))
 	}
 	if s.Commit == "" {
 		return
@@ -64,13 +64,13 @@ func (l *linter) source(c Claim) {
 			continue
 		}
 		if named := commitIn(text); named != "" && !strings.HasPrefix(s.Commit, named) {
-			l.note(LintSourceOther, p.Name, "the value %q names a commit that is not the source, %s", short(text), s.Commit)
+			l.note(LintSourceOther, p.Name, "the value %q names a commit other than that of the source, %s", short(text), s.Commit)
 		}
 	}
 }
 
-// commitIn is the commit that a version names, or the empty string. Digits
-// alone are a date more often than a commit.
+// commitIn is the commit in a version, or "". Digits alone are more often a
+// date than a commit.
 func commitIn(version string) string {
 	m := described.FindStringSubmatch(version)
 	if len(m) < 3 {
@@ -108,9 +108,9 @@ func (l *linter) subjects(list []intoto.Resource) {
 		}
 		names[name], bytes[sum] = true, true
 	}
-	l.about(LintSubjectWeak, weak, "no SHA-256 binds the subject to bytes")
+	l.about(LintSubjectWeak, weak, "the subject has no SHA-256")
 	l.about(LintSubjectNameless, nameless, "the subject has no name")
 	l.about(LintSubjectTwice, twice, "two subjects have this name")
-	l.about(LintSubjectStaging, staging, "the subject is named by a place of staging, not by where it is published")
-	l.about(LintSubjectShared, shared, "other names have the same bytes: a digest alone cannot say that the right file is at the right place")
+	l.about(LintSubjectStaging, staging, "the subject is named by its staging address, not by the published one")
+	l.about(LintSubjectShared, shared, "other subjects have the same bytes, so a digest alone cannot show that a file has the right name")
 }

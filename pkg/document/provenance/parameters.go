@@ -12,17 +12,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// How far nested objects are taken apart. Below, a value stays whole.
+// Limits of flattening nested objects. Deeper values stay whole.
 const (
 	flattenDepth = 8
 	flattenName  = 1024
 )
 
-// whole is the name of parameters that are no object.
+// whole is the name of parameters that are not an object.
 const whole = "arguments"
 
-// flatten takes a value apart into named parameters, sorted by name. Lists
-// stay whole. name stands before all names; empty is none.
+// flatten splits a value into named parameters, sorted by name. Lists stay
+// whole. name is the prefix of all names; empty for none.
 func flatten(name string, raw json.RawMessage) ([]Parameter, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil, nil
@@ -44,8 +44,8 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 	if members(raw) > MaxParameters {
 		return tooMany()
 	}
-	// The statement was read strictly down to here, and a map has no fields
-	// that a key could be folded to.
+	// The statement was parsed strictly down to here, and a map has no fields
+	// that a key could match in another letter case.
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return verdict.Wrap(verdict.StatementParse, "provenance", err)
@@ -61,14 +61,14 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 	return nil
 }
 
-// members is an upper bound of how many members an object or a list has,
-// counted before there is room for them.
+// members is an upper bound of the number of members of an object or a list,
+// counted before memory is allocated for them.
 func members(raw []byte) int { return 1 + commas(raw, 1) }
 
-// anyDepth asks for the commas at every depth.
+// anyDepth counts the commas at every depth.
 const anyDepth = 0
 
-// commas counts what separates values, at one depth or at all.
+// commas counts separators, at one depth or at every depth.
 func commas(raw []byte, depth int) (count int) {
 	for level, mark := range strictjson.Marks(raw) {
 		if mark == ',' && (depth == anyDepth || level == depth) {
@@ -93,8 +93,8 @@ func tooMany() error {
 	return verdict.Refuse(verdict.Limit, "provenance", "more than %d parameters", MaxParameters)
 }
 
-// join makes the name of a member. Quoting keeps two different nestings from
-// ever having one name.
+// join makes the name of a member. Quoting makes sure that two different
+// nestings have different names.
 func join(name, key string) string {
 	if key == "" || strings.ContainsAny(key, `."\`) {
 		key = strconv.Quote(key)

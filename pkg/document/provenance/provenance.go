@@ -1,19 +1,19 @@
-// Package provenance reads SLSA provenance, and writes ours.
+// Package provenance reads SLSA provenance, and writes Waybill's own.
 //
 // There are two readers. [Parse] reads the provenance of Waybill's own build
-// type into a [Predicate] and knows every field of it. [Read] reads anybody's
-// provenance, of SLSA v0.1, v0.2 or v1, into one shape, a [Claim]; [Lint]
-// names what in a claim is contradicted by the rest of it.
+// type into a [Predicate] and knows every field of it. [Read] reads the
+// provenance of any author, of SLSA v0.1, v0.2 or v1, into one form, a [Claim];
+// [Lint] lists the contradictions in a claim.
 //
 //	claim, err := provenance.Read(statement)
 //	for _, note := range provenance.Lint(claim) { … }
 //
-// Both are parsed, never believed by themselves: who signed it, and whether
-// that signer may speak for the builder it names, is for pkg/judge/verify, pkg/judge/slsa
-// and pkg/judge/policy to say.
+// Both are parsed, not verified: pkg/judge/verify, pkg/judge/slsa and
+// pkg/judge/policy decide who signed it, and whether that signer may sign for
+// the builder that it names.
 //
-// [CloudBuild] and [Bundles] take apart the collections in which Google Cloud
-// Build, npm and GitHub hand out provenance.
+// [CloudBuild] and [Bundles] parse the collections in which Google Cloud Build,
+// npm and GitHub return provenance.
 //
 // Specification: SLSA Provenance v0.1, v0.2 and v1,
 // https://slsa.dev/provenance/v1.
@@ -29,10 +29,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names SLSA provenance v1.
+// PredicateType is the type of SLSA provenance v1.
 const PredicateType = "https://slsa.dev/provenance/v1"
 
-// The build type and builders of Waybill's own control plane. Each resolves
+// The build type and builders of Waybill's own control plane. Each URI resolves
 // to a page under attestations/.
 const (
 	BuildType         = "https://github.com/waybill-release/waybill/attestations/build-step/v1"
@@ -40,7 +40,7 @@ const (
 	BuilderUnisolated = "https://github.com/waybill-release/waybill/attestations/builder/v1#unisolated"
 )
 
-// Predicate is what one build step's provenance says.
+// Predicate is the provenance of one build step.
 type Predicate struct {
 	BuildDefinition BuildDefinition `json:"buildDefinition"`
 	RunDetails      RunDetails      `json:"runDetails"`
@@ -54,19 +54,19 @@ type BuildDefinition struct {
 	ResolvedDependencies []Resource         `json:"resolvedDependencies"`
 }
 
-// ExternalParameters is everything that a caller could choose. It is closed:
-// an unknown parameter does not parse.
+// ExternalParameters are what a caller could choose. The set is closed: an
+// unknown parameter does not parse.
 type ExternalParameters struct {
 	Config  Config            `json:"config"`
 	Version string            `json:"version"`
 	Step    string            `json:"step"`
 	Each    map[string]string `json:"each,omitempty"`
-	// Parameters are all parameters that release.yaml declares, each with the
-	// value that it had: chosen or by default.
+	// Parameters are all parameters that release.yaml declares, each with its
+	// actual value: chosen or default.
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Config names the configuration file that the build ran from.
+// Config names the configuration file of the build.
 type Config struct {
 	Repository string `json:"repository"`
 	Ref        string `json:"ref"`
@@ -74,45 +74,46 @@ type Config struct {
 	SHA256     string `json:"sha256"`
 }
 
-// InternalParameters is what the control plane chose.
+// InternalParameters are what the control plane chose.
 type InternalParameters struct {
 	Isolation string   `json:"isolation"`
 	Command   []string `json:"command,omitempty"`
 	Env       []string `json:"env,omitempty"`
-	// Walls are what a command ran behind; nil where nothing of the source ran.
+	// Walls describes the isolation of a command; nil where no code of the
+	// source ran.
 	Walls *Walls `json:"walls,omitempty"`
-	// Hermetic says that the step had no network and that everything it could
-	// use was fixed by digest before it began: all of it is among the
+	// Hermetic says that the step had no network, and that all its possible
+	// inputs were fixed by digest before it began and are listed as
 	// dependencies.
 	Hermetic bool `json:"hermetic"`
-	// Tag says who signed the tag that the ref names; nil if it names none.
+	// Tag says who signed the tag that the ref names; nil if it names no tag.
 	Tag *SignedTag `json:"tag,omitempty"`
 }
 
-// Walls are what the control plane found to hold around a command, by looking.
+// Walls is the isolation of a command, as the control plane observed it.
 type Walls struct {
 	Had     []string `json:"had,omitempty"`
 	Lacking []string `json:"lacking,omitempty"`
-	// Network are the hosts that the command could reach, none by default, and
-	// Refused the first of those that it asked for in vain; RefusedMore counts
-	// what it asked of others.
+	// Network lists the hosts that the command could reach, none by default;
+	// Refused the first hosts that it tried in vain, and RefusedMore counts its
+	// attempts to reach others.
 	Network     []string `json:"network,omitempty"`
 	Refused     []string `json:"refused,omitempty"`
 	RefusedMore int      `json:"refusedMore,omitempty"`
-	// Machine says that the programs of the machine were there to be used,
-	// which no digest covers.
+	// Machine says that the programs of the machine were available, which no
+	// digest covers.
 	Machine bool `json:"machine"`
 }
 
-// SignedTag is what the control plane found out about a tag's signer. Either
-// Signer or NotVerified is said, never neither.
+// SignedTag is what the control plane found out about a tag's signer. Exactly
+// one of Signer and NotVerified is set.
 type SignedTag struct {
 	Signature   string `json:"signature"` // none, ssh, openpgp or x509
 	Signer      string `json:"signer,omitempty"`
 	NotVerified string `json:"notVerified,omitempty"` // why no signer is named
 }
 
-// Resource is one thing that went into the build.
+// Resource is one input of the build.
 type Resource struct {
 	Name   string            `json:"name,omitempty"`
 	URI    string            `json:"uri,omitempty"`
@@ -126,27 +127,27 @@ type RunDetails struct {
 	Byproducts []Resource `json:"byproducts,omitempty"`
 }
 
-// BuilderID names the builder and its version.
+// BuilderID is the URI of the builder, with its version.
 type BuilderID struct {
 	ID      string            `json:"id"`
 	Version map[string]string `json:"version,omitempty"`
 }
 
-// Metadata names the run. All steps of one release share an invocation.
+// Metadata identifies the run. All steps of one release share an invocation.
 type Metadata struct {
 	InvocationID string    `json:"invocationId"`
 	StartedOn    time.Time `json:"startedOn"`
 	FinishedOn   time.Time `json:"finishedOn"`
 }
 
-// Provenance is one step's provenance beside its subjects.
+// Provenance is one step's provenance with its subjects.
 type Provenance struct {
 	Predicate
 	Subjects []intoto.Subject
 }
 
-// Parse reads our provenance from a statement. A statement that came through
-// the open reader is held to the strict one first.
+// Parse parses Waybill's own provenance in a statement. A statement from the
+// open reader is first checked with the strict one.
 func Parse(s intoto.Statement) (Provenance, error) {
 	if s.PredicateType() != PredicateType {
 		return Provenance{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", s.PredicateType())
@@ -173,8 +174,8 @@ func Parse(s intoto.Statement) (Provenance, error) {
 	return p, nil
 }
 
-// SourceCommit is the commit that the build says it was made from, or the
-// empty string when it names none.
+// SourceCommit is the commit that was built, according to the provenance; "" if
+// it names none.
 func (p Provenance) SourceCommit() string {
 	for _, r := range p.BuildDefinition.ResolvedDependencies {
 		if c := r.Digest["gitCommit"]; c != "" && r.Name == sourceName {
@@ -184,8 +185,8 @@ func (p Provenance) SourceCommit() string {
 	return ""
 }
 
-// Used is what the build says it used under a name, by its digests; the zero
-// Set if it names no such file.
+// Used returns the digests of a dependency with this name; the zero Set if
+// there is none.
 func (p Provenance) Used(name string) digest.Set {
 	for _, r := range p.BuildDefinition.ResolvedDependencies {
 		if r.Name != name {
@@ -198,8 +199,8 @@ func (p Provenance) Used(name string) digest.Set {
 	return digest.Set{}
 }
 
-// sourceName is the name of the commit that was built. A release commit that
-// was not built has another.
+// sourceName is the name of the dependency that is the commit that was built. A
+// release commit that was not built has another name.
 const sourceName = "source"
 
 // Commit makes the resource of the source: the commit that was built, and its
@@ -209,7 +210,7 @@ func Commit(repository, ref, commit, tree string) Resource {
 }
 
 // ReleaseCommit makes the resource of the empty commit that the ref names, if
-// the commit that was built is its parent.
+// its parent is the commit that was built.
 func ReleaseCommit(repository, ref, commit, tree string) Resource {
 	return git("release commit", repository, ref, map[string]string{"gitCommit": commit, "gitTree": tree})
 }
@@ -229,7 +230,7 @@ func File(name string, d digest.Set) Resource {
 }
 
 // Module makes the resource of a Go module: its archive as it was fetched, and
-// the hash of its files that go.sum holds.
+// the hash of its files in go.sum.
 func Module(path, version string, archive digest.Set, files digest.Digest) Resource {
 	ids := archive.Map()
 	ids["dirHash"] = files.Hex()

@@ -7,15 +7,14 @@ import (
 )
 
 // layout says where the parameters of a known build type name the source and
-// the instructions. What stands there is no parameter in the sense of a
-// parameterless build.
+// the instructions. Those parameters do not count for a parameterless build.
 type layout struct {
 	buildType             string
 	repository, ref, path string
 	own                   []string
 }
 
-// layouts are the build types that we know.
+// layouts returns the known build types.
 var layouts = []layout{
 	{BuildType, "config.repository", "config.ref", "config.path", []string{"config.", "step", "each."}},
 	{"https://actions.github.io/buildtypes/workflow/v1", "workflow.repository", "workflow.ref", "workflow.path", []string{"workflow."}},
@@ -23,9 +22,9 @@ var layouts = []layout{
 	{"https://cloud.google.com/build/gcb-buildtypes/google-worker/v1", "buildConfigSource.repository", "buildConfigSource.ref", "buildConfigSource.path", []string{"buildConfigSource."}},
 }
 
-// cloudBuildV01 is the build type under which Google Cloud Build repeats the
-// whole request among the arguments; only substitutions with an underscore
-// are the user's.
+// cloudBuildV01 is the build type with which Google Cloud Build repeats the
+// whole request in the arguments; only substitutions with an underscore are the
+// user's.
 const (
 	cloudBuildV01   = "https://cloudbuild.googleapis.com/CloudBuildYaml@v0.1"
 	substitutions   = "substitutions."
@@ -41,8 +40,8 @@ func (c Claim) layout() layout {
 	return layout{}
 }
 
-// findSource gathers repository, ref and commit from wherever the version of
-// the format and the build type put them.
+// findSource reads repository, ref and commit from the fields of the format
+// version and the build type.
 func (c *Claim) findSource() Source {
 	if l := c.layout(); l.repository != "" {
 		c.EntryPoint = c.text(l.path)
@@ -63,8 +62,7 @@ func (c *Claim) findSource() Source {
 	return s
 }
 
-// substitutedRef reads the ref that Google Cloud Build names beside the
-// source.
+// substitutedRef reads the ref that Google Cloud Build gives beside the source.
 func (c Claim) substitutedRef() string {
 	if tag := c.text(substitutions + "TAG_NAME"); tag != "" {
 		return "refs/tags/" + tag
@@ -100,7 +98,7 @@ func sourceOf(r intoto.Resource) Source {
 	return s
 }
 
-// splitRef cuts an address into repository and ref.
+// splitRef splits an address into repository and ref.
 func splitRef(uri string) (repository, ref string) {
 	head, path := "", uri
 	if i := strings.Index(uri, "://"); i >= 0 {
@@ -118,7 +116,7 @@ func splitRef(uri string) (repository, ref string) {
 	return address(head + path[:at]), path[at+1:]
 }
 
-// address spells the address of a Git repository in one way.
+// address normalizes the address of a Git repository.
 func address(uri string) string {
 	if strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") {
 		uri = "git+" + uri
@@ -126,8 +124,8 @@ func address(uri string) string {
 	return strings.TrimSuffix(uri, ".git")
 }
 
-// UserParameters are those parameters of the caller that name neither the
-// source nor the instructions: a parameterless build has none.
+// UserParameters are the caller's parameters that name neither the source nor
+// the instructions: a parameterless build has none.
 func (c Claim) UserParameters() (list []Parameter) {
 	own := c.layout().own
 	_, request := c.Parameter("@type")
@@ -136,7 +134,7 @@ func (c Claim) UserParameters() (list []Parameter) {
 		case covered(own, p.Name):
 		case c.BuildType == cloudBuildV01 && request && !strings.HasPrefix(p.Name, userSubstituted):
 		case c.BuildType == BuildType && p.Name == "version" && "refs/tags/"+c.text("version") == c.Source.Ref:
-			// The tag is the version: whoever chose the source chose it.
+			// The tag is the version, so it is chosen with the source.
 		case string(p.Value) == "{}":
 		default:
 			list = append(list, p)

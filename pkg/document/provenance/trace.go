@@ -5,25 +5,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// byproductTrace is the name of the byproduct that says in which trace a step
+// byproductTrace is the name of the byproduct with the trace in which a step
 // ran, and byproductLog that of its log.
 const (
 	byproductTrace = "otel-trace"
 	byproductLog   = "log"
 )
 
-// Traced makes the byproduct that names the trace and the span in which a step
-// ran, and the trace in which the release began, if that is known. All of it is
-// in the address: a reader of the build type refuses fields that it does not
-// know, and takes any address.
+// Traced makes the byproduct that names the trace and the span of a step, and
+// the trace in which the release began, if known. All of it is in the URI,
+// because a strict reader of the build type refuses unknown fields, but accepts
+// any URI.
 func Traced(ids trace.IDs) Resource {
 	return Resource{Name: byproductTrace, URI: trace.URI(ids)}
 }
 
-// TraceOf is the trace and the span in which a step says that it ran, and the
-// trace in which its release began. Zero ids mean that it says nothing: it is
-// older than the ids, and what it does not say is not known. What says it twice,
-// or in another form, is refused.
+// TraceOf returns the trace and the span of a step, and the trace in which its
+// release began. Zero ids mean that the provenance does not give them, for
+// example because it is older. A duplicate or malformed byproduct is refused.
 func TraceOf(p Predicate) (trace.IDs, error) {
 	var ids trace.IDs
 	for _, r := range p.RunDetails.Byproducts {
@@ -44,8 +43,8 @@ func TraceOf(p Predicate) (trace.IDs, error) {
 	return ids, nil
 }
 
-// LogOf is the log of a step as its provenance names it, by its digests; not
-// there where the step had none.
+// LogOf returns the digests of a step's log, according to its provenance; false
+// if the step had none.
 func LogOf(p Predicate) (Resource, bool) {
 	for _, r := range p.RunDetails.Byproducts {
 		if r.Name == byproductLog {

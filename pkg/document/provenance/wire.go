@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Metadata of v0.1 and v0.2. Writers disagree on the last letter of the
-// invocation; both spellings at once are refused.
+// Metadata of v0.1 and v0.2. Writers spell the invocation id with "ID" or "Id";
+// a document with both is refused.
 type wireMetadata struct {
 	InvocationID string `json:"buildInvocationId"`
 	InvocationUC string `json:"buildInvocationID"`
@@ -34,8 +34,8 @@ type wireBuilder struct {
 	Dependencies json.RawMessage   `json:"builderDependencies"`
 }
 
-// The library's types, but for what they lose: values whose spelling counts,
-// and whether something was said at all.
+// The library's types, except where they lose information: values whose
+// spelling matters, and whether a field was present.
 type wireV01 struct {
 	Builder common.ProvenanceBuilder `json:"builder"`
 	Recipe  struct {
@@ -130,7 +130,7 @@ func readV1(raw json.RawMessage) (c Claim, err error) {
 	return p.done(c)
 }
 
-// pieces reads the parts of a predicate and remembers the first refusal.
+// pieces parses the parts of a predicate and keeps the first error.
 type pieces struct{ err error }
 
 func (p *pieces) done(c Claim) (Claim, error) {
@@ -186,7 +186,7 @@ func (p *pieces) time(text string) time.Time {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		p.fail(verdict.Refuse(verdict.StatementParse, "provenance", "time %q is not of RFC 3339", short(text)))
+		p.fail(verdict.Refuse(verdict.StatementParse, "provenance", "time %q is not in RFC 3339 format", short(text)))
 		return time.Time{}
 	}
 	return at.UTC()

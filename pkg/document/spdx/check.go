@@ -11,7 +11,7 @@ const (
 	documentPrefix = "DocumentRef-"
 )
 
-// element is what the graph knows of an identifier: where it stands.
+// element is the position of an identifier in the document.
 type element struct {
 	index int32 // among the packages, or among the files
 	kind  kindOf
@@ -39,13 +39,14 @@ const (
 	aSnippet
 )
 
-// checker judges what a schema cannot: clause by clause of the specification.
+// checker checks what a schema cannot: the clauses of the specification, one by
+// one.
 type checker struct {
 	faults
 	m         *model
 	elements  map[string]element
 	documents map[string]bool
-	next      int // the package after the one that was found last
+	next      int // the package after the last one found
 }
 
 func (c *checker) check() {
@@ -63,7 +64,7 @@ func (c *checker) check() {
 	}
 }
 
-// head: section 6, "Document creation information".
+// head checks section 6, "Document creation information".
 func (c *checker) head() {
 	m := c.m
 	if m.version != Version && m.version != version22 {
@@ -85,10 +86,10 @@ func (c *checker) head() {
 	c.elements[DocumentID] = element{kind: theDocument}
 }
 
-// creation: sections 6.8 and 6.9, which are two of NTIA's minimum elements.
+// creation checks sections 6.8 and 6.9, two of NTIA's minimum elements.
 func (c *checker) creation() {
 	if len(c.m.creators) == 0 {
-		c.add(RuleHead, "creationInfo.creators", "the document does not say who made it")
+		c.add(RuleHead, "creationInfo.creators", "the document names no creator")
 	}
 	for i, who := range c.m.creators {
 		kind, name, _ := strings.Cut(who, ":")
@@ -102,7 +103,7 @@ func (c *checker) creation() {
 	}
 }
 
-// externals: section 6.6, "External document references".
+// externals checks section 6.6, "External document references".
 func (c *checker) externals() {
 	for i, e := range c.m.externals {
 		at := fmt.Sprintf("externalDocumentRefs[%d]", i)
@@ -110,7 +111,7 @@ func (c *checker) externals() {
 		case !isID(e.ID, documentPrefix, "+"):
 			c.add(RuleExternal, at, "external document %s: not an identifier", quote(e.ID))
 		case c.documents[e.ID]:
-			c.add(RuleIdentifier, at, "two external documents are %s", e.ID)
+			c.add(RuleIdentifier, at, "two external documents have the identifier %s", e.ID)
 		case !isNamespace(e.Namespace):
 			c.add(RuleExternal, at, "external document %s: namespace %s: want an absolute URI without fragment", e.ID, quote(e.Namespace))
 		}
@@ -118,8 +119,8 @@ func (c *checker) externals() {
 	}
 }
 
-// register: identifiers are the only way to refer to an element, so there is
-// never a second one of the same.
+// register collects the identifiers. They are the only way to refer to an
+// element, so each must be unique.
 func (c *checker) register() {
 	for i := range c.m.packages {
 		p, at := &c.m.packages[i], func() string { return packageAt(i) }
@@ -151,13 +152,13 @@ func (c *checker) element(id string, e element, at func() string) {
 		return
 	}
 	if first, taken := c.elements[id]; taken {
-		c.add(RuleIdentifier, at(), "two elements are %s; the first is %s", id, first.where())
+		c.add(RuleIdentifier, at(), "two elements have the identifier %s; the first is %s", id, first.where())
 		return
 	}
 	c.elements[id] = e
 }
 
-// extracted: section 10. A reference to a licence is explained once.
+// extracted checks section 10. A reference to a licence is explained once.
 func (c *checker) extracted() {
 	seen := map[string]bool{}
 	for i, id := range c.m.licences {
@@ -166,20 +167,20 @@ func (c *checker) extracted() {
 			c.add(RuleLicence, at, "%s is not an identifier of a licence", quote(id))
 		}
 		if seen[id] {
-			c.add(RuleIdentifier, at, "two licences are %s", quote(id))
+			c.add(RuleIdentifier, at, "two licences have the identifier %s", quote(id))
 		}
 		seen[id] = true
 	}
 }
 
-// relationships: section 11. Each side leads somewhere.
+// relationships checks section 11. Both ends must exist.
 func (c *checker) relationships() {
-	last := NoAssertion // that was found; relationships from one element come together
+	last := NoAssertion // the last one found; relationships from one element come together
 	for i := range c.m.relationships {
 		r := &c.m.relationships[i]
 		for _, ref := range [2]string{r.From, r.To} {
 			if ref != last && !c.leads(ref) {
-				c.add(RuleRelationship, relationshipAt(i), "%s is not there", quote(ref))
+				c.add(RuleRelationship, relationshipAt(i), "%s does not exist in the document", quote(ref))
 			} else if ref == r.From {
 				last = ref
 			}
@@ -196,7 +197,8 @@ func (c *checker) relationships() {
 func relationshipAt(i int) string { return fmt.Sprintf("relationships[%d]", i) }
 
 func (c *checker) leads(ref string) bool {
-	// Many documents relate their packages in the order in which they list them.
+	// Many documents relate their packages in the order in which they list
+	// them.
 	if c.next < len(c.m.packages) && c.m.packages[c.next].ID == ref && isID(ref, elementPrefix, "") {
 		c.next++
 		return true
@@ -215,8 +217,8 @@ func (c *checker) leads(ref string) bool {
 	return c.documents[document] && isID(id, elementPrefix, "")
 }
 
-// subject: one document describes one thing. An element of another document is
-// not described here.
+// subject requires that a document describes one thing. An element of another
+// document is not described here.
 func (c *checker) subject() {
 	about := ""
 	for i := range c.m.relationships {
@@ -232,7 +234,7 @@ func (c *checker) subject() {
 		}
 		if about != "" {
 			c.m.about = described{count: 2}
-			c.add(RuleSubject, relationshipAt(i), "the document describes several things; write one for each")
+			c.add(RuleSubject, relationshipAt(i), "the document describes several things; write one document for each")
 			return
 		}
 		about = r.To
@@ -255,7 +257,7 @@ func (c *checker) describe(e element) described {
 	return described{count: 1}
 }
 
-// isID is the grammar of idstring: letters, digits, "." and "-", and for
+// isID checks the grammar of idstring: letters, digits, "." and "-", and for
 // documents also "+".
 func isID(s, prefix, also string) bool {
 	rest, found := strings.CutPrefix(s, prefix)
@@ -272,7 +274,7 @@ func isID(s, prefix, also string) bool {
 	return true
 }
 
-// isNamespace is section 6.5: an absolute URI that can take a fragment.
+// isNamespace checks section 6.5: an absolute URI that can take a fragment.
 func isNamespace(s string) bool {
 	scheme, rest, found := strings.Cut(s, ":")
 	if !found || scheme == "" || rest == "" || strings.Contains(s, "#") || len(s) > 4096 {
@@ -281,19 +283,19 @@ func isNamespace(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) < 0
 }
 
-// isPURL is the least that a package URL has: scheme, type and name.
+// isPURL checks the minimum of a package URL: scheme, type and name.
 func isPURL(s string) bool {
 	rest, found := strings.CutPrefix(s, "pkg:")
 	kind, name, split := strings.Cut(rest, "/")
 	return found && split && kind != "" && strings.Trim(name, "/") != ""
 }
 
-// isHex reports whether s is n hex digits; any number of them but none if n is 0.
+// isHex reports whether s is n hex digits; if n is 0, any number but none.
 func isHex(s string, n int) bool {
 	return s != "" && (n == 0 || len(s) == n) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// asserted is s, or nothing if it says that nothing is said.
+// asserted returns s, or "" for NONE and NOASSERTION.
 func asserted(s string) string {
 	if s == NoAssertion {
 		return ""
@@ -301,7 +303,7 @@ func asserted(s string) string {
 	return s
 }
 
-// quote makes foreign text safe to show.
+// quote makes untrusted text safe to show.
 func quote(s string) string {
 	if len(s) > 200 {
 		return fmt.Sprintf("%q…", s[:200])

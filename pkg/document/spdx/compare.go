@@ -10,30 +10,33 @@ import (
 
 // Change is one difference between two documents.
 type Change struct {
-	// Kind is "package" or "file"; "artifact" where a whole document came or went.
+	// Kind is "package" or "file"; "artifact" where a whole document was added
+	// or removed.
 	Kind string `json:"kind"`
 	// Name is the package URL without its version, or the name if it has none.
 	Name string `json:"name"`
-	// From and To are versions, or digests of files; "" where it was not there.
+	// From and To are versions, or digests of files; "" where the thing is
+	// absent.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Note says what changed if the version did not.
 	Note string `json:"note,omitempty"`
-	// In names the artifacts in which it is so, if several documents were compared.
+	// In names the artifacts with this change, if several documents were
+	// compared.
 	In []string `json:"in,omitempty"`
 }
 
 // Compare lists what was added, removed and changed from one document to
-// another, sorted. The described things themselves are left out, and so are
-// identifiers, comments and relationships, which no release consists of.
+// another, sorted. It ignores the described things themselves, and identifiers,
+// comments and relationships, which are not contents of a release.
 func Compare(from, to Document) []Change {
 	changes := comparePackages(from.things(), to.things())
 	return append(changes, compareFiles(from.model().files, to.model().files)...)
 }
 
-// things are the packages of a document that it does not describe itself. The
+// things are the packages in a document that it does not describe itself. The
 // images and layers that an image consists of, and the artifacts that were put
-// into it, are of every release anew and left out.
+// into it, differ in every release and are left out.
 func (d Document) things() []Package {
 	var list []Package
 	about := map[string]bool{}
@@ -52,7 +55,7 @@ func (d Document) things() []Package {
 	return list
 }
 
-// thing is what stays the same of a package from version to version.
+// thing is the part of a package that does not change from version to version.
 func thing(p Package) string {
 	if p.PURL == "" {
 		return p.Name
@@ -80,7 +83,7 @@ func comparePackages(from, to []Package) (changes []Change) {
 	return changes
 }
 
-// versions are the packages of each name by version.
+// versions groups the packages of each name by version.
 func versions(list []Package) map[string]map[string]Package {
 	out := map[string]map[string]Package{}
 	for _, p := range list {
@@ -93,7 +96,7 @@ func versions(list []Package) map[string]map[string]Package {
 	return out
 }
 
-// compareVersions pairs what is gone with what is new, in order.
+// compareVersions pairs removed versions with new ones, in order.
 func compareVersions(name string, was, is map[string]Package) (changes []Change) {
 	var gone, fresh []string
 	for _, v := range slices.Sorted(maps.Keys(was)) {
@@ -124,7 +127,7 @@ func compareVersions(name string, was, is map[string]Package) (changes []Change)
 	return changes
 }
 
-// differ says what else than the version is different.
+// differ describes differences other than the version.
 func differ(a, b Package) string {
 	switch {
 	case a.Sum != b.Sum && a.Sum != "" && b.Sum != "":
@@ -162,8 +165,8 @@ func sumOf(f File) string {
 	return f.Digests.SHA256.String()
 }
 
-// Twins lists where two forms of one document disagree; none if they say the
-// same. The order of elements is no part of what is said.
+// Twins lists the differences between two forms of one document; none if they
+// have the same content. The order of elements does not matter.
 func Twins(a, b Document) []string {
 	x, y := a.model(), b.model()
 	var list []string
@@ -184,7 +187,7 @@ func Twins(a, b Document) []string {
 	return list
 }
 
-// unmatched lists the elements that one side alone has.
+// unmatched lists the elements that only one side has.
 func unmatched[T comparable](what string, a, b []T) (list []string) {
 	count := make(map[T]int, len(a))
 	for _, e := range a {
@@ -199,7 +202,7 @@ func unmatched[T comparable](what string, a, b []T) (list []string) {
 			if n < 0 {
 				side = "second"
 			}
-			list = append(list, fmt.Sprintf("%s %s is as such in the %s only", what, quote(fmt.Sprint(e)), side))
+			list = append(list, fmt.Sprintf("%s %s is in the %s only", what, quote(fmt.Sprint(e)), side))
 		}
 	}
 	return list

@@ -9,10 +9,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// CompareAll is [Compare] of all documents of two releases, each change once
-// with the artifacts in which it is so. Two documents are of one thing if what
-// they describe is called the same, whatever its version. What only lists the
-// artifacts of a release is left out. It says how many documents were compared.
+// CompareAll is [Compare] for all documents of two releases: each change once,
+// with the artifacts in which it occurs. Two documents belong together if the
+// things that they describe have the same name, in any version. Documents that
+// only list the artifacts of a release are left out. compared is the number of
+// documents.
 func CompareAll(from, to []Document) (changes []Change, compared int, err error) {
 	was, err := bySubject(from)
 	if err != nil {
@@ -53,7 +54,7 @@ func CompareAll(from, to []Document) (changes []Change, compared int, err error)
 	return changes, compared, nil
 }
 
-// bySubject are documents by the name of what they describe.
+// bySubject maps the name of the described thing to its document.
 func bySubject(list []Document) (map[string]Document, error) {
 	out := map[string]Document{}
 	for _, d := range list {
@@ -65,14 +66,14 @@ func bySubject(list []Document) (map[string]Document, error) {
 			name = strings.ReplaceAll(name, v, "{version}")
 		}
 		if _, twice := out[name]; twice {
-			return nil, verdict.Refuse(verdict.Usage, name, "two documents describe it; name one release only")
+			return nil, verdict.Refuse(verdict.Usage, name, "two documents describe this artifact; name one release only")
 		}
 		out[name] = d
 	}
 	return out, nil
 }
 
-// lists reports whether a document is about a release, not about something in it.
+// lists reports whether a document describes a release as a whole.
 func (d Document) lists() bool {
 	for _, r := range d.model().relationships {
 		if r.Type != Describes || r.From != DocumentID {

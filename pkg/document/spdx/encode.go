@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Encode writes d. It refuses whatever [Parse] would refuse, so that what is
-// written can be read.
+// Encode writes d. It refuses whatever [Parse] would refuse, so the output can
+// always be parsed.
 func Encode(d Draft) ([]byte, error) {
 	text, err := d.text()
 	if err != nil {
@@ -42,7 +42,7 @@ func (d Draft) model() (*v2_3.Document, error) {
 		},
 	}
 	if d.Created.IsZero() || d.Tool == "" {
-		return nil, fmt.Errorf("no time of creation or no tool")
+		return nil, fmt.Errorf("the time of creation or the tool is missing")
 	}
 	var ids idReader
 	for _, e := range d.External {
@@ -96,7 +96,7 @@ func (p Package) model(id common.ElementID) *v2_3.Package {
 	return out
 }
 
-// orNothing is s, or the word for nothing said.
+// orNothing returns s, or NOASSERTION if it is empty.
 func orNothing(s string) string {
 	if s == "" {
 		return NoAssertion
@@ -132,7 +132,7 @@ func checksums(s digest.Set) []common.Checksum {
 	return list
 }
 
-// idReader takes identifiers apart and keeps the first error.
+// idReader splits identifiers and keeps the first error.
 type idReader struct{ err error }
 
 func (r *idReader) element(id string) common.ElementID {

@@ -6,32 +6,33 @@ import (
 	"strings"
 )
 
-// Rule says which kind of rule a document breaks.
+// Rule is the kind of rule that a document breaks.
 type Rule string
 
 // The rules, from form to meaning.
 const (
-	RuleForm         Rule = "form"              // it can not be read, or be read in two ways
-	RuleType         Rule = "type"              // a value of another type than the schema says
-	RuleSchema       Rule = "schema"            // the schema demands otherwise
-	RuleProperty     Rule = "property"          // a property that the schema does not have
-	RuleHead         Rule = "head"              // what the document says of itself
-	RuleIdentifier   Rule = "identifier"        // identifiers are of the grammar, and unique
-	RuleRelationship Rule = "relationship"      // relationships lead somewhere, and contain no circle
+	RuleForm         Rule = "form"              // not readable, or with two readings
+	RuleType         Rule = "type"              // a value of another type than in the schema
+	RuleSchema       Rule = "schema"            // other violations of the schema
+	RuleProperty     Rule = "property"          // a property that is not in the schema
+	RuleHead         Rule = "head"              // information about the document itself
+	RuleIdentifier   Rule = "identifier"        // identifiers follow the grammar, and are unique
+	RuleRelationship Rule = "relationship"      // both ends of relationships exist, and nothing contains itself
 	RuleExternal     Rule = "external document" // other documents can be found and checked
-	RuleChecksum     Rule = "checksum"          // checksums are such, one of each kind
-	RuleReference    Rule = "reference"         // references of packages are of the grammar of their kind
-	RuleFiles        Rule = "files"             // the roll-up of the files is right
+	RuleChecksum     Rule = "checksum"          // checksums are valid, one of each kind
+	RuleReference    Rule = "reference"         // references of packages follow the grammar of their kind
+	RuleFiles        Rule = "files"             // the verification code of the files is correct
 	RuleLicence      Rule = "licence"           // licence expressions parse
-	RuleListed       Rule = "licence list"      // licences are on the list of SPDX, or explained
+	RuleListed       Rule = "licence list"      // licences are on the SPDX list, or explained
 	RuleNTIA         Rule = "minimum elements"  // NTIA: The Minimum Elements for an SBOM
 	RuleSubject      Rule = "subject"           // one document describes one thing
-	RuleName         Rule = "name"              // names show as themselves
-	RuleLimit        Rule = "limit"             // more than is read
+	RuleName         Rule = "name"              // names contain no hidden characters
+	RuleLimit        Rule = "limit"             // a limit of this package
 )
 
-// judged reports whether [Parse] refuses a document for this rule. The others
-// say what the document lacks, not that it could be misread.
+// judged reports whether [Parse] refuses a document for this rule. The other
+// rules are about missing information, not about a document that could be
+// misread.
 func (r Rule) judged() bool {
 	switch r {
 	case RuleProperty, RuleReference, RuleFiles, RuleLicence, RuleListed, RuleNTIA, RuleSubject, RuleName:
@@ -40,19 +41,19 @@ func (r Rule) judged() bool {
 	return true
 }
 
-// graph reports whether the rule is one of how elements hang together.
+// graph reports whether the rule is about connections between elements.
 func (r Rule) graph() bool {
 	return r == RuleIdentifier || r == RuleRelationship || r == RuleLimit
 }
 
-// Fault is one way in which a document breaks a rule.
+// Fault is a violation of a rule.
 type Fault struct {
 	Rule    Rule   `json:"rule"`
-	Place   string `json:"place"` // as in packages[3].checksums[0]; "" is the document
+	Place   string `json:"place"` // such as packages[3].checksums[0]; "" is the document
 	Message string `json:"message"`
 }
 
-// Error says rule, place and reason.
+// Error formats rule, place and reason.
 func (f Fault) Error() string {
 	if f.Place == "" {
 		return f.Message
@@ -60,7 +61,7 @@ func (f Fault) Error() string {
 	return f.Place + ": " + f.Message
 }
 
-// maxFaults is how many faults are listed; the rest is counted.
+// maxFaults is the number of faults that are listed; the others are counted.
 const maxFaults = 1000
 
 // faults collects.
@@ -80,10 +81,10 @@ func (f *faults) add(rule Rule, place, format string, args ...any) {
 // step is one step into a document: a property, or an element of an array.
 type step struct {
 	name  string
-	index int // -1 if the property is no array, or not within an element
+	index int // -1 if the property is not an array, or not within an element
 }
 
-// trail is where a reader is.
+// trail is the current position of a reader.
 type trail []step
 
 func (t *trail) at(name string) { *t = append(*t, step{name: name, index: -1}) }
@@ -92,7 +93,7 @@ func (t *trail) element(n int) { (*t)[len(*t)-1].index = n }
 
 func (t *trail) leave() { *t = (*t)[:len(*t)-1] }
 
-// where is the place in words.
+// where formats the position.
 func (t trail) where() string {
 	var b strings.Builder
 	for i, s := range t {

@@ -5,10 +5,10 @@ import (
 	"unicode"
 )
 
-// shows demands that a name shows as itself: whoever reads a list of packages
-// sees no other ones than are there.
+// shows requires that a name contains no hidden characters, so that the reader
+// of a list of packages sees the actual names.
 func (c *checker) shows(name string, at func() string) {
-	plain := true // as almost all are
+	plain := true // true for almost all names
 	for i := range len(name) {
 		plain = plain && name[i] >= ' ' && name[i] < 0x7f
 	}
@@ -20,18 +20,18 @@ func (c *checker) shows(name string, at func() string) {
 	}
 }
 
-// disguises reports whether a character makes text look like another one:
+// disguises reports whether a character can make text look like other text:
 // control characters, and those that embed, override and isolate a direction.
 func disguises(r rune) bool {
 	return r < ' ' || r >= 0x7f && (r <= 0x9f || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r))
 }
 
-// isLocation is section 7.7: NONE, NOASSERTION, a URI, or the place of version
-// control, "git+https://host/path@revision#directory", which is one by its form.
-// An address of SSH without a scheme, "git@host:path", is none.
+// isLocation checks section 7.7: NONE, NOASSERTION, a URI, or a version control
+// location, "git+https://host/path@revision#directory", which is also a URI. An
+// SSH address without a scheme, "git@host:path", is not valid.
 func isLocation(s string) bool {
 	if s == "" || s == none || s == NoAssertion {
-		return true // that there is one at all is said elsewhere
+		return true // its presence is checked elsewhere
 	}
 	scheme, rest, found := strings.Cut(s, ":")
 	if !found || rest == "" || len(s) > maxLocation || !isScheme(scheme) {
@@ -48,10 +48,10 @@ func isLocation(s string) bool {
 	}) < 0
 }
 
-// maxLocation is the longest address.
+// maxLocation is the length of the longest address.
 const maxLocation = 16 << 10
 
-// isScheme is RFC 3986, section 3.1.
+// isScheme checks RFC 3986, section 3.1.
 func isScheme(s string) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20

@@ -1,14 +1,14 @@
 package spdx
 
 import (
-	"crypto/sha1" // the verification code of SPDX 2.3 is defined over SHA-1
+	"crypto/sha1" // SPDX 2.3 defines the verification code with SHA-1
 	"encoding/hex"
 	"io"
 	"slices"
 )
 
-// acyclic refuses what contains itself. Dependencies may go round; what is
-// inside of something else can not be outside of it too.
+// acyclic refuses elements that contain themselves. Dependencies may be
+// circular, but containment may not.
 func (c *checker) acyclic() bool {
 	inside := c.contained()
 	const open, closed = 1, 2
@@ -22,7 +22,7 @@ func (c *checker) acyclic() bool {
 			continue
 		}
 		state[start] = open
-		// No recursion: the depth is the document's choice.
+		// Not recursive, because the document determines the depth.
 		for path := []visit{{id: start}}; len(path) > 0; {
 			top := &path[len(path)-1]
 			if top.next == len(inside[top.id]) {
@@ -45,8 +45,8 @@ func (c *checker) acyclic() bool {
 	return true
 }
 
-// contained lists what each element contains, as far as it is told of elements
-// of this document.
+// contained lists what each element contains, among the elements of this
+// document.
 func (c *checker) contained() map[string][]string {
 	inside := make(map[string][]string)
 	for i := range c.m.relationships {
@@ -69,8 +69,8 @@ func (c *checker) contained() map[string][]string {
 	return inside
 }
 
-// rollUps: section 7.9. The verification code of a package is that of the files
-// which it contains: one that was left out of the list changes it.
+// rollUps checks section 7.9. The verification code of a package is computed
+// over the files that it contains, so an omitted file changes it.
 func (c *checker) rollUps() {
 	var inside map[string][]string
 	for i := range c.m.packages {
@@ -90,15 +90,15 @@ func (c *checker) rollUps() {
 			}
 		}
 		if got := VerificationCode(files); got != p.Verification {
-			c.add(RuleFiles, packageAt(i), "the verification code is of other files than the %d that are listed: want %s, got %s",
+			c.add(RuleFiles, packageAt(i), "the verification code does not match the listed files (%d): want %s, got %s",
 				len(files), quote(p.Verification), got)
 		}
 	}
 }
 
-// VerificationCode is the roll-up of all files of a package (section 7.9): the
-// SHA-1 of their sorted SHA-1 values. It binds nothing; it lets other tools
-// notice a file that was left out.
+// VerificationCode is the verification code over all files of a package
+// (section 7.9): the SHA-1 of their sorted SHA-1 values. It binds nothing; it
+// lets other tools notice an omitted file.
 func VerificationCode(files []File) string {
 	sums := make([]string, len(files))
 	for i, f := range files {

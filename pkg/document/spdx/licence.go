@@ -7,11 +7,11 @@ import (
 
 const licencePrefix = "LicenseRef-"
 
-// maxLicence is the longest licence expression in bytes.
+// maxLicence is the length of the longest licence expression in bytes.
 const maxLicence = 16 << 10
 
-// licence judges a licence expression of the document. Most elements have that
-// of the one before.
+// licence checks a licence expression. Most elements have the same one as the
+// element before.
 func (r *reader) licence(name, val string) {
 	if val == NoAssertion || val == r.expression {
 		return
@@ -28,8 +28,7 @@ func (r *reader) licence(name, val string) {
 }
 
 // IsLicence reports whether s is an SPDX licence expression (annex D) of
-// licences that are on the SPDX licence list, or references; NONE or
-// NOASSERTION.
+// references and of licences on the SPDX licence list; or NONE or NOASSERTION.
 func IsLicence(s string) bool {
 	e := parseLicence(s)
 	return e.fault == "" && e.unlisted == ""
@@ -55,13 +54,13 @@ func expressionWords(s string) []string {
 	return strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(s))
 }
 
-// expression is what is left to parse.
+// expression is the rest to be parsed.
 type expression struct {
 	words []string
 	depth int
 	fault string
 
-	unlisted string // the first licence or exception that is on no list
+	unlisted string // the first licence or exception that is not on a list
 }
 
 func (e *expression) peek() string {
@@ -79,7 +78,7 @@ func (e *expression) take() string {
 	return w
 }
 
-// operator takes an operator, which is all upper or all lower case.
+// operator takes an operator, in all upper or all lower case.
 func (e *expression) operator(op string) bool {
 	if w := e.peek(); w != op && w != strings.ToLower(op) {
 		return false
@@ -106,7 +105,7 @@ func (e *expression) both() {
 	}
 }
 
-// maxDepth is how deeply brackets may be nested.
+// maxDepth is the deepest nesting of parentheses.
 const maxDepth = 64
 
 func (e *expression) one() {
@@ -125,14 +124,14 @@ func (e *expression) one() {
 		}
 		return
 	case w == ")" || !isLicenceID(w):
-		e.fail(quote(w) + " is no licence")
+		e.fail(quote(w) + " is not a licence")
 	case !isReference(w) && !onList(licenceList, w) && !onList(licenceList, strings.TrimSuffix(w, "+")):
 		e.unlisted = cmp.Or(e.unlisted, w)
 	}
 	if e.operator("WITH") {
 		switch w := e.take(); {
 		case !isID(w, "", ""):
-			e.fail(quote(w) + " is no exception")
+			e.fail(quote(w) + " is not an exception")
 		case !onList(exceptionList, w):
 			e.unlisted = cmp.Or(e.unlisted, w)
 		}
@@ -145,8 +144,8 @@ func isReference(w string) bool {
 	return strings.HasPrefix(w, licencePrefix) || strings.Contains(w, ":")
 }
 
-// isLicenceID is the grammar of a licence: an identifier, one with "+", or a
-// reference into this or another document.
+// isLicenceID checks the grammar of a licence: an identifier, one with "+", or
+// a reference into this or another document.
 func isLicenceID(w string) bool {
 	if strings.EqualFold(w, "AND") || strings.EqualFold(w, "OR") || strings.EqualFold(w, "WITH") {
 		return false

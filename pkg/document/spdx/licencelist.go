@@ -1,7 +1,7 @@
 package spdx
 
 import (
-	_ "embed" // the list of licences
+	_ "embed" // for the list of licences
 	"strings"
 )
 
@@ -14,8 +14,8 @@ var licenceList string
 //go:embed list/exceptions.txt
 var exceptionList string
 
-// onList reports whether a list of lines, sorted without regard to case, has an
-// identifier. Annex D: identifiers match whatever their case.
+// onList reports whether a list of lines, sorted ignoring case, contains an
+// identifier. Annex D: identifiers match in any case.
 func onList(list, id string) bool {
 	id = strings.ToLower(id)
 	for list != "" {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// numbered are the lines on which the elements of a document in lines begin, by
-// the name that they have in JSON.
+// numbered maps the names of elements in JSON to the lines on which they begin
+// in the tag-value form.
 type numbered map[string][]int
 
-// began names the tags that begin an element, or stand for a property.
+// began maps the tags that begin an element, or a property.
 func began() map[string]string {
 	return map[string]string{
 		"PackageName": "packages", "FileName": "files", "Relationship": "relationships", "ExternalDocumentRef": "externalDocumentRefs",
@@ -20,7 +20,7 @@ func began() map[string]string {
 	}
 }
 
-// linesOf finds the lines, past text that goes over several.
+// linesOf finds the lines, skipping texts of several lines.
 func linesOf(text string) numbered {
 	found, tags, within, n := numbered{}, began(), false, 0
 	for line := range strings.Lines(text) {
@@ -39,14 +39,14 @@ func linesOf(text string) numbered {
 	return found
 }
 
-// place is a place of JSON with its line before it. The first relationships of
-// a document, so many as implied says, have no line of their own.
+// place adds the line to a position in JSON. The first relationships of a
+// document, as many as implied, have no line of their own.
 func (l numbered) place(place string, implied int) string {
 	name, rest, indexed := strings.Cut(place, "[")
 	index := 0
 	if indexed {
 		digits, _, _ := strings.Cut(rest, "]")
-		index, _ = strconv.Atoi(digits) // we wrote it
+		index, _ = strconv.Atoi(digits) // written by this package
 		if name == "relationships" {
 			index -= implied
 		}

@@ -2,8 +2,8 @@ package spdx
 
 import "github.com/waybill-release/waybill/pkg/value/digest"
 
-// model is what a document says, whatever form it was written in. Elements are
-// in the order of the document.
+// model is the content of a document in any form. Elements keep the order of
+// the document.
 type model struct {
 	version, licence, id, name, namespace string
 	comment, created                      string
@@ -11,26 +11,26 @@ type model struct {
 	externals                             []External
 	packages                              []Package
 	files                                 []File
-	snippets                              []string // their identifiers
+	snippets                              []string // identifiers of packages
 	licences                              []string // LicenseRef-… that the document explains
 	relationships                         []Relationship
-	excluding                             []string // packages whose roll-up leaves files out
+	excluding                             []string // packages with files that are not in the verification code
 	about                                 described
 	weak                                  []Checksum
 }
 
-// described is the thing a document is about.
+// described is the subject of a document.
 type described struct {
 	name, version string
 	sha256        digest.Digest
-	count         int // how many things it describes, at most 2
+	count         int // number of described things, at most 2
 }
 
 // sum is a checksum as it was written.
 type sum struct{ algorithm, value string }
 
-// algorithms are the checksums of SPDX 2.3, and how many hex digits each has;
-// 0 for those of any length.
+// algorithms maps the checksums of SPDX 2.3 to their number of hex digits; 0
+// for any length.
 var algorithms = map[string]int{
 	"SHA1": 40, "SHA224": 56, "SHA256": 64, "SHA384": 96, "SHA512": 128,
 	"SHA3-256": 64, "SHA3-384": 96, "SHA3-512": 128,
@@ -38,7 +38,7 @@ var algorithms = map[string]int{
 	"MD2": 32, "MD4": 32, "MD5": 32, "MD6": 0, "ADLER32": 8,
 }
 
-// The lists of values that the schema has.
+// The lists of values in the schema.
 var (
 	purposes = []string{
 		Application, "FRAMEWORK", Library, Container, OperatingSystem, "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,

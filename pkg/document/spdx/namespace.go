@@ -2,14 +2,14 @@ package spdx
 
 import "github.com/waybill-release/waybill/pkg/value/digest"
 
-// Distinct is the draft under a namespace that no other draft has: section 6.5
-// demands one for each document, and two of the same bytes may still differ, in
-// the version or the licences that they give. The namespace ends in a digest of
-// all that the draft says, so that the same draft has the same one, in whichever
-// form it is written.
+// Distinct returns the draft with a unique namespace: section 6.5 requires one
+// for each document, and two documents about the same bytes may still differ,
+// in the version or the licences that they give. The namespace ends with a
+// digest of the whole content, so equal drafts have the same one, in either
+// form.
 //
-// Documents that refer to each other before both are written can not be named
-// so.
+// It cannot be used for documents that refer to each other before both are
+// written.
 func (d Draft) Distinct() (Draft, error) {
 	text, err := d.text()
 	if err != nil {

@@ -2,43 +2,43 @@ package spdx
 
 import "strings"
 
-// other is a kind of file that people take for an SPDX document, with what
-// shows it and what to do with it.
+// other is a kind of file that people mistake for an SPDX document, how to
+// detect it, and what to do.
 type other struct {
-	marks []string // all of which its head has
+	marks []string // the head of the file contains all of these
 	fault Fault
 }
 
 func others() []other {
 	const (
-		inside  = "the SBOM may be what it says of its subject: waybill inspect FILE shows that, and "
-		payload = " | base64 -d | jq .predicate > sbom.spdx.json takes it out"
+		inside  = "the SBOM may be its predicate: waybill inspect FILE shows it, and "
+		payload = " | base64 -d | jq .predicate > sbom.spdx.json extracts it"
 	)
 	return []other{
-		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{RuleHead, "@context", "SPDX version 3 is not read; write the document as " + Version}},
-		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{RuleForm, "bomFormat", "this is a CycloneDX document; have its tool write " + Version + " (syft: -o spdx-json)"}},
+		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{RuleHead, "@context", "SPDX version 3 is not supported; write the document as " + Version}},
+		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{RuleForm, "bomFormat", "this is a CycloneDX document; let its tool write " + Version + " (syft: -o spdx-json)"}},
 		{[]string{"vnd.dev.sigstore.bundle", `"dsseEnvelope"`}, Fault{RuleForm, "mediaType",
 			"this is a Sigstore bundle, a signed statement; " + inside + "jq -r .dsseEnvelope.payload FILE" + payload}},
 		{[]string{"vnd.dev.sigstore.bundle"}, Fault{RuleForm, "mediaType", "this is a Sigstore bundle, the signature of a file; give the file itself"}},
 		{[]string{`"payloadType"`, `"signatures"`}, Fault{RuleForm, "payloadType",
 			"this is a signed statement in a DSSE envelope; " + inside + "jq -r .payload FILE" + payload}},
 		{[]string{`"_type"`, "in-toto.io/Statement"}, Fault{RuleForm, "_type",
-			"this is an in-toto statement; " + inside + "jq .predicate FILE > sbom.spdx.json takes it out"}},
+			"this is an in-toto statement; " + inside + "jq .predicate FILE > sbom.spdx.json extracts it"}},
 		{[]string{`"application/vnd.oci.image`, `"schemaVersion"`}, Fault{RuleForm, "mediaType",
 			"this is the manifest of an image; waybill sbom generate describes the image"}},
-		{[]string{"<rdf:RDF"}, Fault{RuleForm, "", "this is SPDX in RDF/XML, which is not read; write it as JSON or tag-value"}},
-		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{RuleForm, "", "this is SPDX in YAML, which is not read; write it as JSON or tag-value"}},
+		{[]string{"<rdf:RDF"}, Fault{RuleForm, "", "this is SPDX in RDF/XML, which is not supported; write it as JSON or tag-value"}},
+		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{RuleForm, "", "this is SPDX in YAML, which is not supported; write it as JSON or tag-value"}},
 	}
 }
 
-// orElse says of what is something else than a document of SPDX 2, or one in
-// another form, what it is, in place of all that it lacks.
+// orElse replaces the list of faults of a file that is not an SPDX 2 document,
+// or is one in an unsupported form, with a message that says what it is.
 func orElse(text string, found faults) faults {
 	if len(found.list) == 0 {
 		return found
 	}
 	if strings.HasPrefix(text, byteOrderMark) {
-		return faults{list: []Fault{{RuleForm, "", "the file begins with a byte order mark, which neither form has; take it out: sed '1s/^\\xEF\\xBB\\xBF//'"}}}
+		return faults{list: []Fault{{RuleForm, "", "the file begins with a byte order mark, which neither form allows; remove it: sed '1s/^\\xEF\\xBB\\xBF//'"}}}
 	}
 	const enough = 1 << 20
 	text = text[:min(len(text), enough)]

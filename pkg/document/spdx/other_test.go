@@ -20,7 +20,7 @@ func TestSomethingElse(t *testing.T) {
 		`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}`:             "waybill sbom generate",
 		"<?xml version=\"1.0\"?>\n<rdf:RDF/>":                                                         "RDF/XML",
 		"SPDXID: SPDXRef-DOCUMENT\nspdxVersion: SPDX-2.3\ndocumentNamespace: https://example.org/a\n": "YAML",
-		`{"spdxVersion": "SPDX-2.3", "comment": "not CycloneDX"}`:                                     "no property SPDXID",
+		`{"spdxVersion": "SPDX-2.3", "comment": "not CycloneDX"}`:                                     "property SPDXID is missing",
 	} {
 		doc, report := spdx.Validate(text)
 		if !doc.IsZero() || len(report.Faults) == 0 || !strings.Contains(report.Faults[0].Message, says) {
@@ -43,7 +43,7 @@ func TestPlacesInLines(t *testing.T) {
 	for _, row := range []struct{ id, to, place, says string }{
 		{"SPDXRef-B", "SPDXRef-B", "", ""},
 		{"SPDXRef-A", "SPDXRef-A", "line 16, packages[1]", "the first is packages[0]"},
-		{"SPDXRef-B", "SPDXRef-C", "line 22, relationships[1]", "is not there"},
+		{"SPDXRef-B", "SPDXRef-C", "line 22, relationships[1]", "does not exist"},
 	} {
 		_, report := spdx.Validate(text(row.id, row.to))
 		found := row.place == ""

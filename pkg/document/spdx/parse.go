@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Document is a parsed document beside the bytes it was read from. Nobody has
-// been believed.
+// Document is a parsed document with the bytes it was read from. It is not
+// verified.
 type Document struct {
 	raw string
 	m   *model
 }
 
-// Parse reads an SPDX 2.3 document of at most [MaxSize] bytes, in JSON. The
+// Parse parses an SPDX 2.3 document of at most [MaxSize] bytes, in JSON. The
 // refusal names the first fault; [Validate] lists all.
 func Parse(raw []byte) (Document, error) {
 	if len(raw) > MaxSize {
@@ -39,8 +39,8 @@ func Parse(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// ReadText reads a document without keeping it twice. It has about size bytes,
-// as far as is known before. The text is for [Validate].
+// ReadText reads a document into memory once. size is its expected size in
+// bytes. The result is for [Validate].
 func ReadText(r io.Reader, size int64) (string, error) {
 	var b strings.Builder
 	b.Grow(int(min(max(size, 0)+1, MaxSize)))
@@ -81,7 +81,7 @@ func accept(m *model, found faults) (Document, error) {
 	return Document{m: m}, nil
 }
 
-// parseError gives the refusal its code.
+// parseError adds the code of the refusal.
 func parseError(err error) error {
 	code := verdict.StatementParse
 	var f Fault
@@ -99,57 +99,56 @@ func parseError(err error) error {
 // Raw is the document as it was read.
 func (d Document) Raw() []byte { return []byte(d.raw) }
 
-// IsZero reports whether d was never parsed.
+// IsZero reports whether d is the zero Document.
 func (d Document) IsZero() bool { return d.m == nil }
 
-// Name is the name the document gives itself.
+// Name is the name in the document.
 func (d Document) Name() string { return d.model().name }
 
-// Namespace is the address by which other documents refer to this one.
+// Namespace is the URI by which other documents refer to this one.
 func (d Document) Namespace() string { return d.model().namespace }
 
-// Created is the time of creation as the document gives it.
+// Created is the creation time in the document.
 func (d Document) Created() string { return d.model().created }
 
-// Creators are who the document says wrote it: "Tool: waybill".
+// Creators are the creators in the document: "Tool: waybill".
 func (d Document) Creators() []string { return append([]string(nil), d.model().creators...) }
 
-// Describes returns name and SHA-256 of the one element the document is about.
-// The digest is zero, and so equals nothing, if the document describes several
-// elements or gives no SHA-256.
+// Describes returns name and SHA-256 of the only element that the document
+// describes. The digest is zero, and equals no digest, if the document
+// describes several elements or gives no SHA-256.
 func (d Document) Describes() (name string, sha256 digest.Digest) {
 	about := d.model().about
 	return about.name, about.sha256
 }
 
-// DescribedVersion is the version of the one element that the document is
-// about, "" where it gives none.
+// DescribedVersion is the version of the described element, "" if not given.
 func (d Document) DescribedVersion() string { return d.model().about.version }
 
 // ExternalRefs lists the other documents that this one refers to.
 func (d Document) ExternalRefs() []External { return append([]External(nil), d.model().externals...) }
 
-// Packages lists the packages of the document in its order.
+// Packages lists the packages in the order of the document.
 func (d Document) Packages() []Package { return append([]Package(nil), d.model().packages...) }
 
-// EachPackage is Packages without a list of their own, for documents with very
-// many.
+// EachPackage iterates over the packages without copying the list, for large
+// documents.
 func (d Document) EachPackage() iter.Seq[Package] { return slices.Values(d.model().packages) }
 
-// Files lists the files of the document in its order.
+// Files lists the files in the order of the document.
 func (d Document) Files() []File { return append([]File(nil), d.model().files...) }
 
-// Checksums are those of packages and files that are neither SHA-256 nor
+// Checksums lists those of packages and files that are neither SHA-256 nor
 // SHA-512; the SHA-1 of a file is in [File].
 func (d Document) Checksums() []Checksum { return append([]Checksum(nil), d.model().weak...) }
 
-// Relationships lists the relationships of the document in its order; those
-// written in one of the format's short forms come with what they belong to.
+// Relationships lists the relationships in the order of the document; those in
+// a short form of the format come with their element.
 func (d Document) Relationships() []Relationship {
 	return append([]Relationship(nil), d.model().relationships...)
 }
 
-// Unknown lists what the document says it does not know: the comments of its
+// Unknown lists what the document declares as unknown: the comments of its
 // relationships to NOASSERTION.
 func (d Document) Unknown() []string {
 	var list []string

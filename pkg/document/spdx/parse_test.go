@@ -54,16 +54,16 @@ func TestParseRefuses(t *testing.T) {
 		{`namespace ""`, `"https://example.org/1"`, `""`},
 		{`want 1 or more elements`, `["Organization: Lantern", "Tool: other-1.0"]`, `[]`},
 		{`time of creation`, `10:00:00Z`, `10:00:00+02:00`},
-		{`two elements are SPDXRef-a`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-a"`},
-		{`two elements are SPDXRef-DOCUMENT`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-DOCUMENT"`},
-		{`"SPDXRef-gone" is not there`, `"documentDescribes": ["SPDXRef-a"]`, `"documentDescribes": ["SPDXRef-gone"]`},
-		{`"SPDXRef-gone" is not there`, `"hasFiles": ["SPDXRef-f"]`, `"hasFiles": ["SPDXRef-gone"]`},
-		{`"DocumentRef-new:SPDXRef-x" is not there`, `DocumentRef-old:`, `DocumentRef-new:`},
+		{`two elements have the identifier SPDXRef-a`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-a"`},
+		{`two elements have the identifier SPDXRef-DOCUMENT`, `"SPDXID": "SPDXRef-f"`, `"SPDXID": "SPDXRef-DOCUMENT"`},
+		{`"SPDXRef-gone" does not exist`, `"documentDescribes": ["SPDXRef-a"]`, `"documentDescribes": ["SPDXRef-gone"]`},
+		{`"SPDXRef-gone" does not exist`, `"hasFiles": ["SPDXRef-f"]`, `"hasFiles": ["SPDXRef-gone"]`},
+		{`"DocumentRef-new:SPDXRef-x" does not exist`, `DocumentRef-old:`, `DocumentRef-new:`},
 		{`describes nothing`, `"documentDescribes": ["SPDXRef-a"],`, ``},
 		{`a-f are allowed`, `e3b0c442`, `E3B0C442`},
 		{`00`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "00"}, {"alg`},
 		{`no SHA1`, "\n    {\"algorithm\": \"SHA1\"", "\n    {\"algorithm\": \"MD6\""},
-		{`it is there twice`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, {"alg`},
+		{`given twice`, `"checksums": [{"alg`, `"checksums": [{"algorithm": "SHA256", "checksumValue": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}, {"alg`},
 		{`contains itself`, `"relationshipType": "OTHER", "relatedSpdxElement": "DocumentRef-old:SPDXRef-x"`, `"relationshipType": "CONTAINED_BY", "relatedSpdxElement": "SPDXRef-f"`},
 		{`JSON_DUP_KEY`, `"name": "lantern", "doc`, `"name": "lantern", "name": "other", "doc`},
 		{`JSON_UNKNOWN_FIELD`, `"name": "lantern", "doc`, `"Name": "other", "doc`},
@@ -76,7 +76,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 		_, err := spdx.Parse([]byte(strings.Replace(foreign, row.old, row.new, 1)))
 		code := verdict.StatementParse
-		for _, graph := range []string{"two elements", "not there", "describes nothing", "contains itself"} {
+		for _, graph := range []string{"two elements", "does not exist", "describes nothing", "contains itself"} {
 			if strings.Contains(row.reason, graph) {
 				code = verdict.SBOMGraph
 			}

@@ -8,19 +8,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// maxRelationships bounds the graph of one document.
+// maxRelationships limits the graph of one document.
 const maxRelationships = 1_000_000
 
-// reader reads one document into a model and notes every offence on the way.
+// reader parses one document into a model and records every fault.
 type reader struct {
 	*strictjson.Scanner[string]
 	trail
 	faults
-	in22   faults // what only version 2.2 demands
+	in22   faults // required by version 2.2 only
 	stack  []*values
 	frames int
 	size   int // of the text
-	from   int // where the array at hand begins
+	from   int // where the current array begins
 
 	m        model
 	sums     []sum
@@ -30,13 +30,13 @@ type reader struct {
 	hasFiles []string
 	info     string // licence information of a file
 
-	expression string // the last one that was none but parsed
+	expression string // the last licence expression that was checked
 }
 
 type externalRef struct{ category, kind, locator string }
 
-// read reads text. The model is whole only if no fault of a judged rule is
-// among the faults.
+// read parses text. The model is complete only if none of the faults is of a
+// judged rule.
 func read(text string) (*model, faults) {
 	r := &reader{Scanner: strictjson.NewScanner(text, strictjson.MaxSize(MaxSize)), size: len(text)}
 	if !r.Failed() {
@@ -48,7 +48,7 @@ func read(text string) (*model, faults) {
 		if err.Code == strictjson.CodeDepth || err.Code == strictjson.CodeSize {
 			rule = RuleLimit
 		}
-		err.Path = "" // within what was passed over; the place says where that is
+		err.Path = "" // in an ignored part; the path says where
 		r.add(rule, r.where(), "%v", err)
 		return &r.m, r.faults
 	}
@@ -62,12 +62,14 @@ func read(text string) (*model, faults) {
 	return &r.m, c.faults
 }
 
-// sampled is how many elements are read before room is made for the rest.
+// sampled is the number of elements that are read before memory is reserved for
+// the rest.
 const sampled = 1024
 
-// room says how many more elements there will be if the rest of the text is
-// like what was read, each of at least so many bytes: a list that grows is
-// copied many times over, and a text must not ask for more than it could hold.
+// room estimates how many more elements follow if the rest of the text is like
+// the part that was read, with a minimum size for each: a growing list is
+// copied many times, but a text must not cause a larger allocation than it
+// could fill.
 func (r *reader) room(read, least int) int {
 	if read != sampled {
 		return 0
@@ -79,7 +81,7 @@ func (r *reader) fault(rule Rule, format string, args ...any) {
 	r.add(rule, r.where(), format, args...)
 }
 
-// collect keeps texts of a list.
+// collect keeps strings of a list.
 func collect(into *[]string) func(string, string) {
 	return func(_, val string) { *into = append(*into, val) }
 }
@@ -182,7 +184,7 @@ func (r *reader) relationship() *shape {
 	)
 }
 
-// relate adds a relationship as long as there is room for it.
+// relate adds a relationship, up to the limit.
 func (r *reader) relate(rel Relationship) {
 	if len(r.m.relationships) >= maxRelationships {
 		r.Fail(strictjson.CodeSize, "more than %d relationships", maxRelationships)

@@ -61,9 +61,9 @@ func (r *reader) addPackage(v *values) {
 			p.Sum = ref.locator
 		}
 		if ref.locator == "" || spaced(ref.locator) {
-			r.fault(RuleReference, "reference %s: a locator has no spaces", quote(ref.locator))
+			r.fault(RuleReference, "reference %s: the locator contains spaces", quote(ref.locator))
 		} else if ref.kind == "purl" && !isPURL(ref.locator) {
-			r.fault(RuleReference, "reference %s: no package URL", quote(ref.locator))
+			r.fault(RuleReference, "reference %s: not a package URL", quote(ref.locator))
 		}
 	}
 	r.minimum(v)
@@ -73,7 +73,7 @@ func (r *reader) addPackage(v *values) {
 	}
 }
 
-// spaced reports whether there is white space in s.
+// spaced reports whether s contains white space.
 func spaced(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c == ' ' || c == '\t' || c == '\n' || c == '\r' {
@@ -83,25 +83,25 @@ func spaced(s string) bool {
 	return false
 }
 
-// minimum: the elements of a component that NTIA asks for. NOASSERTION is a
-// known unknown, which they allow for; nothing at all is not.
+// minimum checks the elements of a component that NTIA requires. NOASSERTION is
+// a declared unknown, which they accept; an absent value is not.
 func (r *reader) minimum(v *values) {
 	for _, name := range []string{"supplier", "versionInfo"} {
 		if v.get(name) == "" {
-			r.fault(RuleNTIA, "no %s, not even %s", name, NoAssertion)
+			r.fault(RuleNTIA, "%s is missing; give it, or %s", name, NoAssertion)
 		}
 	}
 }
 
-// analyzed: sections 7.8 and 7.9. A package has a verification code if and
-// only if its files were looked at.
+// analyzed checks sections 7.8 and 7.9. A package has a verification code if
+// and only if its files were analyzed.
 func (r *reader) analyzed(v *values) {
 	looked := v.get("filesAnalyzed") != "false"
 	switch {
 	case !looked && r.code != "":
-		r.fault(RuleFiles, "a verification code, though no files were analyzed")
+		r.fault(RuleFiles, "has a verification code, but its files were not analyzed")
 	case looked && r.code == "":
-		r.fault(RuleFiles, "files were analyzed, and there is no verification code; say filesAnalyzed: false otherwise")
+		r.fault(RuleFiles, "files were analyzed, but the verification code is missing; set filesAnalyzed: false if they were not")
 	}
 	if r.code != "" && !isHex(r.code, 40) {
 		r.fault(RuleFiles, "verification code %s: want 40 hex digits", quote(r.code))
@@ -173,13 +173,13 @@ func (r *reader) snippet() *shape {
 	)
 }
 
-// set reads the checksums that prove something and refuses two values of one
-// algorithm: a reader could take either.
+// set collects the strong checksums and refuses two values of one algorithm: a
+// reader could use either.
 func (r *reader) set(sums []sum) (set digest.Set) {
 	for i, s := range sums {
 		for _, other := range sums[:i] {
 			if strings.EqualFold(other.algorithm, s.algorithm) {
-				r.fault(RuleChecksum, "checksum %s: it is there twice", quote(s.algorithm))
+				r.fault(RuleChecksum, "checksum %s: given twice", quote(s.algorithm))
 			}
 		}
 		var err error
@@ -200,8 +200,8 @@ func (r *reader) set(sums []sum) (set digest.Set) {
 	return set
 }
 
-// keep keeps the checksums that were read last and are in no [digest.Set], but
-// for one that is kept elsewhere.
+// keep stores the checksums that are in no [digest.Set], except for one that is
+// stored elsewhere.
 func (r *reader) keep(id, elsewhere string) {
 	for _, s := range r.sums {
 		if s.algorithm != "SHA256" && s.algorithm != "SHA512" && s.algorithm != elsewhere {

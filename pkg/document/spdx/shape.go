@@ -8,10 +8,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// maxUnknown is how many properties one object may have that the schema lacks.
+// maxUnknown is how many properties outside of the schema one object may have.
 const maxUnknown = 1000
 
-// kind is what the value of a property must be.
+// kind is the required type of a property.
 type kind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	objects
 )
 
-// demand says when a property must be there.
+// demand says when a property is required.
 type demand uint8
 
 const (
@@ -37,24 +37,24 @@ type property struct {
 	name   string
 	kind   kind
 	demand demand
-	of     *shape               // of object and objects
-	among  []string             // the values that a text may have
-	each   func(at, val string) // called for a text, or for each of texts
-	least  int                  // the least number of elements
-	word   string               // its key and the colon, as almost all write them
+	of     *shape               // for object and objects
+	among  []string             // the allowed values of a text
+	each   func(at, val string) // called for a text, or for each text of a list
+	least  int                  // the minimum number of elements
+	word   string               // key and colon, as almost all documents write them
 }
 
-// shape is the schema of one kind of object: the properties that it may have,
-// and what is done with one that was read. There are at most 64.
+// shape is the schema of one kind of object: its properties, and what to do
+// after parsing one. It has at most 64 properties.
 type shape struct {
 	properties []property
 	index      map[string]int
 	demanded   uint64 // a bit for each property that is not optional
-	order      []int  // of the properties of the object before
-	asked      []int  // the properties that are asked for, in order
+	order      []int  // of the properties of the previous object
+	asked      []int  // the properties that get asks for, in order
 	begin      func()
 	done       func(v *values)
-	open       bool // any other property may be there too
+	open       bool // other properties are allowed
 }
 
 func shaped(begin func(), done func(v *values), rows ...property) *shape {
@@ -74,11 +74,11 @@ type values struct {
 	shape *shape
 	text  [48]string
 	have  uint64
-	extra []string // properties that the schema lacks
-	gets  int      // how often get was called
+	extra []string // properties outside of the schema
+	gets  int      // number of calls of get
 }
 
-// get is a property by its name. All objects of a shape are asked for the same
+// get returns a property by name. All objects of a shape are asked for the same
 // properties, most of them in one order.
 func (v *values) get(name string) string {
 	sh, n := v.shape, v.gets
@@ -95,8 +95,8 @@ func (v *values) get(name string) string {
 
 func (v *values) has(name string) bool { return v.have&(1<<v.shape.index[name]) != 0 }
 
-// object reads one object of a shape. Offences against the schema are noted
-// and reading goes on; offences against the form end it.
+// object parses one object of a shape. Violations of the schema are recorded
+// and parsing continues; syntax errors end it.
 func (r *reader) object(sh *shape) {
 	if r.Peek() != '{' {
 		r.mistyped("an object")
@@ -114,7 +114,7 @@ func (r *reader) object(sh *shape) {
 			continue
 		}
 		if v.have&(1<<i) != 0 {
-			r.Fail(strictjson.CodeDupKey, "the key %s is there twice", quote(k))
+			r.Fail(strictjson.CodeDupKey, "duplicate key %s", quote(k))
 			return
 		}
 		v.have |= 1 << i
@@ -132,8 +132,8 @@ func (r *reader) object(sh *shape) {
 	r.frames--
 }
 
-// property reads the key of member n and finds its property. Objects of one
-// document tend to have their properties in one order.
+// property reads the key of member n and finds its property. The objects of one
+// document usually have their properties in the same order.
 func (r *reader) property(sh *shape, n int) (i int, key string, known bool) {
 	if n < len(sh.order) {
 		if p := &sh.properties[sh.order[n]]; r.Take(p.word) {
@@ -148,7 +148,7 @@ func (r *reader) property(sh *shape, n int) (i int, key string, known bool) {
 	return i, key, known
 }
 
-// frame takes a clean set of values off the stack.
+// frame takes an empty set of values off the stack.
 func (r *reader) frame(sh *shape) *values {
 	if r.frames == len(r.stack) {
 		r.stack = append(r.stack, &values{})
@@ -160,19 +160,19 @@ func (r *reader) frame(sh *shape) *values {
 	return v
 }
 
-// unknown passes over a property that the schema does not have. One that
-// differs by letter case only ends the reading: another reader takes it for
-// the property.
+// unknown skips a property that is not in the schema. One that differs from a
+// known property by letter case only ends parsing, because another reader takes
+// it for that property.
 func (r *reader) unknown(v *values, key string) {
 	for _, p := range v.shape.properties {
 		if strings.EqualFold(p.name, key) {
-			r.Fail(strictjson.CodeUnknownField, "%s is not %s", quote(key), quote(p.name))
+			r.Fail(strictjson.CodeUnknownField, "the property %s must be spelled %s", quote(key), quote(p.name))
 			return
 		}
 	}
 	switch {
 	case slices.Contains(v.extra, key):
-		r.Fail(strictjson.CodeDupKey, "the key %s is there twice", quote(key))
+		r.Fail(strictjson.CodeDupKey, "duplicate key %s", quote(key))
 	case len(v.extra) == maxUnknown:
 		r.Fail(strictjson.CodeSize, "more than %d unknown properties in one object", maxUnknown)
 	case !v.shape.open && !r.Failed():
@@ -182,7 +182,7 @@ func (r *reader) unknown(v *values, key string) {
 	r.Skip()
 }
 
-// value reads the value of property i.
+// value parses the value of property i.
 func (r *reader) value(v *values, i int) {
 	p := &v.shape.properties[i]
 	switch p.kind {
@@ -239,10 +239,10 @@ func (r *reader) array(p *property) {
 	r.from = outer
 }
 
-// judge looks at one text.
+// judge checks one text.
 func (r *reader) judge(p *property, val string) {
 	if p.among != nil && !slices.Contains(p.among, val) {
-		r.fault(RuleSchema, "%s is none of the values that the schema has", quote(val))
+		r.fault(RuleSchema, "%s is not one of the values in the schema", quote(val))
 	}
 	if p.each != nil {
 		p.each(p.name, val)
@@ -257,15 +257,15 @@ func (r *reader) missing(v *values) {
 		switch {
 		case v.have&(1<<i) != 0 || p.demand == optional:
 		case p.demand == required:
-			r.fault(RuleSchema, "no property %s", p.name)
+			r.fault(RuleSchema, "property %s is missing", p.name)
 		default:
-			r.in22.add(RuleSchema, r.where(), "no property %s", p.name)
+			r.in22.add(RuleSchema, r.where(), "property %s is missing", p.name)
 		}
 	}
 }
 
-// mistyped passes over a value of another type. It has been read without
-// doubt, so that reading goes on, but it means nothing.
+// mistyped skips a value of another type. Its syntax is valid, so parsing
+// continues, but its meaning is not.
 func (r *reader) mistyped(want string) {
 	if r.Skip(); !r.Failed() {
 		r.fault(RuleType, "want %s (JSON_TYPE)", want)

@@ -1,32 +1,32 @@
-// Package spdx writes, reads and judges SPDX 2.3 documents.
+// Package spdx writes, parses and checks SPDX 2.3 documents.
 //
-// A [Draft] is what a producer wants to say; [Encode] turns it into bytes, the
-// same bytes for the same draft, and [EncodeTagValue] into the older form of
-// lines. [Parse] reads bytes that anybody may have written and returns a
-// [Document], which keeps those bytes and has no way to encode them again.
+// A [Draft] is a document to be written; [Encode] turns it into bytes, the same
+// bytes for the same draft, and [EncodeTagValue] into the older tag-value form.
+// [Parse] parses bytes by any author and returns a [Document], which keeps
+// those bytes and cannot encode them again.
 //
 //	raw, err := spdx.Encode(draft)
 //	…
 //	doc, err := spdx.Parse(raw)
 //	name, sum := doc.Describes()
-//	if !sum.Equal(artifact) { /* the document speaks of other bytes */ }
+//	if !sum.Equal(artifact) { /* the document describes other bytes */ }
 //
-// All refuse a document that could be read in two ways or leads nowhere: two
-// elements of one identifier, a relationship to an element that is not there,
-// a checksum that is none, a reference to a document that is not declared, a
+// All refuse a document that could be read in two ways or has broken
+// references: two elements with one identifier, a relationship to a missing
+// element, an invalid checksum, a reference to an undeclared document, a
 // package that contains itself. [Validate] lists every such fault with its
-// place, and those that only make a document poor: licences that do not parse,
-// a roll-up of other files, minimum elements that are missing. [Compare] lists
-// what changed from one document to the next, [Twins] where two forms of one
-// document disagree.
+// place, and also faults that only make a document less useful: licences that
+// do not parse, a wrong verification code, missing minimum elements. [Compare]
+// lists the changes from one document to the next, and [Twins] the differences
+// between two forms of one document.
 //
 // Identifiers are spelled in full, as in the documents: "SPDXRef-Artifact",
 // "DocumentRef-lantern:SPDXRef-Artifact".
 //
 // Specification: The Software Package Data Exchange, version 2.3, with the JSON
-// schema of 2.3.1. Writing and the form of lines are those of
-// github.com/spdx/tools-golang, which never shows through. JSON is read by a
-// scanner of our own: that library takes keys in any letter case, misses equal
+// schema of 2.3.1. Writing, and the tag-value form, use
+// github.com/spdx/tools-golang, which is not visible in the API. JSON has a
+// parser of its own: that library accepts keys in any letter case, misses equal
 // identifiers, and takes ten times as long for large documents.
 package spdx
 
@@ -36,22 +36,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// The names that the specification gives.
+// The names that the specification defines.
 const (
-	// Version is the one version that is written and read.
+	// Version is the only version that is written and parsed.
 	Version = "SPDX-2.3"
 	// DocumentID is the identifier of the document itself.
 	DocumentID = "SPDXRef-DOCUMENT"
-	// NoAssertion says that nothing is known, or nothing is said.
+	// NoAssertion means unknown, or not stated.
 	NoAssertion = "NOASSERTION"
 
-	version22   = "SPDX-2.2" // read by Validate and Compare only
+	version22   = "SPDX-2.2" // accepted by Validate and Compare only
 	dataLicense = "CC0-1.0"
 	none        = "NONE"
 	timeLayout  = "2006-01-02T15:04:05Z"
 )
 
-// Relationship types that documents of a release use.
+// Relationship types in documents of a release.
 const (
 	Describes     = "DESCRIBES"
 	Contains      = "CONTAINS"
@@ -61,7 +61,7 @@ const (
 	BuildToolOf   = "BUILD_TOOL_OF"
 	CopyOf        = "COPY_OF"
 	DescendantOf  = "DESCENDANT_OF"
-	// ExpandedFromArchive leads from what was inside to the archive it was in.
+	// ExpandedFromArchive leads from an archive member to its archive.
 	ExpandedFromArchive = "EXPANDED_FROM_ARCHIVE"
 	describedBy         = "DESCRIBED_BY"
 )
@@ -79,11 +79,11 @@ const (
 	OperatingSystem = "OPERATING_SYSTEM"
 )
 
-// sumReference is the type of the reference that carries [Package.Sum]: SPDX
-// has no checksum of this kind.
+// sumReference is the type of the reference with [Package.Sum]: SPDX has no
+// checksum of this kind.
 const sumReference = "go-sum"
 
-// MaxSize is the largest document in bytes: some 200,000 files.
+// MaxSize is the size of the largest document in bytes: some 200,000 files.
 const MaxSize = 128 << 20
 
 // Draft is a document to be written. Lists keep their order.
@@ -93,7 +93,7 @@ type Draft struct {
 	// documents share it. It has no fragment.
 	Namespace string
 	Created   time.Time
-	// Tool is the name of the program that speaks.
+	// Tool is the name of the creating program.
 	Tool          string
 	Comment       string
 	External      []External
@@ -102,8 +102,7 @@ type Draft struct {
 	Relationships []Relationship
 }
 
-// External is another document, by the address it gives itself and by its
-// bytes.
+// External is another document, by its namespace and digest.
 type External struct {
 	ID        string // "DocumentRef-…"
 	Namespace string
@@ -118,42 +117,41 @@ type Package struct {
 	FileName string
 	// Purpose is one of the purposes above, or "".
 	Purpose string
-	// Download is where the package comes from; "" stands for NOASSERTION.
+	// Download is where the package comes from; "" means NOASSERTION.
 	Download string
 	// Digests are those of the package as one sequence of bytes.
 	Digests digest.Set
-	// PURL names the package to other tools, or is "".
+	// PURL is the package URL, or "".
 	PURL string
-	// Sum is the checksum of a Go module as go.sum has it, "h1:…", or "".
+	// Sum is the checksum of a Go module as in go.sum, "h1:…", or "".
 	Sum string
-	// Licence is what the package declares, as an SPDX expression; "" stands
-	// for NOASSERTION, as it does for Supplier ("Organization: …").
+	// Licence is the declared licence, as an SPDX expression; "" means
+	// NOASSERTION, as for Supplier ("Organization: …").
 	Licence, Supplier string
-	// Source says in words where the package was found or built from.
+	// Source describes where the package was found or what it was built from.
 	Source  string
 	Comment string
 	// Verification is the package verification code over all files of the
-	// package, "" if its files were not looked at.
+	// package, "" if its files were not analyzed.
 	Verification string
 }
 
-// Checksum is one that a document gives of a package or file in another
-// algorithm than those of [digest.Set], as it is written.
+// Checksum is a checksum of a package or file in an algorithm that [digest.Set]
+// does not have, as it is written.
 type Checksum struct{ ID, Algorithm, Value string }
 
-// File is one file with its bytes.
+// File is one file with its digests.
 type File struct {
 	ID      string // "SPDXRef-…"
 	Name    string // relative, begins with "./"
 	SHA1    string // forty hex digits, which SPDX requires; proves nothing
 	Digests digest.Set
-	// Licence is what the file says or is the text of; "" is NOASSERTION.
+	// Licence is what the file states or is the text of; "" is NOASSERTION.
 	Licence string
 	Comment string
 }
 
-// Relationship says how two elements stand to each other. To may be
-// [NoAssertion].
+// Relationship connects two elements. To may be [NoAssertion].
 type Relationship struct {
 	From, Type, To string
 	Comment        string

@@ -109,15 +109,15 @@ func TestVerificationCodeIgnoresOrder(t *testing.T) {
 // TestEncodeRefuses changes one fact of a draft that is fine otherwise.
 func TestEncodeRefuses(t *testing.T) {
 	for reason, change := range map[string]func(*spdx.Draft){
-		"no time of creation":           func(d *spdx.Draft) { d.Created = time.Time{} },
-		"or no tool":                    func(d *spdx.Draft) { d.Tool = "" },
+		"the time of creation":           func(d *spdx.Draft) { d.Created = time.Time{} },
+		"or the tool is missing":                    func(d *spdx.Draft) { d.Tool = "" },
 		"the document has no name":      func(d *spdx.Draft) { d.Name = "" },
 		"without fragment":              func(d *spdx.Draft) { d.Namespace += "#x" },
-		"two elements are SPDXRef-File": func(d *spdx.Draft) { d.Packages[1].ID = "SPDXRef-File" },
+		"two elements have the identifier SPDXRef-File": func(d *spdx.Draft) { d.Packages[1].ID = "SPDXRef-File" },
 		"SPDXRef-Gone":                  func(d *spdx.Draft) { d.Relationships[1].To = "SPDXRef-Gone" },
 		"DocumentRef-gone":              func(d *spdx.Draft) { d.Relationships[2].To = "DocumentRef-gone:SPDXRef-Artifact" },
 		"from NOASSERTION":              func(d *spdx.Draft) { d.Relationships[1].From = spdx.NoAssertion },
-		"none of the values":            func(d *spdx.Draft) { d.Relationships[1].Type = "" },
+		"not one of the values":            func(d *spdx.Draft) { d.Relationships[1].Type = "" },
 		"describes nothing":             func(d *spdx.Draft) { d.Relationships = d.Relationships[1:] },
 		"does not begin with SPDXRef-":  func(d *spdx.Draft) { d.Files[0].ID = "File" },
 		"is not an identifier":          func(d *spdx.Draft) { d.Files[0].ID = "SPDXRef-a b" },

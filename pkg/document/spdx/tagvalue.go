@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// EncodeTagValue writes d in the form of lines. Text that would end a line or
-// a block early is refused: what is written reads back as the same document.
+// EncodeTagValue writes d in the tag-value form. It refuses text that would end
+// a line or a block early: the output always parses to the same document.
 func EncodeTagValue(d Draft) ([]byte, error) {
 	doc, err := d.model()
 	if err != nil {
@@ -31,25 +31,25 @@ func EncodeTagValue(d Draft) ([]byte, error) {
 	if buf.Len() > MaxSize {
 		return nil, tooLarge(int64(buf.Len()))
 	}
-	// The form has no escapes. Reading back is the only way to know that no
-	// text of a file was taken for a line of its own.
+	// The form has no escapes. Only parsing the output shows that no text was
+	// taken for a line of its own.
 	m, found := readLines(buf.String())
 	back, err := accept(m, found)
 	if err != nil {
-		return nil, encodeError(d, fmt.Errorf("a text of it can not be written in lines: %w", err))
+		return nil, encodeError(d, fmt.Errorf("the document contains a text that cannot be written as tag-value: %w", err))
 	}
 	same, err := Parse(canonical)
 	if err != nil {
 		return nil, err
 	}
 	if diff := Twins(same, back); len(diff) > 0 {
-		return nil, verdict.Refuse(verdict.SBOMTwin, d.Name, "a text of it can not be written in lines: %s", diff[0])
+		return nil, verdict.Refuse(verdict.SBOMTwin, d.Name, "the document contains a text that cannot be written as tag-value: %s", diff[0])
 	}
 	return buf.Bytes(), nil
 }
 
-// ParseTagValue reads a document of at most [MaxSize] bytes in the form of
-// lines, as strictly as [Parse].
+// ParseTagValue parses a document of at most [MaxSize] bytes in the tag-value
+// form, as strictly as [Parse].
 func ParseTagValue(raw []byte) (Document, error) {
 	if len(raw) > MaxSize {
 		return Document{}, tooLarge(int64(len(raw)))
@@ -64,7 +64,7 @@ func ParseTagValue(raw []byte) (Document, error) {
 	return d, nil
 }
 
-// readLines reads lines with the library and judges what they say.
+// readLines parses lines with the library and checks their content.
 func readLines(text string) (*model, faults) {
 	r := &reader{}
 	doc, err := library(text)
@@ -84,8 +84,8 @@ func readLines(text string) (*model, faults) {
 	return &r.m, c.faults
 }
 
-// library calls the reader of tools-golang, which is not made for hostile
-// input: where it panics, the document does not parse.
+// library calls the parser of tools-golang, which is not made for hostile
+// input: if it panics, the document does not parse.
 func library(text string) (doc *v2_3.Document, err error) {
 	defer func() {
 		if p := recover(); p != nil {

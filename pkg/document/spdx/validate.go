@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Form is how a document is written.
+// Form is the form of a document.
 type Form string
 
 // The forms.
@@ -15,19 +15,19 @@ const (
 	TagValue Form = "tag-value"
 )
 
-// Report is everything that is wrong with a document.
+// Report lists everything that is wrong with a document.
 type Report struct {
 	Form    Form    `json:"form"`
 	Version string  `json:"version"`
 	Name    string  `json:"name"`
 	Faults  []Fault `json:"faults"`
-	// More counts the faults past those that are listed.
+	// More counts the faults that are not listed.
 	More int `json:"more,omitempty"`
-	// Packages, Files and Relationships count what was read.
+	// Packages, Files and Relationships count the parsed elements.
 	Packages      int `json:"packages"`
 	Files         int `json:"files"`
 	Relationships int `json:"relationships"`
-	// Unknown lists what the document says it does not know.
+	// Unknown lists what the document declares as unknown.
 	Unknown []string `json:"unknown"`
 }
 
@@ -58,8 +58,8 @@ func Validate(text string) (Document, Report) {
 	}
 }
 
-// FormOf guesses the form of a document: JSON begins with a brace, and lines
-// do not.
+// FormOf guesses the form of a document: JSON begins with a brace, and
+// tag-value does not.
 func FormOf(text string) Form {
 	head := strings.TrimLeft(strings.TrimPrefix(text[:min(len(text), 4096)], byteOrderMark), " \t\r\n")
 	if head == "" || head[0] == '{' || !strings.Contains(head, ":") {
@@ -68,18 +68,18 @@ func FormOf(text string) Form {
 	return TagValue
 }
 
-// byteOrderMark is what some editors begin a file of UTF-8 with.
+// byteOrderMark is what some editors put at the beginning of a UTF-8 file.
 const byteOrderMark = "\ufeff"
 
-// Fix is the next act for whoever meets the fault.
+// Fix is the advice for a person who sees the fault.
 func (f Fault) Fix() string {
 	if f.Code() == verdict.StatementParse {
-		return "write the document again as " + Version + ", or have its author do so; waybill sbom validate lists every fault"
+		return "generate the document again as " + Version + ", or ask its author to; waybill sbom validate lists every fault"
 	}
 	return f.Code().Fix()
 }
 
-// Code is the code of the refusal that a fault amounts to.
+// Code is the code of a refusal for this fault.
 func (f Fault) Code() verdict.Code {
 	switch {
 	case f.Rule == RuleLimit:

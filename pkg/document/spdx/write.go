@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// writer writes a draft in JSON, in one pass and into one piece of memory. What
-// it writes is, byte for byte, what the library writes, which makes a second
-// copy of the document in values and a third one without its indentation.
+// writer writes a draft as JSON, in one pass and into one buffer. The output
+// is, byte for byte, that of the library, which makes a second copy of the
+// document in values and a third one without indentation.
 type writer struct {
 	b      strings.Builder
-	indent string // begins with the end of a line
+	indent string // a line end and the indentation
 	filled bool   // the innermost object or list has an element
 	err    error
 }
@@ -21,7 +21,7 @@ type writer struct {
 // text writes d.
 func (d Draft) text() (string, error) {
 	if d.Created.IsZero() || d.Tool == "" {
-		return "", fmt.Errorf("no time of creation or no tool")
+		return "", fmt.Errorf("the time of creation or the tool is missing")
 	}
 	w := &writer{indent: "\n"}
 	w.b.Grow(d.size())
@@ -45,8 +45,7 @@ func (d Draft) text() (string, error) {
 	return w.b.String(), w.err
 }
 
-// size is about how long the document will be, so that it is written where it
-// stays.
+// size estimates the length of the document, so that the buffer need not grow.
 func (d Draft) size() int {
 	n := 1024 + len(d.Comment) + 400*len(d.External)
 	for i := range d.Packages {
@@ -101,7 +100,7 @@ func (w *writer) aPackage(p *Package) {
 	w.some("primaryPackagePurpose", p.Purpose)
 }
 
-// references are the category, type and locator of each external reference.
+// references lists category, type and locator of each external reference.
 func (p *Package) references() (list [][3]string) {
 	if p.PURL != "" {
 		list = append(list, [3]string{"PACKAGE-MANAGER", "purl", p.PURL})
@@ -112,7 +111,7 @@ func (p *Package) references() (list [][3]string) {
 	return list
 }
 
-// supplied is a supplier as it is written: with its kind, or not at all.
+// supplied writes a supplier with its kind, or not at all.
 func supplied(s string) string {
 	if !strings.Contains(s, ": ") {
 		return NoAssertion
@@ -150,7 +149,7 @@ func (w *writer) checksum(algorithm, value string) {
 }
 
 // either writes the identifier of an element of this document or of another
-// one, or the word for none.
+// one, or NOASSERTION.
 func (w *writer) either(key, id string) {
 	document, element, found := strings.Cut(id, ":")
 	switch {
@@ -185,7 +184,7 @@ func (w *writer) next() {
 	w.b.WriteString(w.indent)
 }
 
-// key begins a property; the outermost object is none.
+// key begins a property; the outermost object has none.
 func (w *writer) key(name string) {
 	if name == "" {
 		return
@@ -201,7 +200,7 @@ func (w *writer) object(name string, fill func()) {
 	w.within('{', '}', fill)
 }
 
-// within writes what is between two brackets, one step further in.
+// within writes the contents of a pair of brackets, with more indentation.
 func (w *writer) within(open, shut byte, fill func()) {
 	outer := w.indent
 	w.b.WriteByte(open)
@@ -212,7 +211,7 @@ func (w *writer) within(open, shut byte, fill func()) {
 	w.b.WriteByte(shut)
 }
 
-// list writes a list of objects, or nothing if there are none.
+// list writes a list of objects, or nothing if it is empty.
 func (w *writer) list(name string, n int, fill func(i int)) {
 	if n == 0 {
 		return
@@ -226,7 +225,7 @@ func (w *writer) list(name string, n int, fill func(i int)) {
 	})
 }
 
-// words writes a list of one text.
+// words writes a list with one string.
 func (w *writer) words(name, text string) {
 	w.key(name)
 	w.within('[', ']', func() {
@@ -240,14 +239,14 @@ func (w *writer) str(name, text string) {
 	w.quote(text)
 }
 
-// some is str of what there need not be.
+// some writes an optional string.
 func (w *writer) some(name, text string) {
 	if text != "" {
 		w.str(name, text)
 	}
 }
 
-// quote writes a text. Most need no escapes.
+// quote writes a string. Most need no escapes.
 func (w *writer) quote(text string) {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -10,10 +10,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Format is how an archive is packed.
+// Format is the format of an archive.
 type Format uint8
 
-// The formats. The compressed ones are taken to hold a tar archive.
+// The formats. The compressed ones are assumed to contain a tar archive.
 const (
 	None Format = iota
 	Tar
@@ -21,17 +21,17 @@ const (
 	Zstd
 	Bzip2
 	Zip
-	// XZ is known by its head, but not read.
+	// XZ is detected, but not supported.
 	XZ
 )
 
-// HeadSize is how much of a file tells its format.
+// HeadSize is how many bytes of a file are needed to detect its format.
 const HeadSize = 512
 
-// maxWindow bounds the memory of a zstd stream, as its own tools do.
+// maxWindow limits the memory for a zstd stream, as in its own tools.
 const maxWindow = 128 << 20
 
-// Sniff tells the format by the head of a file.
+// Sniff detects the format from the first bytes of a file.
 func Sniff(head []byte) Format {
 	switch {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
@@ -50,8 +50,8 @@ func Sniff(head []byte) Format {
 	return None
 }
 
-// isTar looks for a header with the right magic, or the right checksum where
-// there was no magic yet.
+// isTar looks for a header with the right magic or, for the oldest format
+// without magic, the right checksum.
 func isTar(head []byte) bool {
 	if len(head) < 512 {
 		return false
@@ -66,7 +66,7 @@ func isTar(head []byte) bool {
 	return err == nil
 }
 
-// Expand undoes the compression of a format.
+// Expand decompresses a format.
 func Expand(r io.Reader, f Format) (io.ReadCloser, error) {
 	switch f {
 	case Tar:

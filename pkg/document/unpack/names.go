@@ -10,23 +10,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The longest name of an entry, and the longest part of one.
+// The longest name of an entry, and the longest path element.
 const (
 	maxName = 4096
 	maxPart = 255
 )
 
-// names are the entries of one archive, to find those that are there twice, are
-// two things, or lie below a symbolic link or a file. They are kept as hashes under keys that nobody can
-// know, for an archive may have a million.
+// names records the entries of one archive, to detect names that occur twice,
+// are two things, or are below a symbolic link or a file. It stores hashes with
+// a random key, because an archive may have a million entries.
 type names struct {
 	keys  [2]maphash.Seed
 	files map[hashed]struct{}
 	links map[hashed]struct{}
-	dirs  map[hashed]struct{} // that are entries, or that something lies in
+	dirs  map[hashed]struct{} // entries, and directories that contain entries
 }
 
-// hashed is a name. Two names of one hash are not to be met with.
+// hashed is the hash of a name. Collisions are practically impossible.
 type hashed [2]uint64
 
 func newNames() *names {
@@ -40,29 +40,29 @@ func (s *names) hash(name string) hashed {
 	return hashed{maphash.String(s.keys[0], name), maphash.String(s.keys[1], name)}
 }
 
-// twofold refuses what can not be unpacked as it is listed.
+// twofold refuses an entry that cannot be unpacked as listed.
 func twofold(name, format string, args ...any) error {
 	return verdict.Refuse(verdict.ArchiveTwice, name, format, args...)
 }
 
-// file notes a file.
+// file records a file.
 func (s *names) file(name string) error {
 	h := s.hash(name)
 	if _, there := s.dirs[h]; there {
-		return twofold(name, "%q is a file and a directory at once: it was one before, or other entries lie below it", name)
+		return twofold(name, "%q is a file, but occurred before as a directory or has entries below it", name)
 	}
 	s.files[h] = struct{}{}
 	return nil
 }
 
-// directory notes a directory, which may be there more than once.
+// directory records a directory, which may occur more than once.
 func (s *names) directory(name string) error {
 	h := s.hash(name)
 	if _, file := s.files[h]; file {
-		return twofold(name, "%q is a file and a directory at once", name)
+		return twofold(name, "%q is both a file and a directory", name)
 	}
 	if _, link := s.links[h]; link {
-		return twofold(name, "%q is a symbolic link and a directory at once", name)
+		return twofold(name, "%q is both a symbolic link and a directory", name)
 	}
 	if name == "." {
 		return nil
@@ -74,73 +74,73 @@ func (s *names) directory(name string) error {
 	return nil
 }
 
-// once refuses a name that was there before, or that is below a symbolic link:
-// such an entry lands elsewhere than it is listed; or below a file, where it
-// lands nowhere.
+// once refuses a name that occurred before, or that is below a symbolic link,
+// where it is unpacked to another place than listed, or below a file, where it
+// cannot be unpacked.
 func (s *names) once(name string) error {
 	if name == "." {
-		return verdict.Refuse(verdict.Path, name, "the root of the archive is no directory")
+		return verdict.Refuse(verdict.Path, name, "the root of the archive is not a directory")
 	}
 	h := s.hash(name)
 	_, file := s.files[h]
 	if _, link := s.links[h]; file || link {
-		return twofold(name, "the archive holds two entries of this name")
+		return twofold(name, "the archive contains two entries with this name")
 	}
 	return s.below(name)
 }
 
-// below notes the directories that an entry lies in.
+// below records the directories of an entry.
 func (s *names) below(name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		h := s.hash(dir)
 		if _, known := s.dirs[h]; known {
-			return nil // and so are all above it
+			return nil // all directories above it are recorded, too
 		}
 		if _, link := s.links[h]; link {
 			return verdict.Refuse(verdict.Path, name, "%q is a symbolic link", dir)
 		}
 		if _, file := s.files[h]; file {
-			return twofold(name, "%q is a file, and this entry lies below it", dir)
+			return twofold(name, "the entry is below %q, which is a file", dir)
 		}
 		s.dirs[h] = struct{}{}
 	}
 	return nil
 }
 
-// hardLink is one more name for a file that came before.
+// hardLink records another name for an earlier file.
 func (s *names) hardLink(name, target string) (string, error) {
 	target, err := CleanName(target)
 	if err != nil {
 		return "", err
 	}
 	if _, there := s.files[s.hash(target)]; !there {
-		return "", verdict.Refuse(verdict.FileType, name, "a hard link to %q, which is no earlier file", target)
+		return "", verdict.Refuse(verdict.FileType, name, "the entry is a hard link to %q, which is not an earlier file", target)
 	}
 	return target, s.file(name)
 }
 
-// symbolicLink notes a link, which nobody follows. One with an absolute target
-// is of a root file system, and leads from the root of the archive; nothing may
-// lie below it, as below any other.
+// symbolicLink records a link, which is never followed. One with an absolute
+// target belongs to a root file system, and is relative to the root of the
+// archive; nothing may be below it, as below any other.
 func (s *names) symbolicLink(name, target string) error {
 	to := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) {
 		to = strings.TrimPrefix(path.Clean(target), "/")
 	}
 	if target == "" || strings.Contains(target, `\`) || to == ".." || strings.HasPrefix(to, "../") {
-		return verdict.Refuse(verdict.Path, name, "a symbolic link to %s leaves the archive", bounded(target))
+		return verdict.Refuse(verdict.Path, name, "the symbolic link to %s leaves the archive", bounded(target))
 	}
 	h := s.hash(name)
 	if _, there := s.dirs[h]; there {
-		return twofold(name, "%q is a symbolic link and a directory at once: it was one before, or other entries lie below it", name)
+		return twofold(name, "%q is a symbolic link, but occurred before as a directory or has entries below it", name)
 	}
 	s.links[h] = struct{}{}
 	return nil
 }
 
-// CleanName returns the one spelling of the name of an entry: relative,
-// without dot segments. Other spellings of a name inside the archive are
-// refused, for two of them could be two entries here and one file on disk.
+// CleanName returns the only accepted spelling of the name of an entry:
+// relative, without dot segments. Other spellings of the same path are refused,
+// because two of them could be two entries here and one file on disk.
 func CleanName(name string) (string, error) {
 	trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
 	if trimmed == "" && name != "" && name != "/" {
@@ -152,8 +152,8 @@ func CleanName(name string) (string, error) {
 	return trimmed, nil
 }
 
-// called is the name of an entry as a refusal says it: quoted if it has anything
-// odd in it.
+// called returns the name of an entry for a message: quoted if it contains
+// anything unusual.
 func called(name string) string {
 	if clean, err := CleanName(name); err == nil {
 		return clean
@@ -166,7 +166,7 @@ func nameFault(name string) string {
 	case name == "" || len(name) > maxName:
 		return "has no name, or one that is too long"
 	case !utf8.ValidString(name) || strings.IndexFunc(name, unprintable) >= 0:
-		return "has a name that does not show as itself"
+		return "has a name with hidden or control characters"
 	case path.IsAbs(name) || strings.HasPrefix(name, `\`) || (len(name) > 1 && name[1] == ':'):
 		return "has an absolute name"
 	case path.Clean(name) != name || hasDots(name):
@@ -182,7 +182,7 @@ func nameFault(name string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
-// hasDots looks for ".." with either separator: what is one segment here may
+// hasDots looks for ".." with either separator: a single path element here may
 // be two where the archive is unpacked.
 func hasDots(name string) bool {
 	for _, segment := range strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }) {

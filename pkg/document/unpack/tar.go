@@ -13,30 +13,30 @@ import (
 type rules uint8
 
 const (
-	// ofLayer: whatever Go's reader reads, which is the one that those use who
-	// run images.
+	// ofLayer: everything that Go's reader accepts, which container runtimes
+	// also use.
 	ofLayer rules = iota
-	// ofArchive: what all programs that unpack read alike; files, directories
-	// and links.
+	// ofArchive: only what all unpacking programs read alike; files,
+	// directories and links.
 	ofArchive
-	// ofPlace: the same, of files and directories alone.
+	// ofPlace: the same, but only files and directories.
 	ofPlace
 )
 
 const (
 	tarBlock = 512
-	// maxHeaders bounds all headers of one entry: one header of a megabyte at
-	// most, which is what Go's reader takes, beside small ones.
+	// maxHeaders limits all headers of one entry: one header of a megabyte, the
+	// limit of Go's reader, beside small ones.
 	maxHeaders = 2<<20 + 16*tarBlock
 )
 
-// headers passes a tar archive on to Go's reader, and keeps the very blocks of
-// which that makes one header: it merges them without a word, and other readers
-// merge them in other ways.
+// headers passes a tar archive to Go's reader, and keeps the blocks that the
+// reader turns into one header: the reader merges several silently, and other
+// readers merge them in other ways.
 type headers struct {
 	r      io.Reader
-	at     int64 // how much of the archive was read
-	from   int64 // where the headers of the entry at hand begin
+	at     int64 // bytes of the archive read so far
+	from   int64 // where the headers of the current entry begin
 	kept   []byte
 	keeps  bool
 	failed error // of the archive's own reader
@@ -58,7 +58,7 @@ func (h *headers) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// seekable is an archive of which bodies can be passed over.
+// seekable is an archive in which bodies can be skipped.
 type seekable struct {
 	*headers
 	s io.Seeker
@@ -73,7 +73,7 @@ func (s seekable) Seek(offset int64, whence int) (int64, error) {
 	return to, err
 }
 
-// tar walks a tar archive. What follows its end is not read.
+// tar reads a tar archive, up to its end marker.
 func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 	raw := &headers{r: r, keeps: by != ofLayer}
 	t, seen, last := tar.NewReader(raw), newNames(), ""
@@ -92,7 +92,7 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 		case err == io.EOF:
 			return ended(raw.kept, last, by)
 		case err != nil:
-			// The block itself may say more clearly what is wrong with it.
+			// The block itself may show more clearly what is wrong.
 			if why := agree(raw.kept, nil, nextTo(last), by); by != ofLayer && why != nil {
 				return why
 			}
@@ -121,8 +121,8 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 		body := io.Reader(strings.NewReader(""))
 		switch {
 		case e.Kind == File && by == ofLayer:
-			// What is sparse costs nothing to declare: what comes out of it is
-			// counted.
+			// Sparse entries can declare any size at no cost: the bytes that
+			// come out are counted.
 			body = &measured{r: t, in: &counting{n: maxExpansion / maxRatio}, w: w, ratio: true}
 		case e.Kind == File:
 			body = t
@@ -133,7 +133,7 @@ func (w *Walker) tar(r io.Reader, by rules, visit Visit) error {
 	}
 }
 
-// nextTo names an entry whose own name cannot be read.
+// nextTo describes an entry whose own name cannot be read.
 func nextTo(last string) string {
 	if last == "" {
 		return "the first entry"
@@ -141,19 +141,19 @@ func nextTo(last string) string {
 	return "the entry after " + called(last)
 }
 
-// ended judges the end of an archive: blocks of zeros, which an archive of a
+// ended checks the end of an archive: blocks of zeros, which an archive of a
 // place must have.
 func ended(kept []byte, last string, by rules) error {
 	switch {
 	case strings.Trim(string(kept), "\x00") != "":
-		return verdict.Refuse(verdict.ArchiveHidden, "", "an extended header at the end of the archive is of no entry")
+		return verdict.Refuse(verdict.ArchiveHidden, "", "the archive ends with an extended header that belongs to no entry")
 	case by == ofPlace && len(kept) < 2*tarBlock:
-		return unreadable(last, "the archive has no end: it was cut off")
+		return unreadable(last, "the archive has no end marker: it was cut off")
 	}
 	return nil
 }
 
-// unreadable refuses an archive that cannot be read on.
+// unreadable refuses an archive that cannot be read any further.
 func unreadable(last, format string, args ...any) error {
 	e := verdict.Refuse(verdict.ArchiveParse, "", format, args...)
 	if last != "" {
@@ -162,7 +162,7 @@ func unreadable(last, format string, args ...any) error {
 	return e
 }
 
-// take judges one entry.
+// take checks one entry.
 func (s *names) take(h *tar.Header, by rules) (Entry, error) {
 	if by == ofLayer {
 		return layerEntry(h), nil
@@ -184,7 +184,7 @@ func (s *names) take(h *tar.Header, by rules) (Entry, error) {
 		e.Kind = File
 		err = s.file(name)
 	case by == ofPlace:
-		err = verdict.Refuse(verdict.FileType, name, "it is a link, and neither file nor directory")
+		err = verdict.Refuse(verdict.FileType, name, "the entry is a link, want a file or a directory")
 	case h.Typeflag == tar.TypeLink:
 		e.Kind = HardLink
 		e.Target, err = s.hardLink(name, h.Linkname)
@@ -195,8 +195,8 @@ func (s *names) take(h *tar.Header, by rules) (Entry, error) {
 	return e, err
 }
 
-// layerEntry is an entry of a layer, whose name is that below the root, whatever
-// its spelling. It has no name if it is the root.
+// layerEntry checks an entry of a layer, whose name is relative to the root, in
+// any spelling. The root itself has no name.
 func layerEntry(h *tar.Header) Entry {
 	e := Entry{Name: strings.TrimPrefix(path.Clean("/"+h.Name), "/"), Size: h.Size, Leaves: leaves(h.Name)}
 	switch h.Typeflag {
@@ -216,8 +216,8 @@ func layerEntry(h *tar.Header) Entry {
 	return e
 }
 
-// leaves reports whether a name leads out of the root: from there, not from
-// the directory that it is in.
+// leaves reports whether a name leads out of the root; it is relative to the
+// root, not to the directory of the entry.
 func leaves(name string) bool {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	return clean == ".." || strings.HasPrefix(clean, "../")

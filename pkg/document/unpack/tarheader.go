@@ -17,8 +17,8 @@ const (
 	gnuMagic   = "ustar  \x00"
 )
 
-// merged is what the headers of one entry say together: an extended header, if
-// there is one, and the header itself.
+// merged is the combined content of the headers of one entry: an optional
+// extended header, and the header itself.
 type merged struct {
 	name, link string
 	size       int64
@@ -28,11 +28,10 @@ type merged struct {
 	longLink   string
 }
 
-// agree refuses headers of an entry that programs which unpack read in more than
-// one way: POSIX says what an extended header of its own means, GNU the same of
-// another, and nobody what they mean together; what is in a field after its end
-// is read by some; and some make the best of a number that is none. Go's reading
-// of them must be ours, if h is there.
+// agree refuses headers of an entry that unpacking programs read in different
+// ways: POSIX defines one kind of extended header and GNU another, but neither
+// defines both together; some programs read a field beyond its end; and some
+// accept invalid numbers. If h is set, Go's reading must be the same as ours.
 func agree(raw []byte, h *tar.Header, name string, by rules) error {
 	var m merged
 	for {
@@ -40,7 +39,7 @@ func agree(raw []byte, h *tar.Header, name string, by rules) error {
 		if !whole && h == nil {
 			return nil
 		} else if !whole {
-			return ambiguous(name, "its headers end before their time")
+			return ambiguous(name, "the headers of the entry are incomplete")
 		}
 		f, err := readField(block, name)
 		if err != nil {
@@ -48,11 +47,11 @@ func agree(raw []byte, h *tar.Header, name string, by rules) error {
 		}
 		if strings.IndexByte("xgLK", f.kind) < 0 {
 			if len(rest) > 0 {
-				return ambiguous(name, "the contents begin with a map of holes")
+				return ambiguous(name, "the contents begin with a sparse map")
 			}
 			return m.entry(f, h, name, by)
 		}
-		if f.kind == 'g' || h == nil { // whose padding Go's reader has not passed yet
+		if f.kind == 'g' || h == nil { // Go's reader has not skipped its padding yet
 			rest = append(rest, make([]byte, (tarBlock-len(rest)%tarBlock)%tarBlock)...)
 		}
 		text, rest, whole := cut(rest, f.size)
@@ -61,21 +60,21 @@ func agree(raw []byte, h *tar.Header, name string, by rules) error {
 			return nil
 		}
 		if !whole || !padded || len(bytes.Trim(padding, "\x00")) > 0 {
-			return ambiguous(name, "an extended header ends in something else than zeros")
+			return ambiguous(name, "an extended header is not padded with zeros")
 		}
 		if err := m.extend(f.kind, text, name, by); err != nil {
 			return err
 		}
 		if raw = rest; f.kind == 'g' {
 			if len(raw) > 0 || by == ofPlace {
-				return ambiguous(name, "it has a header of type \"g\", which is of all entries after it")
+				return ambiguous(name, "the archive has a global header (type \"g\"), which changes all entries after it")
 			}
 			return nil
 		}
 	}
 }
 
-// cut splits the first n bytes off.
+// cut splits off the first n bytes.
 func cut(b []byte, n int64) (head, tail []byte, whole bool) {
 	if int64(len(b)) < n {
 		return nil, nil, false
@@ -83,14 +82,14 @@ func cut(b []byte, n int64) (head, tail []byte, whole bool) {
 	return b[:n], b[n:], true
 }
 
-// extend takes an extended header. There is one before an entry, or one for its
-// name and one for its target.
+// extend reads an extended header. An entry may have one of POSIX, or one for
+// its name and one for its target.
 func (m *merged) extend(kind byte, text []byte, name string, by rules) error {
 	others := m.pax != nil || m.longName != "" || m.longLink != ""
 	switch kind {
 	case 'x', 'g':
 		if others {
-			return ambiguous(name, "it has more than one extended header: type %q after another", kind)
+			return ambiguous(name, "the entry has more than one extended header: type %q after another", kind)
 		}
 		var err error
 		m.pax, err = readRecords(text, name)
@@ -100,7 +99,7 @@ func (m *merged) extend(kind byte, text []byte, name string, by rules) error {
 		return err
 	case 'K':
 		if by == ofPlace {
-			return ambiguous(name, "it has an extended header of type \"K\", which only links have")
+			return ambiguous(name, "the entry has an extended header of type \"K\", which only links have")
 		}
 	}
 	of := &m.longName
@@ -108,23 +107,23 @@ func (m *merged) extend(kind byte, text []byte, name string, by rules) error {
 		of = &m.longLink
 	}
 	if m.pax != nil || *of != "" {
-		return ambiguous(name, "it has more than one extended header: type %q after another", kind)
+		return ambiguous(name, "the entry has more than one extended header: type %q after another", kind)
 	}
 	value, end := bytes.CutSuffix(text, []byte{0})
 	if !end || len(value) == 0 || bytes.IndexByte(value, 0) >= 0 {
-		return ambiguous(name, "its extended header of type %q is not one name with a zero byte after it", kind)
+		return ambiguous(name, "the extended header of type %q is not one name followed by a zero byte", kind)
 	}
 	*of = string(value)
 	return nil
 }
 
-// entry holds the last header of an entry, with what went before it, against
-// what Go's reader made of them.
+// entry compares the last header of an entry, together with those before it,
+// with the result of Go's reader.
 func (m *merged) entry(f field, h *tar.Header, name string, by rules) error {
 	m.name, m.link, m.size, m.kind = f.name, f.link, f.size, f.kind
 	switch {
 	case m.pax != nil && f.gnu, (m.longName != "" || m.longLink != "") && !f.gnu:
-		return ambiguous(name, "its extended header and its header are of different formats")
+		return ambiguous(name, "the extended header and the header are of different formats")
 	case m.longName != "":
 		m.name = m.longName
 	}
@@ -137,27 +136,27 @@ func (m *merged) entry(f field, h *tar.Header, name string, by rules) error {
 	isLink := m.kind == tar.TypeLink || m.kind == tar.TypeSymlink
 	switch {
 	case m.kind != tar.TypeReg && m.kind != tar.TypeDir && !isLink:
-		return verdict.Refuse(verdict.FileType, name, "an entry of type %q is neither file, directory nor link", m.kind)
+		return verdict.Refuse(verdict.FileType, name, "entries of type %q are not supported, want a file, directory or link", m.kind)
 	case m.kind != tar.TypeReg && m.size != 0:
-		return ambiguous(name, "it is no file, and has a size of %d bytes", m.size)
+		return ambiguous(name, "the entry is not a file, but has a size of %d bytes", m.size)
 	case !isLink && m.link != "":
-		return ambiguous(name, "it is no link, and has a target")
+		return ambiguous(name, "the entry is not a link, but has a target")
 	case m.kind != tar.TypeDir && strings.HasSuffix(m.name, "/"):
-		return ambiguous(name, "it is no directory, and its name ends with a slash")
+		return ambiguous(name, "the entry is not a directory, but its name ends with a slash")
 	case by == ofPlace && strings.HasPrefix(path.Base(m.name), "._"):
-		return ambiguous(name, "its name begins with \"._\": tar of macOS takes such a file for attributes of another one")
+		return ambiguous(name, "the name begins with \"._\", which tar on macOS unpacks as attributes of another file")
 	case h != nil && (m.name != h.Name || m.link != h.Linkname || m.size != h.Size || m.kind != h.Typeflag):
-		return ambiguous(name, "its headers have two readings")
+		return ambiguous(name, "the headers of the entry are ambiguous")
 	}
 	return nil
 }
 
-// ambiguous refuses what two programs would read in two ways.
+// ambiguous refuses what two programs would read differently.
 func ambiguous(name, format string, args ...any) error {
 	return verdict.Refuse(verdict.ArchiveAmbiguous, name, format, args...)
 }
 
-// field is what one header of 512 bytes says by itself.
+// field is the content of one header of 512 bytes.
 type field struct {
 	name, link string
 	size       int64
@@ -165,8 +164,8 @@ type field struct {
 	gnu        bool
 }
 
-// readField reads one header: numbers in octal, as all write them that are in
-// use, texts that end where the zeros begin, and the checksum of POSIX.
+// readField parses one header: octal numbers, as all current programs write
+// them, texts that end at the first zero byte, and the checksum of POSIX.
 func readField(b []byte, entry string) (field, error) {
 	f := field{kind: b[156]}
 	switch string(b[257:265]) {
@@ -174,10 +173,10 @@ func readField(b []byte, entry string) (field, error) {
 	case gnuMagic:
 		f.gnu = true
 	default:
-		return f, ambiguous(entry, "its header is neither of POSIX nor of GNU tar")
+		return f, ambiguous(entry, "the header is neither of POSIX nor of GNU tar")
 	}
 	bad := func(what string) (field, error) {
-		return f, ambiguous(entry, "the %s in its header has no single reading", what)
+		return f, ambiguous(entry, "the %s in the header is ambiguous", what)
 	}
 	name, ok1 := text(b[0:100])
 	prefix, ok2 := text(b[345:500])
@@ -196,7 +195,7 @@ func readField(b []byte, entry string) (field, error) {
 	for _, n := range []struct {
 		what     string
 		from, to int
-		may      bool // be empty, or in base 256: nobody unpacks by it
+		may      bool // may be empty or in base 256, because it does not affect unpacking
 	}{{"mode", 100, 108, false}, {"owner", 108, 116, true}, {"group", 116, 124, true}, {"time", 136, 148, true}, {"device", 329, 337, true}, {"device", 337, 345, true}} {
 		_, is := octal(b[n.from:n.to])
 		other := n.may && (len(bytes.Trim(b[n.from:n.to], "\x00")) == 0 || b[n.from] == 0x80)
@@ -217,12 +216,12 @@ func readField(b []byte, entry string) (field, error) {
 		}
 	}
 	if sum, ok = octal(b[148:156]); !ok || sum != want {
-		return f, verdict.Refuse(verdict.ArchiveParse, entry, "the checksum in its header is of another header")
+		return f, verdict.Refuse(verdict.ArchiveParse, entry, "the checksum in the header is wrong")
 	}
 	return f, nil
 }
 
-// text is a text that ends with the field or with zeros.
+// text parses a text that ends with the field or with zeros.
 func text(b []byte) (string, bool) {
 	end := bytes.IndexByte(b, 0)
 	if end < 0 {
@@ -231,7 +230,7 @@ func text(b []byte) (string, bool) {
 	return string(b[:end]), len(bytes.Trim(b[end:], "\x00")) == 0
 }
 
-// octal is a number of digits alone, with a zero or a space after it.
+// octal parses a number that consists of digits, followed by a zero or a space.
 func octal(b []byte) (int64, bool) {
 	digits := bytes.TrimRight(b, "\x00 ")
 	if len(digits) == len(b) || len(digits) == 0 {
@@ -241,7 +240,8 @@ func octal(b []byte) (int64, bool) {
 	return int64(n), err == nil && digits[0] != '+'
 }
 
-// base256 is a size that octal digits cannot say, as GNU tar writes it.
+// base256 parses a size that is too large for octal digits, as GNU tar writes
+// it.
 func base256(b []byte) (int64, bool) {
 	n := binary.BigEndian.Uint64(b[4:])
 	return int64(n), b[0] == 0x80 && b[1] == 0 && b[2] == 0 && b[3] == 0 && n >= 1<<33 && n < 1<<62

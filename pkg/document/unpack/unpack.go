@@ -1,27 +1,26 @@
-// Package unpack reads archives as streams: tar, alone or compressed by gzip,
-// zstd or bzip2, and zip. Nothing is written anywhere.
+// Package unpack reads archives as streams: tar, plain or compressed with gzip,
+// zstd or bzip2, and zip. It writes nothing.
 //
 //	w := unpack.New()
 //	err := w.Archive(file, size, visit)
 //
-// What is read is what unpacks: an archive is refused (ARCHIVE_AMBIGUOUS,
-// ARCHIVE_HIDDEN, ARCHIVE_TWICE, ARCHIVE_PARSE) unless all programs in use give
-// the same names, kinds and bytes for it. Of a tar archive that means one
-// extended header before an entry at most, with records out of a list, no sparse
-// files, and numbers and texts of one reading; of a zip, that local and central
-// headers agree, that the entries lie behind each other from the first byte to
-// the central directory, in its order, and that the one end record ends the
-// file. There are three readings by one reader: [Walker.Place] takes files and
-// directories, [Walker.Archive] links and harmless records too, and [Layer] all
-// that Go's reader takes, which is what those read with who run images.
+// The result is what every program would unpack: an archive is refused
+// (ARCHIVE_AMBIGUOUS, ARCHIVE_HIDDEN, ARCHIVE_TWICE, ARCHIVE_PARSE) unless all
+// common programs read the same names, kinds and bytes. For tar this means at
+// most one extended header before an entry, with known records, no sparse
+// files, and unambiguous numbers and texts. For zip it means that local and
+// central headers agree, that the entries are contiguous from the first byte to
+// the central directory and in its order, and that the only end record ends the
+// file. One reader has three levels of strictness: [Walker.Place] accepts files
+// and directories, [Walker.Archive] also links and harmless records, and
+// [Layer] everything that Go's reader accepts, as container runtimes do.
 //
-// Archives are hostile. A walk is bounded in entries (a million), in bytes that
-// come out of each byte that goes in, and in bytes altogether, over all archives
-// inside of archives. An entry costs some 50 bytes of memory; one of a zip,
-// whose directory is read first, some 600. Names that leave the archive or occur
-// twice, entries below a symbolic link or a file, anything but files,
-// directories and links, and bytes after the end are refusals, each with its
-// code.
+// Archives are hostile input. A walk limits the number of entries (a million),
+// the bytes decompressed from each byte of input, and the total over all nested
+// archives. An entry takes some 50 bytes of memory; one of a zip archive, whose
+// directory is read first, some 600. It refuses, each with a code: names that
+// leave the archive or occur twice, entries below a symbolic link or a file,
+// anything other than files, directories and links, and bytes after the end.
 package unpack
 
 import (
@@ -35,27 +34,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of one walk.
+// The limits of one walk.
 const (
-	// MaxEntries bounds entries, directories included.
+	// MaxEntries limits the number of entries, directories included.
 	MaxEntries = 1_000_000
-	// maxLayerEntries bounds those of the layer of an image, of which no
-	// document lists every file.
+	// maxLayerEntries limits those of an image layer, whose files no document
+	// lists.
 	maxLayerEntries = 2_000_000
 	// maxRatio is how many bytes may come out of one compressed byte, on
-	// average. Source code gives about ten, the worst of deflate a thousand.
+	// average. Source code gives about ten, the worst case of deflate a
+	// thousand.
 	maxRatio = 250
-	// freeExpansion is not counted: small archives may be mostly padding.
+	// freeExpansion is not counted, because small archives may be mostly
+	// padding.
 	freeExpansion = 64 << 20
-	// freeAltogether is what is not counted of an archive with all archives in it.
+	// freeAltogether is not counted of an archive with all nested archives.
 	freeAltogether = 1 << 30
-	// maxExpansion bounds what comes out of everything.
+	// maxExpansion limits the total output.
 	maxExpansion = 256 << 30
-	// MaxDepth is how deep archives are looked for inside of archives.
+	// MaxDepth is the deepest nesting of archives that is read.
 	MaxDepth = 6
 )
 
-// Kind is what an entry is.
+// Kind is the kind of an entry.
 type Kind uint8
 
 // The kinds of entries.
@@ -71,47 +72,45 @@ type Entry struct {
 	// Name is clean: relative, slashes, no dot segments.
 	Name string
 	Kind Kind
-	// Size is what the archive declares; only the body tells.
+	// Size is the declared size; only reading the body shows the real one.
 	Size int64
-	// Target is where a link leads, for hard links the clean name of a file.
+	// Target is the target of a link; for hard links, the clean name of a file.
 	Target string
-	// Offset is where the body begins in a tar archive, as it is when it is not
-	// compressed.
+	// Offset is where the body begins in an uncompressed tar archive.
 	Offset int64
-	// Leaves says that the entry of a layer was written with a name, or with the
-	// target of a hard link, that leads out of the root.
+	// Leaves says that an entry of a layer has a name, or a hard link a target,
+	// that leads out of the root.
 	Leaves bool
 }
 
-// Visit is called for each entry in the order of the archive. The body of a
-// file need not be read to its end; other kinds have an empty one.
+// Visit is called for each entry in the order of the archive. It need not read
+// the body of a file to its end; other kinds have an empty body.
 type Visit func(e Entry, body io.Reader) error
 
-// Walker walks one archive and, for whoever visits, the archives in it. It is
+// Walker reads one archive and, if the visitor asks, the archives in it. It is
 // not safe for concurrent use.
 type Walker struct {
 	entries  int
 	limit    int
 	expanded int64
-	outer    *counting // what went into the outermost archive at hand
-	before   int64     // and into those before it
+	outer    *counting // input of the current outermost archive
+	before   int64     // and of those before it
 	depth    int
 }
 
 // New begins a walk.
 func New() *Walker { return &Walker{limit: MaxEntries} }
 
-// Entries counts what was seen so far.
+// Entries counts the entries so far.
 func (w *Walker) Entries() int { return w.entries }
 
-// ErrXZ says that something is compressed in a way that is known by its head
-// and read by none of our libraries.
-var ErrXZ = errors.New("compressed with xz, which is not read here")
+// ErrXZ is the error for xz, which is detected but not supported.
+var ErrXZ = errors.New("compressed with xz, which is not supported")
 
-// ErrFormat says that a file is no archive of a known format.
+// ErrFormat is the error for a file that is not an archive of a known format.
 var ErrFormat = errors.New("not an archive of a known format")
 
-// SingleError says that what is compressed is a single file and no archive. It
+// SingleError says that compressed data is a single file and not an archive. It
 // is an [ErrFormat].
 type SingleError struct {
 	Head []byte // the first bytes of that file
@@ -123,7 +122,7 @@ func (*SingleError) Error() string { return "what is compressed: " + ErrFormat.E
 // Is makes it an [ErrFormat].
 func (*SingleError) Is(target error) bool { return target == ErrFormat }
 
-// Archive walks the archive that r holds, whatever its format.
+// Archive reads the archive in r, in any format.
 func (w *Walker) Archive(r io.ReaderAt, size int64, visit Visit) error {
 	head := make([]byte, HeadSize)
 	n, err := r.ReadAt(head, 0)
@@ -140,8 +139,8 @@ func (w *Walker) Archive(r io.ReaderAt, size int64, visit Visit) error {
 	}
 }
 
-// Stream walks an archive of a format that can be read from front to back, and
-// reads it to its end.
+// Stream reads an archive in a format that can be read sequentially, to its
+// end.
 func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 	return w.enter(func() error {
 		packed := &counting{r: r}
@@ -151,7 +150,7 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 			return err
 		}
 		defer plain.Close()
-		// Whoever feeds us may do so in small pieces.
+		// The source may deliver small pieces.
 		begun := bufio.NewReaderSize(plain, HeadSize)
 		head, err := begun.Peek(HeadSize)
 		if err != nil && err != io.EOF {
@@ -164,8 +163,8 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 		if err := w.tar(out, ofArchive, visit); err != nil {
 			return err
 		}
-		// tar ends before the stream does. What follows is padding, or a part
-		// of the archive that this reader does not see and another one might.
+		// tar ends before the stream does. The rest is padding, or a part of
+		// the archive that this reader does not see and another one might.
 		if err := onlyZeros(out); err != nil {
 			return err
 		}
@@ -174,15 +173,15 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 	})
 }
 
-// Place walks an archive whose files are those of a release: a tar archive of
-// files and directories, that is not compressed. Bodies that visit does not read
-// are passed over.
+// Place reads an archive whose files are those of a release: an uncompressed
+// tar archive of files and directories. Bodies that visit does not read are
+// skipped.
 func (w *Walker) Place(r io.ReaderAt, size int64, visit Visit) error {
 	return w.plain(r, size, ofPlace, visit)
 }
 
-// Index walks a tar archive that is not compressed, as [Walker.Archive] does.
-// Bodies that visit does not read are passed over.
+// Index reads an uncompressed tar archive like [Walker.Archive]. Bodies that
+// visit does not read are skipped.
 func (w *Walker) Index(r io.ReaderAt, size int64, visit Visit) error {
 	return w.plain(r, size, ofArchive, visit)
 }
@@ -194,7 +193,7 @@ func (w *Walker) plain(r io.ReaderAt, size int64, by rules, visit Visit) error {
 		return err
 	}
 	if !isTar(head) && (size == 0 || strings.Trim(string(head), "\x00") != "") {
-		return verdict.Refuse(verdict.ArchiveParse, "", "it is no tar archive, or a compressed one")
+		return verdict.Refuse(verdict.ArchiveParse, "", "not an uncompressed tar archive")
 	}
 	if err := w.tar(section, by, visit); err != nil {
 		return err
@@ -205,12 +204,12 @@ func (w *Walker) plain(r io.ReaderAt, size int64, by rules, visit Visit) error {
 	return onlyZeros(section)
 }
 
-// Layer walks one layer of an image. Layers are unpacked into a root of their
-// own, by whoever runs the image: links may lead anywhere, devices may be
-// there, and of two entries of one name the last one counts. Names are those
-// below the root, whatever their spelling.
+// Layer reads one layer of an image. Container runtimes unpack layers into a
+// separate root: links may lead anywhere, devices are allowed, and of two
+// entries with one name the last one counts. Names are relative to the root, in
+// any spelling.
 //
-// also sees the layer as it is uncompressed.
+// The writer also receives the uncompressed layer.
 func Layer(r io.Reader, also io.Writer, visit Visit) error {
 	w := &Walker{limit: maxLayerEntries}
 	packed := &counting{r: r}
@@ -240,11 +239,11 @@ func Layer(r io.Reader, also io.Writer, visit Visit) error {
 	return err
 }
 
-// enter counts the depth of archives in archives.
+// enter counts the nesting depth of archives.
 func (w *Walker) enter(walk func() error) error {
 	if w.depth++; w.depth > MaxDepth {
 		w.depth--
-		return verdict.Refuse(verdict.Limit, "", "archives more than %d deep in each other", MaxDepth)
+		return verdict.Refuse(verdict.Limit, "", "archives are nested more than %d deep", MaxDepth)
 	}
 	defer func() { w.depth-- }()
 	return walk()
@@ -258,7 +257,7 @@ func (w *Walker) entry() error {
 	return nil
 }
 
-// outermost remembers what goes into the outermost archive.
+// outermost records the size of the outermost archive.
 func (w *Walker) outermost(packed *counting) {
 	if w.outer != nil && w.depth > 1 {
 		return
@@ -269,20 +268,20 @@ func (w *Walker) outermost(packed *counting) {
 	w.outer = packed
 }
 
-// expand counts what comes out, of archives inside of archives too: many that
-// are each within bounds may not be so together.
+// expand counts the output, including that of nested archives: many archives
+// within their limits may exceed the limit together.
 func (w *Walker) expand(n int64) error {
 	w.expanded += n
 	switch {
 	case w.expanded > maxExpansion:
-		return verdict.Refuse(verdict.Limit, "", "more than %d bytes come out of it", int64(maxExpansion))
+		return verdict.Refuse(verdict.Limit, "", "the archive expands to more than %d bytes", int64(maxExpansion))
 	case w.outer != nil && w.expanded > freeAltogether+maxRatio*(w.before+w.outer.n):
-		return verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d, with the archives in it", w.expanded, w.before+w.outer.n)
+		return verdict.Refuse(verdict.Limit, "", "the archive and those in it expand to more than %d bytes from %d", w.expanded, w.before+w.outer.n)
 	}
 	return nil
 }
 
-// counting counts what goes in.
+// counting counts the input.
 type counting struct {
 	r io.Reader
 	n int64
@@ -295,15 +294,14 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// measured refuses to expand beyond measure: it counts what comes out against
-// what went in so far.
+// measured limits the output relative to the input so far.
 type measured struct {
 	r     io.Reader
 	in    *counting
 	w     *Walker
 	out   int64
 	ratio bool
-	whole *measured // the archive that this is an entry of, or nil
+	whole *measured // the archive that contains this one, or nil
 }
 
 // Read implements [io.Reader].
@@ -322,11 +320,11 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take counts what came out.
+// take counts output bytes.
 func (m *measured) take(n int64) error {
 	m.out += n
 	if m.ratio && m.out > freeExpansion+maxRatio*m.in.n {
-		return verdict.Refuse(verdict.Limit, "", "more than %d bytes out of %d compressed ones", m.out, m.in.n)
+		return verdict.Refuse(verdict.Limit, "", "the archive expands to more than %d bytes from %d compressed ones", m.out, m.in.n)
 	}
 	return nil
 }
@@ -348,7 +346,7 @@ func onlyZeros(r io.Reader) error {
 	}
 }
 
-// bounded keeps foreign text short and quotes it.
+// bounded shortens untrusted text and quotes it.
 func bounded(s string) string {
 	if len(s) > 200 {
 		s = s[:200]

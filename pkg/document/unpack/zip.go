@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// zip walks a zip archive. The central directory and the entries are read side
-// by side, from front to back: what the one says the other must say too.
+// zip reads a zip archive. The central directory and the entries are read in
+// parallel, from front to back, and must agree.
 func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 	end, err := findEnd(r, size)
 	if err != nil {
@@ -43,23 +43,23 @@ func (w *Walker) zip(r io.ReaderAt, size int64, visit Visit) error {
 type zipReader struct {
 	r       io.ReaderAt
 	end     zipEnd
-	central io.Reader // the central directory from here on
+	central io.Reader // the rest of the central directory
 	listed  int64     // how much of it was read
 	next    int64     // where the next entry begins
 	inflate io.ReadCloser
 }
 
-// closed demands that entries and directory ended together.
+// closed requires that entries and directory end together.
 func (z *zipReader) closed() error {
 	if z.listed != z.end.size || z.next != z.end.at {
-		return hidden("", "between its last entry and its end lies what belongs to neither")
+		return hidden("", "the archive has unknown bytes between its last entry and its directory")
 	}
 	return nil
 }
 
-// visit judges one entry. What comes out of it is counted against what it is
-// compressed to, and with all before it against what those are: many small
-// entries may be a bomb together.
+// visit checks one entry. Its output is compared with its compressed size, and
+// the total output with the total input: many small entries may be a bomb
+// together.
 func (z *zipReader) visit(f zipFile, seen *names, whole *measured, visit Visit) error {
 	name, err := CleanName(f.name)
 	if err != nil {
@@ -87,12 +87,12 @@ func (z *zipReader) visit(f zipFile, seen *names, whole *measured, visit Visit) 
 	if err := visit(e, out); err != nil {
 		return err
 	}
-	// What is wrong shows at the end: what was passed over is read.
+	// Errors show only at the end, so a skipped body is read, too.
 	_, err = io.Copy(io.Discard, out)
 	return err
 }
 
-// body is what an entry holds, as it is uncompressed.
+// body returns the uncompressed contents of an entry.
 func (z *zipReader) body(f zipFile) io.Reader {
 	packed := bufio.NewReaderSize(io.NewSectionReader(z.r, f.data, f.packed), 32<<10)
 	b := &zipBody{f: f, packed: packed, plain: packed}
@@ -107,15 +107,15 @@ func (z *zipReader) body(f zipFile) io.Reader {
 	return b
 }
 
-// zipBody proves at its end that the body has the size and the checksum that
-// the headers say, and that nothing is left of what it was compressed to.
+// zipBody checks at its end that the body has the size and checksum in the
+// headers, and that no compressed bytes remain.
 type zipBody struct {
 	f      zipFile
 	packed *bufio.Reader
 	plain  io.Reader
 	n      int64
 	sum    uint32
-	tail   []byte // the last bytes, of a body that is not compressed
+	tail   []byte // the last bytes of an uncompressed body
 	ended  error
 }
 
@@ -129,18 +129,18 @@ func (b *zipBody) Read(p []byte) (int, error) {
 	b.sum = crc32.Update(b.sum, crc32.IEEETable, p[:n])
 	switch {
 	case b.n > b.f.size:
-		err = b.broken("it is larger than its headers say")
+		err = b.broken("the entry is larger than its headers say")
 	case b.f.method == stored && b.f.follows && b.sawDescriptor(p[:n]):
-		err = ambiguous(called(b.f.name), "its size stands behind it, and it holds bytes that would be taken for its end")
+		err = ambiguous(called(b.f.name), "the size of the entry follows its body, which contains bytes that look like its end")
 	case err == io.EOF && (b.n != b.f.size || b.sum != b.f.sum):
-		err = b.broken("its size or checksum is not the one in its headers")
+		err = b.broken("the size or checksum of the entry differs from its headers")
 	case err == io.EOF:
 		if _, left := b.packed.ReadByte(); left != io.EOF {
-			err = hidden(called(b.f.name), "it ends before the bytes end that are its own")
+			err = hidden(called(b.f.name), "the entry has bytes after the end of its compressed data")
 		}
 	}
 	if _, corrupt := err.(flate.CorruptInputError); corrupt || err == io.ErrUnexpectedEOF { //nolint:errorlint // flate does not wrap it
-		err = b.broken("it cannot be uncompressed to its end")
+		err = b.broken("the entry cannot be decompressed to its end")
 	}
 	b.ended = err
 	if err != nil && err != io.EOF {
@@ -149,8 +149,8 @@ func (b *zipBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sawDescriptor looks for what a reader that does not look ahead takes for the
-// end of the body.
+// sawDescriptor looks for bytes that a sequential reader takes for the end of
+// the body.
 func (b *zipBody) sawDescriptor(p []byte) bool {
 	all := string(b.tail) + string(p)
 	b.tail = []byte(all[max(0, len(all)-3):])

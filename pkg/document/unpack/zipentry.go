@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The methods by which all programs compress.
+// The compression methods that all programs support.
 const (
 	stored   = 0
 	deflated = 8
@@ -20,36 +20,37 @@ const (
 
 // Flags of an entry.
 const (
-	flagEffort  = 0x0006 // how well it was compressed
-	flagFollows = 0x0008 // sizes and checksum stand behind the body
+	flagEffort  = 0x0006 // compression level
+	flagFollows = 0x0008 // sizes and checksum follow the body
 	flagUTF8    = 0x0800
 )
 
-// maxVersion is the newest version of the format that all programs read.
+// maxVersion is the newest version of the format that all programs support.
 const maxVersion = 45
 
-// harmlessExtras are the kinds of extra fields that say nothing of name, kind or
-// contents: times, owners, and what a jar and an alignment leave.
+// harmlessExtras are the kinds of extra fields that change neither name, kind
+// nor contents: times, owners, and those of jar files and alignment.
 var harmlessExtras = []uint16{0x000a, 0x5455, 0x5855, 0x7855, 0x7875, 0xcafe, 0xd935, 0xa220}
 
 const extraLarge = 0x0001
 
-// systems are those that write names as they are: FAT, Unix, Windows and macOS.
+// systems are those whose names are stored unchanged: FAT, Unix, Windows and
+// macOS.
 var systems = []byte{0, 3, 10, 11, 19}
 
-// zipFile is one entry: its headers, which agree.
+// zipFile is one entry, whose headers agree.
 type zipFile struct {
 	name         string
 	directory    bool
 	method       uint16
-	follows      bool // a record behind the body says size and checksum
+	follows      bool // a record after the body contains size and checksum
 	packed, size int64
 	sum          uint32
 	data         int64 // where the body begins
 }
 
-// entry reads the next header of the central directory, and the one at the
-// entry.
+// entry reads the next header of the central directory, and the local header of
+// the entry.
 func (z *zipReader) entry() (zipFile, error) {
 	raw, err := z.read(centralSize)
 	if err != nil {
@@ -67,16 +68,16 @@ func (z *zipReader) entry() (zipFile, error) {
 	name, flags, at, disk := called(f.name), le.Uint16(raw[8:]), long(42), int64(le.Uint16(raw[34:]))
 	f.follows = flags&flagFollows != 0
 	if string(raw[:4]) != centralHead {
-		return zipFile{}, ambiguous(name, "the directory of the archive has something else than a header in this place")
+		return zipFile{}, ambiguous(name, "the directory of the archive is malformed: a header was expected")
 	}
 	if !readExtras(extra, wide{&f.size, math.MaxUint32}, wide{&f.packed, math.MaxUint32}, wide{&at, math.MaxUint32}, wide{&disk, math.MaxUint16}) {
-		return zipFile{}, ambiguous(name, "it has an extra field that not every program knows, or that contradicts its header")
+		return zipFile{}, ambiguous(name, "the entry has an extra field that not every program supports, or that contradicts its header")
 	}
 	if at != z.next || disk != 0 {
-		return zipFile{}, hidden(name, "it begins at byte %d, and what lies before it ends at byte %d", at, z.next)
+		return zipFile{}, hidden(name, "the entry begins at byte %d, but the one before it ends at byte %d", at, z.next)
 	}
 	if bytes.IndexByte(systems, raw[5]) < 0 {
-		return zipFile{}, ambiguous(name, "it was packed on system %d, whose names not every program reads alike", raw[5])
+		return zipFile{}, ambiguous(name, "the entry was packed on system %d, whose names are not read alike by all programs", raw[5])
 	}
 	if err := f.judge(flags, le.Uint16(raw[6:]), le.Uint32(raw[38:])); err != nil {
 		return zipFile{}, err
@@ -84,58 +85,58 @@ func (z *zipReader) entry() (zipFile, error) {
 	return f, z.local(&f, raw[8:12], name)
 }
 
-// read reads on in the central directory.
+// read reads the next bytes of the central directory.
 func (z *zipReader) read(n int) ([]byte, error) {
 	if z.listed += int64(n); z.listed > z.end.size {
-		return nil, ambiguous("", "the directory of the archive has fewer entries than the archive says")
+		return nil, ambiguous("", "the directory has fewer entries than the end record says")
 	}
 	raw := make([]byte, n)
 	_, err := io.ReadFull(z.central, raw)
 	return raw, err
 }
 
-// judge refuses what not every program unpacks, or not as the same thing.
+// judge refuses entries that not every program unpacks in the same way.
 func (f *zipFile) judge(flags, version uint16, attributes uint32) error {
 	name, slash := called(f.name), strings.HasSuffix(f.name, "/")
 	ascii := strings.IndexFunc(f.name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 	f.directory = slash
 	var kind uint32
-	switch attributes >> 28 { // of the mode of Unix
+	switch attributes >> 28 { // of the Unix mode
 	case 0, 8:
 	case 4:
 		kind = 0x10
 	default:
-		return verdict.Refuse(verdict.FileType, name, "it is a link or a device, which some programs unpack as a file").
+		return verdict.Refuse(verdict.FileType, name, "the entry is a link or a device, which some programs unpack as a file").
 			Advise("pack links with tar; in a zip archive programs unpack them in different ways")
 	}
 	if kind |= attributes & 0x18; slash && kind&0x08 != 0 || !slash && kind != 0 || slash && attributes>>28 == 8 {
-		return ambiguous(name, "its name and its attributes disagree about whether it is a directory")
+		return ambiguous(name, "name and attributes of the entry disagree about whether it is a directory")
 	}
 	switch {
 	case flags&^(flagEffort|flagFollows|flagUTF8) != 0:
-		return ambiguous(name, "it is encrypted, or has flags that not every program knows")
+		return ambiguous(name, "the entry is encrypted, or has flags that not every program supports")
 	case f.method != stored && f.method != deflated:
-		return ambiguous(name, "it is compressed by method %d, which not every program knows", f.method)
+		return ambiguous(name, "the entry uses compression method %d, which not every program supports", f.method)
 	case tooNew(version):
-		return ambiguous(name, "it needs version %d.%d of the format, which not every program knows", version&0xff/10, version&0xff%10)
+		return ambiguous(name, "the entry needs version %d.%d of the format, which not every program supports", version&0xff/10, version&0xff%10)
 	case strings.Contains(f.name, `\`):
-		return ambiguous(name, "its name has a backslash, which some programs take for a slash")
+		return ambiguous(name, "the name has a backslash, which some programs read as a slash")
 	case !ascii && flags&flagUTF8 == 0:
-		return ambiguous(name, "its name has letters outside ASCII, and nothing says in which encoding")
+		return ambiguous(name, "the name has characters beyond ASCII, but its encoding is not declared")
 	case f.method == stored && f.packed != f.size, f.directory && f.size != 0:
-		return ambiguous(name, "its sizes contradict its kind or method")
+		return ambiguous(name, "the sizes of the entry contradict its kind or method")
 	}
 	return nil
 }
 
-// tooNew reports a version that not every program reads. Some write beside it the
-// system that they ran on: Unix is none that changes a name.
+// tooNew reports a version that not every program supports. The upper byte may
+// be the system: Unix changes no names.
 func tooNew(version uint16) bool {
 	return version&0xff > maxVersion || version>>8 != 0 && version>>8 != 3
 }
 
-// local reads the header at the entry, which must say what the one in the
-// directory says, and finds where the body is and the next entry begins.
+// local reads the local header, which must agree with the directory, and finds
+// the body and the next entry.
 func (z *zipReader) local(f *zipFile, same []byte, name string) error {
 	raw := make([]byte, localSize)
 	if err := z.at(raw, z.next); err != nil {
@@ -150,20 +151,20 @@ func (z *zipReader) local(f *zipFile, same []byte, name string) error {
 	sum, packed, size := le.Uint32(raw[14:]), int64(le.Uint32(raw[18:])), int64(le.Uint32(raw[22:]))
 	extra := texts[nameEnd:]
 	if string(raw[:4]) != localHead || string(texts[:nameEnd]) != f.name || string(raw[6:10]) != string(same) {
-		return ambiguous(name, "the header at the entry has another name, method or flags than the directory says")
+		return ambiguous(name, "name, method or flags in the local header differ from the directory")
 	}
 	if tooNew(le.Uint16(raw[4:])) || !readExtras(extra, wide{&size, math.MaxUint32}, wide{&packed, math.MaxUint32}) {
-		return ambiguous(name, "the header at the entry has a version or an extra field that not every program knows, or that contradicts it")
+		return ambiguous(name, "the local header has a version or an extra field that not every program supports, or that contradicts it")
 	}
-	// What stands behind the body may be left open here.
+	// The record after the body may replace these.
 	told := func(here, there int64) bool { return here == there || f.follows && here == 0 }
 	if !told(int64(sum), int64(f.sum)) || !told(packed, f.packed) || !told(size, f.size) {
-		return ambiguous(name, "the header at the entry has another size or checksum than the directory says")
+		return ambiguous(name, "size or checksum in the local header differ from the directory")
 	}
 	f.data = z.next + localSize + int64(len(texts))
 	z.next = f.data + f.packed
 	if f.packed > z.end.at || z.next > z.end.at {
-		return hidden(name, "it does not end before the directory of the archive begins")
+		return hidden(name, "the entry overlaps the directory of the archive")
 	}
 	if !f.follows {
 		return nil
@@ -171,7 +172,7 @@ func (z *zipReader) local(f *zipFile, same []byte, name string) error {
 	return z.descriptor(f, hasExtra(extra, extraLarge), name)
 }
 
-// descriptor reads what follows a body: head, checksum and both sizes.
+// descriptor reads the record after a body: signature, checksum and both sizes.
 func (z *zipReader) descriptor(f *zipFile, large bool, name string) error {
 	raw := make([]byte, 16, 24)
 	if large || f.packed > math.MaxUint32 || f.size > math.MaxUint32 {
@@ -186,29 +187,29 @@ func (z *zipReader) descriptor(f *zipFile, large bool, name string) error {
 		packed, size = int64(le.Uint64(raw[8:])), int64(le.Uint64(raw[16:]))
 	}
 	if string(raw[:4]) != descriptorHead || le.Uint32(raw[4:]) != f.sum || packed != f.packed || size != f.size {
-		return ambiguous(name, "behind the entry stands another size or checksum than the directory says")
+		return ambiguous(name, "size or checksum after the entry differ from the directory")
 	}
 	z.next += int64(len(raw))
 	return nil
 }
 
-// at reads what lies before the directory.
+// at reads bytes before the directory.
 func (z *zipReader) at(p []byte, offset int64) error {
 	if offset+int64(len(p)) > z.end.at {
-		return hidden("", "an entry does not end before the directory of the archive begins")
+		return hidden("", "an entry overlaps the directory of the archive")
 	}
 	_, err := z.r.ReadAt(p, offset)
 	return err
 }
 
-// wide is a number that stands in an extra field if the header has no room.
+// wide is a number that is in an extra field if it does not fit in the header.
 type wide struct {
 	value *int64
-	means int64 // in the header, that it stands elsewhere
+	means int64 // in the header, the marker for the extra field
 }
 
-// readExtras takes the numbers that the header had no room for, in their order,
-// and answers whether all extra fields are whole and harmless.
+// readExtras reads the numbers that did not fit in the header, in their order,
+// and reports whether all extra fields are complete and harmless.
 func readExtras(extra []byte, numbers ...wide) bool {
 	var seen []uint16
 	for len(extra) > 0 {
@@ -252,7 +253,7 @@ func widen(field []byte, numbers []wide) bool {
 	return len(field) == 0
 }
 
-// hasExtra reports an extra field of a kind.
+// hasExtra reports whether there is an extra field of a kind.
 func hasExtra(extra []byte, kind uint16) bool {
 	for len(extra) >= 4 {
 		if binary.LittleEndian.Uint16(extra) == kind {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Level is a word of the list of verified levels: a level on a track, such as
+// Level is an entry of the list of verified levels: a level on a track, such as
 // SLSA_BUILD_LEVEL_3; a verified property, such as
-// SLSA_SOURCE_TWO_PARTY_REVIEWED; FAILED; or a word of somebody's own.
+// SLSA_SOURCE_TWO_PARTY_REVIEWED; FAILED; or a custom value.
 type Level string
 
-// LevelFailed stands in the place of levels when the judgement failed.
+// LevelFailed replaces the levels if the verification failed.
 const LevelFailed Level = "FAILED"
 
 // The tracks of SLSA v1.2.
@@ -26,23 +26,24 @@ var (
 	ownWord  = regexp.MustCompile(`\A[[:graph:]]{1,200}\z`)
 )
 
-// ParseLevel reads one word. Words that begin like one of SLSA must be one.
+// ParseLevel parses one level. Values with the prefix of SLSA must be SLSA
+// levels.
 func ParseLevel(text string) (Level, error) {
 	switch {
 	case onTrack.MatchString(text) && strings.Count(text, "_LEVEL_") == 1:
 	case strings.HasPrefix(strings.ToUpper(text), "SLSA"):
 		if !property.MatchString(text) || strings.Contains(text, "_LEVEL") {
-			return "", refuse("level %q begins like one of SLSA, but is none", short(text))
+			return "", refuse("level %q has the prefix of SLSA levels, but is not one", short(text))
 		}
 	case strings.EqualFold(text, string(LevelFailed)) && text != string(LevelFailed):
-		return "", refuse("level %q is spelled %s", short(text), LevelFailed)
+		return "", refuse("level %q must be spelled %s", short(text), LevelFailed)
 	case !ownWord.MatchString(text):
-		return "", refuse("level %q is not one printable word", short(text))
+		return "", refuse("level %q is not a single printable word", short(text))
 	}
 	return Level(text), nil
 }
 
-// Track is the track that the level is on, or the empty string.
+// Track is the track of the level, or "".
 func (l Level) Track() string {
 	if m := onTrack.FindStringSubmatch(string(l)); m != nil {
 		return m[1]

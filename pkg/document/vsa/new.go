@@ -14,28 +14,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// slsaWritten is the version of SLSA whose levels are written.
+// slsaWritten is the SLSA version of the levels that are written.
 const slsaWritten = "1.2"
 
-// MaxSubjects is how many subjects one summary is given: clients refuse more.
+// MaxSubjects is the number of subjects in one summary: clients refuse more.
 const MaxSubjects = 1000
 
-// Claim is what a verdict does not say of itself: who judged, where what was
-// judged belongs, and where the policy can be read.
+// Claim is what a verdict does not contain: the verifier, the published address
+// of the artifacts, and the address of the policy.
 type Claim struct {
 	Verifier Verifier
 	Resource string
 	Policy   string // its address; the verdict has its digest
 	Subjects []intoto.Subject
-	// Artifacts is how many artifacts the verdict was to be about: a level is
-	// claimed only if it is of all of them. Several subjects can be names of
-	// one artifact, and several summaries can share a verdict.
+	// Artifacts is the number of artifacts that the verdict should cover: a
+	// level is claimed only if it was found for all of them. Several subjects
+	// can be names of one artifact, and several summaries can share a verdict.
 	Artifacts int
-	// Trace is the run that judged; it is said where it is known.
+	// Trace is the verifying run; included if known.
 	Trace trace.IDs
 }
 
-// Waived is a finding that was set aside, as a summary shows it.
+// Waived is a waived finding, as a summary shows it.
 type Waived struct {
 	Code    verdict.Code `json:"code"`
 	Subject string       `json:"subject"`
@@ -63,23 +63,23 @@ type writtenVerifier struct {
 	Version map[string]string `json:"version,omitempty"`
 }
 
-// New makes the summary of a verdict that accepts. It claims the level of the
-// Build track that the verdict names, if that is of all the artifacts, and says
-// otherwise that none was evaluated. A verdict that rests on a summary makes
-// none: nobody vouches for his own word. Neither does one that accepts something
-// about which nothing is signed.
+// New makes the summary of an accepting verdict. It claims the SLSA Build level
+// in the verdict if that was found for all artifacts, and says otherwise that
+// none was evaluated. It refuses a verdict that is based on a summary, because
+// a verifier must not confirm its own statements, and one that accepts unsigned
+// artifacts.
 func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	if err := v.Err(); err != nil {
 		return intoto.Statement{}, err
 	}
 	if v.Basis != verdict.Signed {
-		return intoto.Statement{}, verdict.Refuse(verdict.NoProof, v.Question, "it was accepted although nothing signed speaks for it, and a summary would").
-			Advise("judge it by a policy that demands a signature, provenance or a summary")
+		return intoto.Statement{}, verdict.Refuse(verdict.NoProof, v.Question, "no summary is made of a verdict that accepts unsigned artifacts").
+			Advise("use a policy that requires a signature, provenance or a summary")
 	}
 	for _, p := range v.Proofs {
 		if p.Statement == PredicateType {
-			return intoto.Statement{}, verdict.Refuse(verdict.VSAVerifier, p.Subject, "the verdict rests on the summary of a verifier, %s; no summary is made of summaries", p.Identity).
-				Advise("judge the evidence itself: leave out --accept-vsa, and a policy that asks for summaries")
+			return intoto.Statement{}, verdict.Refuse(verdict.VSAVerifier, p.Subject, "the verdict is based on a summary by the verifier %s; no summary is made of summaries", p.Identity).
+				Advise("verify the evidence itself: leave out --accept-vsa, and do not use a policy that requires summaries")
 		}
 	}
 	w := c.write(v, Passed)
@@ -100,7 +100,7 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 		counted[p.Bundle.Hex()] = true
 	}
 	if len(counted) > MaxInputs {
-		return w // all of them, or none
+		return w // all or none
 	}
 	for _, hex := range slices.Sorted(maps.Keys(counted)) {
 		w.Inputs = append(w.Inputs, intoto.Resource{Digest: map[string]string{"sha256": hex}})
@@ -108,8 +108,8 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 	return w
 }
 
-// policyOf names what was judged by. Where features had something of the policy
-// count less, it is no longer the policy that others pin; the features are named.
+// policyOf describes the policy that was used. If features lowered some of its
+// requirements, it is not the policy that others pin; the features are listed.
 func policyOf(v verdict.Verdict, uri string) intoto.Resource {
 	policy := intoto.Resource{URI: uri}
 	if !v.Policy.IsZero() {
@@ -118,14 +118,14 @@ func policyOf(v verdict.Verdict, uri string) intoto.Resource {
 	if len(v.Features) > 0 {
 		raw, err := json.Marshal(map[string]any{"policy": v.Policy, "features": v.Features})
 		if err != nil {
-			panic("vsa: " + err.Error()) // no field of it can fail
+			panic("vsa: " + err.Error()) // none of its fields can fail to encode
 		}
 		policy.Annotations = raw
 	}
 	return policy
 }
 
-// statement encodes a summary, and reads what it encoded as any consumer will.
+// statement encodes a summary, and parses the result as any consumer will.
 func (c Claim) statement(w written) (intoto.Statement, error) {
 	if !c.Trace.IsZero() {
 		var err error
@@ -148,7 +148,7 @@ func (c Claim) statement(w written) (intoto.Statement, error) {
 	return s, nil
 }
 
-// buildLevel is the level of the Build track that a verdict found of so many
+// buildLevel is the SLSA Build level that a verdict found for this number of
 // artifacts.
 func buildLevel(v verdict.Verdict, artifacts int) Level {
 	if v.Least == nil || v.Least.Level < 0 || v.Least.Artifacts < artifacts {
@@ -157,10 +157,10 @@ func buildLevel(v verdict.Verdict, artifacts int) Level {
 	return Level(fmt.Sprintf("SLSA_BUILD_LEVEL_%d", v.Least.Level))
 }
 
-// Gist is the digest of what a summary says: of what, by which policy and with
-// which result. When it was judged, in which run, from which evidence and with
-// which version of a program is no part of it, so that whoever judges the same
-// again knows that it has been said.
+// Gist is the digest of the essence of a summary: the subject, the policy and
+// the result. It excludes the time, the run, the evidence and the program
+// version, so that a repeated verification can be recognized as already
+// recorded.
 func Gist(s intoto.Statement) (digest.Digest, error) {
 	said, err := Parse(s)
 	if err != nil {
@@ -193,8 +193,8 @@ func byName(a, b intoto.Subject) int {
 	return 0
 }
 
-// Name is the n-th name, from 1, under which the summary of a release lies
-// beside its manifest.
+// Name is the n-th name, from 1, of a summary of a release, beside its
+// manifest.
 func Name(n int) string {
 	if n == 1 {
 		return "release.vsa.sigstore.json"

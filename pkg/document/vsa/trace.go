@@ -6,9 +6,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// TraceOf is the run that made a summary, and the trace in which what it judged
-// came to be. Zero ids mean that the summary does not say. Whoever asks a summary
-// for an answer need not know: it is read by those who look for the run.
+// TraceOf returns the run that made a summary, and the trace in which its
+// subject was made. Zero ids mean that the summary does not give them. They do
+// not affect verification; they are for finding the run.
 func TraceOf(s Summary) (trace.IDs, error) {
 	var w struct {
 		Trace trace.IDs `json:"waybill_trace"`

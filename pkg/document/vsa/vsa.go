@@ -1,17 +1,17 @@
-// Package vsa reads SLSA verification summaries: what a verifier says of an
-// artifact that it judged by a policy.
+// Package vsa reads SLSA verification summaries: a verifier's signed result of
+// checking an artifact against a policy.
 //
-// A [Summary] is parsed, never believed by itself. It counts only from a
-// signer who may speak for the verifier it names, which is for pkg/judge/verify and
-// pkg/judge/slsa to say, and only for what was asked, which is for [Summary.Answer]
-// to say.
+// A [Summary] is parsed, not verified. It counts only if its signer may sign
+// for the verifier that it names, which pkg/judge/policy checks, and only if it
+// matches what is required, which [Summary.Answer] checks.
 //
 //	s, err := vsa.Parse(statement)
 //	err = s.Answer(vsa.Question{ResourceURI: uri, VerifierID: id, Levels: levels, Now: now, MaxAge: age})
 //
-// A summary of ours may have an extension field, waybill_trace: the traceId and
-// spanId of the run that judged, and the initialTraceId of what it judged. It is
-// for finding that run. Others pass it over, and no answer depends on it.
+// Waybill's summaries may have an extension field, waybill_trace: the traceId
+// and spanId of the verifying run, and the initialTraceId of its subject. It
+// helps to find that run. Other readers ignore it, and verification does not
+// depend on it.
 //
 // Specification: SLSA v1.2, Verification Summary Attestation,
 // https://slsa.dev/verification_summary/v1.
@@ -29,17 +29,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// PredicateType names verification summaries, version 1.
+// PredicateType is the type of verification summaries, version 1.
 const PredicateType = "https://slsa.dev/verification_summary/v1"
 
-// The bounds of a summary.
+// The limits of a summary.
 const (
 	MaxPredicate = 2 << 20
 	MaxInputs    = 10_000
 	MaxLevels    = 64
 )
 
-// Result is what the verifier decided. The zero Result decided nothing.
+// Result is the verifier's decision. The zero Result is invalid.
 type Result string
 
 // The two results.
@@ -48,7 +48,7 @@ const (
 	Failed Result = "FAILED"
 )
 
-// Verifier is who the summary says has judged.
+// Verifier is the verifier that the summary names.
 type Verifier struct {
 	ID      string            `json:"id"`
 	Version map[string]string `json:"version"`
@@ -57,15 +57,15 @@ type Verifier struct {
 // Summary is a parsed verification summary.
 type Summary struct {
 	Verifier    Verifier
-	Verified    time.Time // zero when it was not said
+	Verified    time.Time // zero if not given
 	ResourceURI string
 	Policy      intoto.Resource
-	// Inputs are the attestations that were judged: all of them, or none.
+	// Inputs are the attestations that were checked: all of them, or none.
 	Inputs []intoto.Resource
 	Result Result
 	Levels []Level
-	// Dependencies counts transitive dependencies by level. Nil says nothing
-	// of them; empty says that there are none.
+	// Dependencies counts transitive dependencies by level. Nil means not
+	// given; empty means that there are none.
 	Dependencies map[Level]int64
 	SLSAVersion  string
 	statement    intoto.Statement
@@ -85,9 +85,9 @@ type wire struct {
 
 var slsaVersion = regexp.MustCompile(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
 
-// Parse reads a summary from a statement. Unknown fields are passed over, as
-// the specification demands of every consumer; every field that it has must
-// hold what it may hold.
+// Parse parses a summary in a statement. Unknown fields are ignored, as the
+// specification requires of every consumer; known fields must have valid
+// values.
 func Parse(s intoto.Statement) (Summary, error) {
 	if s.PredicateType() != PredicateType {
 		return Summary{}, verdict.Refuse(verdict.PredicateType, "summary", "says %q, not a verification summary", short(s.PredicateType()))
@@ -110,9 +110,9 @@ func Parse(s intoto.Statement) (Summary, error) {
 func (s *Summary) required(w *wire) error {
 	switch {
 	case w.Verifier.ID == "":
-		return refuse("verifier.id: there is none")
+		return refuse("verifier.id: missing")
 	case w.ResourceURI == "":
-		return refuse("resourceUri: there is none")
+		return refuse("resourceUri: missing")
 	case w.Result != Passed && w.Result != Failed:
 		return refuse("verificationResult: %q is neither PASSED nor FAILED", short(string(w.Result)))
 	case w.SLSAVersion != "" && !slsaVersion.MatchString(w.SLSAVersion):
@@ -122,7 +122,7 @@ func (s *Summary) required(w *wire) error {
 	}
 	at, err := time.Parse(time.RFC3339, w.Time)
 	if err != nil || at.IsZero() {
-		return refuse("timeVerified: %q is no time of RFC 3339 at which anything could be verified", short(w.Time))
+		return refuse("timeVerified: %q is not a valid RFC 3339 time", short(w.Time))
 	}
 	s.Verified = at.UTC()
 	return nil
@@ -134,7 +134,7 @@ func (s *Summary) policy(w *wire) error {
 		return err
 	}
 	if len(list) != 1 || list[0].URI == "" {
-		return refuse("policy.uri: there is none")
+		return refuse("policy.uri: missing")
 	}
 	s.Policy = list[0]
 	return nil
@@ -154,7 +154,7 @@ func (s *Summary) inputs(w *wire) (err error) {
 
 func (s *Summary) levels(w *wire) error {
 	if w.Levels == nil {
-		return refuse("verifiedLevels: there are none")
+		return refuse("verifiedLevels: empty")
 	}
 	if len(w.Levels) > MaxLevels {
 		return verdict.Refuse(verdict.Limit, "summary", "%d levels, the limit is %d", len(w.Levels), MaxLevels)
@@ -167,17 +167,17 @@ func (s *Summary) levels(w *wire) error {
 		}
 		key := l.Track()
 		if key == "" {
-			key = string(l) // what is on no track may stand there once
+			key = string(l) // a custom value without a track may occur once
 		}
 		if tracks[key] {
-			return refuse("verifiedLevels: %q is the second of its track", short(text))
+			return refuse("verifiedLevels: %q is a second level on its track", short(text))
 		}
 		tracks[key] = true
 		s.Levels = append(s.Levels, l)
 	}
-	// A summary that says both yes and no says nothing.
+	// A summary with contradicting results says nothing.
 	if failed := slices.Contains(s.Levels, LevelFailed); failed != (s.Result == Failed) && (failed || len(s.Levels) > 0) {
-		return refuse("verifiedLevels: they contradict the result %s", s.Result)
+		return refuse("verifiedLevels: contradict the result %s", s.Result)
 	}
 	return nil
 }
@@ -201,11 +201,12 @@ func (s *Summary) dependencies(w *wire) error {
 	return nil
 }
 
-// Statement is what the summary was read from, with its raw bytes.
+// Statement is the statement that the summary was read from, with its raw
+// bytes.
 func (s Summary) Statement() intoto.Statement { return s.statement }
 
-// Level is the level that the summary states on a track, such as "BUILD"; it
-// is not there when the track was not evaluated or the judgement failed.
+// Level is the level that the summary states on a track, such as "BUILD"; false
+// if the track was not evaluated or the verification failed.
 func (s Summary) Level(track string) (int, bool) {
 	for _, l := range s.Levels {
 		if n, ok := l.Number(); ok && s.Result == Passed && l.Track() == track {
@@ -219,7 +220,7 @@ func refuse(format string, args ...any) error {
 	return verdict.Refuse(verdict.StatementParse, "summary", format, args...)
 }
 
-// short bounds foreign text in a message.
+// short limits untrusted text in a message.
 func short(s string) string {
 	if len(s) > 200 {
 		return s[:200] + "…"

@@ -1,8 +1,9 @@
-// Package census compares what a release should consist of with what is
-// there, both ways, by name and by digest.
+// Package census compares the artifacts that a release should consist of with
+// those that were found, in both directions, by name and by digest.
 //
-// It is a pure function over two lists, which may be too long to be held. Where the lists come from, and whether
-// the expected one can be believed, is decided before; see pkg/gate.
+// The lists are streams, because they may be too long to keep in memory. The
+// caller decides where the lists come from and whether the expected one is
+// authentic; see pkg/gate.
 //
 //	findings := census.Compare(expected, found)
 package census
@@ -27,12 +28,12 @@ type Item struct {
 }
 
 // Compare lists every difference, sorted by name: MISSING, TAMPERED, NAME_SWAP
-// and EXTRA. No finding means that the two lists are the same.
+// and EXTRA. No finding means that the two lists are equal.
 //
-// Bytes that differ from what the name promises are TAMPERED, unless they are
-// exactly what another name promises: then somebody moved files about, which
-// checking by digest alone would never see. The order of the lists changes
-// nothing; each name must stand in each of them once.
+// Bytes with another digest than their name promises are TAMPERED, or NAME_SWAP
+// if they are exactly the bytes of another listed name: then files were
+// exchanged, which a check by digest alone would not notice. The order of the
+// lists does not matter; each list must contain each name only once.
 func Compare(want, have []Item) []verdict.Finding {
 	findings, err := Stream(sorted(want), sorted(have))
 	if err != nil {
@@ -41,7 +42,7 @@ func Compare(want, have []Item) []verdict.Finding {
 	return findings
 }
 
-// sorted goes through a list by name.
+// sorted iterates over a list by name.
 func sorted(list []Item) iter.Seq2[Item, error] {
 	if !slices.IsSortedFunc(list, byName) {
 		list = slices.Clone(list)
@@ -58,10 +59,10 @@ func sorted(list []Item) iter.Seq2[Item, error] {
 
 func byName(a, b Item) int { return strings.Compare(a.Name, b.Name) }
 
-// Stream is [Compare] for lists that are too long to be held: both come sorted
-// by name, each name once. What is wanted is gone through a second time if there
-// are bytes that may be another name's. An error of either list ends it, and no
-// finding is then to be believed.
+// Stream is [Compare] for lists that are too long to keep in memory: both are
+// sorted by name and contain each name once. If bytes differ, Stream iterates
+// over want a second time, to find out whether they belong to another name. If
+// either list returns an error, so does Stream, without any findings.
 func Stream(want, have iter.Seq2[Item, error]) ([]verdict.Finding, error) {
 	nextWant, stopWant := iter.Pull2(ordered(want, verdict.ManifestParse))
 	defer stopWant()
@@ -74,7 +75,7 @@ func Stream(want, have iter.Seq2[Item, error]) ([]verdict.Finding, error) {
 		if err := errors.Join(wantErr, haveErr); err != nil {
 			return nil, err
 		}
-		first := -1 // where w stands before h
+		first := -1 // negative if w sorts before h
 		switch {
 		case !wanted:
 			first = 1
@@ -95,13 +96,13 @@ func Stream(want, have iter.Seq2[Item, error]) ([]verdict.Finding, error) {
 	return c.findings, nil
 }
 
-// ordered refuses a list that is not sorted, or that has a name twice.
+// ordered fails if a list is not sorted or contains a name twice.
 func ordered(list iter.Seq2[Item, error], code verdict.Code) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		before, some := "", false
 		for i, err := range list {
 			if err == nil && some && i.Name <= before {
-				err = verdict.Refuse(code, i.Name, "it is listed twice, or after %q", before)
+				err = verdict.Refuse(code, i.Name, "listed twice, or out of order: the name before it is %q", before)
 			}
 			if !yield(i, err) || err != nil {
 				return
@@ -111,13 +112,14 @@ func ordered(list iter.Seq2[Item, error], code verdict.Code) iter.Seq2[Item, err
 	}
 }
 
-// comparison is what was found so far.
+// comparison collects the findings.
 type comparison struct {
 	findings []verdict.Finding
 	changed  []change
 }
 
-// change is a name with other bytes than it promises, and its finding's place.
+// change is a listed name that was found with other bytes, and the index of its
+// finding.
 type change struct {
 	at        int
 	want, got Item
@@ -130,17 +132,18 @@ func (c *comparison) add(first int, w, h Item) {
 			verdict.Find(verdict.Missing, w.Name, "listed in the manifest, not in the place").Differ(w.Digests.SHA256.String(), "nothing"))
 	case first > 0:
 		f := verdict.Find(verdict.Extra, h.Name, "in the place, not listed in the manifest")
-		if !h.Digests.SHA256.IsZero() { // what nobody listed is seldom read
+		if !h.Digests.SHA256.IsZero() { // extra files are seldom read
 			f = f.Differ("nothing", describe(h))
 		}
 		c.findings = append(c.findings, f)
 	case !same(w, h):
 		c.changed = append(c.changed, change{len(c.findings), w, h})
-		c.findings = append(c.findings, verdict.Finding{}) // what it is, explain says
+		c.findings = append(c.findings, verdict.Finding{}) // filled in by explain
 	}
 }
 
-// explain tells bytes that are another name's from such as are nobody's.
+// explain decides for each changed name: NAME_SWAP if the bytes are those of
+// another listed name, else TAMPERED.
 func (c *comparison) explain(want iter.Seq2[Item, error]) error {
 	if len(c.changed) == 0 {
 		return nil
@@ -163,8 +166,8 @@ func (c *comparison) explain(want iter.Seq2[Item, error]) error {
 	return nil
 }
 
-// same demands every digest that the manifest lists; one that holds does not
-// excuse one that does not.
+// same compares every digest that both items have: a matching SHA-256 does not
+// excuse a differing SHA-512.
 func same(want, got Item) bool {
 	if want.Digests.SHA256.IsZero() || !want.Digests.SHA256.Equal(got.Digests.SHA256) || want.Size != got.Size {
 		return false

@@ -1,18 +1,18 @@
-// Package channel judges channel indexes: which release does "latest" or
-// "stable" stand for, who says so, and is that the last word?
+// Package channel verifies channel indexes: which release "latest" or "stable"
+// means, who signed that, and whether a newer index replaced it.
 //
-// An index answers only if the identity in the policy's role "channel" signed
-// it, if it has not expired, and if no index of a higher number was seen
-// before. Which was seen is the caller's to remember: keep the bundle, and
-// hold the next against it.
+// An index is accepted only if the identity in the policy's role "channel"
+// signed it, it has not expired, and no index with a higher number was seen
+// before. The caller remembers the last index that it saw: keep the bundle, and
+// pass its index to Follows of the next one.
 //
 //	x, err := channel.Parse(evidence, policy)
 //	err = errors.Join(x.Of(project), x.Fresh(now), x.Follows(seen))
 //	release, err := x.Find("stable-1.31")
 //
-// The wire form is specified under attestations/channel/v1. What the release
-// itself proves is not judged here: the manifest whose digest the index names
-// has a signature of its own.
+// The format is specified in attestations/channel/v1. This package does not
+// verify the release itself: the index names the digest of a manifest, which
+// has its own signature.
 package channel
 
 import (
@@ -28,28 +28,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// signing is how much later than it was signed an index may say that it was
-// issued: its life is counted from then.
-const signing = time.Hour
+// maxIssueDelay is how much later than its signature an index may claim to be
+// issued. Its lifetime is counted from the issue time.
+const maxIssueDelay = time.Hour
 
-// skew is how far the clock of the machine may be behind.
+// skew is how far the clock of this machine may be behind.
 const skew = 5 * time.Minute
 
-// subject is what findings about an index are about.
+// subject is the subject of all findings about an index.
 const subject = "channels"
 
-// Index is an index whose signer may sign one. The zero Index stands for none:
-// every other follows it, and it answers nothing.
+// Index is a channel index that an authorized signer signed. The zero Index
+// means "no index": every index may follow it, and it has no channels.
 type Index struct {
 	said  channelindex.Index
 	proof verdict.Proof
 }
 
-// Release is what a channel stands for.
+// Release is the release that a channel points to.
 type Release struct {
 	Version version.Version
-	// Manifest are the bytes of the bundle of its manifest. Another manifest of
-	// this version is not the one that is meant; a later revision of it can be.
+	// Manifest is the digest of the bundle of its manifest. Another manifest
+	// for the same version is refused, except for a later revision of this one.
 	Manifest digest.Set
 }
 
@@ -64,9 +64,9 @@ func Parse(e verify.Evidence, p policy.Policy) (Index, error) {
 	if err != nil {
 		return Index{}, err
 	}
-	if said.Issued.After(e.SignedAt().Add(signing)) {
-		return Index{}, &verdict.Error{Finding: verdict.Find(verdict.StatementParse, subject, "index %d says that it was issued after it was signed", said.Number).
-			Differ("at most "+signing.String()+" after "+e.SignedAt().Format(time.RFC3339), said.Issued.Format(time.RFC3339)).Citing(e.Bundle())}
+	if said.Issued.After(e.SignedAt().Add(maxIssueDelay)) {
+		return Index{}, &verdict.Error{Finding: verdict.Find(verdict.StatementParse, subject, "index %d claims to be issued after its signature", said.Number).
+			Differ("at most "+maxIssueDelay.String()+" after "+e.SignedAt().Format(time.RFC3339), said.Issued.Format(time.RFC3339)).Citing(e.Bundle())}
 	}
 	return Index{said: said, proof: proof}, nil
 }
@@ -74,21 +74,22 @@ func Parse(e verify.Evidence, p policy.Policy) (Index, error) {
 // Of refuses the index of another project.
 func (x Index) Of(project string) error {
 	if x.said.Name != project {
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "it is the index of another project").Differ(project, x.said.Name)}
+		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "the index is of another project").Differ(project, x.said.Name)}
 	}
 	return nil
 }
 
-// Number is the index's place in the order of indexes, 0 for the zero Index.
+// Number orders the indexes of a project: a higher number replaces a lower one.
+// It is 0 for the zero Index.
 func (x Index) Number() int { return x.said.Number }
 
 // Proof says who signed the index, and when.
 func (x Index) Proof() verdict.Proof { return x.proof }
 
-// Fresh refuses an index at a time when it does not stand.
+// Fresh refuses an index that is not valid yet, or has expired.
 func (x Index) Fresh(now time.Time) error {
 	if x.said.Number == 0 {
-		return verdict.Refuse(verdict.EvidenceMissing, subject, "there is no index")
+		return verdict.Refuse(verdict.EvidenceMissing, subject, "no channel index")
 	}
 	if from := later(x.said.Issued, x.proof.SignedAt); from.After(now.Add(skew)) {
 		return &verdict.Error{Finding: verdict.Find(verdict.Clock, subject, "index %d was issued after the time of judgement", x.said.Number).
@@ -96,7 +97,7 @@ func (x Index) Fresh(now time.Time) error {
 	}
 	if !now.Before(x.said.Expires) {
 		return &verdict.Error{Finding: verdict.Find(verdict.ChannelExpired, subject, "index %d has expired", x.said.Number).
-			Differ("an index that stands at "+now.Format(time.RFC3339), x.said.Expires.Format(time.RFC3339))}
+			Differ("an index that is valid at "+now.Format(time.RFC3339), x.said.Expires.Format(time.RFC3339))}
 	}
 	return nil
 }
@@ -108,8 +109,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Follows refuses an index of another project, of a lower number than the one
-// that was seen, and one of the same number that says something else.
+// Follows refuses an index of another project, one with a lower number than the
+// index seen before, and one with the same number but other contents.
 func (x Index) Follows(seen Index) error {
 	switch {
 	case seen.said.Number == 0:
@@ -117,17 +118,17 @@ func (x Index) Follows(seen Index) error {
 	case x.said.Name != seen.said.Name:
 		return x.Of(seen.said.Name)
 	case x.said.Number < seen.said.Number:
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "an index of a higher number was seen before").
+		return &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "an index with a higher number was seen before").
 			Differ(fmt.Sprint(seen.said.Number), fmt.Sprint(x.said.Number))}
 	case x.said.Number == seen.said.Number && !same(x.said, seen.said):
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "there are two of number %d that say different things", x.said.Number).
+		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "two different indexes have number %d", x.said.Number).
 			Differ(seen.proof.Bundle.String(), x.proof.Bundle.String())}
 	}
 	return nil
 }
 
-// same reports whether two indexes of one number say the same, whoever signed
-// them again: an index that is signed twice is one index.
+// same reports whether two indexes with the same number have the same contents.
+// An index that was signed twice is one index.
 func same(a, b channelindex.Index) bool {
 	if !a.Issued.Equal(b.Issued) || !a.Expires.Equal(b.Expires) || len(a.Channels) != len(b.Channels) {
 		return false
@@ -143,7 +144,7 @@ func entries(x channelindex.Index) map[string]string {
 	return all
 }
 
-// Find is the release that a channel stands for.
+// Find returns the release that a channel points to.
 func (x Index) Find(channel string) (Release, error) {
 	name, is := entries(x.said)[channel]
 	if !is {
@@ -153,24 +154,24 @@ func (x Index) Find(channel string) (Release, error) {
 	return Release{Version: v, Manifest: x.said.Manifests[name]}, err
 }
 
-// Change is what the next index says that this one does not.
+// Change is the difference between an index and the next one.
 type Change struct {
-	Name     string   // of the project
-	Channels []string // that stand for the release from now on
+	Name     string   // project name
+	Channels []string // channels that point to Release from now on
 	Release  Release
 	Issued   time.Time
 	Life     time.Duration
 }
 
-// Next makes the predicate of the next index and the manifests that it names.
-// A channel that goes to an older version than it stood for is refused, unless
-// back says that it may: that one was withdrawn.
+// Next returns the predicate of the next index and the manifests that it names.
+// It refuses to move a channel to an older version, unless back reports true
+// for the current version because that one was withdrawn.
 func (x Index) Next(c Change, back func(version.Version) bool) (channelindex.Predicate, map[string]digest.Set, error) {
 	next := channelindex.Predicate{Name: c.Name, Number: x.said.Number + 1, Issued: c.Issued, Expires: c.Issued.Add(c.Life)}
 	all := entries(x.said)
 	for _, name := range c.Channels {
 		if before, err := x.Find(name); err == nil && c.Release.Version.Less(before.Version) && !back(before.Version) {
-			return channelindex.Predicate{}, nil, &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "channel %s would go back, and what it stands for was not withdrawn", name).
+			return channelindex.Predicate{}, nil, &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "channel %s would move to an older version, but its current version is not withdrawn", name).
 				Differ(before.Version.String(), c.Release.Version.String())}
 		}
 		all[name] = c.Release.Version.String()

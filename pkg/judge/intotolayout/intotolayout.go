@@ -1,18 +1,19 @@
-// Package intotolayout reads in-toto links and layouts, and says whether files came
-// about as a layout demands: every step by whom the layout names, with the
-// materials and products that its rules allow, each handed on unchanged.
+// Package intotolayout verifies files against an in-toto layout: every step
+// must be signed by a key that the layout allows for it, its materials and
+// products must match the rules, and each artifact must pass unchanged from
+// step to step.
 //
 //	v := intotolayout.Judge(intotolayout.Request{Layout: raw, Keys: owners, Links: directory, Files: files, Now: now})
 //
-// A layout is one of two documents. The other is a link, which says of one step
-// what it read and what it made. Both are read in the two forms that they are
-// signed in: the DSSE envelope, and the older {"signed": …, "signatures": […]}.
+// There are two kinds of document: layouts, and links, each of which records
+// what one step read and made. Both are read in the two signed forms that
+// exist: the DSSE envelope, and the older {"signed": …, "signatures": […]}.
 //
-// in-toto-golang reads the documents and applies the rules. What stands here is
-// what it leaves to its caller, or does in a way that a verifier cannot: it
-// starts the commands of inspections, prints warnings to the terminal, looks at
-// the clock, takes a threshold of nought for met, does not ask whether a link is
-// of the step that it is used for, and fails on a rule without words.
+// in-toto-golang parses the documents and applies the rules. This package does
+// the rest of its verification, because the library runs the commands of
+// inspections, prints warnings to the terminal, reads the clock, treats a
+// threshold of zero as met, does not check that a link belongs to its step, and
+// fails on an empty rule.
 package intotolayout
 
 import (
@@ -41,7 +42,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of one document.
+// The limits of one document.
 const (
 	MaxSize      = 16 << 20
 	MaxArtifacts = 100_000 // materials and products of a link
@@ -57,11 +58,11 @@ type Document struct {
 	digest     digest.Digest
 	payload    json.RawMessage
 	envelope   bool
-	signed     []byte // what its signatures sign
+	signed     []byte // the signed bytes
 	signatures []intoto.Signature
 }
 
-// IsLayout reports whether the document is a layout, and not a link.
+// IsLayout reports whether the document is a layout; if not, it is a link.
 func (d Document) IsLayout() bool { return d.layout != nil }
 
 // Form names the form in which the document is signed.
@@ -72,10 +73,10 @@ func (d Document) Form() string {
 	return "signed and signatures"
 }
 
-// Payload is the link or layout itself, as it was written.
+// Payload is the link or layout itself, exactly as written.
 func (d Document) Payload() json.RawMessage { return slices.Clone(d.payload) }
 
-// KeyIDs are the keys that its signatures name. Nobody signed these names.
+// KeyIDs are the key ids beside its signatures. They are not signed.
 func (d Document) KeyIDs() (ids []string) {
 	for _, s := range d.signatures {
 		ids = append(ids, s.KeyID)
@@ -83,8 +84,8 @@ func (d Document) KeyIDs() (ids []string) {
 	return ids
 }
 
-// Is reports whether the payload of an envelope is a link or a layout, and not
-// a statement, which has the same type of payload.
+// Is reports whether the payload of an envelope is a link or a layout;
+// statements use the same payload type.
 func Is(payload []byte) bool {
 	var top struct {
 		Type string `json:"_type"`
@@ -122,15 +123,15 @@ func (d *Document) readEnvelope(raw []byte) error {
 		return err
 	}
 	if e.PayloadType != in_toto.PayloadType {
-		return verdict.Refuse(verdict.PayloadType, "in-toto document", "its payload is of type %q", e.PayloadType)
+		return verdict.Refuse(verdict.PayloadType, "in-toto document", "payload type %q is not an in-toto one", e.PayloadType)
 	}
 	d.payload, d.signed, d.signatures = e.Payload, e.PAE(), e.Signatures
 	return nil
 }
 
-// readSigned reads the legacy form. Its signatures are over the canonical form of
-// what was written, and not of what a program made of it: another program may
-// write fields that are empty here.
+// readSigned reads the older form. Its signatures cover the canonical JSON of
+// the bytes as written, so it must not be encoded again from a struct: other
+// programs may have written empty fields.
 func (d *Document) readSigned(raw []byte) error {
 	var wire struct {
 		Signed     json.RawMessage     `json:"signed"`
@@ -140,7 +141,7 @@ func (d *Document) readSigned(raw []byte) error {
 		return refuse(err)
 	}
 	if len(wire.Signed) == 0 || len(wire.Signatures) > intoto.MaxSignatures {
-		return verdict.Refuse(verdict.StatementParse, "in-toto document", "nothing is signed in it, or by more than %d", intoto.MaxSignatures)
+		return verdict.Refuse(verdict.StatementParse, "in-toto document", "want a \"signed\" object and at most %d signatures", intoto.MaxSignatures)
 	}
 	for i, s := range wire.Signatures {
 		sig, err := hex.DecodeString(s.Sig)
@@ -179,7 +180,7 @@ func (d *Document) readPayload() error {
 		}
 		return checkLayout(d.layout)
 	}
-	return verdict.Refuse(verdict.StatementType, "in-toto document", "it is of type %q, and neither a link nor a layout", kind.Type)
+	return verdict.Refuse(verdict.StatementType, "in-toto document", "type %q is neither a link nor a layout", kind.Type)
 }
 
 func checkLink(l *in_toto.Link) error {
@@ -187,7 +188,7 @@ func checkLink(l *in_toto.Link) error {
 		return verdict.Refuse(verdict.StatementParse, "link "+l.Name, format, args...)
 	}
 	if l.Name == "" || l.Materials == nil || l.Products == nil {
-		return bad("it does not say of which step it is, what that read and what it made")
+		return bad("the link lacks the name of its step, its materials or its products")
 	}
 	if n := len(l.Materials) + len(l.Products); n > MaxArtifacts {
 		return verdict.Refuse(verdict.Limit, "link "+l.Name, "%d materials and products, the limit is %d", n, MaxArtifacts)
@@ -196,14 +197,14 @@ func checkLink(l *in_toto.Link) error {
 		return bad("%v", err)
 	}
 	for _, list := range []*map[string]in_toto.HashObj{&l.Materials, &l.Products} {
-		// The rules compare cleaned names with cleaned and with uncleaned ones.
+		// The rules compare clean paths with clean and with other paths.
 		clean := make(map[string]in_toto.HashObj, len(*list))
 		for name, digests := range *list {
 			if _, twice := clean[path.Clean(name)]; twice || name == "" {
-				return bad("it names %q twice, or nothing", path.Clean(name))
+				return bad("artifact %q is listed twice, or its name is empty", path.Clean(name))
 			}
 			if !binds(digests) {
-				return bad("the digests of %q bind no bytes: want sha256, sha384, sha512 or gitCommit", name)
+				return bad("artifact %q has no strong digest: want sha256, sha384, sha512 or gitCommit", name)
 			}
 			clean[path.Clean(name)] = digests
 		}
@@ -212,8 +213,8 @@ func checkLink(l *in_toto.Link) error {
 	return nil
 }
 
-// binds reports whether digests bind bytes. Two artifacts without any would
-// otherwise be the same.
+// binds reports whether an artifact has a digest that identifies its bytes. Two
+// artifacts without one would compare as equal.
 func binds(digests in_toto.HashObj) bool {
 	n := map[string]int{"sha256": 64, "sha384": 96, "sha512": 128, "gitCommit": 40}
 	for algorithm, value := range digests {
@@ -240,21 +241,21 @@ func checkLayout(l *in_toto.Layout) error {
 		}
 		switch {
 		case s.Threshold < 1:
-			return bad("step %s asks for %d links: want at least one", s.Name, s.Threshold)
+			return bad("step %s: threshold %d, want at least 1", s.Name, s.Threshold)
 		case len(s.CertificateConstraints) > 0 && len(s.PubKeys) < s.Threshold:
-			return bad("step %s counts on whoever has a certificate, which is not judged here: have it name keys", s.Name)
+			return bad("step %s authorizes certificates, which are not supported: have the layout authorize keys", s.Name)
 		case s.Name == "." || strings.ContainsAny(s.Name, `/\*?[`) || strings.Contains(s.Name, ".."):
-			return bad("the step %q cannot be part of the name of a file", s.Name)
+			return bad("step name %q cannot be part of a file name", s.Name)
 		}
 	}
 	switch {
 	case len(l.Steps) == 0:
-		return bad("it has no steps, and so demands nothing")
+		return bad("the layout has no steps, so it requires nothing")
 	case len(l.Steps)+len(l.Inspect) > MaxSteps, rules > MaxRules:
 		return verdict.Refuse(verdict.Limit, "layout", "%d steps and %d rules, the limits are %d and %d", len(l.Steps), rules, MaxSteps, MaxRules)
 	}
 	for id, key := range l.Keys {
-		if strings.HasPrefix(key.KeyType, "ecdsa-sha2-") { // as other writers call it
+		if strings.HasPrefix(key.KeyType, "ecdsa-sha2-") { // spelling of other writers
 			key.KeyType = "ecdsa"
 			l.Keys[id] = key
 		}
@@ -265,28 +266,30 @@ func checkLayout(l *in_toto.Layout) error {
 	return nil
 }
 
-// checkRule refuses what the library reads as a rule that matches nothing.
+// checkRule refuses a rule that the library would read as one that matches
+// nothing.
 func checkRule(rule []string) error {
 	if len(rule) == 0 {
-		return fmt.Errorf("a rule without words")
+		return fmt.Errorf("empty rule")
 	}
 	words, err := in_toto.UnpackRule(rule)
 	if err != nil {
-		return fmt.Errorf("%q is not a rule", rule)
+		return fmt.Errorf("%q is not a valid rule", rule)
 	}
 	if to := words["dstType"]; words["type"] == "match" && to != "materials" && to != "products" {
-		return fmt.Errorf("%q matches with neither materials nor products", rule)
+		return fmt.Errorf("rule %q: want WITH MATERIALS or WITH PRODUCTS", rule)
 	}
 	for name, text := range words {
 		if name != "type" && name != "dstType" && !isPattern(path.Clean(text)) {
-			return fmt.Errorf("%q has a pattern that nothing can match", rule)
+			return fmt.Errorf("rule %q has an invalid pattern", rule)
 		}
 	}
 	return nil
 }
 
-// isPattern reports whether the library can match by a pattern. It passes over
-// one that it cannot read, so that nothing would be disallowed by it.
+// isPattern reports whether the library can match with a pattern. The library
+// skips an unreadable pattern, so a DISALLOW rule with one would disallow
+// nothing.
 func isPattern(text string) bool {
 	for text != "" {
 		switch text[0] {
@@ -306,7 +309,8 @@ func isPattern(text string) bool {
 	return true
 }
 
-// class returns a class of characters from its closing bracket on, or nothing.
+// class returns the rest of a pattern from the closing bracket of a character
+// class on, or "".
 func class(text string) string {
 	one := func() bool {
 		if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "]") {
@@ -332,16 +336,16 @@ func class(text string) string {
 	}
 }
 
-// key is a key that can sign links and layouts.
+// key is a key that verifies links and layouts.
 type key struct {
 	in_toto.Key
-	public   digest.Digest // of the key itself, whatever it is called
+	public   digest.Digest // computed from the key, not its declared id
 	verifier interface {
 		Verify(ctx context.Context, data, sig []byte) error
 	}
 }
 
-// keyOf makes a key of a public key of a user's.
+// keyOf converts a public key that the user gave.
 func keyOf(public crypto.PublicKey) (key, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -354,8 +358,8 @@ func keyOf(public crypto.PublicKey) (key, error) {
 	return readKey(k)
 }
 
-// readKey reads a key of a layout. The library takes a key for what it is
-// called, and fails on one that is another.
+// readKey reads a key of a layout. The library believes the declared key type,
+// and fails if the key has another.
 func readKey(k in_toto.Key) (key, error) {
 	bad := func(cause error) (key, error) {
 		return key{}, verdict.Wrap(verdict.StatementParse, "key "+k.KeyID, cause)
@@ -364,7 +368,7 @@ func readKey(k in_toto.Key) (key, error) {
 	if k.KeyType == "ed25519" {
 		raw, err := hex.DecodeString(k.KeyVal.Public)
 		if err != nil || len(raw) != ed25519.PublicKeySize {
-			return bad(fmt.Errorf("it is no ed25519 key"))
+			return bad(fmt.Errorf("not an ed25519 public key"))
 		}
 		public = ed25519.PublicKey(raw)
 	} else {
@@ -392,7 +396,7 @@ func readKey(k in_toto.Key) (key, error) {
 	kind := strings.ToLower(strings.TrimLeft(strings.TrimSuffix(fmt.Sprintf("%T", public), ".PublicKey"), "*"))
 	switch {
 	case kind != k.KeyType:
-		return bad(fmt.Errorf("it is called %s and is %s", k.KeyType, kind))
+		return bad(fmt.Errorf("declared as %s, but the key is %s", k.KeyType, kind))
 	case kind == "rsa":
 		out.verifier, err = signerverifier.NewRSAPSSSignerVerifierFromSSLibKey(ssl)
 	case kind == "ecdsa":
@@ -406,8 +410,8 @@ func readKey(k in_toto.Key) (key, error) {
 	return out, nil
 }
 
-// signed reports whether a key signed a document. The name of a key is a hint
-// that different programs make differently, so every signature is tried.
+// signed reports whether a key signed a document. Programs derive key ids in
+// different ways, so an id is only a hint and every signature is tried.
 func (k key) signed(d Document) bool {
 	return slices.ContainsFunc(d.signatures, func(s intoto.Signature) bool {
 		return len(s.Sig) > 0 && k.verifier.Verify(context.Background(), d.signed, s.Sig) == nil

@@ -19,23 +19,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Request asks whether files came about as a layout demands.
+// Request asks whether files were made as a layout requires.
 type Request struct {
 	Layout []byte
 	// Keys are the layout's owners. Each of them must have signed it.
 	Keys []crypto.PublicKey
-	// Links holds STEP.KEYID.link for each step, where KEYID is the first eight
-	// characters of the key's, and the directory STEP.KEYID for a step that is a
-	// layout itself.
+	// Links contains STEP.KEYID.link for each step, where KEYID is the first
+	// eight characters of the key id, and the directory STEP.KEYID for a step
+	// that is itself a layout.
 	Links fs.FS
-	// Files are held against what the last step made.
+	// Files are compared with the products of the last step.
 	Files []File
 	// Parameters are the values of {NAME} in the layout's rules.
 	Parameters map[string]string
-	// WithoutInspections accepts a layout that wants commands to be run on the
-	// files. They never are; the verdict says which were left out.
+	// WithoutInspections accepts a layout with inspections: commands to be run
+	// on the files. They are never run; the verdict lists those that were
+	// skipped.
 	WithoutInspections bool
-	// Now is the time of judgement: a layout expires.
+	// Now is the time of verification, compared with the layout's expiry.
 	Now time.Time
 }
 
@@ -45,15 +46,15 @@ type File struct {
 	Digests digest.Set
 }
 
-// maxDepth is how deep layouts can stand in layouts.
+// maxDepth limits how deep layouts can be nested.
 const maxDepth = 4
 
-// Judge holds files against a layout and its links.
+// Judge verifies files against a layout and its links.
 func Judge(r Request) *verdict.Verdict {
 	v := verdict.New("files against a layout", r.Now)
 	v.Scope.Checks = []string{"signatures", "expiry", "thresholds", "rules", "products"}
 	v.Counts.Required = max(1, len(r.Files))
-	made, owners, err := r.ask(v)
+	made, owners, err := r.products(v)
 	if err != nil {
 		v.AddError("layout", err)
 		return v
@@ -70,7 +71,7 @@ func Judge(r Request) *verdict.Verdict {
 			continue
 		}
 		if name != f.Name {
-			v.Note("%s: it is the product %s", f.Name, name)
+			v.Note("%s: matched to the product %s", f.Name, name)
 		}
 		v.Counts.Verified++
 		v.Inputs = append(v.Inputs, verdict.Input{Name: f.Name, Digest: f.Digests.SHA256})
@@ -88,10 +89,11 @@ func Judge(r Request) *verdict.Verdict {
 	return v
 }
 
-// ask returns what the last step made, and who owns the layout.
-func (r Request) ask(v *verdict.Verdict) (map[string]in_toto.HashObj, []key, error) {
+// products returns the products of the last step, and the keys of the layout's
+// owners.
+func (r Request) products(v *verdict.Verdict) (map[string]in_toto.HashObj, []key, error) {
 	if len(r.Files) == 0 || len(r.Keys) == 0 || r.Links == nil || r.Now.IsZero() {
-		return nil, nil, verdict.Refuse(verdict.Usage, "layout", "want files, the keys of the layout's owners, links and the time")
+		return nil, nil, verdict.Refuse(verdict.Usage, "layout", "files, the keys of the layout's owners, links and the time are required")
 	}
 	var owners []key
 	for _, public := range r.Keys {
@@ -106,7 +108,7 @@ func (r Request) ask(v *verdict.Verdict) (map[string]in_toto.HashObj, []key, err
 		return nil, nil, err
 	}
 	if !d.IsLayout() {
-		return nil, nil, verdict.Refuse(verdict.MaterialKind, "layout", "it is a link: name the layout, and the directory of the links").
+		return nil, nil, verdict.Refuse(verdict.MaterialKind, "layout", "the file is a link, want a layout").
 			Advise("give the layout, and the directory of the links by --links")
 	}
 	v.Inputs = append(v.Inputs, verdict.Input{Name: "layout", Digest: d.digest})
@@ -115,11 +117,12 @@ func (r Request) ask(v *verdict.Verdict) (map[string]in_toto.HashObj, []key, err
 	return summary.Products, owners, err
 }
 
-// among finds a file among products, by its name and its bytes. It is the product
-// whose path has most of its end in common with the file's: only where a file
-// is given without its directory can it be any product of that base name.
+// among finds a file among the products, by name and bytes. The product is the
+// one whose path shares the most trailing elements with the file's path. A file
+// that is given without a directory can therefore be any product with that base
+// name.
 func (f File) among(made map[string]in_toto.HashObj) (string, error) {
-	var called []string // the products that the name can mean
+	var called []string // the products that the name can refer to
 	most, other := 0, ""
 	for _, name := range slices.Sorted(maps.Keys(made)) {
 		switch n := pathend.Common(f.Name, name); {
@@ -137,17 +140,17 @@ func (f File) among(made map[string]in_toto.HashObj) (string, error) {
 	}
 	switch {
 	case len(called) > 0 && other == "":
-		return called[0], verdict.Refuse(verdict.Tampered, f.Name, "the last step made other bytes of this name, as %q", called[0])
+		return called[0], verdict.Refuse(verdict.Tampered, f.Name, "the last step made %q with other bytes", called[0])
 	case len(called) > 0:
-		return called[0], verdict.Refuse(verdict.NameSwap, f.Name, "it has the bytes of the product %q and the name of %q", other, called[0])
+		return called[0], verdict.Refuse(verdict.NameSwap, f.Name, "has the bytes of the product %q, but the name of %q", other, called[0])
 	case other != "":
 		return other, verdict.Refuse(verdict.NameSwap, f.Name, "the last step made these bytes under the name %q", other)
 	}
-	return "", verdict.Refuse(verdict.NotBound, f.Name, "the last step did not make it")
+	return "", verdict.Refuse(verdict.NotBound, f.Name, "not a product of the last step")
 }
 
-// is reports whether every digest that is known on both sides is the same, and
-// there is one.
+// is reports whether at least one digest is known on both sides, and all such
+// digests are equal.
 func (f File) is(said in_toto.HashObj) bool {
 	n := 0
 	for algorithm, value := range f.Digests.Map() {
@@ -161,16 +164,16 @@ func (f File) is(said in_toto.HashObj) bool {
 	return n > 0
 }
 
-// walk judges a layout and the layouts in it.
+// walk verifies a layout and the layouts nested in it.
 type walk struct {
 	Request
 	v *verdict.Verdict
 }
 
-// place is where a layout stands.
+// place is where a layout was found.
 type place struct {
 	links      fs.FS
-	step       string // the step that it is, below another layout
+	step       string // name of the step, for a nested layout
 	depth      int
 	parameters map[string]string
 }
@@ -182,18 +185,18 @@ func (p place) name() string {
 	return "layout of step " + p.step
 }
 
-// parameter is a parameter that has no value.
+// parameter matches a parameter that was not substituted.
 var parameter = regexp.MustCompile(`\{[a-zA-Z0-9_-]+\}`)
 
-// layout judges one layout, and sums it up as if it were one step.
+// layout verifies one layout and summarizes it as the link of a single step.
 func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
 	none := in_toto.Link{}
 	if p.depth > maxDepth {
-		return none, verdict.Refuse(verdict.Limit, p.name(), "more than %d layouts within each other", maxDepth)
+		return none, verdict.Refuse(verdict.Limit, p.name(), "layouts are nested more than %d deep", maxDepth)
 	}
 	for _, k := range owners {
 		if !k.signed(d) {
-			return none, verdict.Refuse(verdict.SignatureBad, p.name(), "the key %s did not sign it", k.public)
+			return none, verdict.Refuse(verdict.SignatureBad, p.name(), "not signed by the key %s", k.public)
 		}
 	}
 	expires, err := time.Parse(in_toto.ISO8601DateSchema, d.layout.Expires)
@@ -201,8 +204,8 @@ func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
 	case err != nil:
 		return none, verdict.Wrap(verdict.StatementParse, p.name(), err)
 	case !w.Now.Before(expires):
-		return none, verdict.Refuse(verdict.Expired, p.name(), "it expired at %s", d.layout.Expires).
-			Advise("have the layout's owners sign a newer one")
+		return none, verdict.Refuse(verdict.Expired, p.name(), "the layout expired at %s", d.layout.Expires).
+			Advise("ask the layout's owners to sign a newer layout")
 	}
 	layout, err := substituted(*d.layout, p)
 	if err != nil {
@@ -234,13 +237,13 @@ func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
 	return summary.GetPayload().(in_toto.Link), nil
 }
 
-// substituted puts the values of parameters in place. One without a value would
-// be a pattern that matches nothing.
+// substituted replaces the parameters with their values. A parameter without a
+// value would remain as a pattern that matches nothing.
 func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
 	used := func(name string) bool { return textsOf(l).has("{" + name + "}") }
 	for _, name := range slices.Sorted(maps.Keys(p.parameters)) {
 		if !used(name) {
-			return l, verdict.Refuse(verdict.Usage, "parameter "+name, "the layout has no {%s}", name)
+			return l, verdict.Refuse(verdict.Usage, "parameter "+name, "the layout does not use the parameter {%s}", name)
 		}
 	}
 	l, err := in_toto.SubstituteParameters(l, p.parameters)
@@ -250,8 +253,8 @@ func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
 	for _, s := range l.Steps {
 		for _, rule := range slices.Concat(s.ExpectedMaterials, s.ExpectedProducts) {
 			if open := parameter.FindString(strings.Join(rule, " ")); open != "" {
-				return l, verdict.Refuse(verdict.Usage, "step "+s.Name, "its rule %q has the parameter %s, which has no value", strings.Join(rule, " "), open).
-					Advise("give its value: --parameter NAME=VALUE")
+				return l, verdict.Refuse(verdict.Usage, "step "+s.Name, "rule %q uses the parameter %s, which has no value", strings.Join(rule, " "), open).
+					Advise("set the parameter: --parameter NAME=VALUE")
 			}
 			if err := checkRule(rule); err != nil {
 				return l, verdict.Wrap(verdict.Usage, "step "+s.Name, err)
@@ -261,7 +264,7 @@ func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
 	return l, nil
 }
 
-// texts are the texts of a layout in which a parameter can stand.
+// texts are the strings of a layout that can contain a parameter.
 type texts []string
 
 func textsOf(l in_toto.Layout) (t texts) {
@@ -280,15 +283,15 @@ func (t texts) has(part string) bool {
 	return slices.ContainsFunc(t, func(s string) bool { return strings.Contains(s, part) })
 }
 
-// step finds the links of a step: as many as the layout demands, each of it and
-// signed by another key that it names.
+// step collects the links of a step: as many as its threshold, each for this
+// step and signed by a different key that the layout allows.
 func (w *walk) step(l in_toto.Layout, s in_toto.Step, p place) (map[string]in_toto.Metadata, error) {
 	found, signers := map[string]in_toto.Metadata{}, map[digest.Digest]bool{}
 	var why []string
 	for _, id := range s.PubKeys {
 		k, err := readKey(l.Keys[id])
 		if _, known := l.Keys[id]; !known {
-			err = fmt.Errorf("the layout does not have the key %s", id)
+			err = fmt.Errorf("the layout lists the key id %s for this step, but not the key", id)
 		}
 		if err == nil && signers[k.public] {
 			why = append(why, id+" is the same key under another id")
@@ -307,16 +310,17 @@ func (w *walk) step(l in_toto.Layout, s in_toto.Step, p place) (map[string]in_to
 			continue
 		}
 		signers[k.public], found[id] = true, &in_toto.Metablock{Signed: link}
-		w.v.Note("step %s: done by the key %s", s.Name, id)
+		w.v.Note("step %s: link signed by the key %s", s.Name, id)
 	}
 	if len(found) < s.Threshold {
-		return nil, verdict.Refuse(verdict.Threshold, "step "+s.Name, "links that count: %d, want %d: %s", len(found), s.Threshold, strings.Join(why, "; ")).
-			Advise("get the links of the step from those who are to do it")
+		return nil, verdict.Refuse(verdict.Threshold, "step "+s.Name, "valid links: %d, want %d: %s", len(found), s.Threshold, strings.Join(why, "; ")).
+			Advise("get the missing links from the people or systems that perform the step")
 	}
 	return found, nil
 }
 
-// link reads what one key says of a step, which may be a layout of its own.
+// link reads the link that one key signed for a step. It may be a nested
+// layout.
 func (w *walk) link(s in_toto.Step, k key, p place) (in_toto.Link, error) {
 	none, name := in_toto.Link{}, fmt.Sprintf(in_toto.LinkNameFormat, s.Name, k.KeyID)
 	raw, err := read(p.links, name)
@@ -328,7 +332,7 @@ func (w *walk) link(s in_toto.Step, k key, p place) (in_toto.Link, error) {
 	case err != nil:
 		return none, fmt.Errorf("%s: %w", name, err)
 	case !k.signed(d):
-		return none, verdict.Refuse(verdict.SignatureBad, name, "the key %s did not sign it", k.KeyID)
+		return none, verdict.Refuse(verdict.SignatureBad, name, "not signed by the key %s", k.KeyID)
 	case d.IsLayout():
 		below, err := fs.Sub(p.links, fmt.Sprintf(in_toto.SublayoutLinkDirFormat, s.Name, k.KeyID))
 		if err != nil {
@@ -337,22 +341,22 @@ func (w *walk) link(s in_toto.Step, k key, p place) (in_toto.Link, error) {
 		w.v.Inputs = append(w.v.Inputs, verdict.Input{Name: name, Digest: d.digest})
 		return w.layout(d, []key{k}, place{links: below, step: s.Name, depth: p.depth + 1})
 	case d.link.Name != s.Name:
-		return none, verdict.Refuse(verdict.NotBound, name, "it is a link of the step %q", d.link.Name)
+		return none, verdict.Refuse(verdict.NotBound, name, "the link is for the step %q", d.link.Name)
 	}
 	w.v.Inputs = append(w.v.Inputs, verdict.Input{Name: name, Digest: d.digest})
 	return *d.link, nil
 }
 
-// read reads a file of links, bounded.
+// read reads one file of the links directory, up to the size limit.
 func read(from fs.FS, name string) ([]byte, error) {
 	file, err := from.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no %s", name)
+		return nil, fmt.Errorf("link %s not found", name)
 	}
 	var raw []byte
 	if err == nil {
 		defer file.Close()
-		raw, err = io.ReadAll(io.LimitReader(file, MaxSize+1)) // Parse refuses what is longer
+		raw, err = io.ReadAll(io.LimitReader(file, MaxSize+1)) // Parse refuses more than MaxSize
 	}
 	if err != nil {
 		return nil, &verdict.UnavailableError{Place: name, Op: "reading", Err: err}
@@ -360,15 +364,15 @@ func read(from fs.FS, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// command notes where a step ran another command than the layout expects. The
-// specification makes of it no more than a warning.
+// command notes a step that ran another command than the layout expects. The
+// specification asks for a warning only.
 func (w *walk) command(s in_toto.Step, l in_toto.Link) {
 	if len(s.ExpectedCommand) > 0 && !slices.Equal(s.ExpectedCommand, l.Command) {
-		w.v.Note("step %s: it ran %q, and the layout expects %q", s.Name, strings.Join(l.Command, " "), strings.Join(s.ExpectedCommand, " "))
+		w.v.Note("step %s ran %q, but the layout expects %q", s.Name, strings.Join(l.Command, " "), strings.Join(s.ExpectedCommand, " "))
 	}
 }
 
-// inspections says what the layout wants to be run on the files, and was not.
+// inspections reports the inspections of the layout, which are never run.
 func (w *walk) inspections(l in_toto.Layout, p place) {
 	for _, i := range l.Inspect {
 		run := strings.Join(i.Run, " ")
@@ -376,6 +380,6 @@ func (w *walk) inspections(l in_toto.Layout, p place) {
 			w.v.Scope.Left = append(w.v.Scope.Left, fmt.Sprintf("inspection %s of the %s (%q was not run)", i.Name, p.name(), run))
 			continue
 		}
-		w.v.Add(verdict.Find(verdict.LayoutInspection, "inspection "+i.Name, "the %s wants %q to be run, and no command of a layout is run here", p.name(), run))
+		w.v.Add(verdict.Find(verdict.LayoutInspection, "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run))
 	}
 }

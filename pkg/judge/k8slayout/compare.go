@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Compare lists what stands against the release that is there, sorted by name.
-// Each item of have was read to its end; one that was not read has no digests,
-// and is looked at by its name alone.
+// Compare lists the differences between the release that was found and what the
+// witnesses say, sorted by name. Each item of have was read to its end; an item
+// that was not read has no digests, and only its name is compared.
 func (s Set) Compare(have []census.Item) []verdict.Finding {
 	c := &comparison{Set: s, have: make(map[string]census.Item, len(have)), owner: map[digest.Digest]string{}}
 	for _, item := range have {
@@ -36,25 +36,25 @@ func (s Set) Compare(have []census.Item) []verdict.Finding {
 	return c.findings
 }
 
-// comparison is one comparison under way.
+// comparison is a comparison in progress.
 type comparison struct {
 	Set
 	have     map[string]census.Item
-	owner    map[digest.Digest]string // whose bytes they are
+	owner    map[digest.Digest]string // the name that a witness gives these bytes
 	findings []verdict.Finding
 }
 
 func (c *comparison) add(f verdict.Finding) { c.findings = append(c.findings, f) }
 
-// name judges one file that somebody names.
+// name compares one file that a witness names.
 func (c *comparison) name(name string) {
 	silent := c.silent(name)
 	if len(silent) > 0 {
-		c.add(verdict.Find(verdict.Conflict, name, "%s: named there; %s: not named, though written over all such files", join(c.By(name)), join(silent)))
+		c.add(verdict.Find(verdict.Conflict, name, "listed in %s, but not in %s, which should list all such files", join(c.By(name)), join(silent)))
 	}
 	item, there := c.have[name]
 	if !there {
-		c.add(verdict.Find(verdict.Missing, name, "named by %s, not in the place", join(c.By(name))))
+		c.add(verdict.Find(verdict.Missing, name, "listed in %s, but not found in the place", join(c.By(name))))
 		return
 	}
 	if c.bytes(item) && KindOf(name).Summed {
@@ -62,7 +62,7 @@ func (c *comparison) name(name string) {
 	}
 }
 
-// silent are the witnesses that should name a file and do not.
+// silent lists the witnesses that should name a file, but do not.
 func (c *comparison) silent(name string) (list []string) {
 	for _, w := range c.witnesses {
 		if _, names := w.claims[name]; !names && w.covers != nil && w.covers(name) {
@@ -72,8 +72,8 @@ func (c *comparison) silent(name string) (list []string) {
 	return list
 }
 
-// Sides are the witnesses that give these bytes for a name, and those that give
-// others: the first digest that another gives is want.
+// Sides lists the witnesses whose digest for a name matches bytes, and those
+// whose digest does not; want is the first digest that does not match.
 func (s Set) Sides(name string, bytes digest.Set) (with, against []string, want digest.Digest) {
 	for _, w := range s.witnesses {
 		claim, names := w.claims[name]
@@ -90,8 +90,8 @@ func (s Set) Sides(name string, bytes digest.Set) (with, against []string, want 
 	return with, against, want
 }
 
-// bytes holds the bytes of a file against every digest that is given for it,
-// and reports whether nothing stands against them.
+// bytes compares a file with every digest that a witness gives for it, and
+// reports whether all match.
 func (c *comparison) bytes(item census.Item) bool {
 	with, against, want := c.Sides(item.Name, item.Digests)
 	if len(against) == 0 {
@@ -104,16 +104,17 @@ func (c *comparison) bytes(item census.Item) bool {
 	other := c.owner[item.Digests.SHA256]
 	switch {
 	case len(with) > 0:
-		c.add(verdict.Find(verdict.Conflict, item.Name, "the bytes are those of %s, and not those of %s", join(with), join(against)).Differ(want.String(), got.String()))
+		c.add(verdict.Find(verdict.Conflict, item.Name, "the bytes match the digest in %s, but not the one in %s", join(with), join(against)).Differ(want.String(), got.String()))
 	case other != "" && other != item.Name:
 		c.add(verdict.Find(verdict.NameSwap, item.Name, "holds the bytes of %s", other).Differ(want.String(), got.String()))
 	default:
-		c.add(verdict.Find(verdict.Tampered, item.Name, "the bytes are not those of %s", join(against)).Differ(want.String(), got.String()))
+		c.add(verdict.Find(verdict.Tampered, item.Name, "the bytes do not match the digest in %s", join(against)).Differ(want.String(), got.String()))
 	}
 	return false
 }
 
-// compared reports whether a claim gives a digest that was computed.
+// compared reports whether a claim contains a digest of an algorithm that was
+// computed.
 func compared(claim, bytes digest.Set) bool {
 	return !claim.SHA256.IsZero() && !bytes.SHA256.IsZero() || !claim.SHA512.IsZero() && !bytes.SHA512.IsZero()
 }
@@ -129,24 +130,24 @@ func first(set digest.Set) digest.Digest {
 	return set.SHA256
 }
 
-// sidecars holds the two sidecars of a file against its bytes. A sidecar is the
-// digest in hexadecimal and nothing else, so its own digest tells what it says.
+// sidecars checks the two hash sidecars of a file. A sidecar consists only of
+// the hexadecimal digest, so its own digest shows its contents.
 func (c *comparison) sidecars(of census.Item) {
 	for suffix, sum := range map[string]digest.Digest{".sha256": of.Digests.SHA256, ".sha512": of.Digests.SHA512} {
 		name := of.Name + suffix
 		item, there := c.have[name]
 		switch {
 		case !there:
-			c.add(verdict.Find(verdict.Missing, name, "the hash sidecar of %s is not in the place", of.Name))
+			c.add(verdict.Find(verdict.Missing, name, "the hash sidecar of %s was not found in the place", of.Name))
 		case sum.IsZero() || item.Digests.IsZero() || says(item, sum, of.Name):
 		default:
-			c.add(verdict.Find(verdict.Conflict, name, "it says another digest than the bytes of %s have", of.Name).
+			c.add(verdict.Find(verdict.Conflict, name, "the sidecar's digest is not that of %s", of.Name).
 				Differ(digest.Of(digest.SHA256, []byte(sum.Hex())).String(), item.Digests.SHA256.String()))
 		}
 	}
 }
 
-// says reports whether a sidecar is one of the few texts that give a digest.
+// says reports whether a sidecar is one of the few valid spellings of a digest.
 func says(sidecar census.Item, sum digest.Digest, of string) bool {
 	for _, text := range []string{"%s", "%s\n", "%s  " + of + "\n", "%s *" + of + "\n"} {
 		if digest.Of(digest.SHA256, fmt.Appendf(nil, text, sum.Hex())).Equal(sidecar.Digests.SHA256) {
@@ -156,8 +157,8 @@ func says(sidecar census.Item, sum digest.Digest, of string) bool {
 	return false
 }
 
-// extra refuses what nobody names. What lies beside a named file belongs to
-// it; a document of the layout belongs to the release.
+// extra refuses a file that no witness names. A sidecar or signature of a named
+// file is allowed, and so are the documents of every release.
 func (c *comparison) extra(item census.Item, names []string) {
 	k := KindOf(item.Name)
 	_, named := slices.BinarySearch(names, item.Name)
@@ -165,7 +166,7 @@ func (c *comparison) extra(item census.Item, names []string) {
 	if named || written[item.Name] || k.Of != "" && beside {
 		return
 	}
-	c.add(verdict.Find(verdict.Extra, item.Name, "in the place, and no witness names it").Differ("nothing", described(item)))
+	c.add(verdict.Find(verdict.Extra, item.Name, "found in the place, but not listed in any document of the release").Differ("nothing", described(item)))
 }
 
 func described(item census.Item) string {
@@ -177,7 +178,7 @@ func described(item census.Item) string {
 
 func join(names []string) string {
 	if len(names) == 0 {
-		return "nobody"
+		return "no document"
 	}
 	return strings.Join(names, ", ")
 }

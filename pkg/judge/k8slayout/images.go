@@ -9,23 +9,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Image is an image for one platform. It is published twice: as a part of the
-// index of its name, and by itself under a name with its architecture.
+// Image is an image for one platform. It is published twice: as part of the
+// index of its name, and on its own under a name that ends with its
+// architecture.
 type Image struct {
-	Name     string // of the index
+	Name     string // name of the index
 	Platform string
 }
 
-// Alone is the name under which it is published by itself.
+// Alone is the name under which it is published on its own.
 func (i Image) Alone() string {
 	return i.Name + "-" + i.Platform[strings.LastIndexByte(i.Platform, '/')+1:]
 }
 
-// Archive is the name of the file that the image was loaded from, where it is
+// Archive is the name of the file that contains the image, where it is
 // published.
 func (i Image) Archive() string { return "bin/" + i.Platform + "/" + i.Name + ".tar" }
 
-// imageIn is the image whose archive a file is, by its name.
+// imageIn derives the image from the file name of its archive.
 func imageIn(file string) Image {
 	rest, below := strings.CutPrefix(file, "bin/")
 	at := strings.LastIndexByte(rest, '/')
@@ -36,11 +37,11 @@ func imageIn(file string) Image {
 	return Image{Name: name, Platform: rest[:at]}
 }
 
-// architectures are those for which images are made, or were.
+// architectures lists all architectures for which images are or were made.
 var architectures = []string{"386", "amd64", "arm", "arm64", "ppc64le", "riscv64", "s390x"}
 
-// parseImage reads the name of an image by itself. The name of an index says
-// nothing of platforms.
+// parseImage reads the name of an image that is published on its own. The name
+// of an index names no architecture.
 func parseImage(alone string) (Image, bool) {
 	i := strings.LastIndexByte(alone, '-')
 	if i <= 0 || !slices.Contains(architectures, alone[i+1:]) || badName(alone) != "" {
@@ -49,7 +50,7 @@ func parseImage(alone string) (Image, bool) {
 	return Image{Name: alone[:i], Platform: "linux/" + alone[i+1:]}, true
 }
 
-// Images are the images that somebody names, sorted.
+// Images lists the images that at least one witness names, sorted.
 func (s Set) Images() []Image {
 	var all []Image
 	for _, w := range s.witnesses {
@@ -63,8 +64,8 @@ func (s Set) Images() []Image {
 	return slices.Compact(all)
 }
 
-// CompareImages lists the images about which witnesses disagree. Who names no
-// image at all does not speak of images.
+// CompareImages lists the images about which witnesses disagree. A witness that
+// names no images at all is not compared.
 func (s Set) CompareImages() (findings []verdict.Finding) {
 	for _, i := range s.Images() {
 		var with, without []string
@@ -79,7 +80,7 @@ func (s Set) CompareImages() (findings []verdict.Finding) {
 			}
 		}
 		if len(without) > 0 {
-			findings = append(findings, verdict.Find(verdict.Conflict, "oci/"+i.Alone(), "%s: named there; %s: not named", join(with), join(without)))
+			findings = append(findings, verdict.Find(verdict.Conflict, "oci/"+i.Alone(), "listed in %s, but not in %s", join(with), join(without)))
 		}
 	}
 	return findings

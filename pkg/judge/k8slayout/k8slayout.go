@@ -1,40 +1,40 @@
-// Package k8slayout works out what a release should consist of when nobody
-// signed a list of it, and compares that with what is there.
+// Package k8slayout works out what a Kubernetes release should consist of,
+// although no signed list of it exists, and compares that with what was found.
 //
-// Kubernetes publishes no manifest. What belongs to one of its releases is said
-// by several documents, each for a reason of its own: SHA256SUMS and
-// SHA512SUMS, the SBOM of the release, the provenance. Each is a [Witness]: it
-// names files, and for most of them a digest. All of those come from the build
-// that they speak of; a [List] is read from the source instead, at a commit
-// that it names, and knows names only.
+// Kubernetes publishes no manifest. Several documents, each made for its own
+// purpose, name the files of a release: SHA256SUMS and SHA512SUMS, the SBOM of
+// the release, the provenance. Each is a [Witness]: it names files and gives
+// digests for most of them. All of those come from the build that they
+// describe; a [List] is read from the source instead, at a commit that it
+// records, and names files without digests.
 //
 //	set, err := k8slayout.Of(sums, sbom, provenance, list)
 //	for _, name := range set.Names() { … }
 //	findings := set.Compare(have)
 //
-// No witness is believed here, and each is held to what the others say. The SBOM
-// is signed: what its signature holds of is asked of it by name, with
-// [Witness.Gives] and [Witness.Built].
+// No witness is trusted alone; each is checked against the others. The SBOM is
+// signed: [Witness.Gives] and [Witness.Built] say which files and images its
+// signature covers.
 //
-//   - A name that any witness gives must be there: MISSING.
-//   - The bytes under a name must be those of every witness that gives a
-//     digest. Bytes that none of them gives are TAMPERED, or NAME_SWAP where
-//     they are another name's. Bytes that some give and others do not are
-//     EVIDENCE_CONFLICT: one of the witnesses lies, and the finding says who
-//     stands where.
-//   - A witness that is written over all files of a kind must name every such
-//     file that another names, else EVIDENCE_CONFLICT.
-//   - Beside each file lie its hash sidecars. One that is not there is MISSING,
-//     one that says another digest than the bytes have is EVIDENCE_CONFLICT.
-//   - What no witness names and the layout does not know is EXTRA.
+//   - A name that any witness lists must be found: MISSING.
+//   - The bytes under a name must match every witness that gives a digest.
+//     Bytes that match none of them are TAMPERED, or NAME_SWAP if they are the
+//     bytes of another name. Bytes that match some witnesses and not others are
+//     EVIDENCE_CONFLICT: one of the witnesses is wrong, and the finding lists
+//     both sides.
+//   - A witness that should list all files of a kind must list every such file
+//     that another witness lists, else EVIDENCE_CONFLICT.
+//   - Each file has hash sidecars. A sidecar that was not found is MISSING; one
+//     with another digest than its file is EVIDENCE_CONFLICT.
+//   - A file that no witness lists and that is not part of the layout is EXTRA.
 //
-// What this can not do, the caller must say: somebody who can change every
-// witness and every file at once is not found out here. Where no witness is
-// independent of the build ([Set.Independent]), a file that the build itself
-// left out, as a platform that was never built, is missed by nobody.
+// The caller must report two limits. Somebody who can change every witness and
+// every file at once is not detected. And where no witness is independent of
+// the build ([Set.Independent]), a file that the build itself left out, such as
+// a platform that was never built, is not detected as missing.
 //
-// The package knows the layout of Kubernetes' releases ([KindOf]) and no other.
-// It reads no place, verifies no signature and believes no digest: see pkg/gate.
+// The package knows only the layout of Kubernetes releases ([KindOf]). It does
+// no I/O and verifies no signatures: see pkg/gate.
 package k8slayout
 
 import (
@@ -46,35 +46,34 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Witness is one source of what a release should consist of. The zero Witness
-// says nothing.
+// Witness is one document that says what a release should consist of. The zero
+// Witness names nothing.
 type Witness struct {
 	name        string
 	independent bool
-	covers      func(name string) bool // of what it must name every file
+	covers      func(name string) bool // reports the files that it should list; nil if none
 	claims      map[string]digest.Set
 	images      map[Image]Built
-	source      digest.Set // the SBOM of the source, as that of the release refers to it
+	source      digest.Set // the SBOM of the source, as the SBOM of the release references it
 }
 
-// Name is what the witness is called: the name of its file, or where a list
-// was read.
+// Name is the name of the witness: its file name, or the name of a list.
 func (w Witness) Name() string { return w.name }
 
 // Independent reports whether the witness was made without the build.
 func (w Witness) Independent() bool { return w.independent }
 
-// Len is how many files it names.
+// Len is the number of files that it names.
 func (w Witness) Len() int { return len(w.claims) }
 
-// claim records that the witness names a file. Who names one twice says two
-// things.
+// claim records a file that the witness names. Naming a file twice with
+// different digests is an error.
 func (w *Witness) claim(name string, set digest.Set) error {
 	if reason := badName(name); reason != "" {
-		return verdict.Refuse(verdict.Path, w.name, "it names %.200q: %s", name, reason)
+		return verdict.Refuse(verdict.Path, w.name, "lists the file %.200q: %s", name, reason)
 	}
 	if before, twice := w.claims[name]; twice && before != set {
-		return verdict.Refuse(verdict.Conflict, w.name, "it gives two digests for %s", name)
+		return verdict.Refuse(verdict.Conflict, w.name, "gives two different digests for %s", name)
 	}
 	if w.claims == nil {
 		w.claims = map[string]digest.Set{}
@@ -83,51 +82,51 @@ func (w *Witness) claim(name string, set digest.Set) error {
 	return nil
 }
 
-// badName says why a name can be no file of a release, "" if it can.
+// badName says why a name cannot be that of a release file; "" if it can.
 func badName(name string) string {
 	for i := range len(name) {
 		c := name[i]
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("/._+@~-", c) >= 0:
 		default:
-			return "it has a character that no name of a release has"
+			return "the name has a character that is not allowed in a release"
 		}
 	}
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == "" || strings.HasSuffix(segment, ".") {
-			return "it leads out of the release, or has two readings"
+			return "the name has an empty path element, or one that ends with a dot"
 		}
 	}
 	return ""
 }
 
-// Set is what a release should consist of, by all witnesses together. The zero
-// Set expects nothing, and is never compared.
+// Set is what a release should consist of, according to all witnesses. The zero
+// Set expects nothing; do not compare with it.
 type Set struct{ witnesses []Witness }
 
-// Of brings witnesses together. One that names nothing is refused: it would
-// pass for one that agrees.
+// Of combines witnesses. A witness that names no files is refused, because it
+// would count as one that agrees.
 func Of(witnesses ...Witness) (Set, error) {
 	if len(witnesses) == 0 {
-		return Set{}, verdict.Refuse(verdict.EvidenceMissing, "expected set", "nobody says what belongs to the release")
+		return Set{}, verdict.Refuse(verdict.EvidenceMissing, "expected set", "no document says which files belong to the release")
 	}
 	for _, w := range witnesses {
 		if len(w.claims) == 0 {
-			return Set{}, verdict.Refuse(verdict.EvidenceMissing, w.name, "it names no file of the release")
+			return Set{}, verdict.Refuse(verdict.EvidenceMissing, w.name, "lists no file of the release")
 		}
 	}
 	return Set{witnesses: witnesses}, nil
 }
 
-// Witnesses are those who speak, in the order in which they were given.
+// Witnesses returns the witnesses in the order in which they were given.
 func (s Set) Witnesses() []Witness { return s.witnesses }
 
-// Independent reports whether a witness speaks that was made without the build.
+// Independent reports whether at least one witness was made without the build.
 func (s Set) Independent() bool {
 	return slices.ContainsFunc(s.witnesses, Witness.Independent)
 }
 
-// Names are the files that somebody names, sorted.
+// Names lists the files that at least one witness names, sorted.
 func (s Set) Names() []string {
 	all := map[string]bool{}
 	for _, w := range s.witnesses {
@@ -138,7 +137,7 @@ func (s Set) Names() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// By names the witnesses that name a file.
+// By lists the witnesses that name a file.
 func (s Set) By(name string) (by []string) {
 	for _, w := range s.witnesses {
 		if _, names := w.claims[name]; names {

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// The documents that every release of Kubernetes has, beside what it is about.
+// The documents that every Kubernetes release has beside its artifacts.
 const (
 	SHA256Sums  = "SHA256SUMS"
 	SHA512Sums  = "SHA512SUMS"
@@ -17,40 +17,41 @@ const (
 	Provenance  = "provenance.json"
 )
 
-// Suffixes of what lies beside a file.
+// Suffixes of the files that accompany an artifact.
 const (
 	SignatureSuffix   = ".sig"
 	CertificateSuffix = ".cert"
-	// TagSuffix takes the place of an archive's .tar: the file says the tag of
-	// the image in it.
+	// TagSuffix replaces the .tar of an image archive: the file contains the
+	// tag of the image.
 	TagSuffix = ".docker_tag"
 )
 
-// written are the documents that are added when everything else is done: no
-// sum, no sidecar and no signature is made of them.
+// written are the documents that are added last: they have no checksums,
+// sidecars or signatures.
 var written = map[string]bool{Provenance: true, "release-notes.json": true, "announcement.html": true}
 
-// Layout is what every release has for being published at all: the documents
-// that the other witnesses are read from.
+// Layout lists the documents that every release has because of how it is
+// published: those that the other witnesses are read from.
 func Layout() Witness {
 	return Witness{name: "the layout", claims: map[string]digest.Set{
 		SHA256Sums: {}, SHA512Sums: {}, ReleaseSBOM: {}, SourceSBOM: {}, Provenance: {},
 	}}
 }
 
-// Kind is what a file of such a release is, and what lies beside it.
+// Kind is what a release file is, and which files accompany it.
 type Kind struct {
 	Class plan.Class
-	// Of is the file that it lies beside; empty for a file of its own.
+	// Of is the file that this one accompanies; empty for an artifact.
 	Of string
-	// Signed says that a signature and a certificate lie beside it.
+	// Signed says that a signature and a certificate accompany it.
 	Signed bool
-	// Summed says that it has hash sidecars and stands in the sums.
+	// Summed says that it has hash sidecars and is listed in the checksum
+	// files.
 	Summed bool
 }
 
-// KindOf tells by its name what a file is. The rules are those by which the
-// tools of Kubernetes publish: pkg/release and cmd/krel of kubernetes/release,
+// KindOf derives the kind of a file from its name, by the rules with which the
+// Kubernetes tools publish: pkg/release and cmd/krel of kubernetes/release,
 // read at f618b2a308bc76e90e987e45ab17c85778dd5993.
 func KindOf(name string) Kind {
 	if written[name] {
@@ -78,13 +79,13 @@ func KindOf(name string) Kind {
 	return Kind{Class: plan.Other, Signed: true, Summed: true}
 }
 
-// inSums reports whether SHA256SUMS and SHA512SUMS are written over a file.
+// inSums reports whether SHA256SUMS and SHA512SUMS should list a file.
 func inSums(name string) bool {
 	k := KindOf(name)
 	return k.Summed && k.Class != plan.Sums
 }
 
-// inSBOM reports whether the release's SBOM is written over a file.
+// inSBOM reports whether the SBOM of the release should list a file.
 func inSBOM(name string) bool {
 	c := KindOf(name).Class
 	return c == plan.Binary || c == plan.Archive

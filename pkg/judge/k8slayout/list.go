@@ -15,9 +15,9 @@ import (
 	"github.com/waybill-release/waybill/policies"
 )
 
-// List is what the source of a project says that each release of one minor
-// version has: names, and no digests. It is a floor: a release may have more.
-// The zero List knows nothing.
+// List names the files that the source of a project says each release of one
+// minor version has, without digests. A release may have more. The zero List
+// names none.
 type List struct {
 	minor     string
 	sources   []ListSource
@@ -32,7 +32,7 @@ type ListSource struct {
 	Repository string `yaml:"repository"`
 	Path       string `yaml:"path"`
 	Commit     string `yaml:"commit"`
-	// Of says of which release it speaks, where it says so itself.
+	// Of is the release that it says it describes, if it says so.
 	Of string `yaml:"of"`
 }
 
@@ -51,8 +51,8 @@ type listFile struct {
 	} `yaml:"images"`
 }
 
-// listed is a template of names: one for each platform of a list, and for each
-// of some programs.
+// listed is a template of file names: one name for each platform of a list, and
+// for each of some programs.
 type listed struct {
 	From []string `yaml:"from"`
 	Name string   `yaml:"name"`
@@ -66,8 +66,8 @@ var (
 	platformPattern = regexp.MustCompile(`\A[a-z]+/[a-z0-9]+\z`)
 )
 
-// Kubernetes is the list of a version of Kubernetes that is carried by the
-// program. Of a minor version that nobody has read there is none.
+// Kubernetes returns the embedded list for a version of Kubernetes. known is
+// false for a minor version without a list.
 func Kubernetes(v version.Version) (l List, known bool, err error) {
 	minor := fmt.Sprintf("%d.%d", v.Major(), v.Minor())
 	raw, err := policies.Read("kubernetes/expected/" + minor)
@@ -78,13 +78,14 @@ func Kubernetes(v version.Version) (l List, known bool, err error) {
 		l, err = ParseList(raw)
 	}
 	if err == nil && l.minor != minor {
-		err = verdict.Refuse(verdict.ConfigParse, "expected list", "the list of %s says that it is of %s", minor, l.minor)
+		err = verdict.Refuse(verdict.ConfigParse, "expected list", "the list of %s describes %s", minor, l.minor)
 	}
 	return l, err == nil, err
 }
 
-// ParseList reads a file of kind ExpectedRelease. What says nothing is refused:
-// a source or a list that nothing uses, a template that leaves a word open.
+// ParseList reads a file of kind ExpectedRelease. It refuses parts without
+// effect, such as an unused source or list, and templates with a placeholder
+// that is not filled.
 func ParseList(raw []byte) (List, error) {
 	var f listFile
 	err := strictyaml.Unmarshal(raw, &f)
@@ -103,14 +104,14 @@ func (f listFile) list() (List, error) {
 	case f.APIVersion != "waybill/v1" || f.Kind != "ExpectedRelease":
 		return List{}, fmt.Errorf("want apiVersion waybill/v1 and kind ExpectedRelease")
 	case f.Project == "" || !minorPattern.MatchString(f.Minor):
-		return List{}, fmt.Errorf("want a project, and a minor version as 1.31")
+		return List{}, fmt.Errorf("want a project, and a minor version such as 1.31")
 	case len(f.Files) == 0:
 		return List{}, fmt.Errorf("files: empty")
 	}
 	x := &expander{lists: f.Lists, used: map[string]bool{}}
 	for _, s := range f.Sources {
 		if s.Name == "" || s.Repository == "" || s.Path == "" || !commitPattern.MatchString(s.Commit) {
-			return List{}, fmt.Errorf("source %q: want a name, a repository, a path and the whole commit at which it was read", s.Name)
+			return List{}, fmt.Errorf("source %q: want a name, a repository, a path and the full commit at which it was read", s.Name)
 		}
 		x.sources = append(x.sources, s.Name)
 	}
@@ -131,10 +132,11 @@ func (f listFile) list() (List, error) {
 			return List{}, fmt.Errorf("images: %w", err)
 		}
 	}
-	return l, x.left(l.files)
+	return l, x.unused(l.files)
 }
 
-// expander makes names of templates, and remembers what was used.
+// expander expands templates to names, and records which sources and lists were
+// used.
 type expander struct {
 	sources []string
 	lists   map[string][]string
@@ -151,11 +153,11 @@ func (x *expander) from(names []string) bool {
 	return len(names) > 0
 }
 
-// platforms are those of a list; "+other" in it includes another list.
+// platforms returns the platforms of a list; "+other" includes another list.
 func (x *expander) platforms(name string, depth int) (all []string, err error) {
 	list := x.lists[name]
 	if len(list) == 0 || depth > len(x.lists) {
-		return nil, fmt.Errorf("list %q: there is none, it is empty, or it includes itself", name)
+		return nil, fmt.Errorf("list %q: does not exist, is empty, or includes itself", name)
 	}
 	x.used["list "+name] = true
 	for _, word := range list {
@@ -165,7 +167,7 @@ func (x *expander) platforms(name string, depth int) (all []string, err error) {
 				return nil, err
 			}
 		} else if !platformPattern.MatchString(word) {
-			return nil, fmt.Errorf("list %q: %q is no platform", name, word)
+			return nil, fmt.Errorf("list %q: %q is not a platform", name, word)
 		}
 		all = append(all, some...)
 	}
@@ -195,7 +197,7 @@ func (x *expander) expand(t listed) (names []string, err error) {
 			name := t.Name
 			for _, w := range [][2]string{{"{os}", system}, {"{arch}", arch}, {"{bin}", bin}} {
 				if strings.Contains(name, w[0]) != (w[1] != "") {
-					return nil, fmt.Errorf("%s stands in it, and nothing is given for that, or the other way round", w[0])
+					return nil, fmt.Errorf("placeholder %s is used without a value, or has a value and is not used", w[0])
 				}
 				name = strings.ReplaceAll(name, w[0], w[1])
 			}
@@ -209,37 +211,37 @@ func (x *expander) expand(t listed) (names []string, err error) {
 	return names, nil
 }
 
-// left refuses what nothing used, and names that stand twice.
-func (x *expander) left(files []string) error {
+// unused refuses unused lists and sources, and names that occur twice.
+func (x *expander) unused(files []string) error {
 	for name := range x.lists {
 		if !x.used["list "+name] {
-			return fmt.Errorf("list %q: nothing uses it", name)
+			return fmt.Errorf("list %q: not used", name)
 		}
 	}
 	for _, name := range x.sources {
 		if !x.used["source "+name] {
-			return fmt.Errorf("source %q: nothing was read there", name)
+			return fmt.Errorf("source %q: not used", name)
 		}
 	}
 	sorted := slices.Sorted(slices.Values(files))
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i] == sorted[i-1] {
-			return fmt.Errorf("%q stands in it twice", sorted[i])
+			return fmt.Errorf("file %q: listed twice", sorted[i])
 		}
 	}
 	return nil
 }
 
-// IsZero reports whether l was never parsed.
+// IsZero reports whether l is the zero List.
 func (l List) IsZero() bool { return l.minor == "" }
 
-// Minor is the minor version that the list is of, as 1.31.
+// Minor is the minor version of the list, such as 1.31.
 func (l List) Minor() string { return l.minor }
 
-// Sources says where the list was read.
+// Sources says what the list was read from.
 func (l List) Sources() []ListSource { return slices.Clone(l.sources) }
 
-// Witness is the list as a witness. It names files, and knows no bytes.
+// Witness returns the list as a witness: it names files, without digests.
 func (l List) Witness() Witness {
 	w := Witness{name: "the list of " + l.minor, independent: true, claims: map[string]digest.Set{}, images: map[Image]Built{}}
 	for _, name := range l.files {

@@ -8,12 +8,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// platformInName finds the platform in a file's name: that of its directory
-// below bin, or the one with which the name of an archive ends.
+// platformInName finds the platform in a file name: the directory below bin, or
+// the end of the name of an archive.
 var platformInName = regexp.MustCompile(`(?:^bin/(linux|darwin|windows)/([a-z0-9]+)/|-(linux|darwin|windows)-([a-z0-9]+)\.tar\.gz$)`)
 
-// PlatformOf tells by its name for which platform a file is; empty for none,
-// which is for all of them. What lies beside a file is for that of the file.
+// PlatformOf derives the platform of a file from its name; empty for a file
+// that is for all platforms. An accompanying file has the platform of its
+// artifact.
 func PlatformOf(name string) string {
 	if of := KindOf(name).Of; of != "" {
 		name = of
@@ -25,7 +26,8 @@ func PlatformOf(name string) string {
 	return m[1] + m[3] + "/" + m[2] + m[4]
 }
 
-// For is the part of the set that is for a platform, and for none.
+// For returns the files of the set that are for a platform, or for all
+// platforms.
 func (s Set) For(platform string) Set {
 	part := Set{witnesses: slices.Clone(s.witnesses)}
 	for i, w := range part.witnesses {
@@ -40,7 +42,8 @@ func (s Set) For(platform string) Set {
 	return part
 }
 
-// Claim is what the first witness says of a file's bytes; zero if none does.
+// Claim is the digest set that the first witness gives for a file; zero if none
+// does.
 func (s Set) Claim(name string) digest.Set {
 	for _, w := range s.witnesses {
 		if set := w.claims[name]; !set.IsZero() {

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// ParseSums reads SHA256SUMS or SHA512SUMS. The names in it are relative; in
-// releases of before they were absolute, below the directory of the build.
+// ParseSums reads SHA256SUMS or SHA512SUMS. Their names are relative; in older
+// releases they were absolute, below the build directory.
 func ParseSums(name string, raw []byte, v version.Version) (Witness, error) {
 	w := Witness{name: name, covers: inSums}
 	algorithm := digest.SHA256
@@ -25,12 +25,12 @@ func ParseSums(name string, raw []byte, v version.Version) (Witness, error) {
 		sum, file, found := strings.Cut(line, " ")
 		d, err := digest.ParseHex(algorithm, sum)
 		if !found || err != nil {
-			return Witness{}, verdict.Refuse(verdict.Conflict, name, "%.200q is no line of checksums", line)
+			return Witness{}, verdict.Refuse(verdict.Conflict, name, "%.200q is not a checksum line", line)
 		}
 		file = strings.TrimPrefix(strings.TrimLeft(file, " *"), "./")
 		if strings.HasPrefix(file, "/") {
 			if _, file, found = strings.Cut(file, "/gcs-stage/"+v.String()+"/"); !found {
-				return Witness{}, verdict.Refuse(verdict.Version, name, "%.200q is no file of the build of %s", line, v)
+				return Witness{}, verdict.Refuse(verdict.Version, name, "%.200q is not a file of the build of %s", line, v)
 			}
 		}
 		if err := w.claim(file, setOf(d)); err != nil {
@@ -47,9 +47,9 @@ func setOf(d digest.Digest) digest.Set {
 	return digest.Set{SHA256: d}
 }
 
-// ReadProvenance reads the subjects of provenance: those of a release, and
-// those of a stage, of which everything lies below the version's directory but
-// image archives and the source, which are not published there.
+// ReadProvenance reads the subjects of provenance, whether of a release or of a
+// stage. The subjects of a stage are below the directory of the version, except
+// for image archives and the source, which are not published there.
 func ReadProvenance(name string, said intoto.Statement, v version.Version) (Witness, error) {
 	w := Witness{name: name, covers: inSBOM}
 	for _, s := range said.Subjects() {
@@ -66,16 +66,17 @@ func ReadProvenance(name string, said intoto.Statement, v version.Version) (Witn
 	return w, nil
 }
 
-// within is the name of a subject below the place of the release. A subject of
-// another version refuses the whole: it is the provenance of another release.
+// within returns the name of a subject relative to the release. A subject of
+// another version refuses the document: it is the provenance of another
+// release.
 func within(witness, subject string, v version.Version) (file string, published bool, err error) {
 	rest, bucket := strings.CutPrefix(subject, "gs://")
 	_, rest, path := strings.Cut(rest, "/")
 	other := func() error {
-		return &verdict.Error{Finding: verdict.Find(verdict.Version, witness, "its subject %.300q is of another release", subject).Differ(v.String(), "none, or another")}
+		return &verdict.Error{Finding: verdict.Find(verdict.Version, witness, "subject %.300q is of another release", subject).Differ(v.String(), "none, or another")}
 	}
 	if !bucket || !path {
-		return "", false, verdict.Refuse(verdict.Path, witness, "its subject %.300q is no file in a bucket", subject)
+		return "", false, verdict.Refuse(verdict.Path, witness, "subject %.300q is not a file in a bucket", subject)
 	}
 	if in, ok := strings.CutPrefix(rest, "release/"); ok {
 		if file, ok = strings.CutPrefix(in, v.String()+"/"); !ok {
@@ -85,7 +86,7 @@ func within(witness, subject string, v version.Version) (file string, published 
 	}
 	in, staged := strings.CutPrefix(rest, "stage/")
 	if !staged {
-		return "", false, verdict.Refuse(verdict.Path, witness, "its subject %.300q is neither of a stage nor of a release", subject)
+		return "", false, verdict.Refuse(verdict.Path, witness, "subject %.300q is below neither stage/ nor release/", subject)
 	}
 	if _, below, found := strings.Cut(in, "/gcs-stage/"); found {
 		if file, found = strings.CutPrefix(below, v.String()+"/"); !found {

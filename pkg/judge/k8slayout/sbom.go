@@ -12,34 +12,36 @@ import (
 )
 
 const (
-	// namespaces is how the SBOMs of Kubernetes begin the address that they give
-	// themselves: the version follows, and then "/release" or "/source".
+	// namespaces is the prefix of the document namespace of Kubernetes SBOMs;
+	// the version follows, then "/release" or "/source".
 	namespaces = "https://sbom.k8s.io/"
-	// imagesAt is how an image reference of the release begins.
+	// imagesAt is the prefix of image references of the release.
 	imagesAt = "registry.k8s.io/"
-	// imageID is how the identifier of an image's package begins: bom makes it
-	// of the reference, with "-" for "/" and ":".
+	// imageID is the prefix of the SPDX identifier of an image package. The
+	// tool bom makes the identifier from the reference, with "-" for "/" and
+	// ":".
 	imageID = "SPDXRef-Package-registry.k8s.io-"
-	// layerName is how the name of a layer's package begins.
+	// layerName is the prefix of the name of a layer package.
 	layerName = "sha256:"
 )
 
-// Built is what a document says of the image that was built.
+// Built is what a document says about an image that was built.
 type Built struct {
 	// Archive is the archive that the image was loaded from.
 	Archive digest.Set
-	// Layers are its layers as they lie in the archive, sorted, each once.
+	// Layers are its layers as they are in the archive, sorted, without
+	// duplicates.
 	Layers []digest.Digest
 }
 
 // ReadSBOM reads what the SBOM of the release describes: the files with their
-// bytes, the images by their references, and of each image the archive and the
-// layers. The document must say that it is of the version, by the address that
-// it gives itself or by the reference of an image.
+// digests, the images by reference, and the archive and layers of each image.
+// The document must name the version, either in its namespace or in the
+// reference of an image.
 func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error) {
 	w := Witness{name: name, covers: inSBOM, images: map[Image]Built{}, source: source(doc, v)}
 	other := func(got string) error {
-		return &verdict.Error{Finding: verdict.Find(verdict.Version, name, "it describes another version, %.200q", got).Differ(v.String(), got)}
+		return &verdict.Error{Finding: verdict.Find(verdict.Version, name, "the SBOM describes another version, %.200q", got).Differ(v.String(), got)}
 	}
 	of, itself := strings.CutPrefix(doc.Namespace(), namespaces)
 	if itself && of != v.String()+"/release" {
@@ -60,18 +62,19 @@ func ReadSBOM(name string, doc spdx.Document, v version.Version) (Witness, error
 			return Witness{}, other(tag)
 		case one:
 			if _, twice := w.images[i]; twice {
-				return Witness{}, verdict.Refuse(verdict.Conflict, name, "it describes the image %s twice", alone)
+				return Witness{}, verdict.Refuse(verdict.Conflict, name, "the SBOM describes the image %s twice", alone)
 			}
 			w.images[i], itself = Built{Archive: p.Digests, Layers: layers[p.ID]}, true
 		}
 	}
 	if !itself {
-		return Witness{}, verdict.Refuse(verdict.Version, name, "it says nowhere which version it describes")
+		return Witness{}, verdict.Refuse(verdict.Version, name, "the SBOM does not say which version it describes")
 	}
 	return w, nil
 }
 
-// source is the SBOM of the source as the one of the release refers to it.
+// source returns the digest of the source SBOM that the release SBOM
+// references.
 func source(doc spdx.Document, v version.Version) digest.Set {
 	for _, e := range doc.ExternalRefs() {
 		if e.Namespace == SourceNamespace(v) {
@@ -81,17 +84,16 @@ func source(doc spdx.Document, v version.Version) digest.Set {
 	return digest.Set{}
 }
 
-// SourceNamespace is the address that the SBOM of a version's source gives
-// itself.
+// SourceNamespace is the document namespace of the source SBOM of a version.
 func SourceNamespace(v version.Version) string { return namespaces + v.String() + "/source" }
 
-// referenced finds name and tag in the identifier of an image's package. Those
-// of its layers have a digest at their end.
+// referenced finds name and tag in the identifier of an image package. The
+// identifiers of layers end with a digest instead.
 var referenced = regexp.MustCompile(`\A(.+?)-(v[0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)\.[0-9]+)?)\z`)
 
-// referenceOf reads which image of the release a package is, and its tag. Up to
-// v1.25 the reference is the name of the package; since then the name is that of
-// the archive, and the reference is in the identifier alone.
+// referenceOf returns the image of the release that a package describes, and
+// its tag. Up to v1.25 the package is named by the reference; since then it is
+// named by the archive, and only the identifier contains the reference.
 func referenceOf(p spdx.Package) (image, tag string, is bool) {
 	if image, tag, is = strings.Cut(p.Name, ":"); is && strings.HasPrefix(image, imagesAt) {
 		return image[strings.LastIndexByte(image, '/')+1:], tag, true
@@ -104,7 +106,7 @@ func referenceOf(p spdx.Package) (image, tag string, is bool) {
 	return m[1], m[2], true
 }
 
-// layersOf are the layers that each package contains, by its identifier.
+// layersOf maps the identifier of each package to the layers that it contains.
 func layersOf(doc spdx.Document) map[string][]digest.Digest {
 	sums := map[string]digest.Digest{}
 	for p := range doc.EachPackage() {
@@ -124,28 +126,30 @@ func layersOf(doc spdx.Document) map[string][]digest.Digest {
 	return layers
 }
 
-// Distinct sorts digests and leaves each once.
+// Distinct sorts digests and removes duplicates.
 func Distinct(all []digest.Digest) []digest.Digest {
 	slices.SortFunc(all, func(a, b digest.Digest) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(all)
 }
 
-// Images is how many images the witness names.
+// Images is the number of images that the witness names.
 func (w Witness) Images() int { return len(w.images) }
 
-// Built is what the witness says of one image; the zero Built where it says
-// nothing.
+// Built is what the witness says about an image; zero if it does not name the
+// image.
 func (w Witness) Built(i Image) Built { return w.images[i] }
 
-// Tagged reports whether the witness names the image whose tag a file says.
+// Tagged reports whether the witness names the image that a tag file belongs
+// to.
 func (w Witness) Tagged(file string) bool {
 	of, is := strings.CutSuffix(file, TagSuffix)
 	_, named := w.images[imageIn(of+".tar")]
 	return is && named
 }
 
-// Bytes are those that the witness gives for a file: by its name, as the archive
-// of an image, or as the document that it refers to. The zero Set gives none.
+// Bytes are the digests that the witness gives for a file: by name, as the
+// archive of an image, or as the source SBOM that it references. Zero if it
+// gives none.
 func (w Witness) Bytes(name string) digest.Set {
 	set := w.claims[name]
 	if set.IsZero() {
@@ -157,8 +161,8 @@ func (w Witness) Bytes(name string) digest.Set {
 	return set
 }
 
-// Gives reports whether the witness gives a file digests of which at least one
-// was computed, and whether each of those is that of the bytes.
+// Gives reports whether the witness gives a digest that can be compared with
+// bytes, and whether all such digests are equal.
 func (w Witness) Gives(name string, bytes digest.Set) (gives, same bool) {
 	claim := w.Bytes(name)
 	return compared(claim, bytes), fits(claim.SHA256, bytes.SHA256) && fits(claim.SHA512, bytes.SHA512)

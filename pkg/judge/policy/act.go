@@ -15,52 +15,52 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Whether a signer may act is decided here and nowhere else: everything that
-// asks for a role asks actors.acts, so that no caller looks at the name of a
-// signer and forgets the time, the claims, the classes, the stages or the
-// builder.
+// actors.acts alone decides whether a signer may act in a role. Every check of
+// a role must call it, so that no caller compares only the signer's name and
+// forgets the time, claims, classes, stages or builder.
 
-// post is the one place of a policy in which an identity is named.
-type post struct {
+// policyEntry is the one place in a policy that lists an identity.
+type policyEntry struct {
 	role    Role
-	builder string // its id, empty for other roles
+	builder string // id of the builder; empty for other roles
 	signers []Signer
 }
 
-func (p post) String() string {
+func (p policyEntry) String() string {
 	if p.role == Builder {
 		return "builder " + p.builder
 	}
 	return "role " + string(p.role)
 }
 
-// errTwoPosts is the reason for an identity that two places of a policy match.
-type errTwoPosts struct{ one, other post }
+// errTwoEntries says that two entries of a policy match one identity.
+type errTwoEntries struct{ one, other policyEntry }
 
-func (e *errTwoPosts) Error() string {
-	return fmt.Sprintf("it matches the signers of %s and of %s", e.one, e.other)
+func (e *errTwoEntries) Error() string {
+	return fmt.Sprintf("the identity matches signers of %s and of %s", e.one, e.other)
 }
 
-var errNoPost = errors.New("the policy does not know it")
+var errNoEntry = errors.New("the identity is not listed in the policy")
 
-// actors are who may act in which role.
+// actors says who may act in which role.
 type actors struct {
 	roles    map[Role][]Signer
 	builders []builder
-	trust    slsa.Trust // in the builders
-	posts    []post     // every place in which an identity is named
+	trust    slsa.Trust    // of the builders
+	entries  []policyEntry // all entries that list an identity
 }
 
-// postOf finds the place of an identity. Patterns of two places can match one
-// identity, which no loader can foresee; such an identity may act in neither:
-// else one signer would be counted as two, or speak for the better builder.
-func (a *actors) postOf(who identity.Identity) (found post, err error) {
-	err = errNoPost
-	for _, one := range a.posts {
+// entryOf finds the entry that matches an identity. Patterns of two entries can
+// match one identity, which the loader cannot detect. Such an identity may act
+// in neither role: otherwise one signer would count as two, or would speak for
+// the better builder.
+func (a *actors) entryOf(who identity.Identity) (found policyEntry, err error) {
+	err = errNoEntry
+	for _, one := range a.entries {
 		switch {
 		case !anyOf(one.signers, who):
 		case err == nil:
-			return post{}, &errTwoPosts{found, one}
+			return policyEntry{}, &errTwoEntries{found, one}
 		default:
 			found, err = one, nil
 		}
@@ -68,16 +68,15 @@ func (a *actors) postOf(who identity.Identity) (found post, err error) {
 	return found, err
 }
 
-// acts answers whether the signer of a fact may act in a role where a question
-// asks: at the time of the signature, with the claims of the certificate, for
-// the class and stage of the question and, for provenance, in the name of the
-// builder that it gives.
+// acts checks that the signer of a fact may act in a role for a question: the
+// time of the signature, the claims of the certificate, the class and stage of
+// the question and, for provenance, the builder that it names.
 func (a *actors) acts(f *Fact, role Role, q *Question) error {
 	return a.actsBut(f, role, q, nil)
 }
 
-// actsBut is acts where a part of what is asked of a signer is not known yet,
-// which without takes away.
+// actsBut is acts with some requirements removed from the signers, because
+// their values are not known yet.
 func (a *actors) actsBut(f *Fact, role Role, q *Question, without func(*Signer)) error {
 	at, err := a.named(f, role, q)
 	if err != nil {
@@ -95,44 +94,45 @@ func (a *actors) actsBut(f *Fact, role Role, q *Question, without func(*Signer))
 	return a.speaks(f, at.builder)
 }
 
-// named asks for the name alone: whether the policy names the signer in a role,
-// and in no other place.
-func (a *actors) named(f *Fact, role Role, q *Question) (post, error) {
-	at, err := a.postOf(f.who)
-	var two *errTwoPosts
+// named checks only the identity: the policy must list it in this role, and in
+// no other place.
+func (a *actors) named(f *Fact, role Role, q *Question) (policyEntry, error) {
+	at, err := a.entryOf(f.who)
+	var two *errTwoEntries
 	switch {
 	case errors.As(err, &two):
-		return post{}, refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "the policy names who signed this in two places, so that it may act in neither").
-				Differ("signers of one place", two.Error())
+		return policyEntry{}, refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.Identity, q.Subject, "the signer matches two entries of the policy, so neither applies").
+				Differ("signers of one entry", two.Error())
 		})
 	case err != nil:
-		return post{}, refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "the policy does not know who signed this").Differ(a.first(role), f.signer())
+		return policyEntry{}, refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.Identity, q.Subject, "the signer is not listed in the policy").Differ(a.first(role), f.signer())
 		})
 	case at.role != role:
-		return post{}, refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, where the %s identity must", at.role, role).Differ(a.first(role), f.signer())
+		return policyEntry{}, refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.IdentityRole, q.Subject, "signed by the %s identity, want the %s identity", at.role, role).Differ(a.first(role), f.signer())
 		})
 	}
 	return at, nil
 }
 
-// speaks asks whether provenance names the builder that its signer speaks for.
+// speaks checks that provenance names the builder that its signer may speak
+// for.
 func (a *actors) speaks(f *Fact, builder string) error {
 	claim, err := f.claim()
 	if err != nil || claim.Builder.ID == builder {
 		return err
 	}
 	return refuse(f, func() verdict.Finding {
-		return verdict.Find(verdict.Builder, cmp.Or(claim.Builder.ID, "provenance without a builder"), "%s may not speak for this builder", f.signer()).
-			Differ(a.speakerOf(claim.Builder.ID), f.signer()+", who speaks for "+builder)
+		return verdict.Find(verdict.Builder, cmp.Or(claim.Builder.ID, "provenance without a builder"), "%s may not sign provenance for this builder", f.signer()).
+			Differ(a.speakerOf(claim.Builder.ID), f.signer()+", a signer of "+builder)
 	})
 }
 
-// speakerOf is one of those who speak for a builder, for messages.
+// speakerOf returns a signer that may speak for a builder, for messages.
 func (a *actors) speakerOf(builder string) string {
-	for _, one := range a.posts {
+	for _, one := range a.entries {
 		if one.role == Builder && one.builder == builder {
 			return one.signers[0].String()
 		}
@@ -144,8 +144,8 @@ func isProvenance(kind string) bool {
 	return kind == provenance.PredicateType || kind == provenance.PredicateTypeV02 || kind == provenance.PredicateTypeV01
 }
 
-// acting asks whether one of the signers is the fact's, with everything that
-// is asked of him besides his name.
+// acting checks that a fact is signed by one of the signers, and meets
+// everything else that the policy requires of that signer.
 func acting(f *Fact, signers []Signer, q *Question) error {
 	var err error
 	for i := range signers {
@@ -154,16 +154,16 @@ func acting(f *Fact, signers []Signer, q *Question) error {
 		case !s.matcher.Match(f.who):
 		case !s.over(q):
 			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.IdentityRole, q.Subject, "signed by an identity that may not sign this").
+				return verdict.Find(verdict.IdentityRole, q.Subject, "the signer may not sign this class at this stage").
 					Differ("an identity for "+q.words(), s.String()+" signs "+s.extent())
 			})
 		case !s.valid(f.signedAt):
 			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed by an identity at a time when it could not act").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
+				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed outside the time window in which the policy allows this identity").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
 			})
 		case !s.claimed(f):
 			err = refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.Claim, q.Subject, "the certificate does not say what the policy asks of it").Differ(fmt.Sprint(s.claims), claimsOf(f.certified(), s.claims))
+				return verdict.Find(verdict.Claim, q.Subject, "the certificate lacks a claim that the policy requires").Differ(fmt.Sprint(s.claims), claimsOf(f.certified(), s.claims))
 			})
 		default:
 			return nil
@@ -171,13 +171,13 @@ func acting(f *Fact, signers []Signer, q *Question) error {
 	}
 	if err == nil {
 		err = refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.Identity, q.Subject, "signed by somebody else").Differ(signers[0].String(), f.signer())
+			return verdict.Find(verdict.Identity, q.Subject, "signed by another identity").Differ(signers[0].String(), f.signer())
 		})
 	}
 	return err
 }
 
-// anyOf reports whether an identity is one of the signers, whenever they act.
+// anyOf reports whether an identity is one of the signers, at any time.
 func anyOf(signers []Signer, who identity.Identity) bool {
 	for i := range signers {
 		if signers[i].matcher.Match(who) {
@@ -187,27 +187,27 @@ func anyOf(signers []Signer, who identity.Identity) bool {
 	return false
 }
 
-// byRole is acts as a clause.
+// byRole returns acts as a clause.
 func byRole(role Role) clause {
-	return func(m *matter, f *Fact) error { return m.policy.actors.acts(f, role, &m.q) }
+	return func(m *judgement, f *Fact) error { return m.policy.actors.acts(f, role, &m.q) }
 }
 
-// Acts is the role in which the signer of evidence may act where a question
-// asks, of which stage, class and subject count.
+// Acts returns the role in which the signer of evidence may act for a question;
+// only its stage, class and subject count.
 func (p Policy) Acts(e verify.Evidence, q Question) (Role, error) {
 	if e.IsZero() {
-		return "", verdict.Refuse(verdict.EvidenceMissing, q.Subject, "there is no evidence")
+		return "", verdict.Refuse(verdict.EvidenceMissing, q.Subject, "no evidence was given")
 	}
 	f := FactOf(e)
 	role, err := p.actors.actor(&f, &q)
 	return role, say(err)
 }
 
-// actor is the role in which the signer of a fact may act.
+// actor returns the role in which the signer of a fact may act.
 func (a *actors) actor(f *Fact, q *Question) (Role, error) {
-	at, err := a.postOf(f.who)
+	at, err := a.entryOf(f.who)
 	if err != nil {
-		at.role = Release // for the words of the refusal
+		at.role = Release // for the message
 	}
 	if err := a.acts(f, at.role, q); err != nil {
 		return "", err
@@ -215,10 +215,10 @@ func (a *actors) actor(f *Fact, q *Question) (Role, error) {
 	return at.role, nil
 }
 
-// ActsBy answers whether the holder of a certificate may act in a role where a
-// question asks. It is for the forms of signatures from before bundles, which
-// do not prove when they were made: the certificate must have been issued while
-// its holder might act.
+// ActsBy checks whether the holder of a certificate may act in a role for a
+// question. It is for signatures older than bundles, which have no proof of
+// their time: the certificate must have been issued while its holder was
+// allowed to act.
 func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 	leaf, err := x509.ParseCertificate(certificate)
 	if err != nil {
@@ -236,20 +236,21 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 	return say(p.actors.acts(&f, role, &q))
 }
 
-// Foresee tells beforehand whether an identity could act in a role at a time.
-// It is for a token or a key with which nothing was signed yet, of which claims
-// and artifacts are not known; what was signed is judged when it is there.
-func (p Policy) Foresee(who identity.Identity, role Role, now time.Time) error {
+// CheckIdentity checks in advance whether an identity could act in a role at a
+// time: for a token or key that has signed nothing yet, so that certificate
+// claims and artifacts are unknown. The signatures that it makes are checked in
+// full later.
+func (p Policy) CheckIdentity(who identity.Identity, role Role, now time.Time) error {
 	f := Fact{who: who, saying: &saying{signedAt: now}}
 	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.claims, s.stages, s.classes = nil, nil, nil }))
 }
 
-// ActsSomewhere answers whether the signer of evidence may act in a role, for
-// whoever signs and does not know of which class an artifact is and at which
-// stage it will be judged.
+// ActsSomewhere checks whether the signer of evidence may act in a role for at
+// least one class and stage. It is for signing, when class and stage of the
+// later verification are not known.
 func ActsSomewhere(p Policy, e verify.Evidence, role Role) error {
 	if e.IsZero() {
-		return verdict.Refuse(verdict.EvidenceMissing, string(role), "there is no evidence")
+		return verdict.Refuse(verdict.EvidenceMissing, string(role), "no evidence was given")
 	}
 	f := FactOf(e)
 	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.stages, s.classes = nil, nil }))

@@ -162,7 +162,7 @@ func (s seat) asks(t *testing.T, p Policy, who identity.Identity) error {
 	if s.role != "" {
 		return say(p.actors.acts(f, s.role, &q))
 	}
-	for _, r := range (&matter{policy: &p, q: q, facts: []*Fact{f}}).decide() {
+	for _, r := range (&judgement{policy: &p, q: q, facts: []*Fact{f}}).decide() {
 		if r.mode == Require && !r.met {
 			return r.err
 		}
@@ -191,7 +191,7 @@ func overlapping(t *testing.T, more string) *Policy {
 // answer is the code of the one refusal about a file, empty if it is accepted.
 func answerTo(t *testing.T, p *Policy, facts ...*Fact) verdict.Code {
 	t.Helper()
-	for _, r := range (&matter{policy: p, q: asking(t, plan.Archive), facts: facts}).decide() {
+	for _, r := range (&judgement{policy: p, q: asking(t, plan.Archive), facts: facts}).decide() {
 		if r.mode == Require && !r.met {
 			return verdict.FindingOf("", r.err).Code
 		}
@@ -229,7 +229,7 @@ func TestOneSignerIsOneBuilder(t *testing.T) {
 			}
 		})
 	}
-	m := &matter{policy: alone, q: q}
+	m := &judgement{policy: alone, q: q}
 	for by, want := range map[string]int{"build-one": 3, "build-two": 1, "test-two": 1} {
 		r, err := built(by, "one").level(m)
 		if got := r.On("build").Level; err != nil || got != want {
@@ -248,7 +248,7 @@ func TestRetiredBuilderShowsNoLevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := saidBy(t, q, seats()[6].who(), "https://slsa.dev/provenance/v1", buildOf("https://example.test/builder"))
-		r, err := f.level(&matter{policy: &p, q: q})
+		r, err := f.level(&judgement{policy: &p, q: q})
 		if got := r.On("build").Level; err != nil || got != want {
 			t.Errorf("until %s: level %d of the Build track, want %d: %v", until, got, want, err)
 		}
@@ -276,7 +276,7 @@ func takenBack(t *testing.T, text string) {
 		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: by + "@example.test", Type: identity.Email}
 		facts := []*Fact{saidBy(t, q, seats()[1].who(), vsa.PredicateType, summaryOfTest), saidBy(t, q, who, vsa.PredicateType, failed)}
 		var got verdict.Code
-		for _, r := range (&matter{policy: &p, q: q, facts: facts}).decide() {
+		for _, r := range (&judgement{policy: &p, q: q, facts: facts}).decide() {
 			if r.mode == Require && !r.met {
 				got = verdict.FindingOf("", r.err).Code
 			}
@@ -290,7 +290,7 @@ func takenBack(t *testing.T, text string) {
 // fixed is met, by these signers.
 type fixed []string
 
-func (f fixed) judge(*matter) answer {
+func (f fixed) judge(*judgement) answer {
 	a := answer{met: true}
 	for _, who := range f {
 		a.proofs = append(a.proofs, verdict.Proof{Identity: who, Issuer: "https://accounts.example.test"})
@@ -316,7 +316,7 @@ func TestAtLeastCountsSigners(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := r.judge(&matter{}); a.met != row.met || a.met != (a.err == nil) {
+		if a := r.judge(&judgement{}); a.met != row.met || a.met != (a.err == nil) {
 			t.Errorf("%s: met %t, %v", row.name, a.met, a.err)
 		}
 	}
@@ -351,7 +351,7 @@ func TestRulesSeeWhoMayAct(t *testing.T) {
 			}
 			s, q := seats()[row.seat], asking(t, row.class)
 			f := saidBy(t, q, s.who(), s.kind, map[int]string{builder: buildOf("https://example.test/builder")}[row.seat])
-			seen := (&matter{policy: &p, q: q}).evidence(f)
+			seen := (&judgement{policy: &p, q: q}).evidence(f)
 			if seen.Role != string(row.role) || (seen.Provenance.Builder != "") != (row.role == Builder) {
 				t.Errorf("a rule sees the role %q and the provenance %+v", seen.Role, seen.Provenance)
 			}
@@ -363,7 +363,7 @@ func TestRulesSeeWhoMayAct(t *testing.T) {
 	}
 	q := asking(t, plan.Archive)
 	other := saidBy(t, q, seats()[builder].who(), "https://slsa.dev/provenance/v1", buildOf("https://example.test/other"))
-	if seen := (&matter{policy: &p, q: q}).evidence(other); seen.Role != "" || seen.Provenance.Builder != "" {
+	if seen := (&judgement{policy: &p, q: q}).evidence(other); seen.Role != "" || seen.Provenance.Builder != "" {
 		t.Errorf("of provenance that names another's builder a rule sees %+v", seen)
 	}
 }

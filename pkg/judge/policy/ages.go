@@ -2,9 +2,8 @@ package policy
 
 import "time"
 
-// SummaryAges are the verifiers whose summaries count by the policy, and how
-// old a summary of each may be: where several entries name one, the oldest that
-// any lets count.
+// SummaryAges maps each verifier whose summaries the policy accepts to their
+// maximum age. If several entries name a verifier, the longest age counts.
 func SummaryAges(p Policy) map[string]time.Duration {
 	ages := map[string]time.Duration{}
 	for _, s := range p.summaries {

@@ -7,34 +7,33 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Rule is one demand: that something is shown of an artifact. Rules are made
-// by the leaves of this package and by [Any] and [AtLeast].
+// Rule is one requirement for an artifact. Rules are made by the leaves of this
+// package and by [Any] and [AtLeast].
 type Rule interface {
-	judge(*matter) answer
+	judge(*judgement) answer
 }
 
-// answer is what a rule found. It starts from nothing proven: only a leaf that
-// found what it looks for says otherwise.
+// answer is the result of a rule. Its zero value proves nothing: only a leaf
+// that finds what it requires sets met.
 type answer struct {
 	met    bool
 	proofs []verdict.Proof
 	err    error // why not
-	// near says how far the nearest fact came, so that of several reasons the
-	// one that explains most is given.
+	// near says how close the best fact came, to choose the most useful of
+	// several reasons.
 	near int
 }
 
 var (
-	errEmpty = errors.New("no rules to combine; then anything would pass")
-	errRange = errors.New("cannot ask for so many")
+	errEmpty = errors.New("no rules to combine: everything would be accepted")
+	errRange = errors.New("the number required is out of range")
 )
 
-// Any is met when one rule is.
+// Any is met if at least one rule is.
 func Any(rules ...Rule) (Rule, error) { return AtLeast(1, rules...) }
 
-// AtLeast is met when n of the rules are, each by a signer of its own: a signer
-// who meets two rules counts for one. It refuses n that is not between one and
-// the number of rules.
+// AtLeast is met if n rules are, each by another signer: a signer that meets
+// two rules counts once. It refuses n below 1 or above the number of rules.
 func AtLeast(n int, rules ...Rule) (Rule, error) {
 	switch {
 	case len(rules) == 0:
@@ -58,7 +57,7 @@ type atLeast struct {
 	rules []Rule
 }
 
-func (a atLeast) judge(m *matter) answer {
+func (a atLeast) judge(m *judgement) answer {
 	var met int
 	var all, nearest, against answer
 	nearest.near = -1
@@ -74,7 +73,7 @@ func (a atLeast) judge(m *matter) answer {
 			met++
 			all.proofs = append(all.proofs, got.proofs...)
 		case a.n > 1 && verdict.FindingOf("", got.err).Code == verdict.RebuildMismatch:
-			against = got // worse than that too few say so
+			against = got // more important than the count
 		case got.near > nearest.near:
 			nearest = got
 		}
@@ -90,14 +89,15 @@ func (a atLeast) judge(m *matter) answer {
 		return nearest
 	}
 	return answer{near: nearest.near, err: &verdict.Error{
-		Finding: verdict.Find(verdict.Threshold, m.q.Subject, "%d of %d that must agree do; the next: %v", met, a.n, nearest.err).
+		Finding: verdict.Find(verdict.Threshold, m.q.Subject, "%d of %d required results; the next one fails: %v", met, a.n, nearest.err).
 			Differ(fmt.Sprint(a.n), fmt.Sprint(met)),
 		Cause: nearest.err,
 	}}
 }
 
-// addSigners adds who signed to those who were counted, and reports whether
-// anybody was new. Without a proof there is no signer to be counted twice.
+// addSigners adds signers to those already counted, and reports whether one of
+// them was new. An answer without a proof has no signer that could be counted
+// twice.
 func addSigners(counted map[string]bool, proofs []verdict.Proof) bool {
 	added := len(proofs) == 0
 	for _, p := range proofs {

@@ -130,7 +130,7 @@ func BenchmarkDecide(b *testing.B) {
 					f.remember()
 				}
 			}
-			for _, r := range (&matter{policy: &p, q: all[i].q, facts: all[i].facts}).decide() {
+			for _, r := range (&judgement{policy: &p, q: all[i].q, facts: all[i].facts}).decide() {
 				if !r.met {
 					b.Fatal(r.err)
 				}

@@ -11,25 +11,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// expectations are of a build: of which source it is, of which type, and with
-// which parameters.
+// expectations say how a release must be built: source, build type and
+// parameters.
 type expectations struct {
 	source fileSource
 	types  []string
 	params []fileParameter
 }
 
-// AllowsSource says beforehand whether a build of a repository could be of the
-// canonical source.
+// AllowsSource checks in advance whether the policy could accept a build of a
+// repository.
 func (p Policy) AllowsSource(repository string) error {
 	if got := "git+" + strings.TrimPrefix(repository, "git+"); got != p.build.source.Repository {
-		return &verdict.Error{Finding: verdict.Find(verdict.SourceRepo, "source", "the policy takes no release that is built from this repository").Differ(p.build.source.Repository, got)}
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceRepo, "source", "the policy does not accept builds of this repository").Differ(p.build.source.Repository, got)}
 	}
 	return nil
 }
 
-// fromSource asks whether the build was of the canonical source.
-func fromSource(m *matter, f *Fact) error {
+// fromSource checks that the build used the canonical source.
+func fromSource(m *judgement, f *Fact) error {
 	claim, err := f.claim()
 	if err != nil {
 		return err
@@ -47,29 +47,30 @@ func fromSource(m *matter, f *Fact) error {
 	}
 	if claim.Source.Commit == "" {
 		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit; a ref can move").Differ("a commit of "+claim.Source.Repository, "none")
+			return verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit, and a ref can change").Differ("a commit of "+claim.Source.Repository, "none")
 		})
 	}
 	return nil
 }
 
-// ofType asks for a build type whose parameters the policy knows.
-func ofType(m *matter, f *Fact) error {
+// ofType checks that the build type is one that the policy lists.
+func ofType(m *judgement, f *Fact) error {
 	claim, err := f.claim()
 	if err != nil || m.policy.build.types == nil {
 		return err
 	}
 	if !slices.Contains(m.policy.build.types, claim.BuildType) {
 		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.BuildType, m.q.Subject, "the build was of another kind").Differ(m.policy.build.types[0], claim.BuildType)
+			return verdict.Find(verdict.BuildType, m.q.Subject, "built with another build type").Differ(m.policy.build.types[0], claim.BuildType)
 		})
 	}
 	return nil
 }
 
-// withParameters holds every external parameter against the policy. One that
-// the policy does not know refuses: it may have changed what was built.
-func withParameters(m *matter, f *Fact) error {
+// withParameters compares every external parameter with the policy. A parameter
+// that the policy does not list is refused, because it may have changed what
+// was built.
+func withParameters(m *judgement, f *Fact) error {
 	claim, err := f.claim()
 	if err != nil || m.policy.build.types == nil {
 		return err
@@ -79,7 +80,7 @@ func withParameters(m *matter, f *Fact) error {
 		want, known := m.policy.build.parameter(given.Name)
 		if !known {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build had a parameter that the policy does not know").Differ("no parameter "+given.Name, short(string(given.Value)))
+				return verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build used a parameter that the policy does not list").Differ("no parameter "+given.Name, short(string(given.Value)))
 			})
 		}
 		met[want.Name] = true
@@ -92,15 +93,15 @@ func withParameters(m *matter, f *Fact) error {
 	for _, p := range m.policy.build.params {
 		if !met[p.Name] && !p.Optional {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.ParamValue, m.q.Subject, "the build does not say parameter %s", p.Name).Differ(m.policy.build.allowed(p, m.q.Version), "nothing")
+				return verdict.Find(verdict.ParamValue, m.q.Subject, "the provenance lacks the required parameter %s", p.Name).Differ(m.policy.build.allowed(p, m.q.Version), "nothing")
 			})
 		}
 	}
 	return nil
 }
 
-// parameter finds what the policy says of a parameter: of its own name, or of
-// the object that it is in, where any: true stands for all of that.
+// parameter finds the entry for a parameter: under its own name, or under that
+// of an object that contains it and has any: true.
 func (b *expectations) parameter(name string) (fileParameter, bool) {
 	for _, known := range b.params {
 		if known.Name == name || known.Any && strings.HasPrefix(name, known.Name+".") {
@@ -133,7 +134,7 @@ func (b *expectations) allowed(want fileParameter, version string) string {
 	return "one of " + strings.Join(texts, ", ")
 }
 
-// fill puts the release into the texts of a policy.
+// fill replaces the placeholders in a text of the policy.
 func (b *expectations) fill(text, version string) string {
 	if !strings.Contains(text, "{") {
 		return text
@@ -143,7 +144,7 @@ func (b *expectations) fill(text, version string) string {
 	return strings.ReplaceAll(text, "{version}", version)
 }
 
-// plain is a JSON value as text: strings without their quotes.
+// plain returns a JSON value as text, strings without quotes.
 func plain(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -161,7 +162,7 @@ func short(s string) string {
 	return s
 }
 
-// claimsOf prints those of a certificate's claims that were asked about.
+// claimsOf formats those claims of a certificate that the policy requires.
 func claimsOf(c identity.Claims, asked map[string]string) string {
 	said := map[string]string{}
 	for name, value := range c.All() {
@@ -172,7 +173,7 @@ func claimsOf(c identity.Claims, asked map[string]string) string {
 	return fmt.Sprint(said)
 }
 
-// dependencies are what provenance says that the build used.
+// dependencies lists what the build used, according to its provenance.
 func dependencies(c provenance.Claim) []DependencyView {
 	list := make([]DependencyView, len(c.Dependencies))
 	for i, d := range c.Dependencies {

@@ -20,15 +20,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Case is one rehearsal of a policy: evidence that nobody verified, a
-// question, and the answer that is expected.
+// Case is one test case of a policy: unverified evidence, a question, and the
+// expected answer.
 type Case struct {
 	Name string              `yaml:"-"`
 	Want []string            `yaml:"want"` // "accepted", or the codes of a refusal
 	Ask  caseQuestion        `yaml:"ask"`
 	Said map[string]caseFact `yaml:"evidence"`
-	// Like names another case that this one repeats, but for what is set and
-	// what is left out: paths with dots, such as evidence.signature.by.
+	// Like names another case to copy. Set and Without then change and remove
+	// values, by paths with dots such as evidence.signature.by.
 	Like    string         `yaml:"like"`
 	Set     map[string]any `yaml:"set"`
 	Without []string       `yaml:"without"`
@@ -41,7 +41,7 @@ type caseQuestion struct {
 	Text    string     `yaml:"text"` // the artifact's bytes
 	Version string     `yaml:"version"`
 	Commit  string     `yaml:"commit"`
-	SBOM    string     `yaml:"sbom"` // the text that its SBOM describes
+	SBOM    string     `yaml:"sbom"` // the text whose digest its SBOM describes
 	Omitted []string   `yaml:"omitted"`
 	At      string     `yaml:"at"`
 }
@@ -52,41 +52,41 @@ type caseFact struct {
 	By     identity.Identity `yaml:"by"`
 	Claims map[string]string `yaml:"claims"`
 	Signed string            `yaml:"signed"`
-	// Of is the text of the bytes that it speaks of; the artifact's if empty.
+	// Of is the text of the bytes that it covers; the artifact's text if empty.
 	Of        string         `yaml:"of"`
 	Name      string         `yaml:"name"`
 	Predicate map[string]any `yaml:"predicate"`
 }
 
-// CaseReport is what a rehearsal came to. It is no Verdict and nothing makes
-// one of it.
+// CaseReport is the result of all cases. It is not a Verdict and cannot become
+// one.
 type CaseReport struct {
 	Policy string        `json:"policy"`
 	Digest digest.Digest `json:"digest"`
 	Cases  []CaseResult  `json:"cases"`
 }
 
-// CaseResult is what one case came to.
+// CaseResult is the result of one case.
 type CaseResult struct {
 	Name string   `json:"name"`
 	Want []string `json:"want"`
 	Got  []string `json:"got"`
 	OK   bool     `json:"ok"`
-	// Why are the findings, for people.
+	// Why lists the findings, for people.
 	Why []string `json:"why,omitempty"`
 }
 
-// The bounds of a file of cases.
+// The limits of a file of cases.
 const (
 	maxArchive  = 256 << 10
 	maxCases    = 1000
 	maxRepeated = 512 << 10
 )
 
-// accepted is the answer of a case in which nothing was found.
+// accepted is the answer of a case without findings.
 const accepted = "accepted"
 
-// Failed counts the cases whose answer was another than expected.
+// Failed counts the cases with another answer than expected.
 func (r CaseReport) Failed() int {
 	n := 0
 	for _, c := range r.Cases {
@@ -97,9 +97,9 @@ func (r CaseReport) Failed() int {
 	return n
 }
 
-// Rehearse asks a policy every case of a txtar archive. The archive must hold
-// refusals, they stand first, and it must end with something that is accepted:
-// a policy that refuses everything would pass any others.
+// Rehearse runs every case of a txtar archive against a policy. The archive
+// must begin with refusals and end with at least one accepted case: a policy
+// that refuses everything would pass any other archive.
 func Rehearse(p Policy, archive []byte) (CaseReport, error) {
 	cases, err := ParseCases(archive)
 	if err != nil {
@@ -120,7 +120,7 @@ func malformed(format string, args ...any) error {
 	return verdict.Refuse(verdict.ConfigParse, "cases", format, args...)
 }
 
-// ParseCases reads a txtar archive of cases, each a file of its own.
+// ParseCases reads a txtar archive with one case in each file.
 func ParseCases(archive []byte) ([]Case, error) {
 	if len(archive) > maxArchive {
 		return nil, malformed("%d bytes, the limit is %d", len(archive), maxArchive)
@@ -136,7 +136,7 @@ func ParseCases(archive []byte) ([]Case, error) {
 			return nil, malformed("case %q: %v", f.Name, err)
 		}
 		if raw[f.Name] != nil {
-			return nil, malformed("case %q stands twice", f.Name)
+			return nil, malformed("case %q occurs twice", f.Name)
 		}
 		raw[f.Name] = tree
 	}
@@ -154,7 +154,7 @@ func ParseCases(archive []byte) ([]Case, error) {
 	return cases, checkOrder(cases)
 }
 
-// checkRepeated bounds what the cases come to that are like another.
+// checkRepeated limits the total size after all copies by "like".
 func checkRepeated(raw map[string]map[string]any, files []txtar.File) error {
 	sizes, total := map[string]int{}, 0
 	for _, f := range files {
@@ -163,7 +163,7 @@ func checkRepeated(raw map[string]map[string]any, files []txtar.File) error {
 	for _, f := range files {
 		like, _ := raw[f.Name]["like"].(string)
 		if total += len(f.Data) + sizes[like]; total > maxRepeated {
-			return malformed("with what they are like written out, more than %d bytes", maxRepeated)
+			return malformed("the cases expand to more than %d bytes through \"like\"", maxRepeated)
 		}
 	}
 	return nil
@@ -173,15 +173,15 @@ func checkOrder(cases []Case) error {
 	refusals := slices.IndexFunc(cases, Case.accepts)
 	switch {
 	case len(cases) == 0:
-		return malformed("there is no case; want files such as -- no evidence --")
+		return malformed("no cases; want files such as -- no evidence --")
 	case refusals < 0:
-		return malformed("nothing is ever accepted; a policy that refuses everything would pass")
+		return malformed("no case is accepted, so a policy that refuses everything would pass; add an accepted case at the end")
 	case refusals == 0:
-		return malformed("%q is accepted and stands first; refusals come first", cases[0].Name)
+		return malformed("the first case %q is accepted; put refusals first", cases[0].Name)
 	}
 	for _, c := range cases[refusals:] {
 		if !c.accepts() {
-			return malformed("%q is refused and stands after what is accepted; refusals come first", c.Name)
+			return malformed("case %q is refused but comes after an accepted one; put refusals first", c.Name)
 		}
 	}
 	return nil
@@ -189,13 +189,13 @@ func checkOrder(cases []Case) error {
 
 func (c Case) accepts() bool { return slices.Equal(c.Want, []string{accepted}) }
 
-// resolve copies the case that another one is like, then changes it.
+// resolve copies the case named by "like", then applies the changes.
 func resolve(raw map[string]map[string]any, name string) (Case, error) {
 	own := raw[name]
 	tree := own
 	if like, is := own["like"].(string); is {
 		if raw[like] == nil || raw[like]["like"] != nil {
-			return Case{}, fmt.Errorf("like %q: no such case, or it is like another itself", like)
+			return Case{}, fmt.Errorf("like %q: no such case, or that case itself uses like", like)
 		}
 		tree = copied(raw[like]).(map[string]any)
 		tree["want"] = own["want"]
@@ -203,7 +203,7 @@ func resolve(raw map[string]map[string]any, name string) (Case, error) {
 			return Case{}, err
 		}
 	}
-	text, err := json.Marshal(tree) // which is YAML in which every text is quoted
+	text, err := json.Marshal(tree) // JSON is YAML with all texts quoted
 	if err != nil {
 		return Case{}, err
 	}
@@ -213,7 +213,7 @@ func resolve(raw map[string]map[string]any, name string) (Case, error) {
 	}
 	c.Name = name
 	if len(c.Want) == 0 || c.Like == "" && (c.Set != nil || c.Without != nil) {
-		return Case{}, fmt.Errorf("want is empty, or set and without are given and like is not")
+		return Case{}, fmt.Errorf("want is empty, or set or without is given without like")
 	}
 	return c, nil
 }
@@ -221,7 +221,7 @@ func resolve(raw map[string]map[string]any, name string) (Case, error) {
 func change(tree, own map[string]any) error {
 	for key := range own {
 		if !slices.Contains([]string{"want", "like", "set", "without"}, key) {
-			return fmt.Errorf("%q beside like; write it under set", key)
+			return fmt.Errorf("%q is not allowed beside like; write it under set", key)
 		}
 	}
 	set, _ := own["set"].(map[string]any)
@@ -237,17 +237,17 @@ func change(tree, own map[string]any) error {
 		}
 	}
 	if len(set)+len(without) == 0 {
-		return fmt.Errorf("nothing is changed; then it is the same case")
+		return fmt.Errorf("set and without are empty, so the case equals the one it copies")
 	}
 	return nil
 }
 
-// enter finds what holds the last step of a path.
+// enter returns the map that contains the last element of a path.
 func enter(tree map[string]any, path []string) (map[string]any, string, error) {
 	for _, step := range path[:len(path)-1] {
 		next, is := tree[step].(map[string]any)
 		if !is {
-			return nil, "", fmt.Errorf("there is no %q", step)
+			return nil, "", fmt.Errorf("no object %q", step)
 		}
 		tree = next
 	}
@@ -268,7 +268,7 @@ func drop(tree map[string]any, path []string) error {
 		return err
 	}
 	if _, there := holder[last]; !there {
-		return fmt.Errorf("there is no %q", last)
+		return fmt.Errorf("no field %q", last)
 	}
 	delete(holder, last)
 	return nil
@@ -292,7 +292,7 @@ func copied(v any) any {
 	return v
 }
 
-// rehearse asks a policy the case.
+// rehearse runs the case against a policy.
 func (c Case) rehearse(p *Policy) (CaseResult, error) {
 	q, err := c.question()
 	if err != nil {
@@ -308,7 +308,7 @@ func (c Case) rehearse(p *Policy) (CaseResult, error) {
 	}
 	result := CaseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
 	codes := map[string]bool{}
-	m := &matter{policy: p, q: q, facts: facts}
+	m := &judgement{policy: p, q: q, facts: facts}
 	results := m.rehearseSignoff()
 	if results == nil {
 		results = m.decide()
@@ -342,7 +342,7 @@ func (c Case) question() (Question, error) {
 	return q, nil
 }
 
-// fact is what a case pretends that somebody signed.
+// fact builds the fact that the case describes, as if it were signed.
 func (c caseFact) fact(q Question) (*Fact, error) {
 	signed, err := time.Parse(time.RFC3339, c.Signed)
 	if err != nil {

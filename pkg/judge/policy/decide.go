@@ -12,56 +12,56 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Question asks about one artifact.
+// Question is what a policy decides about: one artifact at one stage.
 type Question struct {
 	Stage   Stage
 	Class   plan.Class
 	Subject string     // the artifact's name
-	Bytes   digest.Set // what was hashed under it
-	// ByDigest says that the digest is the name, as in a registry.
+	Bytes   digest.Set // the digests computed from its bytes
+	// ByDigest says that the artifact is named by its digest, as in a registry.
 	ByDigest bool
 	Version  string
-	Commit   string // that the manifest names; empty asks for none
-	// SBOM is what the SBOM that came with the artifact describes.
+	Commit   string // the commit that the manifest names; empty requires none
+	// SBOM is the digest of the bytes that the artifact's SBOM describes.
 	SBOM digest.Digest
-	// Omitted is what that SBOM says that it leaves out.
+	// Omitted lists what that SBOM says it leaves out.
 	Omitted []string
-	At      time.Time // of judgement
-	// Sealed says that the release's manifest was judged and is what signs the
-	// artifact, which has no signature of its own.
+	At      time.Time // time of verification
+	// Sealed says that the release's manifest was verified and is the
+	// artifact's signature, because the artifact has none of its own.
 	Sealed bool
-	// Named says that a signed document that was verified, as the release's
-	// manifest, names the artifact and its digest: the answer is a part of what
-	// is decided by that document, and needs no proof of its own.
+	// Named says that a verified signed document, such as the release manifest,
+	// lists the artifact and its digest. The answer is then part of the
+	// decision about that document, and needs no proof of its own.
 	Named bool
-	// Why says why evidence for a check could not be brought.
+	// Why says for a check why its evidence could not be obtained.
 	Why map[Check]error
 }
 
-// Hearing decides about many artifacts by one policy and reads each piece of
-// evidence once. It is safe for use by several goroutines.
-type Hearing struct {
+// Session decides about many artifacts with one policy, and parses each piece
+// of evidence once. It is safe for concurrent use.
+type Session struct {
 	policy Policy
 	mu     sync.Mutex // guards facts
 	facts  map[digest.Digest]*Fact
 }
 
-// Hear starts a hearing.
-func (p Policy) Hear() *Hearing { return &Hearing{policy: p, facts: map[digest.Digest]*Fact{}} }
+// NewSession starts a session.
+func (p Policy) NewSession() *Session { return &Session{policy: p, facts: map[digest.Digest]*Fact{}} }
 
-// Decide answers one question from verified evidence. It is the only way to a
+// Decide answers one question from verified evidence. Only Decide makes a
 // Verdict.
 func (p Policy) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
-	return p.Hear().Decide(evidence, q)
+	return p.NewSession().Decide(evidence, q)
 }
 
-// Decide answers one question from verified evidence. Where all that the policy
-// requires is met and none of it is signed, the answer is NO_PROOF, unless the
-// policy says itself that this may be so.
-func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
+// Decide answers one question from verified evidence. If everything that the
+// policy requires is met but none of it is signed, the result is NO_PROOF,
+// unless the policy explicitly accepts unsigned artifacts.
+func (h *Session) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
 	v := verdict.New(string(q.Class)+" "+q.Subject, q.At)
 	v.Policy, v.Features = h.policy.digest, h.policy.Features()
-	for _, a := range (&matter{policy: &h.policy, q: q, facts: h.read(evidence)}).decide() {
+	for _, a := range (&judgement{policy: &h.policy, q: q, facts: h.read(evidence)}).decide() {
 		switch {
 		case a.mode == Require:
 			v.Counts.Required++
@@ -84,8 +84,8 @@ func (h *Hearing) Decide(evidence []verify.Evidence, q Question) *verdict.Verdic
 	return v
 }
 
-// read makes facts of evidence. Evidence that proves nothing makes none.
-func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
+// read converts evidence to facts, and skips zero evidence.
+func (h *Session) read(evidence []verify.Evidence) []*Fact {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	facts := make([]*Fact, 0, len(evidence))
@@ -97,7 +97,7 @@ func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
 		if !there {
 			fact := FactOf(e)
 			known = &fact
-			if !e.Statement().IsZero() { // a plain signature is of one artifact
+			if !e.Statement().IsZero() { // a plain signature covers one artifact only
 				known.remember()
 				h.facts[e.Bundle()] = known
 			}
@@ -107,14 +107,14 @@ func (h *Hearing) read(evidence []verify.Evidence) []*Fact {
 	return facts
 }
 
-// matter is one question with the facts that were brought.
-type matter struct {
+// judgement is one question with the facts to decide it by.
+type judgement struct {
 	policy *Policy
 	q      Question
 	facts  []*Fact
 }
 
-// item is one thing that is asked in a cell.
+// item is one check that a cell requires.
 type item struct {
 	name string
 	mode Mode
@@ -127,13 +127,14 @@ type ruling struct {
 	answer
 }
 
-// decide answers every item of the question's cell, then doubts its own yes.
-func (m *matter) decide() []ruling {
+// decide answers every item of the question's cell. If all are met, it runs the
+// vacuity probe.
+func (m *judgement) decide() []ruling {
 	p, q := m.policy, m.q
 	asked := p.cells[cell{q.Stage, q.Class}].items
 	if err := q.check(); err != nil || len(asked) == 0 {
 		if err == nil {
-			err = verdict.Refuse(verdict.PolicyEmpty, q.Subject, "the policy %q asks nothing of %q at stage %q", p.name, q.Class, q.Stage)
+			err = verdict.Refuse(verdict.PolicyEmpty, q.Subject, "the policy %q has no requirements for %q at stage %q", p.name, q.Class, q.Stage)
 		}
 		return []ruling{{item{mode: Require}, answer{err: err}}}
 	}
@@ -162,26 +163,27 @@ func (q Question) check() error {
 	return nil
 }
 
-// Level says which levels provenance shows of an artifact, as far as the policy
-// believes its builder. The evidence must be bound to the artifact.
-func (h *Hearing) Level(e verify.Evidence, q Question) (slsa.Report, error) {
-	m := &matter{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e})}
+// Level reports the SLSA levels that provenance shows for an artifact, limited
+// by how far the policy trusts its builder. The evidence must be bound to the
+// artifact.
+func (h *Session) Level(e verify.Evidence, q Question) (slsa.Report, error) {
+	m := &judgement{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e})}
 	if len(m.facts) == 0 || !m.binds(m.facts[0]) {
-		return slsa.Report{}, verdict.Refuse(verdict.NotBound, q.Subject, "the provenance is not of this artifact")
+		return slsa.Report{}, verdict.Refuse(verdict.NotBound, q.Subject, "the provenance does not cover this artifact")
 	}
 	return m.facts[0].level(m)
 }
 
-// Level is the level of the Build track that is required of a class at a
-// stage; zero when none is.
+// Level is the SLSA Build level that the policy requires of a class at a stage;
+// 0 if none.
 func (p Policy) Level(stage Stage, class plan.Class) int { return p.cells[cell{stage, class}].level }
 
-// Complete reports whether the SBOMs of a class may leave nothing out.
+// Complete reports whether SBOMs of a class must be complete.
 func (p Policy) Complete(stage Stage, class plan.Class) bool {
 	return p.cells[cell{stage, class}].whole
 }
 
-// Asks reports how much a check of a class counts at a stage.
+// Asks returns the mode of a check for a class at a stage.
 func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {
 	if mode, said := p.cells[cell{stage, class}].modes[check]; said {
 		return mode
@@ -189,8 +191,8 @@ func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {
 	return Off
 }
 
-// Lacks lists what a complete answer would have proven and this policy does
-// not ask for at a stage, about any of these classes.
+// Lacks lists the checks of a complete verdict that this policy does not
+// require for these classes at a stage.
 func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
 	var lacks []string
 	for _, check := range []Check{Provenance, Signature, SBOM} {
@@ -214,8 +216,8 @@ func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
 	return lacks
 }
 
-// view is what a rule of the policy's own can see.
-func (m *matter) view() View {
+// view is what custom rules of the policy can see.
+func (m *judgement) view() View {
 	v := View{Stage: string(m.q.Stage), Version: m.q.Version, Time: m.q.At, Artifact: ArtifactView{
 		Name: m.q.Subject, Class: string(m.q.Class), SHA256: m.q.Bytes.SHA256.Hex(), Commit: m.q.Commit,
 	}}
@@ -227,7 +229,7 @@ func (m *matter) view() View {
 	return v
 }
 
-func (m *matter) evidence(f *Fact) EvidenceView {
+func (m *judgement) evidence(f *Fact) EvidenceView {
 	e := EvidenceView{Kind: f.kind, Issuer: f.who.Issuer, Subject: f.who.Subject, Signed: f.signedAt, Claims: map[string]string{}}
 	if role, err := m.policy.actors.actor(f, &m.q); err == nil {
 		e.Role = string(role)
@@ -237,7 +239,7 @@ func (m *matter) evidence(f *Fact) EvidenceView {
 	}
 	claim, err := f.claim()
 	if err != nil || e.Role != string(Builder) {
-		return e // what others say of a build is for no rule to believe
+		return e // rules must not use provenance that another role signed
 	}
 	e.Provenance = ProvenanceView{
 		Builder: claim.Builder.ID, BuildType: claim.BuildType, Repository: claim.Source.Repository, Ref: claim.Source.Ref,

@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// Section is one part of what a policy demands, in plain words.
+// Section is one part of the explanation of a policy.
 type Section struct {
 	Title string   `json:"title"`
 	Lines []string `json:"lines"`
@@ -20,25 +20,25 @@ func (s *Section) add(format string, args ...any) {
 	s.Lines = append(s.Lines, fmt.Sprintf(format, args...))
 }
 
-// Explain says in plain words what the policy demands, what it refuses, what
-// it does not look at, and who can get past what.
+// Explain says in plain words what the policy requires, what it refuses, what
+// it does not check, and who can bypass which requirement.
 func Explain(p Policy) []Section {
 	all := []Section{
 		p.actors.explain(), explainBuilds(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
-		{Title: "Who can get past it", Lines: Overriders(p)},
+		{Title: "Who can bypass it", Lines: Overriders(p)},
 	}
 	return slices.DeleteFunc(all, func(s Section) bool { return len(s.Lines) == 0 })
 }
 
 func (a actors) explain() Section {
-	s := Section{Title: "Who is believed"}
+	s := Section{Title: "Who is trusted"}
 	duties := map[Role]string{
-		Release: "signs the manifest, files and images", Verifier: "says that others checked", Officer: "signs policies, exceptions and known defects",
-		Channels: "says which release a channel stands for", Signoffs: "signs releases off", Reconciler: "says which requirements are switched on",
+		Release: "signs the manifest, files and images", Verifier: "signs verification summaries", Officer: "signs policies, exceptions and known defects",
+		Channels: "signs the channel index", Signoffs: "signs off releases", Reconciler: "signs which requirements are switched on",
 	}
 	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler} {
-		if len(a.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // whose word no release needs
-			s.add("nobody %s", strings.Replace(duties[role], "signs", "may sign", 1))
+		if len(a.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // optional roles
+			s.add("no identity %s", duties[role])
 		}
 		for _, who := range a.roles[role] {
 			duty := duties[role]
@@ -50,14 +50,14 @@ func (a actors) explain() Section {
 	}
 	for _, b := range a.builders {
 		for _, who := range b.signers {
-			s.add("%s", who.describe(fmt.Sprintf("speaks for builder %s, believed to level %d", b.id, b.level)))
+			s.add("%s", who.describe(fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)))
 		}
 	}
-	s.add("whoever signs in another's place is refused (IDENTITY_ROLE), and so is everybody else (IDENTITY)")
+	s.add("a signature by an identity of another role is refused (IDENTITY_ROLE), and so is one by an unlisted identity (IDENTITY)")
 	return s
 }
 
-// describe says who does something, from when, and with which certificate.
+// describe formats a signer, what it does, its time window and its claims.
 func (s Signer) describe(deed string) string {
 	words := []string{s.String() + " " + deed}
 	if w := s.Window(); w != "" {
@@ -69,7 +69,8 @@ func (s Signer) describe(deed string) string {
 	return strings.Join(words, ", ")
 }
 
-// extent says what the identity is kept to, empty where to nothing.
+// extent lists the classes and stages that the identity is limited to; empty if
+// to none.
 func (s Signer) extent() string {
 	var words []string
 	if s.classes != nil {
@@ -92,7 +93,7 @@ func list[T ~string](all []T) string {
 func explainBuilds(p Policy) Section {
 	s := Section{Title: "What may have been built"}
 	if len(p.actors.builders) == 0 {
-		s.add("anything: no provenance is looked at, so nothing is known of source, builder and parameters")
+		s.add("anything: provenance is not checked, so source, builder and parameters are unknown")
 		return s
 	}
 	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.build.source.Repository)
@@ -105,7 +106,7 @@ func explainBuilds(p Policy) Section {
 	for _, param := range p.build.params {
 		text := "parameter " + param.Name
 		if param.Optional {
-			text += ", if it is there,"
+			text += ", if present,"
 		}
 		if param.Any {
 			s.add("%s may have any value", text)
@@ -114,21 +115,22 @@ func explainBuilds(p Policy) Section {
 		s.add("%s must be %s (PARAM_VALUE)", text, p.build.allowed(param, "{version}"))
 	}
 	if p.build.types != nil {
-		s.add("any other parameter is refused (PARAM_UNKNOWN)")
+		s.add("every other parameter is refused (PARAM_UNKNOWN)")
 	}
 	if n := p.counts.builders; n > 1 {
-		s.add("%d builders must have made the same bytes (THRESHOLD, REBUILD_MISMATCH)", n)
+		s.add("%d builders must have built the same bytes (THRESHOLD, REBUILD_MISMATCH)", n)
 	}
 	for _, sum := range p.summaries {
 		for _, who := range sum.signers {
-			s.add("%s speaks for verifier %s", who, sum.Verifier)
+			s.add("%s signs for verifier %s", who, sum.Verifier)
 		}
-		s.add("a summary counts if verifier %s judged %s by policy %s (%s), at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
+		s.add("a summary counts if verifier %s checked %s with policy %s (%s) at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
 	}
 	return s
 }
 
-// explainAsked says what is asked of which class, classes alike together.
+// explainAsked lists the requirements by class; classes with equal requirements
+// share a line.
 func explainAsked(p Policy) Section {
 	s := Section{Title: "What each artifact needs"}
 	for _, stage := range stages() {
@@ -146,7 +148,7 @@ func explainAsked(p Policy) Section {
 		}
 	}
 	r := p.counts.rules
-	s.add("every signature is in %s, has a time of %s, and its certificate was seen by %s",
+	s.add("every signature is recorded in %s and timestamped by %s, and its certificate is recorded in %s",
 		count(r.Logs, "transparency log"), count(r.Times, "trusted authority"), count(r.SCTs, "certificate log"))
 	return s
 }
@@ -166,10 +168,10 @@ func (d demand) describe() string {
 	for _, it := range d.items {
 		word := it.name
 		if it.name == string(SBOM) && d.whole {
-			word += " (leaving nothing unexamined)"
+			word += " (complete)"
 		}
 		if it.mode == Warn {
-			word += " (only warned about)"
+			word += " (only a warning)"
 		}
 		words = append(words, word)
 	}
@@ -178,35 +180,35 @@ func (d demand) describe() string {
 		text = "nothing beyond the manifest"
 	}
 	if d.level > 0 {
-		text += fmt.Sprintf(", at Build level %d", d.level)
+		text += fmt.Sprintf(", at SLSA Build level %d", d.level)
 	}
 	return text
 }
 
 func explainWhole(p Policy) Section {
 	s := Section{Title: "The release as a whole"}
-	s.add("what the manifest lists is there, untampered, under its own name, and nothing is missing: always")
+	s.add("every file and image in the manifest is present under its name, with the listed digests: always required")
 	s.add("the manifest lists what release.yaml plans: %s (PLAN_MISSING, PLAN_EXTRA)", p.whole.plan.plainly())
 	for _, place := range []string{Files, Images} {
-		s.add("nothing but the release is among its %s: %s (EXTRA)", map[string]string{Files: "files", Images: "images' tags"}[place], p.whole.closed[place].plainly())
+		s.add("no %s beside those of the release: %s (EXTRA)", map[string]string{Files: "files", Images: "image tags"}[place], p.whole.closed[place].plainly())
 	}
 	if p.whole.digests {
-		s.add("files are compared by every digest that is listed (TAMPERED)")
+		s.add("files must match every digest in the manifest (TAMPERED)")
 	}
 	for _, late := range p.whole.late {
-		s.add("%s by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
+		s.add("%s signed by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
 	}
 	if text := p.signoff.explain(); text != "" {
 		s.add("%s", text)
 	}
 	if p.validity.manifest > 0 {
-		s.add("the manifest was signed at most %s ago (STALE)", p.validity.manifest)
+		s.add("the manifest must be signed at most %s ago (STALE)", p.validity.manifest)
 	}
 	if p.validity.defects > 0 {
-		s.add("a list of known defects numbered %d or higher is at hand", p.validity.defects)
+		s.add("a list of known defects with number %d or higher is required", p.validity.defects)
 	}
 	if !p.validity.lab {
-		s.add("a lab's trust root is refused (TRUST_LAB)")
+		s.add("trust roots of labs are refused (TRUST_LAB)")
 	}
 	if !p.validity.expires.IsZero() {
 		s.add("the policy itself is valid until %s (POLICY_EXPIRED)", p.validity.expires.Format(time.DateOnly))
@@ -215,45 +217,46 @@ func explainWhole(p Policy) Section {
 }
 
 func (m Mode) plainly() string {
-	return map[Mode]string{Require: "required", Warn: "only warned about", Off: "not looked at"}[m]
+	return map[Mode]string{Require: "required", Warn: "only a warning", Off: "not checked"}[m]
 }
 
 func explainLeft(p Policy) Section {
-	s := Section{Title: "What it does not ask"}
+	s := Section{Title: "What it does not require"}
 	for _, stage := range stages() {
 		if lacks := p.Lacks(stage, Judged()); len(lacks) > 0 {
-			s.add("at stage %s a verdict is partial, without: %s", stage, strings.Join(lacks, ", "))
+			s.add("at stage %s, so the verdict is partial: %s", stage, strings.Join(lacks, ", "))
 		}
 	}
 	return s
 }
 
-// Overriders lists who can get past what: what each role could do alone, and
-// what it takes to publish something that was never built from the source.
+// Overriders lists who can bypass which requirement: what each role could do
+// alone, and what it takes to publish something that was not built from the
+// source.
 func Overriders(p Policy) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if p.unsigned {
-		add("anybody, where nothing that is signed is required: the policy says insecureAcceptUnsigned, and such a verdict begins with UNSIGNED")
+		add("anybody, where no signature is required: the policy has insecureAcceptUnsigned, and such a verdict begins with UNSIGNED")
 	}
 	names := func(role Role) string { return strings.Join(p.Expected(role), " or ") }
 	if len(p.actors.roles[Officer]) > 0 {
-		add("%s can except single findings of a release for at most 30 days; every verdict shows it", names(Officer))
+		add("%s can grant exceptions for single findings of a release, for at most 30 days; verdicts show them", names(Officer))
 	}
 	needsBuilder := slices.ContainsFunc(Judged(), func(c plan.Class) bool { return p.Asks(Published, c, Provenance) == Require })
 	if needsBuilder {
-		add("%s alone can publish nothing: provenance by a builder is required as well", names(Release))
-		add("%s alone can publish nothing: the release identity must seal it", names(Builder))
+		add("%s alone cannot publish: provenance signed by a builder is also required", names(Release))
+		add("%s alone cannot publish: the release identity must sign the manifest", names(Builder))
 	} else {
 		add("%s alone can publish anything: no provenance is required", names(Release))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.switches.floors)) {
-		add("%s can have %s count as little as %s", names(Reconciler), name, p.switches.floors[name])
+		add("%s can lower %s to %s", names(Reconciler), name, p.switches.floors[name])
 	}
-	add("whoever owns the identity providers %s can become any of these", strings.Join(p.actors.issuers(), " and "))
+	add("the operators of the identity providers %s can impersonate all of these", strings.Join(p.actors.issuers(), " and "))
 	for _, who := range p.actors.holders(Release) {
 		if who.exact.Subject == "" {
-			add("whoever gets an identity that matches %s can release", who)
+			add("everybody with an identity that matches %s can release", who)
 		}
 	}
 	return lines
@@ -271,44 +274,44 @@ func (a *actors) issuers() []string {
 	return all
 }
 
-// Lint lists what loads and might still not be what was meant.
+// Lint lists settings that are valid but perhaps not intended.
 func Lint(p Policy) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if p.validity.expires.IsZero() {
-		note("it never expires: a replayed old policy would do forever; write expires")
+		note("the policy never expires, so an old copy can be replayed forever; set expires")
 	}
 	if p.validity.sequence == 0 {
-		note("it has no sequence: an older policy cannot be told from a newer one; write sequence")
+		note("the policy has no sequence number, so an older version cannot be detected; set sequence")
 	}
 	if p.unsigned {
-		note("it accepts what nothing signed speaks for, and the verdict then begins with UNSIGNED; require signatures and remove insecureAcceptUnsigned before anybody relies on it")
+		note("the policy accepts unsigned artifacts, and the verdict then begins with UNSIGNED; require signatures and remove insecureAcceptUnsigned before production use")
 	}
 	if p.build.types == nil && len(p.actors.builders) > 0 {
-		note("it expects no build types: any parameter of a build is accepted; write build")
+		note("the policy lists no build types, so builds with any parameters are accepted; set build")
 	}
 	if p.build.source.Ref == "" && len(p.actors.builders) > 0 {
-		note("it expects no ref: a build of any branch is accepted; write source.ref, such as refs/tags/{version}")
+		note("the policy expects no ref, so a build of any branch is accepted; set source.ref, such as refs/tags/{version}")
 	}
 	if len(p.actors.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
-		note("the role signoff is given and its word is never asked for; write signoff: {stages: [staging]}")
+		note("the role signoff has signers but is never required; set signoff: {stages: [staging]}")
 	}
 	if len(p.actors.roles[Reconciler]) > 0 && len(p.switches.floors) == 0 {
-		note("the role reconciler is given and switches nothing; write features: {RequireProvenance: {floor: warn}}")
+		note("the role reconciler has signers but switches no feature; set features: {RequireProvenance: {floor: warn}}")
 	}
 	if p.validity.lab {
-		note("it accepts a lab's trust root; write trustRoot: {lab: \"off\"} before anybody relies on it")
+		note("the policy accepts trust roots of labs; set trustRoot: {lab: \"off\"} before production use")
 	}
 	for _, role := range Roles() {
 		for _, s := range p.actors.holders(role) {
 			if s.exact.Subject == "" {
-				note("%s is a pattern in role %s: make sure that nobody else can get such an identity", s, role)
+				note("%s is a pattern in role %s: make sure that no other person or workflow can obtain a matching identity", s, role)
 			}
 		}
 	}
 	for _, stage := range stages() {
 		if lacks := p.Lacks(stage, Judged()); len(lacks) > 0 {
-			note("at stage %s it can never say complete: %s", stage, strings.Join(lacks, ", "))
+			note("at stage %s verdicts are always partial, because these checks are not required: %s", stage, strings.Join(lacks, ", "))
 		}
 	}
 	return notes

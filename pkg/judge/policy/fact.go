@@ -13,17 +13,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Fact is what a policy judges: who said what, of which bytes, and when. It is
-// made from verified evidence. The zero Fact says nothing.
+// Fact is what a policy decides by: who signed which statement about which
+// bytes, and when. It is made from verified evidence. The zero Fact states
+// nothing.
 type Fact struct {
 	who    identity.Identity
 	key    digest.Digest
 	claims *identity.Claims // nil: none
-	memory *memory          // nil remembers nothing
+	memory *memory          // cache of reading; nil if there is none
 	*saying
 }
 
-// saying is what was said, whoever says it.
+// saying is the content of a fact, without its signer.
 type saying struct {
 	kind     string
 	signedAt time.Time
@@ -38,14 +39,14 @@ type saying struct {
 	read        reading
 }
 
-// reading is what was read of a fact, once.
+// reading caches what was derived from a fact.
 type reading struct {
 	once       sync.Once
 	provenance *provenance.Claim
 	err        error
 }
 
-// FactOf is what verified evidence says.
+// FactOf converts verified evidence to a fact.
 func FactOf(e verify.Evidence) Fact {
 	var claims *identity.Claims
 	if said := e.Claims(); said != (identity.Claims{}) {
@@ -59,7 +60,8 @@ func FactOf(e verify.Evidence) Fact {
 	}}
 }
 
-// proven is the evidence that a fact was made from, kept once: it is large.
+// proven is the evidence that a fact was made from, shared by pointer because
+// it is large.
 type proven struct{ verify.Evidence }
 
 func (p *proven) covers(name string, bytes digest.Set) bool { return p.Covers(name, bytes) }
@@ -70,8 +72,8 @@ func (p *proven) reached(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
 	return t.Judge(q)
 }
 
-// remember lets a fact keep what was found of it, for many questions. It is of
-// use for statements only: a plain signature is of one artifact.
+// remember enables the cache of a fact for many questions. It is useful only
+// for statements: a plain signature covers one artifact.
 func (f *Fact) remember() {
 	if f.said.IsZero() || f.covers == nil {
 		return
@@ -93,10 +95,10 @@ func (f *Fact) remember() {
 	}
 }
 
-// IsZero reports whether f says nothing.
+// IsZero reports whether f is the zero Fact.
 func (f *Fact) IsZero() bool { return f.saying == nil || f.bundle.IsZero() || f.covers == nil }
 
-// claim reads the provenance that the fact is.
+// claim parses the fact's provenance.
 func (f *Fact) claim() (*provenance.Claim, error) {
 	f.read.once.Do(func() {
 		claim, err := provenance.Read(f.said)
@@ -105,12 +107,12 @@ func (f *Fact) claim() (*provenance.Claim, error) {
 	return f.read.provenance, f.read.err
 }
 
-// level is the level of the Build track that provenance shows of an artifact
-// to which it is bound. It is the same for all that are bound in the same way:
-// builders are kept to no stage and no class. Of a signer who may not act as
-// its builder nothing is believed.
-func (f *Fact) level(m *matter) (slsa.Report, error) {
-	return f.memory.level(grounds{m.policy, m.entire(f)}, func() (slsa.Report, error) {
+// level is the SLSA Build level that provenance shows for an artifact that it
+// is bound to. The level is the same for all artifacts with the same binding,
+// because builders are not limited to stages or classes. A signer that may not
+// act as the builder shows no level.
+func (f *Fact) level(m *judgement) (slsa.Report, error) {
+	return f.memory.level(levelKey{m.policy, m.entire(f)}, func() (slsa.Report, error) {
 		trust := m.policy.actors.trust
 		if m.policy.actors.acts(f, Builder, &m.q) != nil {
 			trust = slsa.Trust{}
@@ -119,14 +121,15 @@ func (f *Fact) level(m *matter) (slsa.Report, error) {
 	})
 }
 
-// as is the same fact in the mouth of somebody else, of whom nothing is known.
+// as returns the same fact with another signer, about whom nothing else is
+// known.
 func (f *Fact) as(who identity.Identity) Fact {
 	other := *f
 	other.who, other.key, other.claims, other.memory = who, digest.Digest{}, nil, nil
 	return other
 }
 
-// certified are the claims of the signer's certificate.
+// certified returns the claims of the signer's certificate.
 func (f *Fact) certified() identity.Claims {
 	if f.claims == nil {
 		return identity.Claims{}
@@ -134,11 +137,11 @@ func (f *Fact) certified() identity.Claims {
 	return *f.claims
 }
 
-// proof is what the fact proves, when it does.
+// proof is the proof that the fact provides if it meets a rule.
 func (f *Fact) proof(subject string, role Role) verdict.Proof {
 	who := f.who
 	if !f.key.IsZero() {
-		who = identity.Identity{} // the key says it
+		who = identity.Identity{} // the key implies it
 	}
 	return verdict.Proof{
 		Subject: subject, Statement: f.kind, Role: string(role), Identity: who.Subject, Issuer: who.Issuer, Key: f.key,

@@ -9,23 +9,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The requirements of a policy that features switch on and off, if the policy
-// names them: all others count as they are written.
+// The requirements that features can switch on and off, if the policy lists
+// them. All others apply as written.
 const (
-	RequireProvenance = "RequireProvenance" // what cells require of provenance
-	RequireSignoff    = "RequireSignoff"    // that a release has a sign-off
+	RequireProvenance = "RequireProvenance" // provenance of artifacts, in cells
+	RequireSignoff    = "RequireSignoff"    // a sign-off of the release
 )
 
 // coreFeatures is the namespace of those features.
 const coreFeatures = "waybill/"
 
-// fileFeature is how far a requirement may be switched.
+// fileFeature limits how far a requirement may be lowered.
 type fileFeature struct {
-	// Floor is the least that it counts, whatever a store says.
+	// Floor is the lowest mode, whatever state is stored for the feature.
 	Floor Mode `yaml:"floor"`
 }
 
-// strictness orders the modes. What is no mode is the strictest.
+// strictness orders the modes. An unknown mode is the strictest.
 func (m Mode) strictness() int {
 	switch m {
 	case Off:
@@ -36,29 +36,29 @@ func (m Mode) strictness() int {
 	return 2
 }
 
-// switches are the requirements of a policy that features switch.
+// switches are the requirements of a policy that features can switch.
 type switches struct {
-	floors map[string]Mode   // of the features that may switch one
-	states []verdict.Feature // that the policy is under
+	floors map[string]Mode   // lowest mode by feature
+	states []verdict.Feature // states that were applied to the policy
 }
 
-// Floors are the features that may switch a requirement of the policy, and the
-// least that each counts.
+// Floors lists the features that can switch a requirement of the policy, with
+// their lowest modes.
 func (p Policy) Floors() map[string]Mode { return maps.Clone(p.switches.floors) }
 
-// Features are the requirements that are switched, and how far they count.
+// Features lists the switched requirements and their modes.
 func (p Policy) Features() []verdict.Feature { return slices.Clone(p.switches.states) }
 
-// Under is the policy as it counts in these states of features. Each counts at
-// least what the floor says, and what no state is given of counts as it is
-// written. What the policy does not name cannot be switched: that is refused.
-// The policy keeps its digest; [verdict.InForce] says what it amounts to.
+// Under returns the policy with these feature states applied. A state cannot
+// lower a requirement below its floor, and requirements without a state apply
+// as written. A feature that the policy does not list is refused. The policy
+// keeps its digest; [verdict.InForce] names the combination.
 func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 	for _, s := range states {
 		name, core := strings.CutPrefix(s.Name, coreFeatures)
 		floor, named := p.switches.floors[name]
 		if !core || !named {
-			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s switches nothing of the policy: it names %v", s.Name, slices.Sorted(maps.Keys(p.switches.floors)))
+			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s is not listed in the policy, which lists %v", s.Name, slices.Sorted(maps.Keys(p.switches.floors)))
 		}
 		if Mode(s.Mode).strictness() < floor.strictness() {
 			s.Mode = string(floor)
@@ -67,7 +67,7 @@ func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 			s.Mode = string(Require)
 		}
 		if slices.ContainsFunc(p.switches.states, func(o verdict.Feature) bool { return o.Name == s.Name }) {
-			return Policy{}, verdict.Refuse(verdict.Usage, p.name, "feature %s is in one state at a time", s.Name)
+			return Policy{}, verdict.Refuse(verdict.Usage, p.name, "feature %s is given two states", s.Name)
 		}
 		p.switches.states = append(slices.Clip(p.switches.states), s)
 		switch mode := Mode(s.Mode); {
@@ -81,8 +81,8 @@ func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 	return p, nil
 }
 
-// withProvenance are the cells with provenance counting so much where it is
-// required.
+// withProvenance returns the cells with the mode of provenance changed where it
+// is required.
 func withProvenance(all map[cell]demand, to Mode) map[cell]demand {
 	cells := maps.Clone(all)
 	for at, d := range cells {
@@ -93,8 +93,8 @@ func withProvenance(all map[cell]demand, to Mode) map[cell]demand {
 	return cells
 }
 
-// withProvenance is the demand with provenance counting so much. The level is
-// what is looked for; it is no longer demanded.
+// withProvenance returns the demand with the mode of provenance changed. Levels
+// are still checked, but no longer required.
 func (d demand) withProvenance(to Mode) demand {
 	d.modes = maps.Clone(d.modes)
 	d.modes[Provenance] = to
@@ -109,9 +109,9 @@ func (d demand) withProvenance(to Mode) demand {
 	return d
 }
 
-// loadFeatures reads which requirements may be switched. One that is switched as
-// far down as it may be must leave something to be asked: else everything would
-// pass while it is off.
+// loadFeatures reads which requirements can be switched. With a requirement
+// lowered to its floor, the policy must still require something signed;
+// otherwise everything would pass while the feature is off.
 func (l *loader) loadFeatures() error {
 	if l.Features == nil {
 		return nil
@@ -120,20 +120,20 @@ func (l *loader) loadFeatures() error {
 		return l.fail(codeEmpty, at("features"), "empty; leave the key out")
 	}
 	if len(l.policy.actors.roles[Reconciler]) == 0 {
-		return l.fail(codeEmpty, at("features"), "requirements may be switched, and nobody has the role reconciler; then no state of a feature could be believed")
+		return l.fail(codeEmpty, at("features"), "set, but the policy has no role reconciler, so no feature state could be verified")
 	}
 	l.policy.switches.floors = map[string]Mode{}
 	for _, name := range slices.Sorted(maps.Keys(l.Features)) {
 		floor, path := l.Features[name].Floor, at("features", name)
 		switch {
 		case name != RequireProvenance && name != RequireSignoff:
-			return l.fail(codeValue, path, "want %s or %s: no other feature switches what a policy requires", RequireProvenance, RequireSignoff)
+			return l.fail(codeValue, path, "want %s or %s: no other feature switches a requirement of a policy", RequireProvenance, RequireSignoff)
 		case floor == Require:
-			return l.fail(codeValue, append(path, "floor"), "require: then it cannot be switched; leave the feature out")
+			return l.fail(codeValue, append(path, "floor"), "require means that the feature cannot be switched; leave it out")
 		case floor != Warn && floor != Off:
 			return l.fail(codeValue, append(path, "floor"), "%q, want warn or off", floor)
 		case name == RequireSignoff && len(l.policy.signoff.stages) == 0:
-			return l.fail(codeEmpty, path, "the policy asks for no sign-off that could be switched")
+			return l.fail(codeEmpty, path, "the policy requires no sign-off that could be switched")
 		}
 		l.policy.switches.floors[name] = floor
 		if name == RequireProvenance {
@@ -145,7 +145,8 @@ func (l *loader) loadFeatures() error {
 	return nil
 }
 
-// checkLowered refuses to switch provenance where nothing else is required.
+// checkLowered refuses to make provenance switchable where it is the only
+// requirement.
 func (l *loader) checkLowered(floor Mode, path []any) error {
 	switched := false
 	for _, stage := range stages() {
@@ -157,28 +158,28 @@ func (l *loader) checkLowered(floor Mode, path []any) error {
 			switched = true
 			switch lowered := d.withProvenance(floor); {
 			case !lowered.requires():
-				return l.fail(codeEmpty, path, "nothing but provenance is required of %s at stage %s; then anything would pass while the feature is off: require a signature, too", class, stage)
+				return l.fail(codeEmpty, path, "provenance is the only requirement for %s at stage %s, so everything would pass while the feature is off: also require a signature", class, stage)
 			case !lowered.requiresSigned() && !l.Unsigned:
-				return l.fail(codeEmpty, path, "nothing that is signed but provenance is required of %s at stage %s; then it would be accepted unsigned while the feature is off: require a signature, too", class, stage)
+				return l.fail(codeEmpty, path, "provenance is the only signed requirement for %s at stage %s, so unsigned artifacts would be accepted while the feature is off: also require a signature", class, stage)
 			}
 		}
 	}
 	if !switched {
-		return l.fail(codeEmpty, path, "the policy requires provenance of nothing that could be switched")
+		return l.fail(codeEmpty, path, "the policy requires no provenance that could be switched")
 	}
 	return nil
 }
 
-// explain says what may be switched, and how far.
+// explain says which requirements can be switched, and how far.
 func (w switches) explain() Section {
-	s := Section{Title: "What may be switched"}
+	s := Section{Title: "What can be switched"}
 	for _, name := range slices.Sorted(maps.Keys(w.floors)) {
-		what := map[string]string{RequireProvenance: "that provenance is required", RequireSignoff: "that a sign-off is required"}[name]
-		least := "not at all while it is off"
+		what := map[string]string{RequireProvenance: "the requirement of provenance", RequireSignoff: "the requirement of a sign-off"}[name]
+		least := "not checked"
 		if w.floors[name] == Warn {
-			least = "as a warning at least"
+			least = "a warning"
 		}
-		s.add("feature %s switches %s; it counts %s, whatever the store of features says", name, what, least)
+		s.add("feature %s switches %s; while the feature is off, a failure is %s", name, what, least)
 	}
 	for _, f := range w.states {
 		s.add("%s", fmt.Sprintf("%s is %s now (transition %d): %s", f.Name, f.State, f.Number, f.Mode))

@@ -39,23 +39,23 @@ func TestFeaturesLoad(t *testing.T) {
 	if floors := p.Floors(); len(floors) != 2 || floors[policy.RequireProvenance] != policy.Off || floors[policy.RequireSignoff] != policy.Warn {
 		t.Errorf("floors %v", floors)
 	}
-	if err := p.Foresee(who("reconciler"), policy.Reconciler, time.Now()); err != nil {
+	if err := p.CheckIdentity(who("reconciler"), policy.Reconciler, time.Now()); err != nil {
 		t.Errorf("reconciler@: %v", err)
 	}
 	said := fmt.Sprint(policy.Explain(p))
-	for _, words := range []string{"reconciler@example.test", "says which requirements are switched on", "not at all while it is off", "as a warning at least"} {
+	for _, words := range []string{"reconciler@example.test", "signs which requirements are switched on", "a failure is not checked", "a failure is a warning"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}
 	}
-	if lint := fmt.Sprint(policy.Lint(p)); strings.Contains(lint, "switches nothing") {
+	if lint := fmt.Sprint(policy.Lint(p)); strings.Contains(lint, "switches no feature") {
 		t.Errorf("lint: %s", lint)
 	}
 	if len(load(t).Floors()) != 0 || strings.Contains(fmt.Sprint(policy.Explain(load(t))), "switched") {
 		t.Error("a policy without features speaks of some")
 	}
 	for _, r := range []struct{ roles, field, says string }{
-		{"", switched, "nobody has the role reconciler"},
+		{"", switched, "the policy has no role reconciler"},
 		{reconciler, "features: {}\n", "empty"},
 		{reconciler, "features: {EmitVSA: {floor: warn}}\n", "want RequireProvenance or RequireSignoff"},
 		{reconciler, "features: {RequireProvenance: {floor: require}}\n", "cannot be switched"},
@@ -65,13 +65,13 @@ func TestFeaturesLoad(t *testing.T) {
 		refused(t, withFeatures(t, r.roles, r.field), r.says)
 	}
 	idle, err := policy.Parse([]byte(withFeatures(t, reconciler, "")), nil)
-	if err != nil || !strings.Contains(fmt.Sprint(policy.Lint(idle)), "switches nothing") {
+	if err != nil || !strings.Contains(fmt.Sprint(policy.Lint(idle)), "switches no feature") {
 		t.Errorf("lint: a role without a word: %v", err)
 	}
-	refused(t, withSignoff(t, reconciler, "features: {RequireSignoff: {floor: \"off\"}}\n"), "asks for no sign-off")
+	refused(t, withSignoff(t, reconciler, "features: {RequireSignoff: {floor: \"off\"}}\n"), "requires no sign-off")
 	bare := strings.ReplaceAll(withFeatures(t, reconciler, switched), "signature: require", "signature: warn")
-	refused(t, bare, "it would be accepted unsigned while the feature is off")
-	refused(t, strings.ReplaceAll(bare, "sbom: require", "sbom: warn"), "anything would pass while the feature is off")
+	refused(t, bare, "unsigned artifacts would be accepted while the feature is off")
+	refused(t, strings.ReplaceAll(bare, "sbom: require", "sbom: warn"), "everything would pass while the feature is off")
 	refused(t, strings.Replace(withFeatures(t, reconciler, ""), "release@example.test", "reconciler@example.test", 1), "each needs its own identity")
 }
 

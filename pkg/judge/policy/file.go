@@ -5,8 +5,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// file is a policy as it is written. Every key is read by the loader of its
-// part; schema.json says the same for editors.
+// file is a policy as it is written. Each part has its own loader; schema.json
+// describes the same keys for editors.
 type file struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`
@@ -31,11 +31,11 @@ type file struct {
 	Rules      []fileRule        `yaml:"rules"`
 	// Features are the requirements that features may switch on and off.
 	Features map[string]fileFeature `yaml:"features"`
-	// Unsigned has the policy accept what nothing signed speaks for.
+	// Unsigned accepts artifacts without any signed evidence.
 	Unsigned bool `yaml:"insecureAcceptUnsigned"`
 }
 
-// fileTrustRoot says which trust roots will do beside those of real
+// fileTrustRoot says which trust roots are accepted beside those of real
 // authorities.
 type fileTrustRoot struct {
 	Lab Mode `yaml:"lab"`
@@ -48,16 +48,17 @@ type signer struct {
 	Subject string           `yaml:"subject"`
 	Pattern string           `yaml:"pattern"`
 	Type    identity.SANType `yaml:"type"`
-	// Key is a public key in PEM, in place of an identity: whoever holds it
-	// signs without a certificate.
+	// Key is a PEM public key in place of an identity, for signatures without a
+	// certificate.
 	Key   string `yaml:"key"`
 	From  string `yaml:"from"`
 	Until string `yaml:"until"`
-	// Stages and Classes narrow what the identity may sign, where a project
-	// has one for images and another for files. Left out, they narrow nothing.
+	// Stages and Classes limit what the identity may sign, where a project has
+	// different identities for images and files. Omitted, there is no limit.
 	Stages  []Stage      `yaml:"stages"`
 	Classes []plan.Class `yaml:"classes"`
-	// Claims are what the certificate must say besides, exactly.
+	// Claims are the exact values that other fields of the certificate must
+	// have.
 	Claims map[string]string `yaml:"claims"`
 }
 
@@ -79,8 +80,8 @@ type fileBuild struct {
 	Parameters []fileParameter `yaml:"parameters"`
 }
 
-// fileParameter is what one external parameter may be. Exactly one of the
-// three says so.
+// fileParameter is the allowed value of one external parameter. Exactly one of
+// the three fields Is, OneOf and Any is set.
 type fileParameter struct {
 	Name     string   `yaml:"name"`
 	Is       string   `yaml:"is"`
@@ -106,8 +107,8 @@ type fileLate struct {
 type fileSignoff struct {
 	Stages []Stage `yaml:"stages"`
 	MaxAge string  `yaml:"maxAge"`
-	// Template is what the documents must have been held against; left out, the
-	// role may choose.
+	// Template is the template that the documents must have been checked
+	// against; omitted, the signer of the sign-off may choose.
 	Template *struct {
 		SHA256 string `yaml:"sha256"`
 	} `yaml:"template"`
@@ -115,7 +116,8 @@ type fileSignoff struct {
 
 type fileSummary struct {
 	Verifier string `yaml:"verifier"`
-	// Signers are who of the verifier role may speak for it; left out, all.
+	// Signers lists the identities of the verifier role that may sign for this
+	// verifier; omitted, all may.
 	Signers  []signer       `yaml:"signers"`
 	Resource string         `yaml:"resource"`
 	Policy   filePinned     `yaml:"policy"`

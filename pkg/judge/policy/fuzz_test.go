@@ -37,7 +37,7 @@ func read(t *testing.T, raw []byte) {
 		t.Fatal("a policy that asks nothing was loaded")
 	}
 	for _, role := range policy.Roles() {
-		if p.Foresee(identity.Identity{}, role, question().At) == nil {
+		if p.CheckIdentity(identity.Identity{}, role, question().At) == nil {
 			t.Fatal("nobody has a role")
 		}
 	}

@@ -11,34 +11,36 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Ask is what one piece of evidence must prove, where a stage of the pipeline
-// needs one answer and no verdict.
+// Ask is a check of one piece of evidence, where a stage of the pipeline needs
+// one answer and no verdict.
 type Ask struct {
 	Role Role
 	// Kind is a predicate type, or "blob" for a plain signature.
 	Kind string
-	// Subject is the artifact's name, and Bytes what was hashed under it.
+	// Subject is the artifact's name, and Bytes the digests computed from it.
 	Subject string
 	Bytes   digest.Set
-	// InRegistry says that the digest is the name: registries have no other.
+	// InRegistry says that the artifact is named by its digest: registries have
+	// no other name.
 	InRegistry bool
-	// Stage and Class are where the artifact is judged and what it is, as far as
-	// it is known: an identity that is kept to some acts in no other.
+	// Stage and Class say at which stage the artifact is checked and what it
+	// is, as far as known: an identity that is limited to some may not act in
+	// others.
 	Stage Stage
 	Class plan.Class
-	// Whole says that the statement is not about one artifact but is itself
-	// what is asked for: a manifest binds its subjects entry by entry.
+	// Whole says that the statement itself is wanted, and not what it says
+	// about one artifact: a manifest binds its subjects entry by entry.
 	Whole bool
 }
 
-// Judge answers one ask: the right kind of evidence, bound to the right
-// bytes, by the right role. What it returns is what was proven and by whom.
+// Judge checks that evidence has the right kind, covers the right bytes and is
+// signed in the right role. It returns what was proven and by whom.
 func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	if e.IsZero() {
-		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, ask.Subject, "no evidence that says %s", ask.Kind)
+		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, ask.Subject, "no evidence of type %s", ask.Kind)
 	}
 	f := FactOf(e)
-	m := &matter{policy: &p, q: Question{Stage: ask.Stage, Class: ask.Class, Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
+	m := &judgement{policy: &p, q: Question{Stage: ask.Stage, Class: ask.Class, Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
 	clauses := []clause{ofKind(ask.Kind), byRole(ask.Role)}
 	if !ask.Whole {
 		clauses = append(clauses, bound)
@@ -51,9 +53,9 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	return f.proof(ask.Subject, ask.Role), nil
 }
 
-// ManifestFrom reads the release manifest that evidence says, if its signer may
-// sign one. Whether it is the one that was asked for is not judged. Its list may
-// be on pages; without pages one that is on some is refused.
+// ManifestFrom parses the release manifest in evidence, if its signer may sign
+// manifests. It does not check which release the manifest describes. The list
+// may be on pages; a manifest with pages is refused if none are given.
 func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest.Manifest, verdict.Proof, error) {
 	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
 	if err != nil {
@@ -66,14 +68,14 @@ func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest
 	return m, proof, nil
 }
 
-// Provenance judges what verified provenance of a version says: that its
-// signer may speak for the builder it names, that it was built from the
-// canonical source, in a way and with parameters that the policy expects.
+// Provenance checks what verified provenance of a version states: its signer
+// may sign for the builder that it names, and source, build type and parameters
+// are those that the policy expects.
 func (p Policy) Provenance(e verify.Evidence, version string) error {
 	f := FactOf(e)
-	m := &matter{policy: &p, q: Question{Subject: "provenance", Version: version}}
+	m := &judgement{policy: &p, q: Question{Subject: "provenance", Version: version}}
 	if built := e.Statement().Subjects(); len(built) > 0 {
-		m.q.Subject = built[0].Name // of which build it is
+		m.q.Subject = built[0].Name // which build it describes
 	}
 	if _, err := f.claim(); err != nil {
 		return err
@@ -86,8 +88,8 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 	return nil
 }
 
-// AllowsLate reports whether a role may add evidence of a kind to a release
-// that was sealed, at a stage.
+// AllowsLate reports whether a role may add evidence of a kind to a sealed
+// release at a stage.
 func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 	return slices.ContainsFunc(p.whole.late, func(late fileLate) bool {
 		return late.Predicate == kind && late.Role == role && slices.Contains(late.Stages, stage)
@@ -95,7 +97,7 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 }
 
 // IsLate reports whether evidence that the manifest does not list may be added
-// to a release at a stage: its kind, by the role that the policy names.
+// to a release at a stage: by its kind, and the role of its signer.
 func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
 	f := FactOf(e)
 	return !e.IsZero() && f.isLate(&p, stage)

@@ -16,33 +16,32 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// kindBlob is what evidence calls a plain signature over bytes.
+// kindBlob is the kind of evidence that is a plain signature over bytes.
 const kindBlob = "blob"
 
-// clause asks one thing of one fact.
-type clause func(*matter, *Fact) error
+// clause checks one requirement on one fact.
+type clause func(*judgement, *Fact) error
 
-// some is met when one fact satisfies every clause.
+// some is met if one fact satisfies every clause.
 type some struct {
 	role    Role
-	absent  verdict.Code // what it is called when there is no such fact
+	absent  verdict.Code // code of the refusal if there is no such fact
 	what    string
 	check   Check
-	clauses []asked // the first is of the kind
+	clauses []step // the first checks the kind
 }
 
-// asked is a clause in its place. One that lasts looks at nothing but what a
-// [circumstance] names; once all that last are met, they need not be asked
-// about every artifact.
-type asked struct {
+// step is a clause of a rule. The result of a perRelease clause depends only on
+// the fact and a [memoKey], so it is not repeated for every artifact.
+type step struct {
 	clause
-	lasts bool
+	perRelease bool
 }
 
-func lasting(c clause) asked  { return asked{c, true} }
-func fleeting(c clause) asked { return asked{clause: c} }
+func perRelease(c clause) step  { return step{c, true} }
+func perArtifact(c clause) step { return step{clause: c} }
 
-func (s *some) judge(m *matter) answer {
+func (s *some) judge(m *judgement) answer {
 	best := answer{}
 	for _, f := range m.facts {
 		passed, err := s.ask(m, f)
@@ -54,46 +53,46 @@ func (s *some) judge(m *matter) answer {
 		}
 	}
 	switch {
-	case best.near > 0: // something of this kind is there, and falls short
+	case best.near > 0: // there is such a fact, but it fails a clause
 	case m.q.Why[s.check] != nil:
 		best.err = m.q.Why[s.check]
 	default:
 		best.err = refuse(nil, func() verdict.Finding {
-			return verdict.Find(s.absent, m.q.Subject, "there is no evidence that is %s", s.what)
+			return verdict.Find(s.absent, m.q.Subject, "no %s was found", s.what)
 		})
 	}
 	return best
 }
 
-func (s *some) ask(m *matter, f *Fact) (passed int, err error) {
+func (s *some) ask(m *judgement, f *Fact) (passed int, err error) {
 	if f.IsZero() {
-		return 0, verdict.Refuse(s.absent, m.q.Subject, "a fact that says nothing")
+		return 0, verdict.Refuse(s.absent, m.q.Subject, "the fact is empty")
 	}
-	var known circumstance
-	stands := false
+	var known memoKey
+	memoized := false
 	if f.memory != nil {
-		known = m.circumstance(s, f)
-		stands = f.memory.has(known)
+		known = m.memoKey(s, f)
+		memoized = f.memory.has(known)
 	}
 	for i, c := range s.clauses {
-		if c.lasts && stands {
+		if c.perRelease && memoized {
 			continue
 		}
 		if err := c.clause(m, f); err != nil {
 			return i, err
 		}
 	}
-	if !stands {
+	if !memoized {
 		f.memory.keep(known)
 	}
 	return len(s.clauses), nil
 }
 
-// refuse says no, with the fact that it speaks of, if there is one.
+// refuse returns a refusal that cites a fact, if there is one.
 func refuse(f *Fact, find func() verdict.Finding) error { return &refusal{f, find} }
 
-// refusal is a no whose words are made when somebody wants to read them. The
-// probe counts on many a no, and reads none.
+// refusal formats its message only when it is read: the vacuity probe causes
+// many refusals that are never printed.
 type refusal struct {
 	fact *Fact
 	find func() verdict.Finding
@@ -109,7 +108,8 @@ func (r *refusal) said() error {
 func (r *refusal) Error() string { return r.said().Error() }
 func (r *refusal) Unwrap() error { return r.said() }
 
-// say puts a refusal into words, and leaves every other error as it is.
+// say converts a refusal to its *verdict.Error, and returns every other error
+// unchanged.
 func say(err error) error {
 	if err == nil {
 		return nil
@@ -121,12 +121,12 @@ func say(err error) error {
 	return err
 }
 
-// ofKind asks what the fact is.
+// ofKind checks the kind of the fact.
 func ofKind(kinds ...string) clause {
-	return func(m *matter, f *Fact) error {
+	return func(m *judgement, f *Fact) error {
 		if !slices.Contains(kinds, f.kind) {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence says something else").Differ(kinds[0], f.kind)
+				return verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence is of another type").Differ(kinds[0], f.kind)
 			})
 		}
 		return nil
@@ -140,19 +140,19 @@ func (f *Fact) signer() string {
 	return f.who.String()
 }
 
-// bound asks whether the fact is of these very bytes.
-func bound(m *matter, f *Fact) error {
+// bound checks that the fact covers these very bytes.
+func bound(m *judgement, f *Fact) error {
 	if m.binds(f) {
 		return nil
 	}
 	return refuse(f, func() verdict.Finding {
-		return verdict.Find(verdict.NotBound, m.q.Subject, "the evidence is genuine, but not of this artifact").Differ(m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject))
+		return verdict.Find(verdict.NotBound, m.q.Subject, "the evidence is authentic, but for another artifact").Differ(m.q.Bytes.SHA256.String(), subjectOf(f, m.q.Subject))
 	})
 }
 
-// binds holds name and bytes against the fact. A signature of an image gives
-// no name, and where the digest is the name there is no other.
-func (m *matter) binds(f *Fact) bool {
+// binds reports whether the fact covers name and bytes. A signature of an image
+// has no name, and for an artifact named by its digest only the digest counts.
+func (m *judgement) binds(f *Fact) bool {
 	if m.q.ByDigest || f.kind == intoto.CosignSignature || f.kind == verify.KindImage {
 		return f.coversBytes(m.q.Bytes.SHA256)
 	}
@@ -168,23 +168,23 @@ func subjectOf(f *Fact, name string) string {
 	return "no subject of this name"
 }
 
-// agrees refuses provenance that gives the artifact's name to other bytes,
-// where several builders must have made the same.
-func agrees(m *matter, f *Fact) error {
+// agrees refuses provenance with another digest for the artifact's name, if
+// several builders must agree.
+func agrees(m *judgement, f *Fact) error {
 	if m.policy.counts.builders == 1 || m.binds(f) {
 		return nil
 	}
 	if got := subjectOf(f, m.q.Subject); got != "no subject of this name" {
 		return refuse(f, func() verdict.Finding {
-			return verdict.Find(verdict.RebuildMismatch, m.q.Subject, "another builder made other bytes of it").Differ(m.q.Bytes.SHA256.String(), got)
+			return verdict.Find(verdict.RebuildMismatch, m.q.Subject, "another builder built different bytes").Differ(m.q.Bytes.SHA256.String(), got)
 		})
 	}
 	return nil
 }
 
-// ofBuilder asks whether provenance is the one builder's that is meant.
+// ofBuilder checks that provenance names this builder.
 func ofBuilder(id string) clause {
-	return func(m *matter, f *Fact) error {
+	return func(m *judgement, f *Fact) error {
 		claim, err := f.claim()
 		if err != nil || claim.Builder.ID == id {
 			return err
@@ -195,9 +195,9 @@ func ofBuilder(id string) clause {
 	}
 }
 
-// reaches asks for a level of the Build track.
+// reaches checks for a level of the SLSA Build track.
 func reaches(level int) clause {
-	return func(m *matter, f *Fact) error {
+	return func(m *judgement, f *Fact) error {
 		report, err := f.level(m)
 		if err != nil {
 			return err
@@ -207,8 +207,8 @@ func reaches(level int) clause {
 	}
 }
 
-// ofCommit asks for the commit that the manifest names.
-func ofCommit(m *matter, f *Fact) error {
+// ofCommit checks that the build used the commit that the manifest names.
+func ofCommit(m *judgement, f *Fact) error {
 	claim, err := f.claim()
 	if err != nil || m.q.Commit == "" {
 		return err
@@ -221,42 +221,42 @@ func ofCommit(m *matter, f *Fact) error {
 	return nil
 }
 
-// described is met when the SBOM that came with the artifact describes its
-// bytes, and leaves nothing of them out where the whole is asked for.
+// described is met if the artifact's SBOM describes its bytes and, where the
+// policy requires completeness, omits nothing.
 type described struct{ whole bool }
 
-func (r described) judge(m *matter) answer {
+func (r described) judge(m *judgement) answer {
 	switch {
 	case m.q.Why[SBOM] != nil:
 		return answer{err: m.q.Why[SBOM]}
 	case m.q.SBOM.IsZero():
 		return answer{err: refuse(nil, func() verdict.Finding {
-			return verdict.Find(verdict.NoSBOM, m.q.Subject, "no SBOM came with it")
+			return verdict.Find(verdict.NoSBOM, m.q.Subject, "the artifact has no SBOM")
 		})}
 	case !m.q.SBOM.Equal(m.q.Bytes.SHA256):
 		return answer{near: 1, err: refuse(nil, func() verdict.Finding {
-			return verdict.Find(verdict.SBOMSubject, m.q.Subject, "its SBOM describes other bytes").
+			return verdict.Find(verdict.SBOMSubject, m.q.Subject, "the artifact's SBOM describes other bytes").
 				Differ(m.q.Bytes.SHA256.String(), m.q.SBOM.String())
 		})}
 	case r.whole && len(m.q.Omitted) > 0:
 		return answer{near: 2, err: refuse(nil, func() verdict.Finding {
-			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "its SBOM leaves out %d parts, and the policy asks for all: %.500q", len(m.q.Omitted), m.q.Omitted[0])
+			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "the artifact's SBOM must be complete, but omits %d: %.500q", len(m.q.Omitted), m.q.Omitted[0])
 		})}
 	}
 	return answer{met: true}
 }
 
-// summary is a verifier whose word counts.
+// summary is a verifier whose summaries the policy accepts.
 type summary struct {
 	fileSummary
 	pinned  digest.Digest
 	age     time.Duration
-	signers []Signer // nil: whoever has the role
+	signers []Signer // nil: every signer of the role
 }
 
-// spokenForBy asks whether the signer may speak for the verifier: the two count
-// as a pair.
-func (s summary) spokenForBy(m *matter, f *Fact) error {
+// spokenForBy checks that the signer may sign for the verifier: a summary
+// counts only if both match as a pair.
+func (s summary) spokenForBy(m *judgement, f *Fact) error {
 	switch {
 	case s.signers == nil:
 		return nil
@@ -264,12 +264,12 @@ func (s summary) spokenForBy(m *matter, f *Fact) error {
 		return acting(f, s.signers, &m.q)
 	}
 	return refuse(f, func() verdict.Finding {
-		return verdict.Find(verdict.VSAVerifier, m.q.Subject, "%s may not speak for the verifier %s", f.signer(), s.Verifier).Differ(s.signers[0].String(), f.signer())
+		return verdict.Find(verdict.VSAVerifier, m.q.Subject, "%s may not sign for the verifier %s", f.signer(), s.Verifier).Differ(s.signers[0].String(), f.signer())
 	})
 }
 
-// answers holds a verification summary against what is asked of it.
-func (s summary) answers(m *matter, f *Fact) error {
+// answers checks a verification summary against the requirements of the policy.
+func (s summary) answers(m *judgement, f *Fact) error {
 	said, err := vsa.Parse(f.said)
 	if err != nil {
 		return err
@@ -283,9 +283,10 @@ func (s summary) answers(m *matter, f *Fact) error {
 	return s.takenBack(m, said)
 }
 
-// takenBack refuses a yes where the same verifier says no of the same artifact
-// in the same place, and not before: whoever shows both must not choose.
-func (s summary) takenBack(m *matter, yes vsa.Summary) error {
+// takenBack refuses a PASSED summary if the same verifier signed FAILED for the
+// same artifact and place at the same time or later. Otherwise the presenter of
+// both could choose.
+func (s summary) takenBack(m *judgement, yes vsa.Summary) error {
 	for _, f := range m.facts {
 		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || s.spokenForBy(m, f) != nil || !m.binds(f) {
 			continue
@@ -293,33 +294,33 @@ func (s summary) takenBack(m *matter, yes vsa.Summary) error {
 		no, err := vsa.Parse(f.said)
 		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && !no.Verified.Before(yes.Verified) {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier said no after it had said yes").
-					Differ("no summary that is newer than "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339))
+				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier signed FAILED after this PASSED summary").
+					Differ("no FAILED summary at or after "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339))
 			})
 		}
 	}
 	return nil
 }
 
-// rule is a rule of the policy's own.
+// rule is a custom rule of the policy.
 type rule struct {
 	name    string
 	classes []plan.Class
 	holds   Expression
 }
 
-func (r rule) judge(m *matter) answer {
+func (r rule) judge(m *judgement) answer {
 	holds, err := r.holds.Holds(m.view())
 	switch {
 	case err != nil:
-		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q cannot be answered: %v", r.name, err)}
+		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q cannot be evaluated: %v", r.name, err)}
 	case !holds:
 		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q does not hold", r.name)}
 	}
 	return answer{met: true}
 }
 
-// compile turns the modes of a cell into rules.
+// compile converts the modes of a cell to rules.
 func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	rules := map[Check]func() (Rule, error){
 		Provenance: func() (Rule, error) { return l.provenance(d.level) },
@@ -348,13 +349,13 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 func (l *loader) provenance(level int) (Rule, error) {
 	var builders []Rule
 	for _, b := range l.policy.actors.builders {
-		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []asked{
-			lasting(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
-			lasting(byRole(Builder)), lasting(ofBuilder(b.id)), fleeting(agrees), fleeting(bound),
-			lasting(fromSource), lasting(ofCommit), lasting(ofType), lasting(withParameters),
+		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []step{
+			perRelease(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
+			perRelease(byRole(Builder)), perRelease(ofBuilder(b.id)), perArtifact(agrees), perArtifact(bound),
+			perRelease(fromSource), perRelease(ofCommit), perRelease(ofType), perRelease(withParameters),
 		}}
 		if level > 0 {
-			s.clauses = append(s.clauses, lasting(reaches(level)))
+			s.clauses = append(s.clauses, perRelease(reaches(level)))
 		}
 		builders = append(builders, s)
 	}
@@ -366,15 +367,15 @@ func signature(class plan.Class) Rule {
 	if class == plan.Image || class == plan.ImageChild {
 		kinds = []string{intoto.CosignSignature, verify.KindImage}
 	}
-	return &some{role: Release, absent: verdict.Unsigned, what: "the release identity's signature", check: Signature,
-		clauses: []asked{fleeting(asSignature(kinds)), lasting(byRole(Release)), fleeting(bound)}}
+	return &some{role: Release, absent: verdict.Unsigned, what: "signature by the release identity", check: Signature,
+		clauses: []step{perArtifact(asSignature(kinds)), perRelease(byRole(Release)), perArtifact(bound)}}
 }
 
-// asSignature asks for a signature of the artifact's own, or for the manifest where
-// that has been judged to be the signature of all that it lists.
+// asSignature requires a signature of the artifact itself or, for a sealed
+// release, the manifest, which then signs everything that it lists.
 func asSignature(kinds []string) clause {
 	own, sealed := ofKind(kinds...), ofKind(releasemanifest.PredicateType)
-	return func(m *matter, f *Fact) error {
+	return func(m *judgement, f *Fact) error {
 		if m.q.Sealed {
 			return sealed(m, f)
 		}

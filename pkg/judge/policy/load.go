@@ -15,28 +15,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The codes of a policy that has the form and says something it must not.
+// The codes of a policy that is well formed but has a forbidden meaning.
 const (
-	codeEmpty = "POLICY_EMPTY" // it asks nothing, somewhere
-	codeWeak  = "POLICY_WEAK"  // it lets in more than it seems to
-	codeValue = "POLICY_VALUE" // a value that means nothing
+	codeEmpty = "POLICY_EMPTY" // requires nothing somewhere
+	codeWeak  = "POLICY_WEAK"  // accepts more than it seems to
+	codeValue = "POLICY_VALUE" // an invalid value
 )
 
-// loader turns a file into a Policy, part by part.
+// loader converts a file to a Policy, part by part.
 type loader struct {
 	file
 	raw      []byte
 	compiler Compiler
 	policy   Policy
-	failed   string // the code of the failure
-	people   int    // identities that were read
+	failed   string // code of the failure
+	people   int    // number of identities read
 }
 
-// maxEntries bounds each list of a policy, and all its identities together:
-// they are compared with one another.
+// maxEntries limits each list of a policy, and the total number of its
+// identities: all of them are compared with one another.
 const maxEntries = 256
 
-// few refuses a list that is too long to be meant.
+// few refuses a list that is too long.
 func (l *loader) few(n int, path []any) error {
 	if n > maxEntries {
 		return l.fail(codeValue, path, "%d entries, the limit is %d", n, maxEntries)
@@ -44,7 +44,7 @@ func (l *loader) few(n int, path []any) error {
 	return nil
 }
 
-// filled refuses a list that is given and empty, or too long to be meant.
+// filled refuses a list that is present and empty, or too long.
 func filled[T any](l *loader, list []T, field string) error {
 	if list != nil && len(list) == 0 {
 		return l.fail(codeEmpty, at(field), "empty")
@@ -52,7 +52,7 @@ func filled[T any](l *loader, list []T, field string) error {
 	return l.few(len(list), at(field))
 }
 
-// code is the verdict's code of what failed.
+// code is the verdict code of the failure.
 func (l *loader) code() verdict.Code {
 	switch l.failed {
 	case codeEmpty:
@@ -84,18 +84,18 @@ func (l *loader) load() (Policy, error) {
 	return l.policy, l.checkSaid(nil, l.tree())
 }
 
-// tree is the file as it is written, before anything that was left out and
-// anything that was written as nothing look alike.
+// tree is the file as written, where an omitted value and an empty value can
+// still be told apart.
 func (l *loader) tree() any {
 	var tree any
 	if err := strictyaml.Unmarshal(l.raw, &tree); err != nil {
-		return nil // it was read before, into its own shape
+		return nil // parsed before as a policy
 	}
 	return tree
 }
 
-// checkSaid refuses what is written and says nothing: an empty text, or the
-// number zero. It would read as if it asked for something.
+// checkSaid refuses values without effect: an empty text, or the number zero.
+// They would read like a requirement.
 func (l *loader) checkSaid(path []any, value any) error {
 	switch value := value.(type) {
 	case map[string]any:
@@ -112,11 +112,11 @@ func (l *loader) checkSaid(path []any, value any) error {
 		}
 	case string:
 		if value == "" {
-			return l.fail(codeEmpty, path, "an empty text; leave the key out, or say something")
+			return l.fail(codeEmpty, path, "empty text; leave the key out, or set a value")
 		}
 	case int:
 		if value == 0 {
-			return l.fail(codeEmpty, path, "0; leave the key out, or ask for something")
+			return l.fail(codeEmpty, path, "0; leave the key out, or set a number from 1")
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (l *loader) loadHead() (err error) {
 			return l.fail(codeValue, at("trustRoot", "lab"), "%q, want warn or off", l.TrustRoot.Lab)
 		}
 		if l.TrustRoot.Lab == Require {
-			return l.fail(codeWeak, at("trustRoot", "lab"), "nobody can want an INSECURE LAB; want warn, or off to refuse one")
+			return l.fail(codeWeak, at("trustRoot", "lab"), "an INSECURE LAB trust root cannot be required; want warn, or off to refuse it")
 		}
 	}
 	l.policy.validity.lab = l.TrustRoot == nil || l.TrustRoot.Lab == Warn
@@ -145,7 +145,7 @@ func (l *loader) loadHead() (err error) {
 	return err
 }
 
-// instant reads a time, the zero time where none is written.
+// instant parses a time; an empty text gives the zero time.
 func (l *loader) instant(text string, path []any) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -153,8 +153,8 @@ func (l *loader) instant(text string, path []any) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		t, err := time.Parse(layout, text)
 		switch {
-		case err == nil && t.IsZero(): // in which a time that is not said ends up
-			return time.Time{}, l.fail(codeValue, path, "%q, the first instant there is, would stand for no time at all; leave the key out, or give the time that is meant", text)
+		case err == nil && t.IsZero(): // the zero time means that no time was set
+			return time.Time{}, l.fail(codeValue, path, "%q would mean that no time is set; leave the key out, or set another time", text)
 		case err == nil:
 			return t.UTC(), nil
 		}
@@ -162,11 +162,11 @@ func (l *loader) instant(text string, path []any) (time.Time, error) {
 	return time.Time{}, l.fail(codeValue, path, "%q, want a time such as 2026-01-31 or 2026-01-31T12:00:00Z", text)
 }
 
-// duration reads a length of time.
+// duration parses a duration.
 func (l *loader) duration(text string, path []any) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, l.fail(codeValue, path, "%q, want a length of time such as 720h", text)
+		return 0, l.fail(codeValue, path, "%q, want a duration such as 720h", text)
 	}
 	return d, nil
 }
@@ -176,20 +176,20 @@ func (l *loader) loadRoles() error {
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
 		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
-			return l.fail(codeValue, path, "not release, verifier, policy, channel, signoff or reconciler")
+			return l.fail(codeValue, path, "unknown role, want release, verifier, policy, channel, signoff or reconciler")
 		}
 		signers, err := l.signers(l.Roles[role], path)
 		if err != nil {
 			return err
 		}
 		if n := slices.IndexFunc(signers, narrowed); n >= 0 && role != Release && role != Verifier {
-			return l.fail(codeValue, append(path, n), "stages and classes are for those who sign artifacts, and the role %s signs none; leave them out", role)
+			return l.fail(codeValue, append(path, n), "stages and classes limit signers of artifacts, but the role %s signs none; leave them out", role)
 		}
 		l.policy.actors.roles[role] = signers
-		l.policy.actors.posts = append(l.policy.actors.posts, post{role: role, signers: signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: role, signers: signers})
 	}
 	if len(l.policy.actors.roles[Release]) == 0 {
-		return l.fail(codeEmpty, at("roles", "release"), "nobody; then nothing could ever be accepted")
+		return l.fail(codeEmpty, at("roles", "release"), "no identity has the role release, so nothing could be accepted; add one")
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
 		return nil, l.fail(codeEmpty, path, "empty; name an identity or leave the key out")
 	}
 	if l.people += len(list); l.people > maxEntries {
-		return nil, l.fail(codeValue, path, "the policy names more than %d identities; say it in several policies", maxEntries)
+		return nil, l.fail(codeValue, path, "the policy lists more than %d identities; split it into several policies", maxEntries)
 	}
 	signers := make([]Signer, len(list))
 	for i, s := range list {
@@ -217,7 +217,7 @@ func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 	case s.Key != "":
 		made.exact, made.matcher, err = l.key(s, path)
 	case (s.Subject == "") == (s.Pattern == ""):
-		return Signer{}, l.fail(codeEmpty, path, "want a subject or a pattern, and not both; or a key")
+		return Signer{}, l.fail(codeEmpty, path, "want exactly one of subject, pattern and key")
 	case s.Pattern != "":
 		made.matcher, err = identity.Pattern(s.Issuer, s.Pattern, s.Type)
 	default:
@@ -237,7 +237,7 @@ func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 		return Signer{}, err
 	}
 	if !made.until.IsZero() && !made.from.Before(made.until) {
-		return Signer{}, l.fail(codeValue, path, "ends before it begins; then it is never valid")
+		return Signer{}, l.fail(codeValue, path, "until is not after from, so the identity is never valid")
 	}
 	made.claims, made.stages, made.classes = s.Claims, s.Stages, s.Classes
 	if err := l.checkExtent(s, path); err != nil {
@@ -249,16 +249,16 @@ func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 // checkExtent refuses stages and classes that are empty, unknown or repeated.
 func (l *loader) checkExtent(s signer, path []any) error {
 	if s.Stages != nil && len(s.Stages) == 0 || s.Classes != nil && len(s.Classes) == 0 {
-		return l.fail(codeEmpty, path, "stages or classes are empty; leave the key out if they do not matter")
+		return l.fail(codeEmpty, path, "stages or classes are empty; leave the key out to allow all")
 	}
 	for i, stage := range s.Stages {
 		if !slices.Contains(stages(), stage) || slices.Contains(s.Stages[:i], stage) {
-			return l.fail(codeValue, append(path, "stages", i), "%q is not staging or release, or stands twice", stage)
+			return l.fail(codeValue, append(path, "stages", i), "%q is not staging or release, or is listed twice", stage)
 		}
 	}
 	for i, class := range s.Classes {
 		if !isJudged(class) || slices.Contains(s.Classes[:i], class) {
-			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or stands twice", class, Judged())
+			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or is listed twice", class, Judged())
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ func (l *loader) checkClaims(s signer, path []any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Claims)) {
 		if !slices.Contains(identity.ClaimNames(), name) {
-			return l.fail(codeValue, append(path, "claims", name), "no certificate says this; known: %v", identity.ClaimNames())
+			return l.fail(codeValue, append(path, "claims", name), "unknown claim, want one of %v", identity.ClaimNames())
 		}
 		if s.Claims[name] == "" {
 			return l.fail(codeEmpty, append(path, "claims", name), "empty")
@@ -281,7 +281,7 @@ func (l *loader) checkClaims(s signer, path []any) error {
 
 func (l *loader) loadBuilders() error {
 	if l.Builders != nil && len(l.Builders) == 0 {
-		return l.fail(codeEmpty, at("builders"), "empty; then no provenance could ever be believed")
+		return l.fail(codeEmpty, at("builders"), "empty, so no provenance could be accepted; add a builder or leave the key out")
 	}
 	if err := l.few(len(l.Builders), at("builders")); err != nil {
 		return err
@@ -290,23 +290,23 @@ func (l *loader) loadBuilders() error {
 	for i, b := range l.Builders {
 		path := at("builders", i)
 		if b.ID == "" || slices.ContainsFunc(l.policy.actors.builders, func(o builder) bool { return o.id == b.ID }) {
-			return l.fail(codeValue, append(path, "id"), "%q is empty or stands twice", b.ID)
+			return l.fail(codeValue, append(path, "id"), "%q is empty or occurs twice", b.ID)
 		}
 		if b.Level < 1 || b.Level > 3 {
-			return l.fail(codeValue, append(path, "level"), "%d, want the highest level that this builder is believed: 1, 2 or 3", b.Level)
+			return l.fail(codeValue, append(path, "level"), "%d, want the highest SLSA Build level that this builder is trusted for: 1, 2 or 3", b.Level)
 		}
 		signers, err := l.signers(b.Signers, append(path, "signers"))
 		if err != nil {
 			return err
 		}
 		if n := slices.IndexFunc(signers, narrowed); n >= 0 {
-			return l.fail(codeValue, append(path, "signers", n), "stages and classes are for those who sign what was built; a builder speaks for whatever it built")
+			return l.fail(codeValue, append(path, "signers", n), "stages and classes cannot limit a builder, which signs for everything that it built; leave them out")
 		}
 		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
-			return l.fail(codeWeak, append(path, "signers", n), "a key tells nothing of the run that used it; a builder needs an identity")
+			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the builder by identity")
 		}
 		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
-		l.policy.actors.posts = append(l.policy.actors.posts, post{Builder, b.ID, signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{Builder, b.ID, signers})
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}
@@ -318,16 +318,16 @@ func (l *loader) loadBuilders() error {
 	return nil
 }
 
-// place is where a signer stands in the file.
+// place is the location of a signer in the file.
 type place struct {
 	Signer
 	path []any
 	role string
 }
 
-// checkSeparate refuses an identity that appears in two roles or speaks for
-// two builders, and a pattern that lets one in: whoever holds it could stand
-// in for both.
+// checkSeparate refuses an identity that appears in two roles or for two
+// builders, and a pattern that matches such an identity: its holder could act
+// for both.
 func (l *loader) checkSeparate() error {
 	var all []place
 	for _, role := range slices.Sorted(maps.Keys(l.policy.actors.roles)) {
@@ -343,16 +343,16 @@ func (l *loader) checkSeparate() error {
 	for i, one := range all {
 		for _, other := range all[:i] {
 			if one.overlaps(other) {
-				return l.fail(codeWeak, one.path, "%s is in %s and in %s; each needs its own identity", one, other.role, one.role)
+				return l.fail(codeWeak, one.path, "%s is listed in %s and in %s; each needs its own identity", one, other.role, one.role)
 			}
 		}
 	}
 	return nil
 }
 
-// overlaps reports whether one identity is seen to be in both places. Two
-// different patterns are not compared: which texts both match is not ours to
-// enumerate.
+// overlaps reports whether one identity is known to match both places. Two
+// different patterns are not compared: whether some text matches both is not
+// decided here.
 func (p place) overlaps(other place) bool {
 	switch {
 	case p.exact != identity.Identity{}:
@@ -364,7 +364,7 @@ func (p place) overlaps(other place) bool {
 }
 
 func (l *loader) loadThresholds() error {
-	keys := l.policy.counts.rules.Keys // of the roles, which were read before
+	keys := l.policy.counts.rules.Keys // set by the roles, which were loaded before
 	l.policy.counts = thresholds{verify.Default(), 1}
 	l.policy.counts.rules.Keys = keys
 	fields := map[string]*int{
@@ -379,14 +379,14 @@ func (l *loader) loadThresholds() error {
 		n := l.Thresholds[name]
 		switch {
 		case !known:
-			return l.fail(codeValue, at("thresholds", name), "not logs, times, scts or builders")
+			return l.fail(codeValue, at("thresholds", name), "unknown threshold, want logs, times, scts or builders")
 		case n < 1 || n > 16:
 			return l.fail(codeWeak, at("thresholds", name), "%d, want 1 to 16", n)
 		}
 		*field = n
 	}
 	if n := l.policy.counts.builders; n > max(1, len(l.policy.actors.builders)) {
-		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, and only %d are named", n, len(l.policy.actors.builders))
+		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, but only %d are listed", n, len(l.policy.actors.builders))
 	}
 	return nil
 }
@@ -397,7 +397,7 @@ func (l *loader) loadLimits() (err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Limits)) {
 		if name != "manifest" {
-			return l.fail(codeValue, at("limits", name), "not manifest")
+			return l.fail(codeValue, at("limits", name), "unknown limit, want manifest")
 		}
 		if l.policy.validity.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
 			return err
@@ -412,7 +412,7 @@ func (l *loader) loadLimits() (err error) {
 	return nil
 }
 
-var errNoCompiler = errors.New("this program carries no rules engine; use waybill, or a policy without rules")
+var errNoCompiler = errors.New("this program cannot evaluate rules; use waybill, or a policy without rules")
 
 func (l *loader) loadRules() error {
 	if err := filled(l, l.Rules, "rules"); err != nil {
@@ -424,13 +424,13 @@ func (l *loader) loadRules() error {
 		case l.compiler == nil:
 			return l.fail(codeValue, path, "%v", errNoCompiler)
 		case r.Name == "" || slices.ContainsFunc(l.policy.rules, func(o rule) bool { return o.name == r.Name }):
-			return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", r.Name)
+			return l.fail(codeValue, append(path, "name"), "%q is empty or occurs twice", r.Name)
 		case len(r.Classes) == 0:
-			return l.fail(codeEmpty, append(path, "classes"), "empty; then it is asked of nothing")
+			return l.fail(codeEmpty, append(path, "classes"), "empty, so the rule applies to nothing; list the classes that it applies to")
 		}
 		for n, class := range r.Classes {
 			if !isJudged(class) || slices.Contains(r.Classes[:n], class) {
-				return l.fail(codeValue, append(path, "classes", n), "%q is not one of %v, or stands twice", class, Judged())
+				return l.fail(codeValue, append(path, "classes", n), "%q is not one of %v, or is listed twice", class, Judged())
 			}
 		}
 		made, err := l.compiler.Compile(r.Holds)

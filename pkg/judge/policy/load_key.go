@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// key reads a signer that is a long-lived key. It stands in the policy whole,
-// so that who verifies needs nothing else.
+// key reads a signer that is a long-lived key. The policy contains the whole
+// key, so that verification needs no other file.
 func (l *loader) key(s signer, path []any) (identity.Identity, identity.Matcher, error) {
 	fail := func(code, format string, args ...any) (identity.Identity, identity.Matcher, error) {
 		return identity.Identity{}, identity.Matcher{}, l.fail(code, append(path, "key"), format, args...)
 	}
 	if s.Subject != "" || s.Pattern != "" || s.Issuer != "" || s.Type != "" || s.Claims != nil {
-		return fail(codeValue, "a key has no issuer, subject, type or claims: nobody certified it")
+		return fail(codeValue, "a key has no certificate, and therefore no issuer, subject, type or claims; leave them out")
 	}
 	block, rest := pem.Decode([]byte(s.Key))
 	if block == nil || block.Type != "PUBLIC KEY" || len(block.Headers) > 0 || len(bytes.TrimSpace(rest)) > 0 {
@@ -30,11 +30,11 @@ func (l *loader) key(s signer, path []any) (identity.Identity, identity.Matcher,
 		return fail(codeValue, "%v", err)
 	}
 	if !signs(public) {
-		return fail(codeWeak, "a key of type %T and this size signs nothing here: use ECDSA P-256, or RSA of 2048, 3072 or 4096 bits", public)
+		return fail(codeWeak, "keys of type %T and this size are not supported: use ECDSA P-256, or RSA of 2048, 3072 or 4096 bits", public)
 	}
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil || !bytes.Equal(der, block.Bytes) {
-		return fail(codeValue, "it is not in the one form that a public key has")
+		return fail(codeValue, "the key is not in canonical DER encoding")
 	}
 	l.policy.counts.rules.Keys = append(l.policy.counts.rules.Keys, public)
 	name := digest.Of(digest.SHA256, der)
@@ -42,7 +42,7 @@ func (l *loader) key(s signer, path []any) (identity.Identity, identity.Matcher,
 	return identity.OfKey(name), matcher, err
 }
 
-// signs reports whether a key is of a kind with which anything is signed here.
+// signs reports whether this program accepts signatures by keys of this kind.
 func signs(public crypto.PublicKey) bool {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:

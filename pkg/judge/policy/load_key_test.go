@@ -66,14 +66,14 @@ func TestKeyInAPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Foresee(identity.OfKey(name), policy.Verifier, time.Now()); err != nil || len(p.Verification().Keys) != 1 {
+	if err := p.CheckIdentity(identity.OfKey(name), policy.Verifier, time.Now()); err != nil || len(p.Verification().Keys) != 1 {
 		t.Errorf("%v, %d keys", err, len(p.Verification().Keys))
 	}
 	for what, who := range map[string]identity.Identity{
 		"another key": identity.OfKey(otherName), "no key": identity.OfKey(digest.Digest{}),
 		"a name of the same text": {Subject: name.String(), Type: identity.Email},
 	} {
-		if p.Foresee(who, policy.Verifier, time.Now()) == nil {
+		if p.CheckIdentity(who, policy.Verifier, time.Now()) == nil {
 			t.Errorf("%s is known", what)
 		}
 	}
@@ -90,9 +90,9 @@ func TestKeyInAPolicy(t *testing.T) {
 		"a kind of none":    {strings.Replace(keyed, "KEY", indented(weak), 1), "ECDSA P-256"},
 		"nothing":           {good + "#", ""},
 		"in two roles":      {strings.Replace(good, release, strings.Replace(release, "]", "", 1)+", {key: \""+strings.ReplaceAll(strings.TrimSpace(key), "\n", "\\n")+"\"}]", 1), "its own identity"},
-		"of a builder":      {strings.Replace(good, "signers: [{", "signers: [{key: \""+strings.ReplaceAll(strings.TrimSpace(other), "\n", "\\n")+"\"}, {", 1), "a builder needs an identity"},
-		"and an issuer too": {strings.Replace(good, "  - key: |", "  - issuer: https://accounts.example.test\n    key: |", 1), "nobody certified it"},
-		"and claims":        {strings.Replace(good, "  - key: |", "  - claims: {sourceRepository: x}\n    key: |", 1), "nobody certified it"},
+		"of a builder":      {strings.Replace(good, "signers: [{", "signers: [{key: \""+strings.ReplaceAll(strings.TrimSpace(other), "\n", "\\n")+"\"}, {", 1), "list the builder by identity"},
+		"and an issuer too": {strings.Replace(good, "  - key: |", "  - issuer: https://accounts.example.test\n    key: |", 1), "a key has no certificate"},
+		"and claims":        {strings.Replace(good, "  - key: |", "  - claims: {sourceRepository: x}\n    key: |", 1), "a key has no certificate"},
 	} {
 		_, err := policy.Parse([]byte(c.text), nil)
 		switch {

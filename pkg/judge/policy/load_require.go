@@ -17,20 +17,20 @@ type cell struct {
 	class plan.Class
 }
 
-// demand is what is asked in a cell.
+// demand lists the requirements of a cell.
 type demand struct {
 	modes map[Check]Mode
 	level int
-	whole bool // SBOMs leave nothing out
+	whole bool // SBOMs must be complete
 	items []item
 }
 
-// loadRequire fills every cell exactly once. What is asked of a class is
-// never left to what somebody forgot to write.
+// loadRequire fills every cell exactly once, so that an omission never means
+// "not required".
 func (l *loader) loadRequire() error {
 	l.policy.cells = map[cell]demand{}
 	if len(l.Require) == 0 {
-		return l.fail(codeEmpty, at("require"), "empty; then no evidence is asked of anything")
+		return l.fail(codeEmpty, at("require"), "empty, so no evidence is required; add rows")
 	}
 	if err := l.few(len(l.Require), at("require")); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (l *loader) loadRequire() error {
 	for _, stage := range stages() {
 		for _, class := range Judged() {
 			if _, there := l.policy.cells[cell{stage, class}]; !there {
-				return l.fail(codeEmpty, at("require"), "says nothing of %s at stage %s; every class needs a row for every stage", class, stage)
+				return l.fail(codeEmpty, at("require"), "no row for %s at stage %s; every class needs a row for every stage", class, stage)
 			}
 		}
 	}
@@ -52,11 +52,11 @@ func (l *loader) loadRequire() error {
 
 func (l *loader) loadRow(r fileRequire, path []any) error {
 	if len(r.Stages) == 0 || len(r.Classes) == 0 || len(r.Checks) == 0 {
-		return l.fail(codeEmpty, path, "want stages, classes and checks, none of them empty")
+		return l.fail(codeEmpty, path, "want stages, classes and checks, all non-empty")
 	}
 	for n, stage := range r.Stages {
 		if !slices.Contains(stages(), stage) || slices.Contains(r.Stages[:n], stage) {
-			return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or stands twice", stage)
+			return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or is listed twice", stage)
 		}
 	}
 	if r.Level < 0 || r.Level > 3 {
@@ -72,7 +72,7 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 		}
 		for _, stage := range r.Stages {
 			if _, twice := l.policy.cells[cell{stage, class}]; twice {
-				return l.fail(codeValue, append(path, "classes", n), "%s at stage %s has a row already", class, stage)
+				return l.fail(codeValue, append(path, "classes", n), "%s at stage %s already has a row", class, stage)
 			}
 			l.policy.cells[cell{stage, class}] = d
 		}
@@ -80,7 +80,7 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 	return nil
 }
 
-// demand checks the modes of one class and compiles what is asked.
+// demand checks the modes of one class and compiles its requirements.
 func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, error) {
 	d := demand{modes: map[Check]Mode{}, level: r.Level}
 	known := ChecksOf(class)
@@ -93,11 +93,11 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 		case !mode.known():
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)
 		case !slices.Contains(known, check):
-			return demand{}, l.fail(codeValue, at, "means nothing for %s; known: %v", class, known)
+			return demand{}, l.fail(codeValue, at, "not a check for %s, want one of %v", class, known)
 		case check == Provenance && mode != Off && len(l.policy.actors.builders) == 0:
-			return demand{}, l.fail(codeEmpty, []any{"builders"}, "nobody, and %s asks for provenance; then none could ever be believed", class)
+			return demand{}, l.fail(codeEmpty, []any{"builders"}, "empty, but %s requires provenance, so none could be accepted; add a builder", class)
 		case check == Summary && mode != Off && len(l.policy.summaries) == 0:
-			return demand{}, l.fail(codeEmpty, at, "asks for the word of a verifier, and summaries names none")
+			return demand{}, l.fail(codeEmpty, at, "set, but the policy lists no verifier under summaries")
 		}
 		d.modes[check] = mode
 	}
@@ -106,52 +106,52 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 			continue
 		}
 		if check != Summary {
-			return demand{}, l.fail(codeEmpty, append(path, "checks"), "does not say whether %s is required of %s", check, class)
+			return demand{}, l.fail(codeEmpty, append(path, "checks"), "no mode for %s of %s; want require, warn or off", check, class)
 		}
 		d.modes[check] = Off
 	}
 	if d.level > 0 && d.modes[Provenance] != Require {
-		return demand{}, l.fail(codeWeak, append(path, "level"), "a level of %s is read from provenance, which is not required", class)
+		return demand{}, l.fail(codeWeak, append(path, "level"), "the level of %s comes from provenance, which is not required", class)
 	}
 	if err := l.compile(&d, class, path); err != nil {
 		return demand{}, err
 	}
 	if len(d.items) == 0 {
-		return demand{}, l.fail(codeEmpty, append(path, "checks"), "nothing is looked at of %s; write warn if nothing can be required", class)
+		return demand{}, l.fail(codeEmpty, append(path, "checks"), "all checks of %s are off; use warn if nothing can be required", class)
 	}
 	return d, l.checkSigned(d, class, append(path, "checks"))
 }
 
-// checkSigned refuses a cell in which an artifact could be accepted that nothing
-// signed speaks for. An SBOM is not signed by itself, and a rule may look at
-// nothing that is; so at least one of provenance, signature and summary is
-// required, unless the policy says in a word of its own that none need be.
+// checkSigned refuses a cell that would accept an artifact without any signed
+// evidence. SBOMs are unsigned, and a rule need not look at signed evidence; so
+// at least one of provenance, signature and summary is required, unless the
+// policy says insecureAcceptUnsigned.
 func (l *loader) checkSigned(d demand, class plan.Class, path []any) error {
 	switch {
 	case !d.requires():
-		if class == plan.Sums { // by which nothing is accepted
+		if class == plan.Sums { // sums accept no other artifact
 			return nil
 		}
-		return l.fail(codeEmpty, path, "nothing is required of %s; then anything would pass", class)
+		return l.fail(codeEmpty, path, "nothing is required of %s, so everything would be accepted", class)
 	case !d.requiresSigned() && !l.Unsigned:
-		return l.fail(codeEmpty, path, "nothing that is signed is required of %s; then it would be accepted whoever made it: require provenance, signature or summary, or write insecureAcceptUnsigned: true", class)
+		return l.fail(codeEmpty, path, "no signed evidence is required of %s, so it would be accepted from anybody: require provenance, signature or summary, or set insecureAcceptUnsigned: true", class)
 	}
 	return nil
 }
 
-// requires reports whether anything is required in a cell.
+// requires reports whether a cell requires anything.
 func (d demand) requires() bool {
 	return slices.ContainsFunc(d.items, func(it item) bool { return it.mode == Require })
 }
 
-// requiresSigned reports whether something that is signed is required in a cell.
+// requiresSigned reports whether a cell requires signed evidence.
 func (d demand) requiresSigned() bool {
 	return slices.ContainsFunc([]Check{Provenance, Signature, Summary}, func(c Check) bool { return d.modes[c] == Require })
 }
 
-// checkPlanned refuses a policy that asks for provenance and not for the plan.
-// What needs no provenance is then whatever the release identity calls so: a
-// program could be listed among the checksums.
+// checkPlanned refuses a policy that requires provenance but not the plan. Then
+// the release identity alone decides what needs no provenance: it could list a
+// program as a checksum file.
 func (l *loader) checkPlanned() error {
 	if l.policy.whole.plan == Require {
 		return nil
@@ -159,7 +159,7 @@ func (l *loader) checkPlanned() error {
 	for _, stage := range stages() {
 		for _, class := range Judged() {
 			if l.policy.cells[cell{stage, class}].modes[Provenance] == Require {
-				return l.fail(codeWeak, at("plan"), "%q, but %s needs provenance at stage %s: who seals could list it as something that needs none; want require", l.Plan, class, stage)
+				return l.fail(codeWeak, at("plan"), "%q, but %s requires provenance at stage %s, and the release identity could list it as another class without it; want require", l.Plan, class, stage)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (l *loader) loadPlaces() error {
 	l.policy.whole.closed = l.Closed
 	for _, place := range []string{Files, Images} {
 		if _, said := l.Closed[place]; !said {
-			return l.fail(codeEmpty, at("closed"), "does not say whether %s must hold nothing but the release", place)
+			return l.fail(codeEmpty, at("closed"), "no mode for %s: want require, warn or off for files beside those of the release", place)
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(l.Closed)) {
@@ -197,13 +197,13 @@ func (l *loader) loadLate() error {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
 		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
-			return l.fail(codeValue, append(path, "role"), "%q, want a role other than builder that somebody has", late.Role)
+			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than builder, channel, signoff and reconciler", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
 		}
 		for n, stage := range late.Stages {
 			if !slices.Contains(stages(), stage) || slices.Contains(late.Stages[:n], stage) {
-				return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or stands twice", stage)
+				return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or is listed twice", stage)
 			}
 		}
 	}
@@ -214,11 +214,11 @@ func (l *loader) loadLate() error {
 func (l *loader) loadSource() error {
 	switch {
 	case len(l.policy.actors.builders) == 0 && l.Source == (fileSource{}) && l.Build == nil:
-		return nil // nothing is asked of builds
+		return nil // no requirements on builds
 	case len(l.policy.actors.builders) == 0:
-		return l.fail(codeEmpty, at("builders"), "nobody; then source and build are asked of nothing")
+		return l.fail(codeEmpty, at("builders"), "empty, so source and build apply to nothing; add a builder or remove them")
 	case l.Source.Repository == "":
-		return l.fail(codeEmpty, at("source", "repository"), "empty; then a build of anything would do")
+		return l.fail(codeEmpty, at("source", "repository"), "empty, so a build of any source would be accepted; set it")
 	}
 	if err := l.template(l.Source.Ref, at("source", "ref")); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (l *loader) loadSource() error {
 	return nil
 }
 
-// template refuses a placeholder that nothing fills.
+// template refuses an unknown placeholder.
 func (l *loader) template(text string, path []any) error {
 	left := text
 	for _, name := range []string{"{version}", "{repository}", "{ref}"} {
@@ -244,18 +244,18 @@ func (l *loader) loadParameters() error {
 		return nil
 	}
 	if len(l.Build.Types) == 0 {
-		return l.fail(codeEmpty, at("build", "types"), "empty; name the build types that are expected")
+		return l.fail(codeEmpty, at("build", "types"), "empty; list the expected build types")
 	}
 	if err := errors.Join(l.few(len(l.Build.Types), at("build", "types")), l.few(len(l.Build.Parameters), at("build", "parameters"))); err != nil {
 		return err
 	}
 	for i, t := range l.Build.Types {
 		if t == "" || slices.Contains(l.Build.Types[:i], t) {
-			return l.fail(codeValue, at("build", "types", i), "%q is empty or stands twice", t)
+			return l.fail(codeValue, at("build", "types", i), "%q is empty or occurs twice", t)
 		}
 	}
 	if len(l.Build.Parameters) == 0 {
-		return l.fail(codeEmpty, at("build", "parameters"), "empty; name every parameter that a build may have")
+		return l.fail(codeEmpty, at("build", "parameters"), "empty; list every parameter that a build may have")
 	}
 	for i, p := range l.Build.Parameters {
 		if err := l.checkParameter(i, p); err != nil {
@@ -279,7 +279,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	}
 	switch {
 	case p.Name == "" || slices.ContainsFunc(l.Build.Parameters[:i], func(o fileParameter) bool { return o.Name == p.Name }):
-		return l.fail(codeValue, append(path, "name"), "%q is empty or stands twice", p.Name)
+		return l.fail(codeValue, append(path, "name"), "%q is empty or occurs twice", p.Name)
 	case ways != 1:
 		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
 	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):
@@ -302,7 +302,7 @@ func (l *loader) loadSummaries() error {
 		pinned, err := digest.Parse("sha256:" + s.Policy.SHA256)
 		switch {
 		case len(l.policy.actors.roles[Verifier]) == 0:
-			return l.fail(codeEmpty, path, "a verifier's word is asked for, and nobody has the role verifier")
+			return l.fail(codeEmpty, path, "a summary is required, but no identity has the role verifier; add one")
 		case s.Verifier == "" || s.Resource == "" || s.Policy.URI == "":
 			return l.fail(codeEmpty, path, "want verifier, resource and policy")
 		case err != nil:
@@ -331,13 +331,14 @@ func (l *loader) loadSummaries() error {
 	return nil
 }
 
-// speakers are who may speak for a verifier. Where there are several of both, it
-// must be said: each would speak for the others.
+// speakers returns the identities that may sign for a verifier. With several
+// identities and several verifiers the policy must list them; otherwise each
+// could sign for every verifier.
 func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
 	known := l.policy.actors.roles[Verifier]
 	if s.Signers == nil {
 		if len(known) > 1 && slices.ContainsFunc(l.Summaries, func(o fileSummary) bool { return o.Verifier != s.Verifier }) {
-			return nil, l.fail(codeWeak, path, "several have the role verifier, and there are several verifiers; say in signers who speaks for %s", s.Verifier)
+			return nil, l.fail(codeWeak, path, "the role verifier has several identities and there are several verifiers; list in signers which identities sign for %s", s.Verifier)
 		}
 		return nil, nil
 	}
@@ -347,7 +348,7 @@ func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
 	}
 	for n, one := range who {
 		if one.exact == (identity.Identity{}) || !anyOf(known, one.exact) {
-			return nil, l.fail(codeValue, append(path, "signers", n), "%s is not one of the role verifier by name", one)
+			return nil, l.fail(codeValue, append(path, "signers", n), "%s is not an exact identity of the role verifier", one)
 		}
 	}
 	return who, nil

@@ -2,12 +2,12 @@ package policy
 
 import "slices"
 
-// HasRules reports whether the policy has rules of its own.
+// HasRules reports whether the policy has custom rules.
 func (p Policy) HasRules() bool { return len(p.rules) > 0 }
 
-// Narrow is the policy with only these checks of artifacts left, and with no
-// rules of its own. Who asks less by it must say so: the policy keeps its
-// digest, and what is left out is the asker's to name.
+// Narrow returns the policy with only these checks of artifacts, and without
+// custom rules. The caller must report what it left out, because the policy
+// keeps its digest.
 func (p Policy) Narrow(keep ...Check) Policy {
 	cells := make(map[cell]demand, len(p.cells))
 	for at, d := range p.cells {

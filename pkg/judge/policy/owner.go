@@ -19,9 +19,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Owner is the one role that signs evidence of a kind, empty for a kind that
-// no role owns. So nobody who signs a release vouches for it, and no verifier
-// signs one.
+// Owner is the one role that signs evidence of a kind; empty for a kind without
+// such a role. With one owner for each kind, the signer of a release cannot
+// sign its verification summary, and the verifier cannot sign the release.
 func Owner(kind string) Role {
 	switch kind {
 	case provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01:
@@ -42,21 +42,21 @@ func Owner(kind string) Role {
 	return ""
 }
 
-// States judges evidence by itself, where no release was asked about: that its
-// signer may act in the role that owns its kind, or may add it late, and that
-// provenance is of a build that the policy expects, of the version that it
-// names itself. The role is the one in which the policy names the signer, also
-// where the evidence is refused.
+// States checks evidence without a release in question: its signer may act in
+// the role that owns its kind, or may add it late, and provenance describes a
+// build that the policy expects, of the version that it names itself. The
+// returned role is the one in which the policy lists the signer, even if the
+// evidence is refused.
 func States(p Policy, e verify.Evidence) (Role, error) {
 	f, q := FactOf(e), Question{Subject: e.Kind()}
-	at, _ := p.actors.postOf(f.who)
+	at, _ := p.actors.entryOf(f.who)
 	switch owner := Owner(f.kind); {
 	case e.IsZero():
-		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "there is none")
+		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "no evidence was given")
 	case slices.ContainsFunc(stages(), func(s Stage) bool { return owner != Builder && p.IsLate(e, s) }):
 		return at.role, nil
 	case owner == "":
-		return at.role, verdict.Refuse(verdict.PredicateType, f.kind, "by the policy no role signs statements of this kind")
+		return at.role, verdict.Refuse(verdict.PredicateType, f.kind, "the policy has no role that signs statements of this kind")
 	case owner == Builder:
 		return at.role, p.Provenance(e, f.namedVersion())
 	default:
@@ -64,8 +64,8 @@ func States(p Policy, e verify.Evidence) (Role, error) {
 	}
 }
 
-// namedVersion is the version whose tag provenance says that it was built from,
-// empty if it names no tag.
+// namedVersion is the version whose tag the provenance says was built; empty if
+// it names no tag.
 func (f *Fact) namedVersion() string {
 	claim, err := f.claim()
 	if err != nil {

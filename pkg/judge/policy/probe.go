@@ -8,21 +8,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// nobody is an identity that no policy can mean.
+// nobody is an identity that no policy can list.
 func nobody() identity.Identity {
 	return identity.Identity{Issuer: "https://nobody.invalid", Subject: "nobody@nobody.invalid", Type: identity.Email}
 }
 
-// otherBytes are the digests of something that nobody made.
+// otherBytes are digests of bytes that no artifact has.
 func otherBytes(of digest.Set) digest.Set {
 	text := []byte("waybill: the probe of a policy, not an artifact: " + of.SHA256.String() + of.SHA512.String())
 	return digest.Set{SHA256: digest.Of(digest.SHA256, text), SHA512: digest.Of(digest.SHA512, text)}
 }
 
-// probe asks again what must be refused: without the evidence, with the same
-// evidence from nobody that the policy knows, and about other bytes. A rule
-// that accepts one of those asks nothing.
-func (m *matter) probe(items []item) error {
+// probe repeats the decision in forms that must be refused: without the
+// evidence, with the same evidence signed by an unknown identity, and about
+// other bytes. A rule that accepts one of those checks nothing.
+func (m *judgement) probe(items []item) error {
 	var made *doubts
 	for i := range items {
 		it := &items[i]
@@ -39,13 +39,13 @@ func (m *matter) probe(items []item) error {
 	return nil
 }
 
-// doubts are the questions that a yes leads to, each of which must be refused.
+// doubts returns the questions that must be refused after an acceptance.
 type doubts struct {
-	asked                   *matter
-	bare, others, strangers matter
+	asked                   *judgement
+	bare, others, strangers judgement
 }
 
-func (m *matter) doubts() *doubts {
+func (m *judgement) doubts() *doubts {
 	d := &doubts{asked: m, bare: *m, others: *m, strangers: *m}
 	d.bare.facts, d.bare.q.SBOM, d.bare.q.Why = nil, digest.Digest{}, nil
 	d.others.q.Bytes = m.foreignBytes()
@@ -58,9 +58,10 @@ func (m *matter) doubts() *doubts {
 	return d
 }
 
-// foreignBytes are bytes that nobody made, and not the artifact's. They follow
-// from the policy's own bytes, so that no rule in it can know them.
-func (m *matter) foreignBytes() digest.Set {
+// foreignBytes returns digests that no artifact has, the question's included.
+// They are derived from the bytes of the policy, so that no rule in the policy
+// can contain them.
+func (m *judgement) foreignBytes() digest.Set {
 	others, bytes := m.policy.others, m.q.Bytes
 	if others.IsZero() || others.SHA256 == bytes.SHA256 || others.SHA512 == bytes.SHA512 {
 		return otherBytes(bytes)
@@ -68,28 +69,28 @@ func (m *matter) foreignBytes() digest.Set {
 	return others
 }
 
-// passed is what an item accepted that it must refuse, empty when it refused
-// everything. A rule of the policy's own may look at one thing only, so of
-// that it is asked that some doubt moves it.
+// passed says what an item accepted although it must refuse it; empty if it
+// refused everything. A custom rule may depend on one input only, so it must
+// refuse at least one of the doubts.
 func (d *doubts) passed(it *item) string {
 	if _, own := it.rule.(rule); own {
 		return d.asked.passedByRule(it, &d.bare, &d.strangers, &d.others)
 	}
 	switch {
 	case it.rule.judge(&d.bare).met:
-		return "no evidence at all"
+		return "no evidence"
 	case it.rule.judge(&d.others).met:
-		return "evidence of other bytes"
-	case it.name != string(SBOM) && it.rule.judge(&d.strangers).met: // nobody signs an SBOM by itself
-		return "the word of a stranger"
+		return "evidence for other bytes"
+	case it.name != string(SBOM) && it.rule.judge(&d.strangers).met: // SBOMs are unsigned
+		return "evidence signed by an unknown identity"
 	}
 	return ""
 }
 
-// passedByRule is empty when one of the questions moves the rule to a no. A
-// rule may be about another stage, class or day than the question; so of it
-// everything is changed that it can look at.
-func (m *matter) passedByRule(it *item, changed ...*matter) string {
+// passedByRule is empty if the rule refuses at least one question. A rule may
+// be about another stage, class or day than the question, so everything that it
+// can see is changed.
+func (m *judgement) passedByRule(it *item, changed ...*judgement) string {
 	foreign := *m
 	foreign.facts, foreign.q.Subject, foreign.q.Version, foreign.q.Commit = nil, "nothing/of/this/release", "v0.0.0-nothing", "nothing"
 	foreign.q.Bytes = m.foreignBytes()
@@ -105,19 +106,19 @@ func (m *matter) passedByRule(it *item, changed ...*matter) string {
 			return ""
 		}
 	}
-	return "everything changed that it could look at"
+	return "every input changed"
 }
 
-// probeNothing asks every cell of a policy that was just read about an
-// artifact without any evidence. Where something is required that must be a
-// no; a policy that says yes is not loaded.
+// probeNothing evaluates every cell of a newly loaded policy for an artifact
+// without any evidence. A cell that requires something must refuse; otherwise
+// the policy is not loaded.
 func probeNothing(p *Policy) error {
 	bytes := otherBytes(digest.Set{SHA256: p.digest})
 	for at, d := range p.cells {
-		m := &matter{policy: p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
+		m := &judgement{policy: p, q: Question{Stage: at.stage, Class: at.class, Subject: "nothing", Bytes: bytes}}
 		for _, it := range d.items {
 			if _, own := it.rule.(rule); !own && it.mode == Require && it.rule.judge(m).met {
-				return verdict.Refuse(verdict.PolicyVacuous, p.name, "accepts %s of %s at stage %s with no evidence at all", it.name, at.class, at.stage)
+				return verdict.Refuse(verdict.PolicyVacuous, p.name, "accepts %s of %s at stage %s without any evidence", it.name, at.class, at.stage)
 			}
 		}
 	}

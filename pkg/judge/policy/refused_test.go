@@ -68,7 +68,7 @@ func TestNothingSwitched(t *testing.T) {
 	if _, err := policy.Parse([]byte(required), nil); err != nil {
 		t.Errorf("the twin: %v", err)
 	}
-	refused(t, strings.ReplaceAll(required, "provenance: require", "provenance: warn"), "nothing that could be switched")
+	refused(t, strings.ReplaceAll(required, "provenance: require", "provenance: warn"), "no provenance that could be switched")
 }
 
 // TestCasesThatRefuseAll: an archive in which nothing is accepted rehearses
@@ -83,7 +83,7 @@ func TestCasesThatRefuseAll(t *testing.T) {
 	}
 	never := strings.ReplaceAll(string(raw), "want: [accepted]", "want: [SIGNOFF_MISSING]")
 	_, err = policy.ParseCases([]byte(never))
-	if err == nil || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), "nothing is ever accepted") {
+	if err == nil || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), "no case is accepted") {
 		t.Errorf("nothing accepted: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func TestShippedPolicies(t *testing.T) {
 			if s.Name() != name {
 				t.Errorf("it calls itself %q", s.Name())
 			}
-			if !strings.HasPrefix(string(s.page), "# "+name+"\n") || !strings.Contains(string(s.page), "\n## What it does not ask\n") {
+			if !strings.HasPrefix(string(s.page), "# "+name+"\n") || !strings.Contains(string(s.page), "\n## What it does not require\n") {
 				t.Error("the page has another title, or does not say what the policy does not ask")
 			}
 			for _, file := range []string{name + ".yaml", name + ".md"} {
@@ -277,7 +277,7 @@ func TestLevelsDiffer(t *testing.T) {
 		for _, section := range policy.Explain(s.Policy) {
 			asked.WriteString(strings.Join(section.Lines, "\n"))
 		}
-		if n := strings.Count(asked.String(), "at Build level"); n == 0 || n != strings.Count(asked.String(), "at "+want) {
+		if n := strings.Count(asked.String(), "at SLSA Build level"); n == 0 || n != strings.Count(asked.String(), "at SLSA "+want) {
 			t.Errorf("%s does not ask for %s everywhere", name, want)
 		}
 	}

@@ -10,28 +10,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Pin is what stands outside of a policy about it: which it is, who must have
-// signed it, and which number is too low.
+// Pin is what is known about a policy from outside: its name, its required
+// signer, and its lowest accepted number.
 type Pin struct {
 	Name     string
 	Signer   identity.Matcher
 	Sequence int
 }
 
-// Signed refuses a policy that its officer did not sign as it is: these very
-// bytes, with this number, one that is not lower than the pinned one. The raw
-// text must be the one that p was parsed from.
+// Signed refuses a policy unless its officer signed these very bytes, with this
+// number, which is not lower than the pinned one. raw must be the text that p
+// was parsed from.
 func (p Policy) Signed(e verify.Evidence, raw []byte, pin Pin, now time.Time) error {
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, p.name, "%s", message).Differ(want, got).Citing(e.Bundle())}
 	}
 	switch {
 	case e.IsZero():
-		return verdict.Refuse(verdict.PolicySig, p.name, "nobody signed the policy")
+		return verdict.Refuse(verdict.PolicySig, p.name, "the policy is unsigned")
 	case !pin.Signer.Match(e.Identity()):
-		return differ(verdict.PolicySig, "the policy is signed by somebody else", pin.Signer.String(), e.Identity().String())
+		return differ(verdict.PolicySig, "the policy is signed by another identity", pin.Signer.String(), e.Identity().String())
 	case e.Kind() != signedpolicy.PredicateType:
-		return differ(verdict.PolicySig, "what is signed is no policy", signedpolicy.PredicateType, e.Kind())
+		return differ(verdict.PolicySig, "the signed statement is not a policy", signedpolicy.PredicateType, e.Kind())
 	}
 	said, err := signedpolicy.Parse(e.Statement())
 	if err != nil {
@@ -42,12 +42,12 @@ func (p Policy) Signed(e verify.Evidence, raw []byte, pin Pin, now time.Time) er
 	}
 	switch {
 	case p.name != pin.Name:
-		return differ(verdict.PolicySig, "it is another policy than the one that is pinned", pin.Name, p.name)
+		return differ(verdict.PolicySig, "the policy is not the pinned one", pin.Name, p.name)
 	case said.Name != p.name || said.Sequence != p.validity.sequence || !said.Expires.Equal(p.validity.expires):
-		return differ(verdict.PolicySig, "the signature is of another policy, number or life",
+		return differ(verdict.PolicySig, "the signature covers another policy, number or expiry",
 			fmt.Sprintf("%s %d until %s", p.name, p.validity.sequence, p.validity.expires), fmt.Sprintf("%s %d until %s", said.Name, said.Sequence, said.Expires))
 	case p.validity.sequence < max(pin.Sequence, 1):
-		return differ(verdict.PolicyStale, "the policy is older than the one that is pinned", fmt.Sprint(pin.Sequence), fmt.Sprint(p.validity.sequence))
+		return differ(verdict.PolicyStale, "the policy is older than the pinned number", fmt.Sprint(pin.Sequence), fmt.Sprint(p.validity.sequence))
 	}
 	return p.Life(now)
 }

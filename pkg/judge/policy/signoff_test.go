@@ -34,11 +34,11 @@ func TestSignoffLoads(t *testing.T) {
 	if p.NeedsSignoff(policy.Staging) != policy.Require || p.NeedsSignoff(policy.Published) != policy.Off || load(t).NeedsSignoff(policy.Staging) != policy.Off {
 		t.Error("it is not asked for in staging alone")
 	}
-	if err := p.Foresee(who("signoff"), policy.Signoffs, time.Now()); err != nil {
+	if err := p.CheckIdentity(who("signoff"), policy.Signoffs, time.Now()); err != nil {
 		t.Errorf("signoff@: %v", err)
 	}
 	said := fmt.Sprint(policy.Explain(p))
-	for _, words := range []string{"signoff@example.test", "signs releases off", "SIGNOFF_MISSING", "at most 720h0m0s ago"} {
+	for _, words := range []string{"signoff@example.test", "signs off releases", "SIGNOFF_MISSING", "at most 720h0m0s ago"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}
@@ -50,11 +50,11 @@ func TestSignoffLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(fmt.Sprint(policy.Lint(never)), "never asked for") || strings.Contains(fmt.Sprint(policy.Lint(p)), "never asked for") {
+	if !strings.Contains(fmt.Sprint(policy.Lint(never)), "never required") || strings.Contains(fmt.Sprint(policy.Lint(p)), "never required") {
 		t.Error("lint: a role without a word")
 	}
 	for _, r := range []struct{ roles, field, says string }{
-		{"", demanded, "nobody has the role"},
+		{"", demanded, "no identity has the role"},
 		{signer, "signoff: {stages: []}\n", "stages"},
 		{signer, "signoff: {maxAge: 1h}\n", "stages"},
 		{signer, "signoff: {stages: [tomorrow]}\n", "tomorrow"},

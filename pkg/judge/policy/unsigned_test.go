@@ -37,13 +37,13 @@ func TestSomethingSignedIsRequired(t *testing.T) {
 	}
 	alone := strings.Replace(text(t), "{provenance: require, signature: require}}", `{provenance: require, signature: "off"}}`, 1)
 	for _, r := range []struct{ name, text, says string }{
-		{"an SBOM alone", asking(t, sbomAlone, ""), "nothing that is signed is required of binary"},
-		{"an SBOM alone, complete", asking(t, strings.Replace(sbomAlone, "sbom: require", "sbom: complete", 1), ""), "nothing that is signed is required of binary"},
-		{"what is signed, only warned of", asking(t, strings.ReplaceAll(sbomAlone, `"off"`, "warn"), ""), "nothing that is signed is required of binary"},
-		{"a rule alone", asking(t, ruleAlone, staged), "nothing that is signed is required of binary"},
-		{"a rule about sums", strings.Replace(asking(t, signed, strings.Replace(staged, "binary, archive, file, image", "sums", 1)), "[sums], checks: {signature: require}", "[sums], checks: {signature: warn}", 1), "nothing that is signed is required of sums"},
-		{"a feature that is off", lowered(`"off"`), "unsigned while the feature is off"},
-		{"a feature that warns", lowered("warn"), "unsigned while the feature is off"},
+		{"an SBOM alone", asking(t, sbomAlone, ""), "no signed evidence is required of binary"},
+		{"an SBOM alone, complete", asking(t, strings.Replace(sbomAlone, "sbom: require", "sbom: complete", 1), ""), "no signed evidence is required of binary"},
+		{"what is signed, only warned of", asking(t, strings.ReplaceAll(sbomAlone, `"off"`, "warn"), ""), "no signed evidence is required of binary"},
+		{"a rule alone", asking(t, ruleAlone, staged), "no signed evidence is required of binary"},
+		{"a rule about sums", strings.Replace(asking(t, signed, strings.Replace(staged, "binary, archive, file, image", "sums", 1)), "[sums], checks: {signature: require}", "[sums], checks: {signature: warn}", 1), "no signed evidence is required of sums"},
+		{"a feature that is off", lowered(`"off"`), "unsigned artifacts would be accepted while the feature is off"},
+		{"a feature that warns", lowered("warn"), "unsigned artifacts would be accepted while the feature is off"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			_, err := policy.Parse([]byte(r.text), rules(t))
@@ -59,7 +59,7 @@ func TestSomethingSignedIsRequired(t *testing.T) {
 	if _, err := policy.Parse([]byte(alone), nil); err != nil {
 		t.Errorf("provenance alone: %v", err)
 	}
-	refused(t, text(t)+"insecureAcceptUnsigned: require\n", "where true or false belongs")
+	refused(t, text(t)+"insecureAcceptUnsigned: require\n", "want true or false")
 	if p := load(t); p.InsecureUnsigned() {
 		t.Error("a policy without the word accepts what is unsigned")
 	}

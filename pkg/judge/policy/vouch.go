@@ -10,15 +10,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Vouching is the policy with, wherever it looks at provenance, the summary of
-// a verifier in its place: one that counts by the policy's summaries, and has
-// the level that is required of the class. Where there is none, provenance is
-// evaluated as ever. Who asks less by it must say so: the policy keeps its
-// digest.
+// Vouching returns a policy that accepts, wherever this one requires
+// provenance, a verification summary in its place, if it counts by the policy's
+// summaries and has the level required of the class. Without such a summary,
+// provenance is evaluated as usual. The caller must report this, because the
+// policy keeps its digest.
 func (p Policy) Vouching() (Policy, error) {
 	if len(p.summaries) == 0 {
-		return Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "the policy %q names in summaries no verifier whose word would count", p.name).
-			Advise("leave the flag out, so that provenance is evaluated; or add summaries to the policy")
+		return Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "the policy %q lists no verifier under summaries", p.name).
+			Advise("leave the flag out to evaluate provenance, or add summaries to the policy")
 	}
 	cells := maps.Clone(p.cells)
 	p.vouch = map[cell]Rule{}
@@ -43,8 +43,8 @@ func (p Policy) Vouching() (Policy, error) {
 	return p, nil
 }
 
-// summarized is met by a summary that counts, and has a level of the Build
-// track if one is required.
+// summarized is met by a summary that counts and has the required SLSA Build
+// level, if there is one.
 func summarized(summaries []summary, level int) (Rule, error) {
 	var rules []Rule
 	for _, s := range summaries {
@@ -52,29 +52,29 @@ func summarized(summaries []summary, level int) (Rule, error) {
 			s.Levels = maps.Clone(s.Levels)
 			s.Levels[vsa.TrackBuild] = level
 		}
-		rules = append(rules, &some{role: Verifier, absent: verdict.EvidenceMissing, what: "a verifier's summary", check: Summary,
-			clauses: []asked{lasting(ofKind(vsa.PredicateType)), lasting(byRole(Verifier)), lasting(s.spokenForBy), fleeting(bound), fleeting(s.answers)}})
+		rules = append(rules, &some{role: Verifier, absent: verdict.EvidenceMissing, what: "verification summary", check: Summary,
+			clauses: []step{perRelease(ofKind(vsa.PredicateType)), perRelease(byRole(Verifier)), perRelease(s.spokenForBy), perArtifact(bound), perArtifact(s.answers)}})
 	}
 	return Any(rules...)
 }
 
-// Vouched is a summary that stands in the place of provenance.
+// Vouched is a summary that replaces provenance.
 type Vouched struct {
 	verdict.Proof
 	Summary vsa.Summary
 }
 
-// Vouched answers whether a verifier's summary stands in the place of an
-// artifact's provenance, by a policy that is [Policy.Vouching].
-func (h *Hearing) Vouched(evidence []verify.Evidence, q Question) (Vouched, error) {
+// Vouched reports whether a verifier's summary replaces an artifact's
+// provenance, in a policy made by [Policy.Vouching].
+func (h *Session) Vouched(evidence []verify.Evidence, q Question) (Vouched, error) {
 	if err := q.check(); err != nil {
 		return Vouched{}, err
 	}
 	rule := h.policy.vouch[cell{q.Stage, q.Class}]
 	if rule == nil {
-		return Vouched{}, verdict.Refuse(verdict.EvidenceMissing, q.Subject, "no summary stands for its provenance")
+		return Vouched{}, verdict.Refuse(verdict.EvidenceMissing, q.Subject, "no verification summary replaces the artifact's provenance")
 	}
-	m := &matter{policy: &h.policy, q: q, facts: h.read(evidence)}
+	m := &judgement{policy: &h.policy, q: q, facts: h.read(evidence)}
 	a := rule.judge(m)
 	if !a.met {
 		return Vouched{}, say(a.err)
@@ -89,11 +89,11 @@ func (h *Hearing) Vouched(evidence []verify.Evidence, q Question) (Vouched, erro
 		said, err := vsa.Parse(f.said)
 		return Vouched{a.proofs[0], said}, err
 	}
-	return Vouched{}, verdict.Refuse(verdict.EvidenceMissing, q.Subject, "the summary that counts is gone")
+	return Vouched{}, verdict.Refuse(verdict.EvidenceMissing, q.Subject, "the accepted summary was not found again")
 }
 
-// Vouches reports whether a summary may stand in the place of the provenance of
-// a class at a stage: see [Policy.Vouching].
+// Vouches reports whether a summary may replace the provenance of a class at a
+// stage: see [Policy.Vouching].
 func (p Policy) Vouches(stage Stage, class plan.Class) bool {
 	return p.vouch[cell{stage, class}] != nil
 }

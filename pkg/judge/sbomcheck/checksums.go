@@ -11,12 +11,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Stating demands that every checksum that a document gives of what it
-// describes is that of the bytes, as far as it is known: its SHA-512 and SHA-1
-// beside the SHA-256. [Uncompared] names the others.
-func Stating(a Artifact) (all []verdict.Finding) {
+// Checksums requires that every checksum which a document gives for its subject
+// is correct, as far as it is known: SHA-512 and SHA-1 in addition to SHA-256.
+// [Uncompared] lists the others.
+func Checksums(a Artifact) (all []verdict.Finding) {
 	other := func(is, said string) {
-		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives a checksum of other bytes").Differ(is, said))
+		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives a wrong checksum").Differ(is, said))
 	}
 	said, id := described(a.Document)
 	if otherThan(said.SHA512, a.Digests.SHA512) {
@@ -30,7 +30,8 @@ func Stating(a Artifact) (all []verdict.Finding) {
 	return all
 }
 
-// described are the digests of what a document describes, with its identifier.
+// described returns the digests and the identifier of the subject of a
+// document.
 func described(doc spdx.Document) (said digest.Set, id string) {
 	id = subjectOf(doc.Relationships())
 	for _, p := range doc.Packages() {
@@ -46,8 +47,8 @@ func described(doc spdx.Document) (said digest.Set, id string) {
 	return digest.Set{}, id
 }
 
-// Weakly is the SHA-1 that a document gives of what it describes, or "".
-func Weakly(doc spdx.Document) string {
+// SHA1 is the SHA-1 that a document gives for its subject, or "".
+func SHA1(doc spdx.Document) string {
 	id := subjectOf(doc.Relationships())
 	for _, c := range doc.Checksums() {
 		if c.ID == id && c.Algorithm == "SHA1" {
@@ -57,11 +58,13 @@ func Weakly(doc spdx.Document) string {
 	return ""
 }
 
-// putInto is what was put into an image, whose bytes are there: see [Put].
+// putInto is what was put into an image and can therefore be compared: see
+// [Put].
 const putInto = "what was put in"
 
-// Uncompared names the checksums of a document that nobody compares: of other
-// algorithms, and of packages in the artifact, whose bytes are not there.
+// Uncompared lists the checksums of a document that are not compared: those of
+// other algorithms, and those of packages in the artifact, whose bytes are not
+// available.
 func Uncompared(a Artifact) (notes []string) {
 	said, id := described(a.Document)
 	kinds := map[string]int{}
@@ -103,14 +106,14 @@ func Uncompared(a Artifact) (notes []string) {
 	return notes
 }
 
-// putIn reports whether a package of a document of ours is an artifact that
-// was put in: see [Entries].
+// putIn reports whether a package in one of our documents is an artifact that
+// was put into an image: see [Entries].
 func putIn(doc spdx.Document, p spdx.Package) bool {
 	return Ours(doc) && p.FileName != "" && p.PURL == ""
 }
 
-// summed reports whether the SHA-256 of a package is compared: of images and
-// layers by [Components], of Go modules of other tools by [Foreign].
+// summed reports whether the SHA-256 of a package is compared: for images and
+// layers by [Components], for Go modules of other tools by [Foreign].
 func summed(doc spdx.Document, p spdx.Package) bool {
 	if Ours(doc) {
 		return p.FileName == "" && (p.Purpose == spdx.Container || p.Purpose == spdx.Archive)

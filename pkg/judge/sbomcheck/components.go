@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Components demands that a document lists exactly the components that are
-// found in the artifact when it is read again: the modules of programs and
-// source trees with their checksums, the standard library and the toolchain of
-// programs, the packages of distributions, images and layers. Where these are
-// the same, they must be where they are found: a package in the layer that
-// brought it, a module in the program that needs it. A package of any other kind
-// is one that nothing in the bytes shows. What could not be examined the
-// document says.
+// Components requires that a document lists exactly the components that are
+// found when the artifact is read again: the modules of programs and source
+// trees with their checksums, the standard library and the toolchain of
+// programs, the packages of distributions, images and layers. If these are
+// equal, their places must be too: a package in the layer that added it, a
+// module in the program that needs it. A package of any other kind is refused,
+// because nothing in the bytes shows it. The document must list what could not
+// be examined.
 func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
 	all = Stated(a, found.Relationships)
 	want := componentsOf(found.Packages, found.Files, found.Relationships)
@@ -26,14 +26,14 @@ func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
 		sum, there := got.sums[name]
 		switch {
 		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "%.200q is in it, and its SBOM does not list that", name))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the artifact contains %.200q, but its SBOM does not list it", name))
 		case sum != want.sums[name]:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other checksums of %.200q", name).Differ(want.sums[name], sum))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have different checksums of %.200q", name).Differ(want.sums[name], sum))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(got.sums)) {
 		if _, there := want.sums[name]; !there {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which is not found in it", name))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which the artifact does not contain", name))
 		}
 	}
 	all = append(all, mains(a, want.mains, got.mains)...)
@@ -42,45 +42,45 @@ func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
 	}
 	for _, edge := range slices.Sorted(maps.Keys(want.edges)) {
 		if !got.edges[edge] {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "it is so that %.400q, and its SBOM does not say it", edge))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lacks the relationship %.400q", edge))
 		}
 	}
 	for _, edge := range slices.Sorted(maps.Keys(got.edges)) {
 		if !want.edges[edge] {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.400q, which is not so", edge))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has the wrong relationship %.400q", edge))
 		}
 	}
 	return all
 }
 
 // mains compares the versions of main modules. A program that was built from a
-// work tree names none: then the document may give that of the release.
+// work tree records no version; the document may then give that of the release.
 func mains(a Artifact, want, got map[string]map[string]bool) (all []verdict.Finding) {
 	own := a.Document.DescribedVersion()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		for _, version := range slices.Sorted(maps.Keys(got[path])) {
 			given := version == own && want[path][""] || version == "" && want[path][own]
 			if !want[path][version] && !given {
-				all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other versions of the main module %.200q", path).
+				all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have different versions of the main module %.200q", path).
 					Differ(cmp.Or(strings.Join(slices.Sorted(maps.Keys(want[path])), ", "), "none"), version))
 			}
 		}
 		if got[path] == nil {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "it was built from the module %.200q, and its SBOM does not list that", path))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the artifact was built from the module %.200q, but its SBOM does not list it", path))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(got)) {
 		if want[path] == nil {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that it was built from the module %.200q, which is not so", path))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that the artifact was built from the module %.200q, but it was not", path))
 		}
 	}
 	return all
 }
 
-// components are what a document lists, under names that do not depend on its
-// identifiers.
+// components are the contents of a document, under names that do not depend on
+// its identifiers.
 type components struct {
-	sums  map[string]string          // of modules; "" for what has none
+	sums  map[string]string          // go.sum checksums of modules; "" for other components
 	mains map[string]map[string]bool // versions of main modules, by path
 	edges map[string]bool            // "from TYPE to"
 }
@@ -90,7 +90,7 @@ func componentsOf(packages []spdx.Package, files []spdx.File, relationships []sp
 	needed, made, tools, subject := needs(relationships), map[string]bool{}, map[string]bool{}, subjectOf(relationships)
 	for _, r := range relationships {
 		switch {
-		case r.Type == spdx.GeneratedFrom, r.Type == spdx.Contains && r.From == subject: // of a source tree
+		case r.Type == spdx.GeneratedFrom, r.Type == spdx.Contains && r.From == subject: // from a source tree
 			made[r.To] = true
 		case r.Type == spdx.BuildToolOf:
 			tools[r.From] = true
@@ -117,7 +117,7 @@ func componentsOf(packages []spdx.Package, files []spdx.File, relationships []sp
 			}
 			all.mains[p.Name][strings.TrimPrefix(p.Version, spdx.NoAssertion)] = true
 			names[p.ID] = "module " + p.Name
-		case p.FileName == "" || p.PURL != "": // an artifact that was put in has a file name, see [Entries]
+		case p.FileName == "" || p.PURL != "": // an artifact that was put into an image has a file name, see [Entries]
 			name := strings.TrimSpace("package " + nameOf(p) + " " + p.PURL)
 			all.sums[name], names[p.ID] = p.Sum, name
 		}
@@ -125,7 +125,7 @@ func componentsOf(packages []spdx.Package, files []spdx.File, relationships []sp
 	for _, r := range relationships {
 		from, to := names[r.From], names[r.To]
 		if r.From == subject && isFile[r.To] {
-			continue // [Files] has them all
+			continue // compared by [Files]
 		}
 		if verb := verb(r.Type); from != "" && to != "" && verb != "" {
 			all.edges[from+" "+verb+" "+to] = true
@@ -134,7 +134,7 @@ func componentsOf(packages []spdx.Package, files []spdx.File, relationships []sp
 	return all
 }
 
-// component names a package that is compared, with what is compared of it.
+// component returns the name and checksum of a package that is compared.
 func component(p spdx.Package, needed bool) (name, sum string) {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:"), "/")
 	switch {
@@ -161,7 +161,7 @@ func subjectOf(relationships []spdx.Relationship) string {
 	return ""
 }
 
-// verb is a relationship that is compared, in words.
+// verb describes a relationship that is compared.
 func verb(kind string) string {
 	switch kind {
 	case spdx.Contains:
@@ -175,7 +175,7 @@ func verb(kind string) string {
 	case spdx.DescendantOf:
 		return "is built on"
 	case spdx.ExpandedFromArchive:
-		return "was inside of"
+		return "was inside"
 	}
 	return ""
 }

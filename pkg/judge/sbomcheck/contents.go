@@ -11,18 +11,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Found is what reading an artifact again came to.
+// Found is the result of reading an artifact again.
 type Found struct {
-	// Digests are those of the bytes as they were read.
+	// Digests are those of the bytes that were read.
 	Digests digest.Set
-	// Findings are where its contents are not what the document lists.
+	// Findings lists the differences between its contents and the document.
 	Findings []verdict.Finding
-	// Left names what the document says and nobody compared: see [Foreign].
+	// Left lists the parts of the document that were not compared: see
+	// [Foreign].
 	Left []string
 }
 
-// Complete refuses what the document says was not examined. Packages that were
-// seen and not catalogued are so too: somebody asked for all.
+// Complete refuses an SBOM that says parts were not examined. Packages that
+// were seen but not catalogued count too.
 func Complete(a Artifact) (all []verdict.Finding) {
 	for _, note := range Omitted(a.Document) {
 		all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "%.500q", note))
@@ -30,12 +31,12 @@ func Complete(a Artifact) (all []verdict.Finding) {
 	return all
 }
 
-// Omitted lists what a document says that it leaves out.
+// Omitted lists what a document says it leaves out.
 func Omitted(doc spdx.Document) []string { return Unexamined(doc.Relationships()) }
 
-// Unexamined is [Omitted] of relationships: what could not be examined, and
-// what was seen and not catalogued. What version control keeps for itself is
-// no part of anything.
+// Unexamined is [Omitted] for relationships: what could not be examined, and
+// what was seen but not catalogued. Files of the version control system do not
+// count.
 func Unexamined(relationships []spdx.Relationship) (notes []string) {
 	for _, r := range relationships {
 		if r.To == spdx.NoAssertion && (strings.HasPrefix(r.Comment, NotExamined) ||
@@ -46,8 +47,8 @@ func Unexamined(relationships []spdx.Relationship) (notes []string) {
 	return notes
 }
 
-// Stated demands that a document says of every part that could not be examined
-// that it was not: what is left out silently is missed by nobody.
+// Stated requires that a document lists every part that could not be examined:
+// otherwise its reader would not notice the omission.
 func Stated(a Artifact, found []spdx.Relationship) (all []verdict.Finding) {
 	said := map[string]bool{}
 	for _, note := range Omitted(a.Document) {
@@ -55,13 +56,13 @@ func Stated(a Artifact, found []spdx.Relationship) (all []verdict.Finding) {
 	}
 	for _, note := range Unexamined(found) {
 		if !said[part(note)] {
-			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not say that a part of it is left out: %.500q", note))
+			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not list an omitted part: %.500q", note))
 		}
 	}
 	return all
 }
 
-// part is what a note is about, without the reason, which is said in words.
+// part is the subject of a note, without the reason, which is worded freely.
 func part(note string) string {
 	if rest, found := strings.CutPrefix(note, NotExamined); found {
 		name, _, _ := strings.Cut(rest, ": ")
@@ -70,9 +71,9 @@ func part(note string) string {
 	return note
 }
 
-// Files demands that a document lists exactly the files that there are, each
-// with the digests that it gives. The images of several platforms have files
-// of one name.
+// Files requires that a document lists exactly the existing files, each with
+// correct digests. Files of several platforms of an image can have the same
+// name.
 func Files(a Artifact, files []spdx.File) (all []verdict.Finding) {
 	listed, there := byName(a.Document.Files()), byName(files)
 	for _, name := range slices.Sorted(maps.Keys(there)) {
@@ -80,19 +81,19 @@ func Files(a Artifact, files []spdx.File) (all []verdict.Finding) {
 		case got == nil:
 			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not list the file %.200q", name))
 		case !slices.EqualFunc(got, want, Same):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has another digest of the file %.200q", name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has a wrong digest for the file %.200q", name).
 				Differ(sumsOf(want...), sumsOf(got...)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		if there[name] == nil {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists the file %.200q, which is not there", name))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists the file %.200q, which does not exist", name))
 		}
 	}
 	return all
 }
 
-// byName are files by their names, those of one name by digest.
+// byName sorts files by name, and those with the same name by digest.
 func byName(files []spdx.File) map[string][]spdx.File {
 	all := make(map[string][]spdx.File, len(files))
 	for _, f := range files {
@@ -104,8 +105,8 @@ func byName(files []spdx.File) map[string][]spdx.File {
 	return all
 }
 
-// Same reports whether a file is as a document says: it gives a SHA-256, or a
-// SHA-512, and none of its checksums is another one than that of the bytes.
+// Same reports whether a file matches a document: it gives a SHA-256 or a
+// SHA-512, and no checksum differs.
 func Same(said, is spdx.File) bool {
 	agree, differ := 0, false
 	for _, pair := range [2][2]digest.Digest{{said.Digests.SHA256, is.Digests.SHA256}, {said.Digests.SHA512, is.Digests.SHA512}} {
@@ -123,7 +124,7 @@ func Same(said, is spdx.File) bool {
 	return agree > 0 && !differ
 }
 
-// sumsOf are the checksums of files, for people.
+// sumsOf formats the checksums of files for people.
 func sumsOf(files ...spdx.File) string {
 	var list []string
 	for _, f := range files {

@@ -6,15 +6,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Examined remembers, for one run of one program, which documents were made of
-// which bytes, or held against them and found true. An act that follows another
-// in the same run need not take an artifact apart again: it hashes the bytes,
-// and asks with the digest that it finds. Nothing is ever written down, so
-// nobody can say in its place that something was examined.
+// Examined remembers, for one run of the program, which documents were made
+// from which bytes or compared with them successfully. A later step of the same
+// run need not unpack an artifact again: it hashes the bytes and asks with the
+// digest. The memory is never written to disk, so it cannot be forged.
 //
-// The zero value knows of nothing, and so does a nil pointer.
+// The zero value is empty, and so is a nil pointer.
 type Examined struct {
-	mu     sync.Mutex // guards agreed: artifacts are examined side by side
+	mu     sync.Mutex // guards agreed: artifacts are examined concurrently
 	agreed map[examination]bool
 }
 
@@ -23,7 +22,7 @@ type examination struct {
 	bytes, document digest.Digest
 }
 
-// Agree remembers that a document says what is in these bytes.
+// Agree records that a document describes these bytes correctly.
 func (e *Examined) Agree(name string, bytes, document digest.Digest) {
 	if e == nil || bytes.IsZero() || document.IsZero() {
 		return
@@ -36,8 +35,8 @@ func (e *Examined) Agree(name string, bytes, document digest.Digest) {
 	e.agreed[examination{name, bytes, document}] = true
 }
 
-// Agreed reports whether the very document was held against the very bytes,
-// under this name.
+// Agreed reports whether this document was compared with these bytes under this
+// name.
 func (e *Examined) Agreed(name string, bytes, document digest.Digest) bool {
 	if e == nil {
 		return false

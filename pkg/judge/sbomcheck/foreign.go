@@ -15,13 +15,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Ours reports whether a document says that Waybill wrote it. What only such
-// documents are held to, anybody can be spared by not saying so; whoever signs
-// or admits a release holds every document to it.
+// Ours reports whether a document says that Waybill wrote it. An attacker can
+// leave this out, so checks that apply to such documents only can be avoided;
+// signing and admitting a release therefore apply them to every document.
 func Ours(doc spdx.Document) bool { return slices.Contains(doc.Creators(), "Tool: waybill") }
 
-// Claimed is the digest of the bytes that a document is about, wherever it
-// gives one: as checksum, in the package URL of an image, or as version.
+// Claimed is the digest that a document gives for its subject: as checksum, in
+// the package URL of an image, or as version.
 func Claimed(doc spdx.Document) digest.Digest {
 	_, sum := doc.Describes()
 	if !sum.IsZero() {
@@ -34,7 +34,7 @@ func Claimed(doc spdx.Document) digest.Digest {
 		}
 		if name, version, found := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:oci/"), "@"); found && name != p.PURL {
 			version, _, _ = strings.Cut(version, "?")
-			sum, _ = digest.Parse(unescape(version)) // what is none equals nothing
+			sum, _ = digest.Parse(unescape(version)) // an invalid digest is zero and equals none
 		}
 		if sum.IsZero() {
 			sum, _ = digest.Parse(p.Version)
@@ -43,22 +43,22 @@ func Claimed(doc spdx.Document) digest.Digest {
 	return sum
 }
 
-// Bytes demands that a document, whoever wrote it, is about these bytes.
+// Bytes requires that a document, whichever tool wrote it, describes these
+// bytes.
 func Bytes(a Artifact) []verdict.Finding {
 	switch sum := Claimed(a.Document); {
 	case sum.IsZero():
-		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM does not say of which bytes it is: it gives no SHA-256 of what it describes")}
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives no SHA-256 for the artifact")}
 	case !sum.Equal(a.Digests.SHA256):
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes other bytes").Differ(a.Digests.SHA256.String(), sum.String())}
 	}
-	return Stating(a)
+	return Checksums(a)
 }
 
-// Foreign compares what another tool's document says of an artifact with what
-// is found in it: packages of Go, apk and dpkg, all of them, and each file that
-// it lists. Other tools list files only where they found packages, and say in
-// ways of their own what depends on what: that is not compared. left names what
-// was not.
+// Foreign compares the document of another tool with what is found in the
+// artifact: all Go, apk and dpkg packages, and each file that it lists. Other
+// tools list files only where they found packages, and write dependencies in
+// their own ways, so that is not compared. left lists what was not compared.
 func Foreign(a Artifact, found spdx.Draft) (all []verdict.Finding, left []string) {
 	c := foreign{a: a, found: found, own: subjectOf(a.Document.Relationships())}
 	all, left = c.packages()
@@ -66,15 +66,15 @@ func Foreign(a Artifact, found spdx.Draft) (all []verdict.Finding, left []string
 	return append(all, more...), append(left, rest...)
 }
 
-// foreign is a document of another tool, and what it is held against.
+// foreign compares a document of another tool.
 type foreign struct {
 	a     Artifact
 	found spdx.Draft
-	own   string // the identifier of what it describes
+	own   string // identifier of the subject
 }
 
-// known names a package of a kind that is catalogued, the same way whoever
-// wrote of it; "" if it is of another kind.
+// known returns a name for a package of a kind that is catalogued, independent
+// of the tool that wrote it; "" for other kinds.
 func known(p spdx.Package) (name, version string) {
 	name, version, ok := parsePURL(p.PURL)
 	if !ok {
@@ -115,7 +115,7 @@ func (c foreign) packages() (all []verdict.Finding, left []string) {
 		name, version := known(p)
 		switch {
 		case name == "" || p.ID == subjectOf(c.found.Relationships):
-		case p.Purpose == spdx.Source: // a main module, which may have no version
+		case p.Purpose == spdx.Source: // a main module may have no version
 			mains[name] = true
 		default:
 			want[name+" "+version] = p
@@ -135,20 +135,21 @@ func (c foreign) packages() (all []verdict.Finding, left []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if _, there := got[name]; !there {
-			all = append(all, verdict.Find(verdict.SBOMIncomplete, c.a.Name, "%.200q is in it, and its SBOM does not list that", name))
+			all = append(all, verdict.Find(verdict.SBOMIncomplete, c.a.Name, "the artifact contains %.200q, but its SBOM does not list it", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if _, there := want[name]; !there {
-			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists %.200q, which is not found in it", name))
+			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists %.200q, which the artifact does not contain", name))
 		}
 	}
 	more, rest := c.sums(want, got)
 	return append(all, more...), append(left, rest...)
 }
 
-// stranger is a package of a kind that is not catalogued. A Go program names
-// all that it is made of, so there nothing else can be; elsewhere it can.
+// stranger checks a package of a kind that is not catalogued. A Go program
+// names everything that it is built from, so it cannot contain one; other
+// artifacts can.
 func (c foreign) stranger(p spdx.Package) (all []verdict.Finding, left []string) {
 	if p.PURL == "" && slices.ContainsFunc(c.found.Packages, func(f spdx.Package) bool { return nameOf(f) == nameOf(p) }) ||
 		Ours(c.a.Document) && (p.Purpose == spdx.Container || p.Purpose == spdx.Archive) {
@@ -156,18 +157,19 @@ func (c foreign) stranger(p spdx.Package) (all []verdict.Finding, left []string)
 	}
 	name := strings.TrimSpace(nameOf(p) + " " + p.PURL)
 	if isProgram(c.found) && p.PURL != "" {
-		return []verdict.Finding{verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists %.200q, which nothing in the program shows", name)}, nil
+		return []verdict.Finding{verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists %.200q, which the program does not contain", name)}, nil
 	}
-	return nil, []string{fmt.Sprintf("the package %.200q, of a kind that is not catalogued here", name)}
+	return nil, []string{fmt.Sprintf("the package %.200q, of a kind that Waybill does not catalogue", name)}
 }
 
-// isProgram reports whether what was read is one Go program.
+// isProgram reports whether the artifact is one Go program.
 func isProgram(found spdx.Draft) bool {
 	return len(found.Packages) > 0 && found.Packages[0].Purpose == spdx.Application
 }
 
-// sums compares the checksums of Go modules. Some tools give that of go.sum as
-// if it were one of a file: one that is right shows that all are meant so.
+// sums compares the checksums of Go modules. Some tools write the go.sum
+// checksum as a file checksum, others write something else: if at least one is
+// correct, all are taken for go.sum checksums.
 func (c foreign) sums(want, got map[string]spdx.Package) (all []verdict.Finding, left []string) {
 	var wrong []verdict.Finding
 	right, stated := 0, 0
@@ -183,16 +185,16 @@ func (c foreign) sums(want, got map[string]spdx.Package) (all []verdict.Finding,
 			stated++
 		default:
 			stated++
-			wrong = append(wrong, verdict.Find(verdict.Conflict, c.a.Name, "artifact and SBOM have other checksums of %.200q", name).Differ(w, sum))
+			wrong = append(wrong, verdict.Find(verdict.Conflict, c.a.Name, "artifact and SBOM have different checksums of %.200q", name).Differ(w, sum))
 		}
 	}
 	if right > 0 || stated == 0 {
 		return wrong, nil
 	}
-	return nil, []string{fmt.Sprintf("the checksums of %d modules, which are not those of go.sum", stated)}
+	return nil, []string{fmt.Sprintf("the module checksums that are not those of go.sum: %d", stated)}
 }
 
-// asSum is a digest as go.sum writes it.
+// asSum formats a digest as in go.sum.
 func asSum(d digest.Digest) string {
 	raw, err := hex.DecodeString(d.Hex())
 	if err != nil {
@@ -201,8 +203,8 @@ func asSum(d digest.Digest) string {
 	return "h1:" + base64.StdEncoding.EncodeToString(raw)
 }
 
-// Summed demands that the Go modules that are found in an artifact have the
-// checksums of go.sum.
+// Summed requires that the Go modules in an artifact have the checksums of
+// go.sum.
 func Summed(a Artifact, found spdx.Draft, sums map[string]string) (all []verdict.Finding) {
 	for _, p := range found.Packages {
 		name := p.Name + " " + p.Version
@@ -216,8 +218,8 @@ func Summed(a Artifact, found spdx.Draft, sums map[string]string) (all []verdict
 	return all
 }
 
-// files compares each file that the document lists, and demands all of them
-// where it says that it analysed them all.
+// files compares each file that the document lists. If the document says that
+// it analysed all files, it must list them all.
 func (c foreign) files() (all []verdict.Finding, left []string) {
 	there := map[string][]spdx.File{}
 	for _, f := range c.found.Files {
@@ -236,18 +238,18 @@ func (c foreign) files() (all []verdict.Finding, left []string) {
 		case len(held) > 0 && held[0].Digests.IsZero():
 			unread++
 		case held == nil:
-			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists the file %.200q, which is not there", f.Name))
+			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists the file %.200q, which does not exist", f.Name))
 		case f.SHA1 != "" && f.Digests.IsZero() && slices.ContainsFunc(held, func(h spdx.File) bool { return h.SHA1 == f.SHA1 }):
 			weak++
 		case !slices.ContainsFunc(held, func(h spdx.File) bool { return Same(f, h) }):
-			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM has another digest of the file %.200q", f.Name).Differ(held[0].Digests.SHA256.String(), sumsOf(f)))
+			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM has a wrong digest for the file %.200q", f.Name).Differ(held[0].Digests.SHA256.String(), sumsOf(f)))
 		}
 	}
 	if unread > 0 {
-		left = append(left, fmt.Sprintf("%d files, which are hard links", unread))
+		left = append(left, fmt.Sprintf("files that are hard links: %d", unread))
 	}
 	if weak > 0 {
-		left = append(left, fmt.Sprintf("%d files by a SHA-256: they have a SHA-1 alone, which proves nothing", weak))
+		left = append(left, fmt.Sprintf("files with only a SHA-1, which proves nothing: %d", weak))
 	}
 	if !c.rolled() {
 		return all, left
@@ -260,11 +262,10 @@ func (c foreign) files() (all []verdict.Finding, left []string) {
 	return all, left
 }
 
-// rolled reports whether the document claims to know every file of what it
-// describes.
+// rolled reports whether the document claims to list every file of its subject.
 func (c foreign) rolled() bool {
 	return slices.ContainsFunc(c.a.Document.Packages(), func(p spdx.Package) bool { return p.ID == c.own && p.Verification != "" })
 }
 
-// rooted is the name of a file from the root of what it is in.
+// rooted returns a file name relative to the root of the artifact.
 func rooted(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

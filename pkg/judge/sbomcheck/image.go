@@ -11,13 +11,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Layers demands that a document lists the platforms that the registry serves,
-// and of each exactly its layers. Of an image that was saved to a file the
-// configuration is compared, which names the same layers.
+// Layers requires that a document lists the platforms that the registry serves,
+// and exactly the layers of each. For an image that was saved to a file it
+// compares the configuration, which names the same layers.
 func Layers(a Artifact, image Image) (all []verdict.Finding) {
 	got := platforms(a.Document)
 	if alone, unnamed := image[""]; unnamed && len(image) == 1 && len(got) == 1 {
-		for name := range got { // an image that stands alone does not say its platform
+		for name := range got { // a single image does not name its platform
 			image = Image{name: alone}
 		}
 	}
@@ -27,16 +27,16 @@ func Layers(a Artifact, image Image) (all []verdict.Finding) {
 		want := image[name]
 		switch {
 		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the registry serves %s, and the SBOM does not list it", name))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the registry serves %s, but the SBOM does not list it", name))
 		case (p.Manifest.IsZero() || want.Manifest.IsZero()) && !p.Config.Equal(want.Config):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "file and registry have other images for %s", name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "file and registry have different images for %s", name).
 				Differ(want.Config.String(), orNone(p.Config)))
 		case p.Manifest.IsZero(), want.Manifest.IsZero():
 		case !p.Manifest.Equal(want.Manifest):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have other images for %s", name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have different images for %s", name).
 				Differ(want.Manifest.String(), p.Manifest.String()))
 		case !slices.Equal(sorted(p.Layers), sorted(want.Layers)):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have other layers for %s", name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "SBOM and registry have different layers for %s", name).
 				Differ(strings.Join(sorted(want.Layers), " "), strings.Join(sorted(p.Layers), " ")))
 		}
 	}
@@ -54,7 +54,7 @@ func sorted(list []digest.Digest) (out []string) {
 	return slices.Compact(out)
 }
 
-// platforms are the images that a document lists, by platform.
+// platforms returns the images that a document lists, by platform.
 func platforms(doc spdx.Document) Image {
 	byID, images := map[string]spdx.Package{}, map[string]string{}
 	name, _ := doc.Describes()
@@ -68,7 +68,7 @@ func platforms(doc spdx.Document) Image {
 	for id, platform := range images {
 		p := Platform{Manifest: byID[id].Digests.SHA256}
 		if rest, found := strings.CutPrefix(byID[id].Comment, Configuration); found {
-			p.Config, _ = digest.Parse(strings.TrimSuffix(rest, ".")) // what is none equals nothing
+			p.Config, _ = digest.Parse(strings.TrimSuffix(rest, ".")) // an invalid digest is zero and equals none
 		}
 		out[platform] = p
 	}
@@ -83,10 +83,10 @@ func platforms(doc spdx.Document) Image {
 	return out
 }
 
-// Saved demands that a file that holds an image, as Docker saves it, holds one
-// that the release serves under that name: kube-proxy.tar goes with the images
-// kube-proxy and kube-proxy-amd64. The configuration is compared, which names
-// the same layers. compared is false where the file holds no image, or the
+// Saved requires that an image in a file, in the format of docker save, is one
+// that the release serves under that name: kube-proxy.tar belongs to the images
+// kube-proxy and kube-proxy-amd64. It compares the configuration, which names
+// the same layers. compared is false if the file contains no image, or the
 // release serves none of its name.
 func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared bool) {
 	name, _, _ := strings.Cut(path.Base(a.Name), ".tar")
@@ -105,30 +105,31 @@ func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared
 	}
 	for _, platform := range slices.Sorted(maps.Keys(held)) {
 		if p := held[platform]; !known[p.Config] {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the image for %s in it is none that the registry serves as %q", platform, name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file contains an image for %s that the registry does not serve as %q", platform, name).
 				Differ("one of "+strings.Join(sorted(slices.Collect(maps.Keys(known))), " "), orNone(p.Config)))
 		}
 	}
 	return all, true
 }
 
-// Platforms are the images that a document of ours lists, by platform.
+// Platforms returns the images that a document of ours lists, by platform.
 func Platforms(doc spdx.Document) Image { return platforms(doc) }
 
-// HoldsImage reports whether a document is about a file that holds an image.
+// HoldsImage reports whether a document describes a file that contains an
+// image.
 func HoldsImage(doc spdx.Document) bool { return len(platforms(doc)) > 0 }
 
-// Placed is an artifact of the release that the document of an image says was
-// put at a place of the image of a platform.
+// Placed is an artifact of the release that, by the document of an image, was
+// put at a path in the image of a platform.
 type Placed struct {
 	Platform, Path string
 	Name           string
-	// Said is what the document says of its bytes.
+	// Said contains the digests in the document.
 	Said spdx.File
 }
 
-// Put are the artifacts that a document of ours says were put into an image. One
-// of which it does not say where it is has neither platform nor path.
+// Put lists the artifacts that, by a document of ours, were put into an image.
+// Platform and path are empty if the document does not give them.
 func Put(doc spdx.Document) (all []Placed) {
 	own, weak := subjectOf(doc.Relationships()), map[string]string{}
 	for _, c := range doc.Checksums() {
@@ -165,16 +166,16 @@ func Put(doc spdx.Document) (all []Placed) {
 	return all
 }
 
-// Bears demands that the file at the place is, by every checksum that the
-// document gives of it, the artifact. There is none if it is the zero value.
-func (p Placed) Bears(a Artifact, file spdx.File) []verdict.Finding {
+// CheckFile requires that the file at the path is the artifact, by every
+// checksum in the document. The zero file means that there is none.
+func (p Placed) CheckFile(a Artifact, file spdx.File) []verdict.Finding {
 	switch {
 	case p.Path == "":
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, and not where", p.Name)}
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, but not where", p.Name)}
 	case file.Name == "":
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, where there is no file", p.Name, p.Path, p.Platform)}
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but no such file exists", p.Name, p.Path, p.Platform)}
 	case !Same(p.Said, file):
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, where there are other bytes", p.Name, p.Path, p.Platform).
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but that file has other bytes", p.Name, p.Path, p.Platform).
 			Differ(sumsOf(file), sumsOf(p.Said))}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Modules demands that a document lists exactly the modules that the program
-// names itself.
+// Modules requires that a document lists exactly the modules that the program
+// itself records.
 func Modules(a Artifact, modules []Module) (all []verdict.Finding) {
 	want := map[string]string{}
 	for _, m := range modules {
@@ -25,9 +25,9 @@ func Modules(a Artifact, modules []Module) (all []verdict.Finding) {
 		sum, there := got[m]
 		switch {
 		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the program was built with %.200q, and its SBOM does not list that", m))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the program was built with %.200q, but its SBOM does not list it", m))
 		case sum != want[m]:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "program and SBOM have other checksums of %.200q", m).Differ(want[m], sum))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "program and SBOM have different checksums of %.200q", m).Differ(want[m], sum))
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(got)) {
@@ -38,7 +38,7 @@ func Modules(a Artifact, modules []Module) (all []verdict.Finding) {
 	return all
 }
 
-// nameOf is a module as it is said to people: path and version.
+// nameOf returns path and version of a module.
 func nameOf(p spdx.Package) string {
 	if p.Version == spdx.NoAssertion {
 		return p.Name
@@ -46,8 +46,8 @@ func nameOf(p spdx.Package) string {
 	return strings.TrimSpace(p.Name + " " + p.Version)
 }
 
-// goPackages are the packages on which something of the document depends and
-// that are Go modules; the standard library is none.
+// goPackages returns the Go modules that another element of the document
+// depends on, without the standard library.
 func goPackages(doc spdx.Document) (list []spdx.Package) {
 	needed := needs(doc.Relationships())
 	for _, p := range doc.Packages() {
@@ -58,7 +58,7 @@ func goPackages(doc spdx.Document) (list []spdx.Package) {
 	return list
 }
 
-// needs are the elements on which something depends.
+// needs returns the elements that another element depends on.
 func needs(relationships []spdx.Relationship) map[string]bool {
 	needed := map[string]bool{}
 	for _, r := range relationships {
@@ -69,7 +69,7 @@ func needs(relationships []spdx.Relationship) map[string]bool {
 	return needed
 }
 
-// golang begins the package URLs of Go modules.
+// golang is the prefix of package URLs of Go modules.
 const golang = "pkg:golang/"
 
 func isModule(p spdx.Package) bool {
@@ -77,10 +77,10 @@ func isModule(p spdx.Package) bool {
 		!strings.HasPrefix(p.PURL, golang+"stdlib@")
 }
 
-// Elsewhere reports whether the program that a document describes was built
-// from a module that the toolchain had fetched, not from a source tree: then
-// no go.sum of the release speaks of it.
-func Elsewhere(doc spdx.Document) bool {
+// BuiltFromFetched reports whether the program was built from a module that the
+// Go toolchain fetched, not from a source tree: then it is not covered by a
+// go.sum of the release.
+func BuiltFromFetched(doc spdx.Document) bool {
 	main := map[string]bool{}
 	for _, r := range doc.Relationships() {
 		main[r.To] = main[r.To] || r.Type == spdx.GeneratedFrom
@@ -88,7 +88,7 @@ func Elsewhere(doc spdx.Document) bool {
 	return slices.ContainsFunc(doc.Packages(), func(p spdx.Package) bool { return main[p.ID] && p.Sum != "" })
 }
 
-// Sums demands that the modules of a document have the checksums of go.sum.
+// Sums requires that the modules of a document have the checksums of go.sum.
 func Sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
 	for _, p := range goPackages(a.Document) {
 		if p.Sum == "" {
@@ -96,21 +96,20 @@ func Sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
 		}
 		switch want, there := sums[p.Name+" "+p.Version]; {
 		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum at the source commit does not know %.200q", p.Name+" "+p.Version))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum at the source commit does not list %.200q", p.Name+" "+p.Version))
 		case want != p.Sum:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum and SBOM have other checksums of %.200q", p.Name+" "+p.Version).Differ(want, p.Sum))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum and SBOM have different checksums of %.200q", p.Name+" "+p.Version).Differ(want, p.Sum))
 		}
 	}
 	return all
 }
 
-// HasSums reports whether a document names modules by checksum.
+// HasSums reports whether a document gives checksums of modules.
 func HasSums(doc spdx.Document) bool {
 	return slices.ContainsFunc(goPackages(doc), func(p spdx.Package) bool { return p.Sum != "" })
 }
 
-// Locked are the checksums of go.sum as a lock repeats them, for
-// [Release.GoSum].
+// Locked converts the go.sum checksums in a lock file, for [Release.GoSum].
 func Locked(lock plan.Lock) map[string]string {
 	sums := map[string]string{}
 	for _, m := range lock.Modules {

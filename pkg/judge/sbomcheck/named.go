@@ -10,23 +10,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Named demands that the package URL of a package names what its name and
-// version do. One scanner reads the one and another the other: where they
-// disagree, a document says two things. Those of images are looked at in
-// documents of our own only: other tools give the checksum of other bytes.
+// Named requires that the package URL of a package agrees with its name and
+// version. Some scanners read the one and some the other, so a document in
+// which they differ says two things. For images this is checked in documents of
+// ours only: other tools put other checksums there.
 func Named(a Artifact) (all []verdict.Finding) {
 	own := Ours(a.Document)
 	for p := range a.Document.EachPackage() {
 		if name, version, known := parsePURL(p.PURL); known && !says(p, name, version) || own && !saysImage(p) {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the package URL of %.200q names something else", nameOf(p)).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the package URL of %.200q names another package", nameOf(p)).
 				Differ(nameOf(p), p.PURL))
 		}
 	}
 	return all
 }
 
-// parsePURL reads name and version from a package URL of a type whose names
-// are those of packages: Go modules, and packages of apk and dpkg.
+// parsePURL reads name and version from a package URL of a Go module, or of an
+// apk or dpkg package. For these types the URL contains the package name.
 func parsePURL(purl string) (name, version string, known bool) {
 	rest, found := strings.CutPrefix(purl, "pkg:")
 	kind, rest, split := strings.Cut(rest, "/")
@@ -44,8 +44,8 @@ func parsePURL(purl string) (name, version string, known bool) {
 	return name, version, true
 }
 
-// saysImage reports whether the package URL of an image gives the digest that
-// its checksum gives, and the platform that is in its name. Others it passes.
+// saysImage reports whether the package URL of an image has the digest of its
+// checksum, and the platform in its name. It accepts other URLs.
 func saysImage(p spdx.Package) bool {
 	rest, found := strings.CutPrefix(p.PURL, "pkg:oci/")
 	if !found {
@@ -60,8 +60,8 @@ func saysImage(p spdx.Package) bool {
 	return platform == "/" || strings.HasSuffix(p.Name, "/"+platform)
 }
 
-// unescape is text without its escapes; what can not be unescaped equals
-// nothing that a package is called.
+// unescape removes the escapes from a text; if that fails, the result matches
+// no package name.
 func unescape(text string) string {
 	out, err := url.PathUnescape(text)
 	if err != nil {
@@ -70,8 +70,8 @@ func unescape(text string) string {
 	return out
 }
 
-// says reports whether a package has a name and a version, as far as both
-// sides give one. Package URLs are written in lower case by some.
+// says reports whether a package has this name and version, if both sides give
+// one. Some tools write package URLs in lower case.
 func says(p spdx.Package, name, version string) bool {
 	if !strings.EqualFold(p.Name, name) {
 		return false

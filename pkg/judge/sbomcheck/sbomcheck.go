@@ -1,18 +1,19 @@
-// Package sbomcheck holds SBOMs against everything else that is known of a
-// release: its artifacts, the provenance, the modules that its programs say
-// they were built from, the layers that the registry serves. Each of these is
-// evidence of its own; where two of them contradict each other, one is wrong,
-// and nobody need know which to refuse both.
+// Package sbomcheck compares SBOMs with everything else that is known about a
+// release: its artifacts, the provenance, the modules that its programs record,
+// the layers that the registry serves. Each is independent evidence; if two of
+// them contradict each other, both are refused, without a decision which one is
+// wrong.
 //
 //	r := sbomcheck.Release{Artifacts: artifacts, Document: released}
 //	for _, f := range r.Findings() { … f.Code, f.Subject, f.Want, f.Got }
 //
-// Where a release has many documents, [Release.About] compares them one by one
-// and [Listed] the rest, so that nobody keeps them all. What is not given is not
-// compared; that a release has no artifacts is a finding. Nobody compares
-// licences, suppliers, comments and checksums other than SHA-256, SHA-512 and
-// SHA-1: [Uncompared] names those. The package reads no bytes and decides no policy: documents
-// and facts are values, and whoever has them proved them elsewhere.
+// For a release with many documents, [Release.About] compares them one by one
+// and [Listed] compares the release as a whole, so that they need not all be in
+// memory. Fields that are not given are not compared, but a release without
+// artifacts is a finding. Licences, suppliers, comments and checksums other
+// than SHA-256, SHA-512 and SHA-1 are not compared: [Uncompared] lists the
+// checksums. The package reads no files and knows no policy: the caller has
+// verified the documents and facts.
 package sbomcheck
 
 import (
@@ -26,9 +27,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The words by which our documents say what they leave out: comments on the
-// relationship "SPDXRef-Artifact CONTAINS NOASSERTION". Configuration begins
-// the comment on the image of a platform.
+// The prefixes with which our documents list what they leave out: comments on
+// the relationship "SPDXRef-Artifact CONTAINS NOASSERTION". Configuration is
+// the prefix of the comment on the image of a platform.
 const (
 	NotExamined   = "not examined: "
 	SeenOnly      = "seen, not catalogued: "
@@ -38,26 +39,27 @@ const (
 // Artifact is one artifact of a release with its own document.
 type Artifact struct {
 	Name     string
-	Version  string // of the release; "" is not compared
-	Platform string // "linux/amd64", or "" if it is of none
-	Bare     bool   // a single file that archives pack, such as a program
+	Version  string // version of the release; "" is not compared
+	Platform string // "linux/amd64", or "" if it has none
+	Bare     bool   // a single file that archives contain, such as a program
 	Digests  digest.Set
 	SHA1     string // of the bytes, forty hex digits; "" is not compared
 	// Document describes the artifact; it is zero if there is none.
 	Document spdx.Document
-	// DocumentDigest is that of the document's bytes, Namespace the address that
-	// it gives itself: for [Listed], when the document itself is kept no longer.
+	// DocumentDigest is the digest of the document, Namespace its document
+	// namespace: for [Listed], when the document itself is no longer in memory.
 	DocumentDigest digest.Digest
 	Namespace      string
 }
 
-// namespace is the address of the artifact's document, "" if it has none.
+// namespace is the document namespace of the artifact's document, "" if it has
+// none.
 func (a Artifact) namespace() string { return cmp.Or(a.Namespace, a.Document.Namespace()) }
 
-// Module is a Go module as a program or go.sum names it.
+// Module is a Go module as recorded in a program or in go.sum.
 type Module struct{ Path, Version, Sum string }
 
-// Image is what a registry serves of an image, by platform.
+// Image is what a registry serves for an image, by platform.
 type Image map[string]Platform
 
 // Platform is the image of one platform.
@@ -71,8 +73,8 @@ type Release struct {
 	Artifacts []Artifact
 	// Document lists all artifacts; zero if the release has no such document.
 	Document spdx.Document
-	// Provenance maps names to what the provenance says was built; nil if none
-	// was read.
+	// Provenance maps names to the digests in the provenance; nil if none was
+	// read.
 	Provenance map[string]digest.Digest
 	// Modules are those of Go programs, by artifact.
 	Modules map[string][]Module
@@ -81,14 +83,14 @@ type Release struct {
 	GoSum map[string]string
 	// Images are what the registry serves, by artifact.
 	Images map[string]Image
-	// Complete demands that nothing was left unexamined.
+	// Complete requires that the SBOMs leave nothing unexamined.
 	Complete bool
 }
 
-// Findings lists every disagreement, in the order of the artifacts.
+// Findings lists every contradiction, in the order of the artifacts.
 func (r Release) Findings() []verdict.Finding {
 	if len(r.Artifacts) == 0 {
-		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, "release", "no artifacts: there is nothing that SBOMs could agree with")}
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, "release", "no artifacts to compare the SBOMs with")}
 	}
 	var all []verdict.Finding
 	for _, a := range r.Artifacts {
@@ -101,8 +103,8 @@ func (r Release) Findings() []verdict.Finding {
 	return all
 }
 
-// About compares one artifact and its document with what is known of the
-// release. The other artifacts need no documents.
+// About compares one artifact and its document with the rest of the release.
+// The other artifacts need no documents.
 func (r Release) About(a Artifact) []verdict.Finding {
 	all := Subject(a)
 	if a.Document.IsZero() {
@@ -112,7 +114,7 @@ func (r Release) About(a Artifact) []verdict.Finding {
 	if modules, asked := r.Modules[a.Name]; asked {
 		all = append(all, Modules(a, modules)...)
 	}
-	if r.GoSum != nil && !Elsewhere(a.Document) {
+	if r.GoSum != nil && !BuiltFromFetched(a.Document) {
 		all = append(all, Sums(a, r.GoSum)...)
 	}
 	if image, asked := r.Images[a.Name]; asked {
@@ -124,11 +126,11 @@ func (r Release) About(a Artifact) []verdict.Finding {
 	return append(append(all, Members(a, r.Artifacts)...), Entries(a, r.Artifacts)...)
 }
 
-// Subject demands that the document of an artifact describes it, and nothing
-// else: by name and by digest.
+// Subject requires that the document of an artifact describes this artifact, by
+// name and by digest.
 func Subject(a Artifact) []verdict.Finding {
 	if a.Document.IsZero() {
-		return []verdict.Finding{verdict.Find(verdict.NoSBOM, a.Name, "it has no SBOM")}
+		return []verdict.Finding{verdict.Find(verdict.NoSBOM, a.Name, "the artifact has no SBOM")}
 	}
 	name, sum := a.Document.Describes()
 	switch {
@@ -136,13 +138,13 @@ func Subject(a Artifact) []verdict.Finding {
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes other bytes").
 			Differ(a.Digests.SHA256.String(), orNone(sum))}
 	case name != a.Name:
-		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes something of another name").Differ(a.Name, name)}
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes an artifact with another name").Differ(a.Name, name)}
 	}
-	// A file has no version: there syft says its digest once more.
+	// A file has no version: syft repeats its digest there.
 	if version := a.Document.DescribedVersion(); a.Version != "" && version != "" && version != a.Version && version != sum.String() {
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes another version").Differ(a.Version, version)}
 	}
-	return Stating(a)
+	return Checksums(a)
 }
 
 func orNone(d digest.Digest) string {
@@ -160,19 +162,19 @@ func (r Release) provenance() (all []verdict.Finding) {
 		built, there := r.Provenance[a.Name]
 		switch {
 		case !there:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "it has an SBOM, and no provenance speaks of it"))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the artifact has an SBOM, but no provenance covers it"))
 		case !built.Equal(a.Digests.SHA256):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "provenance and artifact disagree").
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the digest in the provenance is not that of the artifact").
 				Differ(built.String(), a.Digests.SHA256.String()))
 		}
 	}
 	return all
 }
 
-// Members demands that a program in an archive is, byte for byte, the single
-// file of the same name and platform that the release publishes. Another file
-// of that name, such as a manual page, is no other version of it as long as
-// the very file is there too.
+// Members requires that a program in an archive is, byte for byte, the single
+// file with the same name and platform that the release publishes. Another file
+// with that name, such as a manual page, is allowed if the archive also
+// contains the program.
 func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 	bare := map[string]Artifact{}
 	for _, other := range release {
@@ -194,15 +196,15 @@ func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 		name := path.Base(f.Name)
 		alone, both := bare[name]
 		if both && !f.Digests.SHA256.Equal(alone.Digests.SHA256) && (!packed[name] || isProgram[f.ID]) {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file %.200q in it is not the artifact %q of the same platform", f.Name, alone.Name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the file %.200q in the archive differs from the artifact %q of the same platform", f.Name, alone.Name).
 				Differ(alone.Digests.SHA256.String(), orNone(f.Digests.SHA256)))
 		}
 	}
 	return all
 }
 
-// Entries demands that what the document of an image names as put there is an
-// artifact of the release, by name and bytes.
+// Entries requires that the artifacts which the document of an image says were
+// put in are artifacts of the release, by name and bytes.
 func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
 	alone := !slices.ContainsFunc(release, func(other Artifact) bool { return other.Name != a.Name })
 	if alone || !HoldsImage(a.Document) {
@@ -216,24 +218,25 @@ func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
 		i := slices.IndexFunc(release, func(other Artifact) bool { return other.Name == p.Name })
 		switch {
 		case i < 0:
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, which the release does not have", p.Name))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which is not an artifact of the release", p.Name))
 		case !release[i].Digests.SHA256.Equal(p.Digests.SHA256):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that other bytes of %.200q were put in than the release has", p.Name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q with a digest other than the release's", p.Name).
 				Differ(release[i].Digests.SHA256.String(), orNone(p.Digests.SHA256)))
 		case otherThan(p.Digests.SHA512, release[i].Digests.SHA512):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a checksum of other bytes of %.200q, which was put in", p.Name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a wrong checksum for %.200q", p.Name).
 				Differ(release[i].Digests.SHA512.String(), p.Digests.SHA512.String()))
 		}
 	}
 	return all
 }
 
-// otherThan reports whether two digests are known, and of other bytes.
+// otherThan reports whether two digests are both known, and differ.
 func otherThan(said, is digest.Digest) bool {
 	return !said.IsZero() && !is.IsZero() && !said.Equal(is)
 }
 
-// programs are the elements that depend on something: of files only programs do.
+// programs returns the elements that depend on something: among files, only
+// programs do.
 func programs(doc spdx.Document) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range doc.Relationships() {
@@ -244,18 +247,18 @@ func programs(doc spdx.Document) map[string]bool {
 	return all
 }
 
-// Whole demands that a document is about a release, "name version".
+// Whole requires that a document describes a release, "name version".
 func Whole(doc spdx.Document, file, release string) []verdict.Finding {
 	about, _ := doc.Describes()
 	if about += " " + doc.DescribedVersion(); about != release {
-		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, file, "the SBOM of the release describes something else").Differ(release, about)}
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, file, "the SBOM of the release describes another release").Differ(release, about)}
 	}
 	return nil
 }
 
-// Listed demands that the document of a release lists exactly its artifacts,
-// each with its digest, and refers to each artifact's own document by the
-// address that this gives itself and by its bytes.
+// Listed requires that the document of a release lists exactly its artifacts
+// with their digests, and references each artifact's own document by namespace
+// and digest.
 func Listed(doc spdx.Document, artifacts []Artifact) (all []verdict.Finding) {
 	listed := map[string]spdx.Package{}
 	for _, p := range doc.Packages() {
@@ -272,25 +275,25 @@ func Listed(doc spdx.Document, artifacts []Artifact) (all []verdict.Finding) {
 		delete(listed, a.Name)
 		switch {
 		case !there:
-			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "the SBOM of the release does not list it"))
+			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "the SBOM of the release does not list this artifact"))
 			continue
 		case !p.Digests.SHA256.Equal(a.Digests.SHA256):
-			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release lists other bytes").
+			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release lists another digest").
 				Differ(a.Digests.SHA256.String(), orNone(p.Digests.SHA256)))
 		case otherThan(p.Digests.SHA512, a.Digests.SHA512):
-			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release gives a checksum of other bytes").
+			all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the release gives a wrong checksum").
 				Differ(a.Digests.SHA512.String(), p.Digests.SHA512.String()))
 		}
 		if a.namespace() == "" {
 			continue
 		}
 		if sum, linked := refs[a.namespace()]; !linked || !sum.Equal(a.DocumentDigest) {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not refer to its own SBOM by these bytes").
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not reference the artifact's SBOM by this digest").
 				Differ(a.DocumentDigest.String(), orNone(sum)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		all = append(all, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the release lists it, and the release does not have it"))
+		all = append(all, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the release lists this, but it is not an artifact of the release"))
 	}
 	return all
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SourceName is what the document of the source calls the thing it describes.
+// SourceName is the name of the source in its document.
 const SourceName = "source"
 
-// Source demands that a document is about the source of a release, and that
+// Source requires that a document describes the source of a release and that
 // the document of the release, unless it is zero, says that the release was
-// made from it: by the address and the bytes of this document. a is that
-// document under the name of its file, with the version of the release.
+// made from it, by namespace and digest. a is that document under its file
+// name, with the version of the release.
 func Source(a Artifact, whole spdx.Document) (all []verdict.Finding) {
 	name := a.Document.DescribedVersion()
 	if about, _ := a.Document.Describes(); about != SourceName || name != a.Version {
-		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the source describes something else").
+		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM of the source describes another source").
 			Differ(SourceName+" "+a.Version, about+" "+name))
 	}
 	if whole.IsZero() {
@@ -28,7 +28,7 @@ func Source(a Artifact, whole spdx.Document) (all []verdict.Finding) {
 	id, sum := reference(whole, a.namespace())
 	switch {
 	case !sum.Equal(a.DocumentDigest):
-		all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not refer to the SBOM of the source by these bytes").
+		all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not reference the SBOM of the source by this digest").
 			Differ(a.DocumentDigest.String(), orNone(sum)))
 	case !madeFrom(whole, id):
 		all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM of the release does not say that the release was made from this source"))
@@ -36,8 +36,8 @@ func Source(a Artifact, whole spdx.Document) (all []verdict.Finding) {
 	return all
 }
 
-// reference is what a document says of another one; zero if it says nothing,
-// or says two things.
+// reference returns the digest that a document gives for another one; zero if
+// it gives none, or two.
 func reference(doc spdx.Document, namespace string) (id string, sum digest.Digest) {
 	for _, e := range doc.ExternalRefs() {
 		switch {
@@ -51,8 +51,8 @@ func reference(doc spdx.Document, namespace string) (id string, sum digest.Diges
 	return id, sum
 }
 
-// madeFrom reports whether something that the document describes was made from
-// an element of another document.
+// madeFrom reports whether a subject of the document was made from an element
+// of another document.
 func madeFrom(doc spdx.Document, id string) bool {
 	relationships := doc.Relationships()
 	described := map[string]bool{}
@@ -64,14 +64,14 @@ func madeFrom(doc spdx.Document, id string) bool {
 	})
 }
 
-// Known demands that the modules of a document have the checksums that are
-// known of them. Of the others nothing is said: a source holds modules that no
-// step of the release builds.
+// Known requires that the modules of a document have the known checksums. Other
+// modules are ignored: a source contains modules that no step of the release
+// builds.
 func Known(a Artifact, sums map[string]string) (all []verdict.Finding) {
 	for _, p := range goPackages(a.Document) {
 		want, known := sums[p.Name+" "+p.Version]
 		if known && p.Sum != "" && want != p.Sum {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum and SBOM have other checksums of %.200q", p.Name+" "+p.Version).Differ(want, p.Sum))
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "go.sum and SBOM have different checksums of %.200q", p.Name+" "+p.Version).Differ(want, p.Sum))
 		}
 	}
 	return all

@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Step is one artifact of an ancestry: the level that it reached by itself on
-// some track, and the artifacts that it was made of. An artifact without
-// inputs was made of source.
+// Step is one artifact of an ancestry: the level that it reached by itself on a
+// track, and the artifacts that it was made of. An artifact without inputs was
+// made from source.
 type Step struct {
 	ID     string   `json:"id"`
 	Level  int      `json:"level"`
 	Inputs []string `json:"inputs,omitempty"`
 }
 
-// Limit is the level of an artifact over its ancestry, and the way from the
-// artifact to the step that limits it.
+// Limit is the level of an artifact including its ancestry, and the path from
+// the artifact to the step that limits it.
 type Limit struct {
 	Level int      `json:"level"`
 	Path  []string `json:"path"`
@@ -33,16 +33,16 @@ func (l Limit) String() string {
 	return fmt.Sprintf("level %d, limited by %s", l.Level, strings.Join(names, " made of "))
 }
 
-// Minimum is the lowest level among an artifact and everything that it was
-// made of. Of several limiting steps it names the nearest, and among those the
-// first by name. An ancestor that is not in the list, a step that is there
-// twice and an artifact that is made of itself are refused: there is no level
-// to be had from them.
+// Minimum returns the lowest level among an artifact and everything that it was
+// made of. Of several limiting steps it names the nearest, then the first by
+// name. It refuses an ancestor that is not in the list, a step that is listed
+// twice and an artifact that is made of itself, because these have no defined
+// level.
 func Minimum(id string, steps []Step) (Limit, error) {
 	byID := make(map[string]Step, len(steps))
 	for _, s := range steps {
 		if _, twice := byID[s.ID]; twice || s.ID == "" {
-			return Limit{}, verdict.Refuse(verdict.BuildMix, "ancestry", "step %s is there twice, or has no name", quote(s.ID))
+			return Limit{}, verdict.Refuse(verdict.BuildMix, "ancestry", "step %s is listed twice, or has no name", quote(s.ID))
 		}
 		byID[s.ID] = s
 	}
@@ -65,8 +65,8 @@ func Minimum(id string, steps []Step) (Limit, error) {
 	return limit, nil
 }
 
-// reach lists the artifact and its ancestors, the nearest first and each
-// distance by name, and from where each was reached.
+// reach lists the artifact and its ancestors, nearest first and then by name,
+// each with the artifact that it was reached from.
 func reach(id string, byID map[string]Step) (order []string, from map[string]string, err error) {
 	from = map[string]string{id: ""}
 	for ring := []string{id}; len(ring) > 0; {
@@ -75,7 +75,7 @@ func reach(id string, byID map[string]Step) (order []string, from map[string]str
 		for _, at := range ring {
 			step, known := byID[at]
 			if !known {
-				return nil, nil, verdict.Refuse(verdict.NoProvenance, "ancestry", "nothing is known of %s, which %s was made of", quote(at), quote(from[at]))
+				return nil, nil, verdict.Refuse(verdict.NoProvenance, "ancestry", "no step describes %s, which %s was made of", quote(at), quote(from[at]))
 			}
 			for _, input := range step.Inputs {
 				if _, seen := from[input]; !seen {
@@ -90,8 +90,8 @@ func reach(id string, byID map[string]Step) (order []string, from map[string]str
 	return order, from, nil
 }
 
-// acyclic takes away, again and again, what is made of nothing that is left.
-// What can never be taken away is made of itself.
+// acyclic repeatedly removes the artifacts whose inputs are all removed. What
+// remains is made of itself.
 func acyclic(order []string, byID map[string]Step) error {
 	left := make(map[string]int, len(order))
 	users := make(map[string][]string, len(order))
@@ -119,7 +119,7 @@ func acyclic(order []string, byID map[string]Step) error {
 	return verdict.Refuse(verdict.BuildMix, "ancestry", "an artifact is made of itself: %s", strings.Join(cycle(order, left, byID), " made of "))
 }
 
-// cycle walks along what was never taken away until it comes back.
+// cycle follows the remaining artifacts until it returns to one.
 func cycle(order []string, left map[string]int, byID map[string]Step) (names []string) {
 	at := order[slices.IndexFunc(order, func(id string) bool { return left[id] > 0 })]
 	seen := map[string]bool{}

@@ -8,15 +8,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Demand is the level that somebody requires on a track. The zero Demand is
-// met by nothing.
+// Demand is a required level on a track. The zero Demand is never met.
 type Demand struct {
 	Track Track
 	Level int
 }
 
-// ParseDemand reads a demand of provenance as people write it: build=2,
-// v0.1=3. What the source reached is not for a builder to say.
+// ParseDemand parses a requirement on provenance: build=2, v0.1=3. The Source
+// track is excluded, because the level of the source cannot come from a
+// builder.
 func ParseDemand(s string) (Demand, error) {
 	track, number, _ := strings.Cut(s, "=")
 	level, err := strconv.Atoi(number)
@@ -28,11 +28,11 @@ func ParseDemand(s string) (Demand, error) {
 	return Demand{}, fmt.Errorf("%s: want build=1 to build=3, or v0.1=1 to v0.1=4", quote(s))
 }
 
-// String is the demand as [ParseDemand] reads it.
+// String formats the demand as [ParseDemand] reads it.
 func (d Demand) String() string { return fmt.Sprintf("%s=%d", d.Track, d.Level) }
 
-// Meet refuses an artifact that did not reach a level, and names the first
-// requirement that keeps it below.
+// Meet refuses an artifact below a level, and names the first requirement that
+// is not met.
 func (r Report) Meet(d Demand) error {
 	for _, l := range r.Levels {
 		switch {
@@ -43,7 +43,7 @@ func (r Report) Meet(d Demand) error {
 			return r.below(d, l)
 		}
 	}
-	return verdict.Refuse(verdict.Level, r.Artifact, "nothing is known of level %s", d)
+	return verdict.Refuse(verdict.Level, r.Artifact, "the report has no level for %s", d)
 }
 
 func (r Report) below(d Demand, l Reached) error {
@@ -55,13 +55,13 @@ func (r Report) below(d Demand, l Reached) error {
 		}
 		f = verdict.Find(verdict.Level, r.Artifact, "the level is %s, limited by %s (%s): %s", got, a.Requirement, a.State, a.Why).Citing(a.Evidence...)
 		if more := len(l.Next) - 1; more > 0 {
-			f.Message += fmt.Sprintf("; and by %d more: %s", more, strings.Join(l.Next[1:], ", "))
+			f.Message += fmt.Sprintf("; and %d more: %s", more, strings.Join(l.Next[1:], ", "))
 		}
 	}
 	return &verdict.Error{Finding: f.Differ(d.String(), got.String())}
 }
 
-// On is the report of one track, as verdicts carry it.
+// On returns the report of one track, for verdicts.
 func (r Report) On(t Track) verdict.Levels {
 	out := verdict.Levels{Subject: r.Artifact, Track: string(t), Requirements: []verdict.Requirement{}}
 	for _, l := range r.Levels {

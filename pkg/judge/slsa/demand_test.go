@@ -45,11 +45,11 @@ func TestMeet(t *testing.T) {
 		{"reached by far", full, Demand{V01, 1}, ""},
 		{"what anybody reaches", low, Demand{Build, 1}, ""},
 		{"not reached", low, Demand{Build, 2}, "build.authentic (not met)"},
-		{"not reached in v0.1", low, Demand{V01, 3}, "by 4 more"},
-		{"no level", full, Demand{}, "nothing is known"},
-		{"level 0", full, Demand{Build, 0}, "nothing is known"},
-		{"another track", full, Demand{"dependency", 1}, "nothing is known"},
-		{"no report", Report{}, Demand{Build, 1}, "nothing is known"},
+		{"not reached in v0.1", low, Demand{V01, 3}, "and 4 more"},
+		{"no level", full, Demand{}, "the report has no level"},
+		{"level 0", full, Demand{Build, 0}, "the report has no level"},
+		{"another track", full, Demand{"dependency", 1}, "the report has no level"},
+		{"no report", Report{}, Demand{Build, 1}, "the report has no level"},
 	}
 	for _, r := range rows {
 		err := r.report.Meet(r.demand)

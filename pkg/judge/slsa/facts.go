@@ -12,14 +12,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// facts is what is known when the requirements are asked. The zero facts know
-// nothing, and meet nothing.
+// facts are the inputs of the requirements. The zero facts meet no requirement.
 type facts struct {
-	given    bool // there is a provenance, of whatever
-	exists   bool // there is one, of this artifact
-	signed   bool // somebody signed it
+	given    bool // there is provenance, for any artifact
+	exists   bool // there is provenance for this artifact
+	signed   bool // the provenance is signed
 	signer   string
-	known    bool // the trust map knows its builder
+	known    bool // the trust map has an entry for the builder
 	pair     Pair // the entry for signer and builder; zero if there is none
 	claim    provenance.Claim
 	lint     []provenance.Note
@@ -29,7 +28,7 @@ type facts struct {
 	declared map[string]Declaration
 }
 
-// sourceFacts is what a verification summary says of the revision.
+// sourceFacts is what a verification summary states about the revision.
 type sourceFacts struct {
 	level    int
 	reviewed bool
@@ -37,10 +36,10 @@ type sourceFacts struct {
 	why      string // why the level is 0
 }
 
-// twoParty is the property of a revision that two people agreed to.
+// twoParty is the property of a revision that two people approved.
 const twoParty vsa.Level = "SLSA_SOURCE_TWO_PARTY_REVIEWED"
 
-// declarable lists the requirements that no tool can look at.
+// declarable lists the requirements that only people can assess.
 func declarable() []string {
 	return []string{"source.retained", "source.retained-indefinitely", "common.security", "common.access", "common.superusers"}
 }
@@ -59,7 +58,7 @@ func (f *facts) trust(t Trust, e signed) {
 	f.pair, f.known = t.pair(e, f.claim.Builder.ID)
 }
 
-// signerOf names who signed.
+// signerOf names the signer.
 func signerOf(e signed) string {
 	if !e.Key().IsZero() {
 		return "key " + e.Key().String()
@@ -67,10 +66,11 @@ func signerOf(e signed) string {
 	return e.Identity().String()
 }
 
-// level is the highest Build level that the signer may state for the builder.
+// level is the highest Build level that the trust map allows the signer for the
+// builder.
 func (f *facts) level() int { return f.pair.Level }
 
-// noted reports whether the provenance contradicts itself in this way.
+// noted reports whether the provenance has this contradiction.
 func (f *facts) noted(code string) bool {
 	return slices.ContainsFunc(f.lint, func(n provenance.Note) bool { return n.Code == code })
 }
@@ -82,12 +82,12 @@ func (f *facts) unisolated() bool {
 		return false
 	}
 	mode, _ := f.claim.InternalParameter("isolation")
-	apart := string(mode) == `"isolated"` || string(mode) == `"control-plane"` // which runs nothing of the source
+	apart := string(mode) == `"isolated"` || string(mode) == `"control-plane"` // which runs no code of the source
 	return !apart || f.claim.Builder.ID == provenance.BuilderUnisolated
 }
 
-// saidHermetic is what provenance of our build type says of its own step:
-// whether it had no network, and everything it could use was fixed by digest.
+// saidHermetic is what provenance of our build type says about its own step:
+// whether it had no network, and all its inputs were fixed by digest.
 func (f *facts) saidHermetic() provenance.Said {
 	said, ok := f.claim.InternalParameter("hermetic")
 	switch {
@@ -99,15 +99,16 @@ func (f *facts) saidHermetic() provenance.Said {
 	return provenance.SaidNo
 }
 
-// local reports whether the source is a directory of one machine. Whoever has
-// that machine writes its history, and nobody else can ask it for the commit.
+// local reports whether the source is a directory of one machine. The owner of
+// that machine can rewrite its history, and other people cannot fetch the
+// commit.
 func (f *facts) local() bool { return strings.HasPrefix(f.claim.Source.Repository, "git+file:") }
 
-// noCanonicalSource is what is missing where the source is local.
-const noCanonicalSource = "a canonical source; git+file:// is a directory of one machine"
+// noCanonicalSource is the missing requirement for a local source.
+const noCanonicalSource = "a canonical source; a git+file:// URL is local to one machine"
 
-// judgeSource counts a source summary only if its signer may speak for its
-// verifier, and it speaks of the very revision that a trusted builder built.
+// judgeSource accepts a source summary only if its signer may sign for its
+// verifier, and it covers the revision that a trusted builder built.
 func (f *facts) judgeSource(t Trust, e testimony) error {
 	f.source.why = "a verification summary of the source revision"
 	if e.IsZero() {
@@ -123,20 +124,20 @@ func (f *facts) judgeSource(t Trust, e testimony) error {
 	case f.local():
 		f.source.why = noCanonicalSource
 	case f.level() < 2:
-		f.source.why = "a builder that may say which revision it built"
+		f.source.why = "a builder that is trusted to name the revision it built"
 	case f.claim.Source.Commit == "" || !namesCommit(s, f.claim.Source.Commit):
-		f.source.why = fmt.Sprintf("a verification summary of revision %q; the one at hand is of another", f.claim.Source.Commit)
+		f.source.why = fmt.Sprintf("a verification summary of revision %q; the given one is of another", f.claim.Source.Commit)
 	case s.ResourceURI != f.claim.Source.Repository:
-		f.source.why = fmt.Sprintf("a verification summary of repository %q; the one at hand is of another", f.claim.Source.Repository)
+		f.source.why = fmt.Sprintf("a verification summary of repository %q; the given one is of another", f.claim.Source.Repository)
 	case most == 0:
-		f.source.why = fmt.Sprintf("a trusted verifier of sources; %s may not speak for %q", e.Identity(), s.Verifier.ID)
+		f.source.why = fmt.Sprintf("a trusted verifier of sources; %s may not sign for %q", e.Identity(), s.Verifier.ID)
 	case s.Result != vsa.Passed || !stated:
 		f.source.why = "a passed verification summary that states a level of the Source track"
 	default:
 		f.source = sourceFacts{
 			level: min(said, most), evidence: []digest.Digest{e.Bundle()},
 			reviewed: slices.Contains(s.Levels, twoParty),
-			why:      fmt.Sprintf("a higher level; the verifier states %d and is believed up to %d", said, most),
+			why:      fmt.Sprintf("a higher level; the verifier states %d and is trusted up to %d", said, most),
 		}
 	}
 	return nil
@@ -146,8 +147,8 @@ func namesCommit(s vsa.Summary, commit string) bool {
 	return slices.ContainsFunc(s.Statement().Resources(), func(r intoto.Resource) bool { return r.Digest["gitCommit"] == commit })
 }
 
-// countRebuilds counts those who built the same bytes from the same source,
-// each signer and each builder once, the first builder not at all.
+// countRebuilds counts other builders of the same bytes from the same source,
+// each signer and each builder once, without the first builder.
 func (f *facts) countRebuilds(t Trust, q question) error {
 	if f.level() == 0 {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// State is the answer to one requirement. The zero State shows nothing.
+// State is the state of one requirement. The zero State is "not shown".
 type State uint8
 
-// The three answers.
+// The three states.
 const (
 	NotShown State = iota
 	NotMet
 	Met
 )
 
-// String returns the answer in words.
+// String returns the state in words.
 func (s State) String() string {
 	switch s {
 	case Met:
@@ -29,13 +29,13 @@ func (s State) String() string {
 	return "not shown"
 }
 
-// MarshalText writes the answer in words.
+// MarshalText encodes the state in words.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Track is a scale of levels.
 type Track string
 
-// The scales.
+// The tracks.
 const (
 	V01    Track = "v0.1"   // SLSA v0.1, levels 1 to 4, as KEP-3027 counts
 	Build  Track = "build"  // SLSA v1.2 Build, levels 0 to 3
@@ -47,12 +47,12 @@ type Answer struct {
 	Track       Track  `json:"track"`
 	Requirement string `json:"requirement"`
 	Title       string `json:"title"`
-	Level       int    `json:"level"` // from which on it is required
+	Level       int    `json:"level"` // lowest level that requires it
 	Optional    bool   `json:"optional,omitempty"`
 	State       State  `json:"state"`
 	// Why says what meets or contradicts the requirement, or what is missing.
 	Why string `json:"why"`
-	// ClaimedBy names who says so, where no tool can look.
+	// ClaimedBy names the person who declares it, where a program cannot check.
 	ClaimedBy string          `json:"claimedBy,omitempty"`
 	Evidence  []digest.Digest `json:"evidence,omitempty"`
 }
@@ -65,7 +65,7 @@ func notMet(evidence []digest.Digest, why string, args ...any) Answer {
 	return Answer{State: NotMet, Why: fmt.Sprintf(why, args...), Evidence: evidence}
 }
 
-// missing is the answer that nothing shows it, with what would.
+// missing returns "not shown", with the evidence that is missing.
 func missing(what string, args ...any) Answer {
 	return Answer{Why: "missing: " + fmt.Sprintf(what, args...)}
 }
@@ -80,12 +80,12 @@ type Reached struct {
 	Track Track `json:"track"`
 	Level int   `json:"level"`
 	Most  int   `json:"most"`
-	// Next lists the requirements that keep it from the next level.
+	// Next lists the requirements of the next level that are not met.
 	Next []string `json:"next,omitempty"`
 }
 
-// Report is all answers about one artifact. The zero Report has level 0 on
-// every track.
+// Report contains all answers about one artifact. The zero Report has level 0
+// on every track.
 type Report struct {
 	Artifact string            `json:"artifact"`
 	Bytes    map[string]string `json:"digest"`
@@ -105,13 +105,13 @@ func (r Report) Level(t Track) int {
 	return 0
 }
 
-// scales are the tracks with their highest levels, nothing reached.
+// scales returns the tracks with their highest levels, at level 0.
 func scales() []Reached {
 	return []Reached{{Track: V01, Most: 4}, {Track: Build, Most: 3}, {Track: Source, Most: 4}}
 }
 
-// levelsOf counts: a level is reached when nothing that it or a lower one
-// requires is left.
+// levelsOf counts: a level is reached if all its requirements and those of
+// lower levels are met.
 func levelsOf(answers []Answer) (out []Reached) {
 	for _, scale := range scales() {
 		for scale.Level < scale.Most {
@@ -140,12 +140,12 @@ func open(answers []Answer, t Track, level int) (list []string) {
 		}
 	}
 	if asked == 0 {
-		return []string{"nothing was asked"}
+		return []string{"no requirement was evaluated"}
 	}
 	return list
 }
 
-// String is the report as a table, for people.
+// String formats the report as a table.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "artifact %s\nbuilder  %s\nsigner   %s\n", quote(r.Artifact), orNobody(r.Builder), orNobody(r.Signer))
@@ -165,11 +165,12 @@ func (r Report) String() string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\n", a.Track, level, a.Requirement, a.State, a.Why, citing(a.Evidence))
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder never fails
 	return b.String()
 }
 
-// citing names evidence by the beginning of its digest; JSON has all of it.
+// citing names evidence by a prefix of its digest; the JSON form has the whole
+// digest.
 func citing(evidence []digest.Digest) string {
 	var b strings.Builder
 	for _, d := range evidence {
@@ -180,12 +181,12 @@ func citing(evidence []digest.Digest) string {
 
 func orNobody(s string) string {
 	if s == "" {
-		return "nobody"
+		return "none"
 	}
 	return quote(s)
 }
 
-// quote makes foreign text safe to show, and bounds it.
+// quote makes untrusted text safe to show, and limits its length.
 func quote(s string) string {
 	if len(s) > 200 {
 		return fmt.Sprintf("%q…", s[:200])

@@ -6,8 +6,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
 
-// requirement is one row of a specification: from which level on it is
-// required, and how to answer it. Optional rows are shown and never counted.
+// requirement is one row of a specification: the lowest level that requires it,
+// and how to answer it. Optional rows are shown, but not counted.
 type requirement struct {
 	track    Track
 	id       string
@@ -17,7 +17,7 @@ type requirement struct {
 	ask      func(*facts) Answer
 }
 
-// requirements are all rows, in the order of the report.
+// requirements returns all rows, in the order of the report.
 func requirements() []requirement {
 	return slices.Concat(v01(), build(), source())
 }
@@ -26,10 +26,10 @@ func requirements() []requirement {
 func build() []requirement {
 	return []requirement{
 		{Build, "build.exists", 1, false, "Provenance exists and identifies the output by digest", (*facts).available},
-		{Build, "build.process", 1, false, "It says how the output was built", (*facts).instructed},
-		{Build, "build.builder", 1, false, "It names the builder", (*facts).builderNamed},
-		{Build, "build.authentic", 2, false, "It is signed by who may speak for the builder", (*facts).authentic},
-		{Build, "build.hosted", 2, false, "A hosted platform built it", atLeast(2, "ran on a hosted platform")},
+		{Build, "build.process", 1, false, "Provenance says how the output was built", (*facts).instructed},
+		{Build, "build.builder", 1, false, "Provenance names the builder", (*facts).builderNamed},
+		{Build, "build.authentic", 2, false, "Provenance is signed by a trusted signer of the builder", (*facts).authentic},
+		{Build, "build.hosted", 2, false, "A hosted platform ran the build", atLeast(2, "ran on a hosted platform")},
 		{Build, "build.unforgeable", 3, false, "Build steps cannot reach the signing key", atLeast(3, "keeps its key out of reach of build steps")},
 		{Build, "build.isolated", 3, false, "Builds cannot influence each other", (*facts).isolated},
 		{Build, "build.parameters", 3, false, "External parameters are complete", (*facts).enumerated},
@@ -46,7 +46,7 @@ func source() []requirement {
 	}
 }
 
-// available: there is provenance, and it is of these bytes.
+// available: there is provenance for these bytes.
 func (f *facts) available() Answer {
 	switch {
 	case !f.given:
@@ -57,15 +57,15 @@ func (f *facts) available() Answer {
 	return met("provenance names this artifact by digest", f.evidence)
 }
 
-// instructed: it names a kind of build, and what it was told to do.
+// instructed: the provenance names a build type and its inputs.
 func (f *facts) instructed() Answer {
 	switch {
 	case !f.exists:
 		return missing("provenance of this artifact")
 	case f.claim.BuildType == "":
-		return notMet(f.evidence, "no build type says how to read it")
+		return notMet(f.evidence, "the provenance has no build type")
 	case f.claim.EntryPoint == "" && len(f.claim.Parameters) == 0:
-		return notMet(f.evidence, "it names neither an entry point nor a parameter")
+		return notMet(f.evidence, "the provenance names neither an entry point nor a parameter")
 	}
 	return met("build type "+quote(f.claim.BuildType), f.evidence)
 }
@@ -78,14 +78,14 @@ func (f *facts) authentic() Answer {
 	case !f.signed:
 		return missing("a signature over the provenance")
 	case f.level() == 0 && f.known:
-		return notMet(f.evidence, "%s may not speak for builder %s", quote(f.signer), quote(f.claim.Builder.ID))
+		return notMet(f.evidence, "%s may not sign for builder %s", quote(f.signer), quote(f.claim.Builder.ID))
 	case f.level() == 0:
-		return missing("an entry in the trust map for builder %s, signed for by %s", quote(f.claim.Builder.ID), quote(f.signer))
+		return missing("a trust map entry for builder %s with the signer %s", quote(f.claim.Builder.ID), quote(f.signer))
 	}
-	return met("the signer may speak for the builder", f.evidence)
+	return met("the trust map allows this signer for the builder", f.evidence)
 }
 
-// atLeast asks for a builder that is trusted up to a level.
+// atLeast requires a builder that is trusted up to a level.
 func atLeast(level int, what string) func(*facts) Answer {
 	return func(f *facts) Answer {
 		a := f.authentic()
@@ -93,13 +93,13 @@ func atLeast(level int, what string) func(*facts) Answer {
 		case a.State != Met:
 			return a
 		case f.level() < level:
-			return notMet(f.evidence, "the builder is trusted up to level %d of the Build track, which does not say that it %s", f.level(), what)
+			return notMet(f.evidence, "the builder is trusted up to Build level %d, which does not imply that it %s", f.level(), what)
 		}
-		return met("the builder "+what+", says the trust map", f.evidence)
+		return met("the builder "+what+", by the trust map", f.evidence)
 	}
 }
 
-// isolated: the builder can do it, and does not say that it did not.
+// isolated: the builder can isolate, and does not say that it did not.
 func (f *facts) isolated() Answer {
 	a := atLeast(3, "isolates builds from each other")(f)
 	if a.State == Met && f.unisolated() {
@@ -108,8 +108,8 @@ func (f *facts) isolated() Answer {
 	return a
 }
 
-// enumerated: a builder of level 3 lists all parameters, unless it says that
-// it did not.
+// enumerated: a builder of level 3 lists all parameters, unless it says that it
+// did not.
 func (f *facts) enumerated() Answer {
 	a := atLeast(3, "records every external parameter")(f)
 	if a.State == Met && f.claim.Completeness.Parameters == provenance.SaidNo {
@@ -118,12 +118,12 @@ func (f *facts) enumerated() Answer {
 	return a
 }
 
-// sourceLevel asks for a level of the Source track.
+// sourceLevel requires a level of the Source track.
 func sourceLevel(level int) func(*facts) Answer {
 	return func(f *facts) Answer {
 		if f.source.level < level {
 			return missing("%s", f.source.why)
 		}
-		return met("a trusted verifier says so of this revision", f.source.evidence)
+		return met("a trusted verifier confirms it for this revision", f.source.evidence)
 	}
 }

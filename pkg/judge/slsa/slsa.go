@@ -1,24 +1,24 @@
-// Package slsa says which SLSA level an artifact has reached, and why not the
-// next.
+// Package slsa determines which SLSA level an artifact has reached, and what is
+// missing for the next.
 //
-// Every requirement gets an [Answer] of its own: met, not met, or not shown,
-// with the evidence, or with what is missing named. A level is reached when
-// every requirement up to it is met; nothing is assumed. What a builder says
-// of itself counts for nothing unless [Trust], which is the verifier's own
-// choice, lets the one who signed speak for that builder.
+// Every requirement gets an [Answer]: met, not met, or not shown, with the
+// evidence or the name of what is missing. A level is reached when every
+// requirement up to it is met; nothing is assumed. The statements of a builder
+// about itself count only if [Trust], which the verifier chooses, allows the
+// signer to sign for that builder.
 //
 //	trust, err := slsa.NewTrust(pairs, verifiers)
 //	report, err := trust.Judge(slsa.Question{Name: name, Bytes: digests, Provenance: evidence})
 //	fmt.Print(report)            // a table
 //	report.Level(slsa.Build)     // 3
 //
-// An artifact made of others has no higher level than they: see [Minimum].
+// An artifact made of others has no higher level than those: see [Minimum].
 //
-// Three scales are judged: [V01], the four levels of SLSA v0.1 that KEP-3027
-// counts by; [Build] and [Source], the tracks of SLSA v1.2.
+// There are three tracks: [V01], the four levels of SLSA v0.1 that KEP-3027
+// uses; [Build] and [Source], the tracks of SLSA v1.2.
 //
-// The package verifies no signature and reads no clock: whether a source
-// summary is fresh enough is for its reader to ask.
+// The package verifies no signatures and reads no clock: the caller checks
+// whether a source summary is recent enough.
 package slsa
 
 import (
@@ -30,35 +30,36 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Question is one artifact with all that is known of how it came to be. What
-// is left out shows nothing.
+// Question is one artifact with everything known about its origin. Omitted
+// fields meet no requirement.
 type Question struct {
-	// Name and Bytes are the artifact. Both must be those of a subject, unless
-	// ByDigest says that the digest is the name, as in a registry.
+	// Name and Bytes identify the artifact. Both must match a subject, unless
+	// ByDigest says that the artifact is named by its digest, as in a registry.
 	Name     string
 	Bytes    digest.Set
 	ByDigest bool
 	// Provenance is verified provenance. Without it, Unsigned may be provenance
-	// that nobody signed: it shows that there is one, and no more.
+	// without a signature, which shows only that there is one.
 	Provenance verify.Evidence
 	Unsigned   intoto.Statement
 	// Source is a verified verification summary of the source revision.
 	Source verify.Evidence
-	// Rebuilds are verified provenances of others who built the same.
+	// Rebuilds are verified provenances of other builders of the same artifact.
 	Rebuilds []verify.Evidence
-	// Declared is what a policy declares where no tool can look.
+	// Declared lists what a policy declares where a program cannot check.
 	Declared []Declaration
 }
 
-// Declaration is a human claim that a requirement is met. It is shown as one.
+// Declaration is a claim by a person that a requirement is met. It is shown as
+// such.
 type Declaration struct {
 	Requirement string
 	By          string
 	Evidence    digest.Digest
 }
 
-// testimony is what a verified statement says and who said it.
-// [verify.Evidence] is the only one outside of tests.
+// testimony is a verified statement and its signer. Outside of tests it is
+// always a [verify.Evidence].
 type testimony interface {
 	signed
 	IsZero() bool
@@ -66,7 +67,7 @@ type testimony interface {
 	Bundle() digest.Digest
 }
 
-// signed says who signed: an identity, or a key.
+// signed has a signer: an identity, or a key.
 type signed interface {
 	Identity() identity.Identity
 	Key() digest.Digest
@@ -80,8 +81,8 @@ type question struct {
 	rebuilds   []testimony
 }
 
-// Judge answers every requirement. An error means that there is no answer:
-// the question has no artifact, or a statement is not what it should be.
+// Judge answers every requirement. An error means that no answer is possible:
+// the question has no artifact, or a statement is malformed.
 func (t Trust) Judge(q Question) (Report, error) {
 	inner := question{Question: q, provenance: q.Provenance, source: q.Source}
 	for _, r := range q.Rebuilds {
@@ -113,7 +114,7 @@ func (t Trust) judge(q question) (Report, error) {
 	return r, nil
 }
 
-// gather turns what was given into facts, each counted only if it speaks of
+// gather turns the question into facts. A statement counts only if it covers
 // this artifact.
 func (t Trust) gather(q question) (*facts, error) {
 	f := &facts{declared: map[string]Declaration{}}
@@ -144,7 +145,7 @@ func (t Trust) gather(q question) (*facts, error) {
 	return f, f.countRebuilds(t, q)
 }
 
-// binds reports whether a statement speaks of the artifact.
+// binds reports whether a statement covers the artifact.
 func (q question) binds(s intoto.Statement) bool {
 	if q.ByDigest {
 		return s.Binds(q.Bytes)
@@ -152,14 +153,14 @@ func (q question) binds(s intoto.Statement) bool {
 	return s.Names(q.Name, q.Bytes)
 }
 
-// Suppose answers every requirement as if an identity had signed the statement
-// in the place of the question's provenance. It is for rehearsing a policy
-// with made-up statements: nobody verified anything.
+// Suppose answers every requirement as if an identity had signed the statement,
+// in place of the question's provenance. It is for test cases of a policy:
+// nothing is verified.
 func (t Trust) Suppose(q Question, who identity.Identity, said intoto.Statement) (Report, error) {
 	return t.judge(question{Question: q, provenance: supposed{who, said}, source: q.Source})
 }
 
-// supposed is a statement in somebody's mouth.
+// supposed is a statement with an assumed signer.
 type supposed struct {
 	who  identity.Identity
 	said intoto.Statement

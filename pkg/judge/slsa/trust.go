@@ -8,49 +8,47 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// Signer decides whether an identity is the one that is meant.
-// [identity.Matcher] is one.
+// Signer matches identities. [identity.Matcher] is one.
 type Signer interface {
 	Match(identity.Identity) bool
 	String() string
 }
 
-// Pair lets a signer speak for a builder, up to a level. It is what somebody
-// who assessed the builder wrote down.
+// Pair allows a signer to sign for a builder, up to a level. It records an
+// assessment of the builder.
 type Pair struct {
 	Signer Signer
 	// Key is the digest of the long-lived key that signs, instead of a Signer.
 	Key       digest.Digest
 	BuilderID string
-	// Level is the highest level of the Build track that the builder can
-	// reach, 1 to 3.
+	// Level is the highest Build level that the builder can reach, 1 to 3.
 	Level int
-	// Hermetic says that its steps have no network and that what they use was
+	// Hermetic says that its steps have no network, and that their inputs were
 	// fetched before, by digest.
 	Hermetic bool
-	// Complete says that it lists everything that it fetched, its own image
-	// and tools included.
+	// Complete says that it lists everything that it fetched, including its own
+	// image and tools.
 	Complete bool
 }
 
-// Verifier lets a signer speak for a verifier of sources, up to a level.
+// Verifier allows a signer to sign for a verifier of sources, up to a level.
 type Verifier struct {
 	Signer     Signer
 	VerifierID string
-	// Level is the highest level of the Source track that is believed, 1 to 4.
+	// Level is the highest Source level that is trusted, 1 to 4.
 	Level int
 }
 
-// Trust is whom a verifier believes. The zero Trust believes nobody: whatever
-// is signed then reaches level 1 of the Build track, like what nobody signed.
+// Trust says which signers a verifier trusts. The zero Trust trusts none:
+// signed provenance then reaches Build level 1, like unsigned provenance.
 type Trust struct {
 	pairs     []Pair
 	verifiers []Verifier
 }
 
-// NewTrust refuses what could be read in two ways: two entries for one pair,
-// and one signer for builders of different trust, because whoever holds that
-// signer can name the better builder.
+// NewTrust refuses ambiguous entries: two entries for one pair, and one signer
+// for builders with different trust, because the holder of that signer could
+// name the better builder.
 func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 	for i, p := range pairs {
 		if err := p.check(); err != nil {
@@ -64,7 +62,7 @@ func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 				return Trust{}, fmt.Errorf("reading the trust map: builder %q has two entries for %s", p.BuilderID, p.signer())
 			}
 			if !other.equals(p) {
-				return Trust{}, fmt.Errorf("reading the trust map: %s speaks for builders of different trust, %q and %q", p.signer(), other.BuilderID, p.BuilderID)
+				return Trust{}, fmt.Errorf("reading the trust map: %s signs for builders with different trust, %q and %q", p.signer(), other.BuilderID, p.BuilderID)
 			}
 		}
 	}
@@ -81,7 +79,7 @@ func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 	return Trust{pairs: slices.Clone(pairs), verifiers: slices.Clone(verifiers)}, nil
 }
 
-// check refuses a pair of nobody, and one of two signers.
+// check refuses a pair without a signer, and one with two.
 func (p Pair) check() error {
 	if p.Key.IsZero() {
 		return checkSigner(p.Signer, p.BuilderID, p.Level, 3)
@@ -92,7 +90,7 @@ func (p Pair) check() error {
 	return checkEntry(p.BuilderID, p.Level, 3)
 }
 
-// signer names who signs.
+// signer names the signer.
 func (p Pair) signer() string {
 	if p.Key.IsZero() {
 		return p.Signer.String()
@@ -100,8 +98,8 @@ func (p Pair) signer() string {
 	return "key " + p.Key.String()
 }
 
-// made reports whether the signer of the pair is the one. A key is no
-// identity, and an identity no key.
+// made reports whether the signer of the pair made the statement. A key never
+// matches an identity, nor an identity a key.
 func (p Pair) made(e signed) bool {
 	if p.Key.IsZero() {
 		return e.Key().IsZero() && p.Signer.Match(e.Identity())
@@ -114,7 +112,7 @@ func checkSigner(s Signer, id string, level, highest int) error {
 	case s == nil || s.String() == "" || s.String() == (identity.Matcher{}).String():
 		return fmt.Errorf("no signer")
 	case s.Match(identity.Identity{}):
-		return fmt.Errorf("the signer may be nobody")
+		return fmt.Errorf("the signer matches no identity")
 	}
 	return checkEntry(id, level, highest)
 }
@@ -130,9 +128,9 @@ func checkEntry(id string, level, highest int) error {
 }
 
 // pair finds the entry for a signer and a builder. Of several the lowest
-// counts; none counts for a signer whom patterns let speak for builders of
-// different trust, as [NewTrust] refuses where it can see it. known says that
-// the builder has an entry, be it of another signer.
+// counts; none counts for a signer that patterns allow for builders with
+// different trust, which [NewTrust] refuses where it can detect it. known
+// reports whether the builder has an entry, even of another signer.
 func (t Trust) pair(e signed, builder string) (found Pair, known bool) {
 	var others []Pair
 	for _, p := range t.pairs {
@@ -151,13 +149,13 @@ func (t Trust) pair(e signed, builder string) (found Pair, known bool) {
 	return found, known
 }
 
-// equals reports whether two builders are believed the same.
+// equals reports whether two builders have the same trust.
 func (p Pair) equals(o Pair) bool {
 	return p.Level == o.Level && p.Hermetic == o.Hermetic && p.Complete == o.Complete
 }
 
-// verifier is the highest source level that a signer may state in a verifier's
-// name, 0 for none.
+// verifier is the highest source level that a signer may state for a verifier,
+// 0 if none.
 func (t Trust) verifier(who identity.Identity, id string) (level int) {
 	for _, v := range t.verifiers {
 		if v.VerifierID == id && v.Signer.Match(who) && (level == 0 || v.Level < level) {

@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/order"
 )
 
-// Kind is what an authority is believed about.
+// Kind is the kind of an authority.
 type Kind string
 
 // The kinds of authority, in the order in which [Root.Authorities] lists them.
@@ -24,31 +24,31 @@ const (
 	TimestampAuthority   Kind = "timestamp authority"
 )
 
-// Authority is one key that a root believes, in words for a reader. Nothing is
-// verified with it.
+// Authority describes one key of a trust root, for display. Nothing is verified
+// with it.
 type Authority struct {
 	Kind Kind   `json:"kind"`
 	URI  string `json:"uri,omitempty"`
-	// Subject is whom the topmost certificate names; empty for a log.
+	// Subject is the subject of the topmost certificate; empty for a log.
 	Subject string `json:"subject,omitempty"`
-	// KeyID is a log's declared identifier, or the SHA-256 of the public key in
-	// the topmost certificate; hexadecimal.
+	// KeyID is the declared identifier of a log, or the SHA-256 of the public
+	// key in the topmost certificate; hexadecimal.
 	KeyID string `json:"keyId"`
-	// From and To bound the time in which the key is believed. A zero From has
-	// no beginning; a zero To has no end yet.
+	// From and To bound the time in which the key is trusted. A zero From means
+	// no beginning; a zero To means no end yet.
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
-	// Lab says that the subject carries [LabMark].
+	// Lab says that the subject contains [LabMark].
 	Lab bool `json:"insecureLab,omitempty"`
 }
 
-// ValidAt reports whether the window includes t, both ends included.
+// ValidAt reports whether the window includes t; both ends are included.
 func (a Authority) ValidAt(t time.Time) bool {
 	return !t.Before(a.From) && (a.To.IsZero() || !t.After(a.To))
 }
 
-// authorities lists what a parsed root names, by kind and age, so that equal
-// roots give equal lists.
+// authorities lists the authorities of a parsed root, sorted by kind and age,
+// so that equal roots give equal lists.
 func authorities(parsed *root.TrustedRoot) []Authority {
 	var list []Authority
 	for _, ca := range parsed.FulcioCertificateAuthorities() {
@@ -80,7 +80,7 @@ func logs(kind Kind, parsed map[string]*root.TransparencyLog) []Authority {
 	return list
 }
 
-// certified adds what the topmost certificate of a chain says.
+// certified adds what the topmost certificate of a chain contains.
 func (a Authority) certified(top *x509.Certificate) Authority {
 	a.From, a.To = a.From.UTC(), a.To.UTC()
 	if top == nil {

@@ -1,7 +1,7 @@
 package trust
 
 import (
-	_ "embed" // the embedded root and its page
+	_ "embed" // for the embedded root and its page
 	"fmt"
 	"regexp"
 	"time"
@@ -13,12 +13,12 @@ var embeddedRoot []byte
 //go:embed embedded/README.md
 var embeddedPage string
 
-// embeddedDate finds the row of the page that make trust-refresh writes.
+// embeddedDate finds the date in the page that make trust-refresh writes.
 var embeddedDate = regexp.MustCompile(`(?m)^\| date \| ([0-9]{4}-[0-9]{2}-[0-9]{2}) \|$`)
 
-// Embedded is the public-good root that this program carries, for judging with
-// the network switched off. It ages: [Root.Date] says since when. What it
-// cannot know is an authority that began, or was taken out, after that day.
+// Embedded is the trust root of the Sigstore public-good instance in this
+// program, for verification without a network. [Root.Date] is its date: it does
+// not contain authorities added later, and still contains those removed later.
 func Embedded() Root {
 	r, err := Parse(embeddedRoot)
 	if err != nil {
@@ -34,6 +34,6 @@ func Embedded() Root {
 	return r
 }
 
-// Date is the day on which an [Embedded] root was current, by UTC. It is zero
-// for any other root: a file does not say how old it is.
+// Date is the day on which an [Embedded] root was current, in UTC. It is zero
+// for any other root, because a file does not contain its age.
 func (r Root) Date() time.Time { return r.date }

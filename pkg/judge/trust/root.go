@@ -1,10 +1,10 @@
-// Package trust holds the trust root: which certificate authorities, logs and
-// timestamp authorities are believed.
+// Package trust parses trust roots: which certificate authorities, logs and
+// timestamp authorities are trusted.
 //
-// A [Root] is immutable and has a digest, so that a verdict can name what it
-// rests on. Bytes from a file or from TUF are brought by higher floors; one
-// root, that of the public-good instance, is [Embedded] here. How a root is
-// used, and that no key is believed outside its time, is for pkg/judge/verify.
+// A [Root] is immutable and has a digest, so that a verdict can name the root
+// it depends on. The caller reads roots from files or from TUF; one root, that
+// of the public-good instance, is [Embedded] here. pkg/judge/verify uses the
+// root, and checks that each key is used within its time window.
 //
 //	root, err := trust.Parse(trustedRootJSON)
 //	fmt.Println(root.Digest())
@@ -31,10 +31,10 @@ const (
 	maxValues = 20_000
 )
 
-// LabMark is what a laboratory's authorities carry in their certificates.
+// LabMark is in the certificates of all authorities of a lab.
 const LabMark = "INSECURE LAB"
 
-// Root is a parsed trust root. The zero Root trusts nobody.
+// Root is a parsed trust root. The zero Root trusts no authority.
 type Root struct {
 	raw         []byte
 	digest      digest.Digest
@@ -42,9 +42,10 @@ type Root struct {
 	date        time.Time
 }
 
-// Parse reads a Sigstore trusted root. It refuses one that names nobody. A
-// root may lack a kind of authority: what needs one is then refused when it is
-// verified, so that a root for signatures with a timestamp needs no log.
+// Parse parses a Sigstore trusted root. It refuses a root without any
+// authority. A root may lack a kind of authority: evidence that needs one is
+// then refused at verification, so a root for signatures with timestamps needs
+// no log.
 func Parse(raw []byte) (Root, error) {
 	if len(raw) > MaxSize {
 		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "%d bytes, the limit is %d", len(raw), MaxSize)
@@ -61,7 +62,7 @@ func Parse(raw []byte) (Root, error) {
 	}
 	r := Root{raw: slices.Clone(raw), digest: digest.Of(digest.SHA256, raw), authorities: authorities(parsed)}
 	if len(r.authorities) == 0 {
-		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "it names no authority and no log")
+		return Root{}, verdict.Refuse(verdict.TrustRootParse, "trust root", "the trust root contains no authority and no log")
 	}
 	for _, a := range r.authorities {
 		if !a.To.IsZero() && a.To.Before(a.From) {
@@ -71,8 +72,8 @@ func Parse(raw []byte) (Root, error) {
 	return r, nil
 }
 
-// checkPeriods refuses a time in a trusted root that would read as if none were
-// written: an authority that ends at it would never end.
+// checkPeriods refuses the zero time, which would be read as "not set": an
+// authority that ends then would never end.
 func checkPeriods(raw []byte) error {
 	var tree any
 	if err := json.Unmarshal(raw, &tree); err != nil {
@@ -97,7 +98,7 @@ func checkPeriod(key string, value any) error {
 		}
 	case string:
 		if t, err := time.Parse(time.RFC3339, value); (key == "start" || key == "end") && err == nil && t.IsZero() {
-			return fmt.Errorf("%s %q would stand for no time at all", key, value)
+			return fmt.Errorf("%s %q would mean that no time is set", key, value)
 		}
 	}
 	return nil
@@ -106,17 +107,17 @@ func checkPeriod(key string, value any) error {
 // Raw is the file as it was read.
 func (r Root) Raw() []byte { return slices.Clone(r.raw) }
 
-// Digest names the root.
+// Digest identifies the root by its bytes.
 func (r Root) Digest() digest.Digest { return r.digest }
 
-// IsZero reports whether r was never parsed.
+// IsZero reports whether r is the zero Root.
 func (r Root) IsZero() bool { return len(r.raw) == 0 }
 
-// Authorities lists whom r believes, about what and when.
+// Authorities lists the trusted authorities with their kinds and time windows.
 func (r Root) Authorities() []Authority { return slices.Clone(r.authorities) }
 
-// IsLab reports whether any certificate authority is a laboratory's, whose
-// keys anybody can have.
+// IsLab reports whether any certificate authority belongs to a lab, whose keys
+// are public.
 func (r Root) IsLab() bool {
 	return slices.ContainsFunc(r.authorities, func(a Authority) bool { return a.Lab })
 }

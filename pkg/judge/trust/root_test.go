@@ -129,13 +129,13 @@ func TestParseRefuses(t *testing.T) {
 		raw  []byte
 		says string
 	}{
-		{"nobody at all", without(func(a *authorities) { *a = authorities{} }), "names no authority"},
+		{"nobody at all", without(func(a *authorities) { *a = authorities{} }), "contains no authority"},
 		{"a key twice", []byte(strings.Replace(valid, `"mediaType":`, `"mediaType":"x","mediaType":`, 1)), "mediaType"},
 		{"an authority that ends before it begins", without(func(a *authorities) {
 			a.fulcio[0].(*root.FulcioCertificateAuthority).ValidityPeriodEnd = time.Unix(1, 0)
 		}), "ends before it begins"},
-		{"an end that would stand for none", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T00:00:00Z"}`)), "no time at all"},
-		{"the same in another zone", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T01:00:00+01:00"}`)), "no time at all"},
+		{"an end that would stand for none", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T00:00:00Z"}`)), "no time is set"},
+		{"the same in another zone", []byte(period.ReplaceAllString(valid, `"validFor": {"start": "2025-01-01T00:00:00Z", "end": "0001-01-01T01:00:00+01:00"}`)), "no time is set"},
 		{"nothing", nil, ""},
 		{"not JSON", []byte("trust me"), ""},
 		{"another document", []byte(`{"apiVersion":"waybill/v1"}`), ""},

@@ -9,17 +9,17 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// anchor is a certificate of an authority of the trust root, proven up to the
-// root as part of some signer's chain. The next signer below it needs no more
-// than its own part of the chain proven: one signature in place of two.
+// anchor is a CA certificate whose chain to the trust root was proven for some
+// signer. For the next signer below it, only the signer's own certificate needs
+// a signature check: one instead of two.
 type anchor struct {
 	span
-	pool *x509.CertPool      // the certificate alone
-	up   []*x509.Certificate // what is above it, to the root
+	pool *x509.CertPool      // only the certificate
+	up   []*x509.Certificate // the certificates above it, up to the root
 }
 
-// below proves a certificate below an anchor. It answers yes or nothing: the
-// caller then asks the authority, in full.
+// below proves a certificate below an anchor. If it returns false, the caller
+// runs the full check.
 func (m *memory) below(place []byte, leaf *x509.Certificate, t time.Time) (issued, bool) {
 	a, ok := m.anchors.find(slices.Concat(place, leaf.RawIssuer))
 	if !ok || !a.holds(t) {
@@ -35,11 +35,11 @@ func (m *memory) below(place []byte, leaf *x509.Certificate, t time.Time) (issue
 	return issued{span: lifetime(chain...).within(a.from, a.until), chains: [][]*x509.Certificate{chain}}, true
 }
 
-// keepAnchor keeps the certificate that issued a signer's, if nothing in it or
-// above it depends on what it issues.
+// keepAnchor remembers the issuer of a signer's certificate, unless something
+// in it or above it depends on the issued certificate.
 func (m *memory) keepAnchor(place []byte, found issued, ca *root.FulcioCertificateAuthority) {
 	if len(found.chains) != 1 || len(found.chains[0]) < 3 {
-		return // several ways up, or nothing above that could be saved
+		return // several chains, or no signature check would be saved
 	}
 	up := found.chains[0][1:]
 	if slices.ContainsFunc(up, func(c *x509.Certificate) bool { return !isPlain(c) }) {
@@ -52,9 +52,9 @@ func (m *memory) keepAnchor(place []byte, found issued, ca *root.FulcioCertifica
 	})
 }
 
-// plain are the extensions of an authority that say the same of every signer
-// below it: key identifiers, key usage, extended key usage, and how long the
-// chain may be. Constraints on names and policies depend on the signer.
+// plain lists the extensions of a CA certificate that have the same effect for
+// every signer below it: key identifiers, key usage, extended key usage, and
+// the path length. Constraints on names and policies depend on the signer.
 var plain = []asn1.ObjectIdentifier{{2, 5, 29, 14}, {2, 5, 29, 35}, {2, 5, 29, 15}, {2, 5, 29, 37}, {2, 5, 29, 19}}
 
 func isPlain(c *x509.Certificate) bool {

@@ -6,9 +6,9 @@ import (
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 )
 
-// Chain is the chain of authorities of a certificate, from the trust root and
-// without the certificate itself; none if it has none there. Older clients are
-// given it with a signature.
+// Chain is the chain of CA certificates of a certificate, from the trust root
+// and without the certificate itself; nil if the root has none. Older clients
+// expect it beside a signature.
 func (v *Verifier) Chain(certificate []byte) (chain [][]byte) {
 	leaf, err := x509.ParseCertificate(certificate)
 	if err != nil {

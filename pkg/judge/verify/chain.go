@@ -18,9 +18,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// chained proves that a trusted authority issued the certificate, with every
-// certificate of the chain valid at every time that was established: all of
-// them, not any.
+// chained proves that a trusted authority issued the certificate, and that
+// every certificate of the chain was valid at all proven times, not only at
+// one.
 func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Time, seen *memory) (issued, error) {
 	found, ok := seen.chains.find(leaf.Raw)
 	for _, t := range at {
@@ -36,12 +36,12 @@ func chained(leaf *x509.Certificate, trusted root.TrustedMaterial, at []time.Tim
 	return found, nil
 }
 
-// span is a time with both of its ends.
+// span is a closed time interval.
 type span struct{ from, until time.Time }
 
 func (s span) holds(t time.Time) bool { return !t.Before(s.from) && !t.After(s.until) }
 
-// within narrows a span; a zero end is no end.
+// within intersects a span with another; a zero end means no end.
 func (s span) within(from, until time.Time) span {
 	if from.After(s.from) {
 		s.from = from
@@ -52,7 +52,7 @@ func (s span) within(from, until time.Time) span {
 	return s
 }
 
-// lifetime is the time within which all certificates are valid.
+// lifetime is the time in which all certificates are valid.
 func lifetime(certificates ...*x509.Certificate) span {
 	s := span{certificates[0].NotBefore, certificates[0].NotAfter}
 	for _, c := range certificates {
@@ -61,13 +61,13 @@ func lifetime(certificates ...*x509.Certificate) span {
 	return s
 }
 
-// issued is a proven chain and the time within which every certificate of it,
-// and the trust root's own window, holds.
+// issued is a proven chain, and the time in which every certificate of it and
+// the trust root's own window are valid.
 type issued struct {
 	span
 	chains [][]*x509.Certificate
-	// seen says that enough certificate logs were proven to have seen it, as
-	// issued in these chains.
+	// seen says that enough certificate logs promised to log it, as issued in
+	// these chains.
 	seen bool
 }
 
@@ -92,12 +92,12 @@ func issue(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.Time, se
 }
 
 func outOfLife(leaf *x509.Certificate, t time.Time) error {
-	return verdict.Refuse(verdict.TimeCert, "certificate", "signed at %s, outside the certificate's life of %s to %s",
+	return verdict.Refuse(verdict.TimeCert, "certificate", "signed at %s, but the certificate is valid from %s to %s",
 		t.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// published proves that distinct certificate logs have seen the certificate,
-// and remembers one of which everything is proven.
+// published proves that enough distinct certificate logs promised to log the
+// certificate, and remembers a certificate for which everything is proven.
 func published(found issued, trusted root.TrustedMaterial, threshold int, seen *memory) error {
 	if found.seen {
 		return nil
@@ -112,23 +112,23 @@ func published(found issued, trusted root.TrustedMaterial, threshold int, seen *
 	return nil
 }
 
-// checkProfile refuses certificates that no signer has, before any signature
-// of them is computed.
+// checkProfile refuses certificates that cannot be those of a signer, before
+// any of their signatures is computed.
 func checkProfile(leaf *x509.Certificate) error {
 	if err := CheckKey(leaf.PublicKey); err != nil {
 		return err
 	}
 	switch {
 	case leaf.IsCA:
-		return verdict.Refuse(verdict.CertProfile, "certificate", "it is an authority's own, not a signer's")
+		return verdict.Refuse(verdict.CertProfile, "certificate", "the certificate is that of an authority, not of a signer")
 	case !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageCodeSigning) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
-		return verdict.Refuse(verdict.CertProfile, "certificate", "it was not issued for code signing")
+		return verdict.Refuse(verdict.CertProfile, "certificate", "the certificate was not issued for code signing")
 	}
 	return nil
 }
 
-// ParseKey reads the public key of somebody who signs without a certificate:
-// one PEM block of type PUBLIC KEY.
+// ParseKey parses the public key of a signer without a certificate: one PEM
+// block of type PUBLIC KEY.
 func ParseKey(raw []byte) (crypto.PublicKey, error) {
 	block, rest := pem.Decode(raw)
 	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
@@ -141,20 +141,20 @@ func ParseKey(raw []byte) (crypto.PublicKey, error) {
 	return public, CheckKey(public)
 }
 
-// CheckKey allows the kinds and sizes of keys that signers use.
+// CheckKey accepts the kinds and sizes of keys that signers use.
 func CheckKey(public crypto.PublicKey) error {
 	switch k := public.(type) {
 	case *ecdsa.PublicKey:
 		if bits := k.Curve.Params().BitSize; bits < 256 || bits > 521 {
-			return verdict.Refuse(verdict.CertLimit, "public key", "an ECDSA key of %d bits", bits)
+			return verdict.Refuse(verdict.CertLimit, "public key", "ECDSA keys of %d bits are not accepted", bits)
 		}
 	case ed25519.PublicKey:
 	case *rsa.PublicKey:
 		if bits := k.N.BitLen(); bits < 2048 || bits > 8192 {
-			return verdict.Refuse(verdict.CertLimit, "public key", "an RSA key of %d bits", bits)
+			return verdict.Refuse(verdict.CertLimit, "public key", "RSA keys of %d bits are not accepted", bits)
 		}
 	default:
-		return verdict.Refuse(verdict.CertLimit, "public key", "a key of type %T", public)
+		return verdict.Refuse(verdict.CertLimit, "public key", "keys of type %T are not accepted", public)
 	}
 	return nil
 }

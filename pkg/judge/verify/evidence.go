@@ -1,24 +1,24 @@
 // Package verify turns a Sigstore bundle into [Evidence]: proof of who signed
 // what, and when.
 //
-// Evidence has private fields and is made nowhere else; its zero value proves
-// nothing. Holding one means: the signature holds for the key in the
+// Only this package makes Evidence; its fields are private, and its zero value
+// proves nothing. Evidence means: the signature was made with the key in the
 // certificate, a trusted authority issued that certificate and a trusted log
-// saw it (SCT), a trusted transparency log includes the signature, and every
-// time that a trusted authority or log signed for it lies within the
-// certificate's life. Where a long-lived key signs there is no certificate;
-// the log and a time are asked all the same. What the caller asks for is fixed
-// by the method called, never guessed from the bundle:
+// promised to log it (SCT), a trusted transparency log includes the signature,
+// and every time that a trusted authority or log signed for it lies within the
+// certificate's validity. For a long-lived key there is no certificate; log and
+// time are required all the same. The method that the caller chooses fixes what
+// is required; it is never guessed from the bundle:
 //
 //	v, err := verify.New(root)
 //	e, err := v.Attestation(bundle)             // an in-toto statement
 //	e, err := v.Blob(bundle, digests)           // a signature over these bytes
 //	k, err := v.Key(public)                     // the same, signed by this key
 //
-// Whether the signer was the right one is not decided here: see pkg/judge/policy.
-// The package reads no file, no clock and no network, and keeps no state
-// outside a [Verifier]; sigstore-go does the cryptography. [Read] and the
-// functions that read certificates show what is said, and prove nothing.
+// pkg/judge/policy decides whether the signer is the right one. This package
+// reads no files, clock or network, and keeps no state outside of a [Verifier];
+// sigstore-go does the cryptography. [Read] and the functions that read
+// certificates show unverified content.
 package verify
 
 import (
@@ -44,48 +44,46 @@ type Evidence struct {
 	key       digest.Digest
 }
 
-// IsZero reports whether e proves nothing.
+// IsZero reports whether e is the zero Evidence, which proves nothing.
 func (e Evidence) IsZero() bool { return e.bundle.IsZero() }
 
-// Identity is who signed.
+// Identity is the signer.
 func (e Evidence) Identity() identity.Identity { return e.identity }
 
-// Claims are what the certificate says of the run that signed.
+// Claims are what the certificate states about the run that signed.
 func (e Evidence) Claims() identity.Claims { return e.claims }
 
-// Key names the long-lived key that signed, by its digest; zero when an
-// identity did.
+// Key is the digest of the long-lived key that signed; zero for an identity.
 func (e Evidence) Key() digest.Digest { return e.key }
 
-// Statement is what was signed, when it was a statement; the zero Statement
-// otherwise.
+// Statement is the signed statement; zero for a signature over other bytes.
 func (e Evidence) Statement() intoto.Statement { return e.statement }
 
-// Bundle names the bundle by its bytes.
+// Bundle identifies the bundle by its bytes.
 func (e Evidence) Bundle() digest.Digest { return e.bundle }
 
-// SignedAt is the latest time that a timestamp authority, or a log that signs
-// times, proved.
+// SignedAt is the latest time that was proven by a timestamp authority, or by a
+// log that signs times.
 func (e Evidence) SignedAt() time.Time { return e.signedAt }
 
-// Certificate names the certificate that signed, by its bytes; zero when a key
-// did.
+// Certificate identifies the signer's certificate by its bytes; zero for a key.
 func (e Evidence) Certificate() digest.Digest { return e.leaf }
 
-// Log names the transparency log that has the signature, by its identifier in
-// the trust root; hexadecimal.
+// Log is the identifier, in the trust root, of the transparency log that
+// includes the signature; hexadecimal.
 func (e Evidence) Log() string { return e.log }
 
-// LogIndex is the place in that log.
+// LogIndex is the index of the signature's entry in that log.
 func (e Evidence) LogIndex() int64 { return e.logIndex }
 
-// The kinds of what is no statement; no statement may have them.
+// The kinds of signed bytes that are not statements; no statement may use them
+// as its predicate type.
 const (
 	kindBlob  = "blob"
-	KindImage = "simple-signing" // an image, in the form before statements
+	KindImage = "simple-signing" // the older form of an image signature
 )
 
-// Kind names what was signed: a predicate type, "blob" or [KindImage].
+// Kind is what was signed: a predicate type, "blob" or [KindImage].
 func (e Evidence) Kind() string {
 	switch {
 	case !e.image.IsZero():
@@ -96,9 +94,9 @@ func (e Evidence) Kind() string {
 	return e.statement.PredicateType()
 }
 
-// Covers reports whether the evidence speaks of exactly these bytes under
-// this name. A blob signature carries no name; the caller's name is then
-// bound by the manifest that pairs the two.
+// Covers reports whether the evidence covers exactly these bytes under this
+// name. A blob signature contains no name; then the manifest that lists name
+// and digest binds the name.
 func (e Evidence) Covers(name string, bytes digest.Set) bool {
 	if e.IsZero() {
 		return false
@@ -109,8 +107,8 @@ func (e Evidence) Covers(name string, bytes digest.Set) bool {
 	return e.statement.Names(name, bytes)
 }
 
-// CoversBytes reports whether the evidence speaks of a manifest in a
-// registry, where the digest is the name.
+// CoversBytes reports whether the evidence covers a manifest in a registry,
+// where the digest is the name.
 func (e Evidence) CoversBytes(d digest.Digest) bool {
 	if !e.image.IsZero() {
 		return !e.IsZero() && e.image.Equal(d)

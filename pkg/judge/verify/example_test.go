@@ -95,5 +95,5 @@ func ExampleVerifier_Key() {
 	fmt.Println("an identity was asked for:", err)
 	// Output:
 	// signed by a key: true
-	// an identity was asked for: MATERIAL_KIND bundle: it was signed with a key, not with an identity
+	// an identity was asked for: MATERIAL_KIND bundle: signed with a key, want a certificate with an identity
 }

@@ -20,17 +20,16 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// A log writes the entry of a signature in one canonical form. What it must
-// have written for a bundle is known from the bundle, and an entry that is
-// that, byte for byte, needs no reading: it is of this artifact, this
-// signature and this certificate. Almost all entries are. Everything else is
-// read by the library.
+// A log writes the entry of a signature in one canonical form, which can be
+// computed from the bundle. An entry with exactly these bytes need not be
+// parsed: it is for this artifact, this signature and this certificate. Almost
+// all entries are. All others are parsed by the library.
 //
-// This and the reader of certificate promises in sct.go are the two shorter ways
-// beside sigstore-go. [Rules.LibraryAlone] turns both off, and tests hold the two
-// ways against each other: mutated bundles, fuzzing, the vectors and the client
-// conformance suite. What each is worth, in microseconds of CPU for one of 400
-// bundles, on two quiet cores of an AMD EPYC (make bench BENCH='-only bundles'):
+// This, and the reader of certificate promises in sct.go, are the two shortcuts
+// beside sigstore-go. [Rules.LibraryAlone] disables both, and tests compare the
+// results: mutated bundles, fuzzing, the vectors and the client conformance
+// suite. What each saves, in microseconds of CPU for one of 400 bundles, on two
+// quiet cores of an AMD EPYC (make bench BENCH='-only bundles'):
 //
 //	                                 both on  no entries  no promises  both off  sigstore-go
 //	Rekor v1, a certificate each         732   975 +33%     878 +20%  1062 +45%         1620
@@ -38,10 +37,10 @@ import (
 //	Rekor v2, a certificate each        1128  1244 +10%    1374 +22%  1336 +18%         2190
 //	Rekor v2, one certificate            642   732 +14%     670  +4%   701  +9%         2200
 
-// expectedBody is what a log writes for the bundle's signature, in the kind
-// and version of an entry; nil where this package does not know it: for other
-// keys than P-256, and for kinds that few write. The body that the entry has
-// is asked for nothing but the one digest in it that no bundle shows.
+// expectedBody computes what a log writes for the bundle's signature, in the
+// kind and version of an entry; nil where this package does not know it: for
+// keys other than P-256, and for rare kinds. From the entry's own body it uses
+// only the one digest that cannot be computed from a bundle.
 func (m material) expectedBody(e *protorekor.TransparencyLogEntry) []byte {
 	if m.leaf == nil {
 		return nil
@@ -80,10 +79,10 @@ func certificatePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// expectedEnvelope is what a log of version 1 writes for the bundle's envelope.
-// It hashes the envelope in the form in which it was sent, which nobody can
-// know from a bundle, so nobody compares that: whatever digest is said stands.
-// Everything that makes the entry one of this bundle comes from the bundle.
+// expectedEnvelope computes what a log of version 1 writes for the bundle's
+// envelope. It contains a hash of the envelope in the form in which it was
+// sent, which a bundle does not contain; so any digest is accepted there.
+// Everything that binds the entry to this bundle is computed from the bundle.
 func (m material) expectedEnvelope(version string, said []byte) []byte {
 	envelope := m.entity.GetDsseEnvelope()
 	if version != "0.0.1" || len(envelope.GetSignatures()) != 1 || len(envelope.GetPayload()) == 0 {
@@ -107,10 +106,10 @@ func isHex(text []byte) bool {
 	return !slices.ContainsFunc(text, func(c byte) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') })
 }
 
-// kindEnvelope is the kind of entries that are of an envelope.
+// kindEnvelope is the kind of entries for an envelope.
 const kindEnvelope = "dsse"
 
-// How the bodies of entries begin.
+// The prefixes of entry bodies.
 const (
 	headV1       = `{"apiVersion":"0.0.1","kind":"hashedrekord","spec":{"data":{"hash":{"algorithm":"sha256","value":"`
 	headV2       = `{"apiVersion":"0.0.2","kind":"hashedrekord","spec":{"hashedRekordV002":{"data":{"algorithm":"SHA2_256","digest":"`
@@ -120,8 +119,8 @@ const (
 // text appends bytes as base64.
 func text(to, b []byte) []byte { return base64.StdEncoding.AppendEncode(to, b) }
 
-// signedSHA256 is the SHA-256 of what the bundle signs, and the signature: of
-// what it says of an artifact, or of its envelope. nil: another digest.
+// signedSHA256 is the SHA-256 of what the bundle signs, and the signature: the
+// digest of the artifact, or of its envelope. nil: another algorithm.
 func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
 	if message := m.entity.GetMessageSignature(); message != nil {
 		hint := message.GetMessageDigest()
@@ -132,15 +131,15 @@ func (m material) signedSHA256() (sum, signature []byte, enveloped bool) {
 	}
 	envelope := m.entity.GetDsseEnvelope()
 	if len(envelope.GetSignatures()) != 1 || len(envelope.GetPayload()) == 0 {
-		return nil, nil, true // the library refuses it
+		return nil, nil, true // refused by the library
 	}
 	h := sha256.New()
-	_, _ = io.Copy(h, pae(envelope)) // both are in memory
+	_, _ = io.Copy(h, pae(envelope)) // writing to memory cannot fail
 	return h.Sum(nil), envelope.GetSignatures()[0].GetSig(), true
 }
 
-// isExpected reports whether an entry is, in every byte of its body, what its
-// log must have written, and has everything that an entry must have.
+// isExpected reports whether every byte of an entry's body is what its log must
+// have written, and the entry has all required fields.
 func (m material) isExpected(e *protorekor.TransparencyLogEntry) bool {
 	if e.GetLogId().GetKeyId() == nil || e.GetLogIndex() < 0 {
 		return false
@@ -152,14 +151,14 @@ func (m material) isExpected(e *protorekor.TransparencyLogEntry) bool {
 	return body != nil && bytes.Equal(body, e.GetCanonicalizedBody())
 }
 
-// allExpected reports whether no entry needs to be read.
+// allExpected reports whether no entry needs to be parsed.
 func (m material) allExpected() bool {
 	entries := m.entity.GetVerificationMaterial().GetTlogEntries()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e *protorekor.TransparencyLogEntry) bool { return !m.isExpected(e) })
 }
 
-// recorded proves that distinct logs include this very signature: by what they
-// must have written and, where that does not do, by reading what they wrote.
+// recorded proves that enough distinct logs include this signature: by expected
+// bodies or, where that fails, by parsing the entries.
 func recorded(m *material, trusted root.TrustedMaterial, threshold int, seen *memory) (logged, error) {
 	if l, ok := asExpected(*m, threshold, seen); ok {
 		return l, nil
@@ -174,9 +173,8 @@ func recorded(m *material, trusted root.TrustedMaterial, threshold int, seen *me
 	return included(*m, trusted, threshold)
 }
 
-// asExpected proves that distinct logs include entries that were not read, for
-// they are as expected. It answers yes or nothing: whatever does not hold here
-// is for [included] to judge.
+// asExpected proves that distinct logs include entries with expected bodies,
+// without parsing them. If it returns false, [included] decides.
 func asExpected(m material, threshold int, seen *memory) (logged, bool) {
 	if !m.unread {
 		return logged{}, false
@@ -210,15 +208,15 @@ func asExpected(m material, threshold int, seen *memory) (logged, bool) {
 	return out, len(out.by) >= threshold
 }
 
-// promises reports whether a log of version 1 signed that it takes the entry
-// in, at this time, with a key that the trust root believes at this time.
+// promises reports whether a log of version 1 signed that it will include the
+// entry, at this time, with a key that the trust root trusts at this time.
 func (w *witness) promises(e *protorekor.TransparencyLogEntry, at time.Time) bool {
 	key, ok := w.log.PublicKey.(*ecdsa.PublicKey)
-	const exact = 1 << 53 // beyond, the canonical form of JSON rounds
+	const exact = 1 << 53 // larger numbers are rounded in canonical JSON
 	if !ok || at.Unix() <= 0 || at.Unix() >= exact || e.GetLogIndex() >= exact || w.log.ValidityPeriodStart.IsZero() || !believedAt(w.log, at) {
 		return false
 	}
-	const rest = 256 // bytes, and some to spare
+	const rest = 256 // size in bytes, with a margin
 	b := make([]byte, 0, base64.StdEncoding.EncodedLen(len(e.GetCanonicalizedBody()))+rest)
 	b = text(append(b, `{"body":"`...), e.GetCanonicalizedBody())
 	b = strconv.AppendInt(append(b, `","integratedTime":`...), e.GetIntegratedTime(), 10)

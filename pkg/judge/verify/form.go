@@ -14,19 +14,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkForm demands of each log entry what the bundle's version demands: a
-// promise in version 0.1, a proof in every later one. A bundle that was
-// relabelled to do with less is refused. Versions that do not exist are for
-// the library to refuse.
+// checkForm requires for each log entry what the version of the bundle
+// requires: a promise in version 0.1, a proof in later ones. It refuses a
+// bundle that was relabelled to avoid one of them. The library refuses unknown
+// versions.
 func checkForm(form *protobundle.Bundle) error {
 	version := form.GetMediaType()[strings.LastIndexAny(form.GetMediaType(), "=v")+1:]
 	version = strings.TrimSuffix(version, "+json")
 	for _, e := range form.GetVerificationMaterial().GetTlogEntries() {
 		switch {
 		case version == "0.1" && len(e.GetInclusionPromise().GetSignedEntryTimestamp()) == 0:
-			return verdict.Refuse(verdict.BundleLacks, "bundle", "version 0.1 demands a promise with every log entry")
+			return verdict.Refuse(verdict.BundleLacks, "bundle", "a bundle of version 0.1 needs an inclusion promise for every log entry")
 		case (version == "0.2" || version == "0.3") && e.GetInclusionProof() == nil:
-			return verdict.Refuse(verdict.BundleLacks, "bundle", "version %s demands an inclusion proof with every log entry", version)
+			return verdict.Refuse(verdict.BundleLacks, "bundle", "a bundle of version %s needs an inclusion proof for every log entry", version)
 		}
 	}
 	if err := checkDigest(form); err != nil {
@@ -35,48 +35,48 @@ func checkForm(form *protobundle.Bundle) error {
 	return checkChain(form)
 }
 
-// checkDigest demands that the digest beside a plain signature is one of the
-// algorithm that it names. That of another is no digest of anything.
+// checkDigest requires that the digest beside a plain signature has the length
+// of the algorithm that it names.
 func checkDigest(form *protobundle.Bundle) error {
 	said := form.GetMessageSignature().GetMessageDigest()
 	if said == nil {
-		return nil // for the library to refuse, where there must be one
+		return nil // if one is required, the library refuses
 	}
 	size := map[protocommon.HashAlgorithm]int{
 		protocommon.HashAlgorithm_SHA2_256: 32, protocommon.HashAlgorithm_SHA2_384: 48, protocommon.HashAlgorithm_SHA2_512: 64,
 	}[said.GetAlgorithm()]
 	switch {
 	case size == 0:
-		return verdict.Refuse(verdict.DigestHint, "bundle", "the digest beside the signature is of no algorithm that is known (%s)", said.GetAlgorithm())
+		return verdict.Refuse(verdict.DigestHint, "bundle", "the digest beside the signature has an unknown algorithm (%s)", said.GetAlgorithm())
 	case len(said.GetDigest()) != size:
-		return verdict.Refuse(verdict.DigestHint, "bundle", "the digest beside the signature has %d bytes; one of %s has %d",
+		return verdict.Refuse(verdict.DigestHint, "bundle", "the digest beside the signature has %d bytes, but %s digests have %d",
 			len(said.GetDigest()), said.GetAlgorithm(), size)
 	}
 	return nil
 }
 
-// checkChain refuses a chain that is empty or that brings its own root along:
-// roots come from the trust root alone.
+// checkChain refuses a chain that is empty or contains a root: roots come from
+// the trust root only.
 func checkChain(form *protobundle.Bundle) error {
 	chain := form.GetVerificationMaterial().GetX509CertificateChain()
 	if chain != nil && len(chain.GetCertificates()) == 0 {
-		return verdict.Refuse(verdict.CertMissing, "bundle", "its certificate chain is empty")
+		return verdict.Refuse(verdict.CertMissing, "bundle", "the certificate chain is empty")
 	}
 	for i, raw := range chain.GetCertificates() {
 		if c, err := x509.ParseCertificate(raw.GetRawBytes()); err == nil && c.IsCA && bytes.Equal(c.RawSubject, c.RawIssuer) {
-			return verdict.Refuse(verdict.ChainHasRoot, "bundle", "certificate %d of its chain is a root", i)
+			return verdict.Refuse(verdict.ChainHasRoot, "bundle", "certificate %d of the chain is a root", i)
 		}
 	}
 	return nil
 }
 
-// notBound tells a bundle of other bytes from one whose log entry is of these
-// bytes, and whose digest beside the signature is not.
+// notBound distinguishes a bundle for other bytes from one whose log entry
+// matches the artifact, but whose digest beside the signature does not.
 func (m material) notBound(artifact digest.Set, said *protocommon.HashOutput) error {
-	code, message := verdict.NotBound, "it signs other bytes"
+	code, message := verdict.NotBound, "the bundle signs other bytes"
 	for _, e := range m.entries {
 		if logged, _, ok := e.GetHashedRekordDigest(); ok && of(logged, artifact) {
-			code, message = verdict.DigestHint, "the digest beside the signature is not that of the bytes in the log"
+			code, message = verdict.DigestHint, "the digest beside the signature differs from the one in the log entry"
 		}
 	}
 	want := digestIn(artifact, said.GetAlgorithm())
@@ -89,7 +89,7 @@ func (m material) notBound(artifact digest.Set, said *protocommon.HashOutput) er
 	return &verdict.Error{Finding: verdict.Find(code, "bundle", "%s", message).Differ(want.String(), digestText(said.GetDigest()))}
 }
 
-// digestIn is the digest of a set by an algorithm, zero if there is none.
+// digestIn returns the digest of an algorithm, zero if the set has none.
 func digestIn(set digest.Set, by protocommon.HashAlgorithm) digest.Digest {
 	switch by {
 	case protocommon.HashAlgorithm_SHA2_256:
@@ -100,10 +100,10 @@ func digestIn(set digest.Set, by protocommon.HashAlgorithm) digest.Digest {
 	return digest.Digest{}
 }
 
-// incomparable refuses a signature of a digest that nobody gave: it may be of
-// the artifact, and it may not.
+// incomparable refuses a signature over a digest of an algorithm that the
+// caller did not compute, because it cannot be compared.
 func incomparable(said *protocommon.HashOutput) error {
-	f := verdict.Find(verdict.NoArtifact, "bundle", "it signs the %s digest %s, and none of that kind was given: whether it is of this artifact cannot be known",
+	f := verdict.Find(verdict.NoArtifact, "bundle", "the bundle signs the %s digest %s, which cannot be compared: no digest of that algorithm was given",
 		said.GetAlgorithm(), hex.EncodeToString(said.GetDigest()))
 	switch said.GetAlgorithm() {
 	case protocommon.HashAlgorithm_SHA2_256:

@@ -19,14 +19,14 @@ import (
 // logged is what the transparency logs proved.
 type logged struct {
 	index int64
-	times []time.Time // signed by logs of version 1, at most one of each log
+	times []time.Time // times signed by logs of version 1, at most one for each log
 	by    []*root.TransparencyLog
 }
 
-// name is the identifier of the log that the index counts in.
+// name is the identifier of the log whose index is reported.
 func (l logged) name() string { return hex.EncodeToString(l.by[0].ID) }
 
-// believed demands that the trust root believed the key of every log when the
+// believed requires that the trust root trusted the key of every log when the
 // signature was made.
 func (l logged) believed(at time.Time) error {
 	for _, log := range l.by {
@@ -37,19 +37,19 @@ func (l logged) believed(at time.Time) error {
 	return nil
 }
 
-// included proves that distinct logs include this very signature. An entry of
-// a log that the trust root knows must hold in full: a promise that fails is
-// not made good by a proof that holds, nor the reverse.
+// included proves that enough distinct logs include this signature. An entry of
+// a trusted log must be correct in full: a valid proof does not excuse an
+// invalid promise, nor the reverse.
 func included(m material, trusted root.TrustedMaterial, threshold int) (logged, error) {
 	known := map[string]bool{}
 	out := logged{index: -1}
 	for _, entry := range m.entries {
 		log, ok := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]
 		if !ok {
-			continue // a log that nobody asked for proves nothing, and harms nothing
+			continue // an entry of an unknown log proves nothing, and is ignored
 		}
 		if known[entry.LogKeyID()] {
-			return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "two entries of one log; a log counts once")
+			return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "two entries of one log, but each log may have only one")
 		}
 		if err := boundTo(m, trusted, entry); err != nil {
 			return logged{}, err
@@ -73,24 +73,25 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 	case len(known) >= threshold:
 		return out, nil
 	case len(m.entries) == 0:
-		return logged{}, verdict.Refuse(verdict.LogMissing, "bundle", "it carries no entry of a transparency log")
+		return logged{}, verdict.Refuse(verdict.LogMissing, "bundle", "the bundle has no transparency log entry")
 	case len(known) > 0:
 		return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "entries of %d distinct logs, want %d", len(known), threshold)
 	}
 	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %d logs that the trust root knows, want %d", len(known), threshold)
 }
 
-// single shows the library one entry at a time, so that each is judged.
+// single shows the library one entry at a time, so that each is decided alone.
 type single struct {
 	*bundle.Bundle
 	entry *tlog.Entry
 }
 
-// TlogEntries is the one entry.
+// TlogEntries returns the one entry.
 func (s single) TlogEntries() ([]*tlog.Entry, error) { return []*tlog.Entry{s.entry}, nil }
 
-// boundTo demands that a log entry is of this artifact, this signature and
-// this key. The library checks the same; here each has a name of its own.
+// boundTo requires that a log entry is for this artifact, this signature and
+// this key. The library checks the same, but here each failure has its own
+// code.
 func boundTo(m material, trusted root.TrustedMaterial, entry *tlog.Entry) error {
 	signature, err := m.entity.SignatureContent()
 	if err != nil {
@@ -102,16 +103,16 @@ func boundTo(m material, trusted root.TrustedMaterial, entry *tlog.Entry) error 
 	}
 	switch {
 	case !ofContent(signature, entry):
-		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "it is of another artifact than the bundle")
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the entry is for another artifact than the bundle")
 	case !bytes.Equal(entry.Signature(), signature.Signature()):
-		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "it is of another signature than the bundle's")
+		return verdict.Refuse(verdict.LogSigMismatch, "log entry", "the entry is for another signature than the bundle's")
 	case !content.CompareKey(entry.PublicKey(), trusted):
-		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "it is of another key or certificate than the bundle's")
+		return verdict.Refuse(verdict.LogKeyMismatch, "log entry", "the entry is for another key or certificate than the bundle's")
 	}
 	return nil
 }
 
-// ofContent reports whether an entry is of what the bundle signs.
+// ofContent reports whether an entry is for the content that the bundle signs.
 func ofContent(signature sigstore.SignatureContent, entry *tlog.Entry) bool {
 	logged, _, isRecord := entry.GetHashedRekordDigest()
 	if message := signature.MessageSignatureContent(); message != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Limits that hold before anything is decoded or computed.
+// Limits that are checked before anything is decoded or computed.
 const (
 	MaxBundle       = 64 << 20
 	maxEntries      = 32
@@ -21,17 +21,16 @@ const (
 	maxTimestamp = 256 << 10
 	// maxCheckpoint is the size of a log's signed checkpoint.
 	maxCheckpoint = 64 << 10
-	// maxStructure and maxBodyStructure bound how many members and elements a
-	// bundle and the body of one log entry have, all of them together. An empty
-	// element costs two bytes in a file and a hundred times that in memory; a
-	// bundle that is full to every other limit has about 4000.
+	// maxStructure and maxBodyStructure limit the total number of members and
+	// elements in a bundle and in the body of one log entry. An empty element
+	// costs two bytes in a file and a hundred times that in memory; a bundle
+	// that reaches every other limit has about 4000.
 	maxStructure     = 16 << 10
 	maxBodyStructure = 1 << 10
 )
 
-// checkStructure counts the brackets and commas outside of strings, in one
-// pass and without making anything of them. Whether raw is JSON is not its
-// question.
+// checkStructure counts the brackets and commas outside of strings, in one pass
+// and without allocation. It does not check that raw is JSON.
 func checkStructure(what string, raw []byte, limit int) error {
 	count := 0
 	for range strictjson.Marks(raw) {
@@ -42,7 +41,7 @@ func checkStructure(what string, raw []byte, limit int) error {
 	return nil
 }
 
-// checkCounts bounds what a bundle holds, before any of it is parsed.
+// checkCounts limits the contents of a bundle before any of it is parsed.
 func checkCounts(b *protobundle.Bundle) error {
 	vm := b.GetVerificationMaterial()
 	chain := vm.GetX509CertificateChain().GetCertificates()
@@ -72,17 +71,17 @@ func checkCounts(b *protobundle.Bundle) error {
 	return checkEntries(b)
 }
 
-// checkEntries bounds each entry of a log: its body is a document of its own.
+// checkEntries limits each log entry: its body is a document of its own.
 func checkEntries(b *protobundle.Bundle) error {
 	for _, e := range b.GetVerificationMaterial().GetTlogEntries() {
 		if n := len(e.GetCanonicalizedBody()); n > maxBody {
-			return verdict.Refuse(verdict.Limit, "log entry", "a body of %d bytes, the limit is %d", n, maxBody)
+			return verdict.Refuse(verdict.Limit, "log entry", "the body has %d bytes, the limit is %d", n, maxBody)
 		}
 		if err := checkStructure("log entry", e.GetCanonicalizedBody(), maxBodyStructure); err != nil {
 			return err
 		}
 		if n := len(e.GetInclusionProof().GetCheckpoint().GetEnvelope()); n > maxCheckpoint {
-			return verdict.Refuse(verdict.Limit, "log entry", "a checkpoint of %d bytes, the limit is %d", n, maxCheckpoint)
+			return verdict.Refuse(verdict.Limit, "log entry", "the checkpoint has %d bytes, the limit is %d", n, maxCheckpoint)
 		}
 	}
 	return nil

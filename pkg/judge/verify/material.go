@@ -21,22 +21,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// material is a parsed bundle: what there is to prove with, believed by
-// nobody.
+// material is a parsed bundle, with nothing verified yet.
 type material struct {
 	entity    *bundle.Bundle
 	raw       []byte
-	leaf      *x509.Certificate // nil when a key signed
+	leaf      *x509.Certificate // nil if a key signed
 	content   sigstore.VerificationContent
-	signature []byte                    // set by readSignature, as is
+	signature []byte                    // set by readSignature, like
 	message   sigstore.SignatureContent // nil: an envelope is signed
-	named     *named                    // whom the certificate names; nil: not yet known
+	named     *named                    // identity in the certificate; nil: not read yet
 	entries   []*tlog.Entry
-	unread    bool // all entries are as expected, and none was read
+	unread    bool // all entries are as expected and were not parsed
 }
 
-// open reads the form of a bundle of version 0.1 to 0.3. What it holds is
-// counted and measured before anything in it is parsed in turn.
+// open parses the outer form of a bundle of version 0.1 to 0.3. Its contents
+// are counted and measured before any of them is parsed in turn.
 func open(raw []byte) (*bundle.Bundle, error) {
 	if len(raw) > MaxBundle {
 		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
@@ -48,8 +47,8 @@ func open(raw []byte) (*bundle.Bundle, error) {
 			return nil, err
 		}
 	}
-	// The library looks at everything but the entries, which may not need to be
-	// read: see expectedBody.
+	// The library checks everything but the entries, which may not need to be
+	// parsed: see expectedBody.
 	vm := form.GetVerificationMaterial()
 	outer := &protobundle.Bundle{MediaType: form.GetMediaType(), Content: form.GetContent()}
 	if vm != nil {
@@ -67,7 +66,7 @@ func open(raw []byte) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// readForm reads a bundle as what its specification says that it is.
+// readForm parses a bundle as its specification requires.
 func readForm(raw []byte) (*protobundle.Bundle, error) {
 	if err := checkStructure("bundle", raw, maxStructure); err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func readForm(raw []byte) (*protobundle.Bundle, error) {
 	return form, checkForm(form)
 }
 
-// readEntries reads the bodies of the log entries.
+// readEntries parses the bodies of the log entries.
 func readEntries(b *bundle.Bundle) ([]*tlog.Entry, error) {
 	entries, err := b.TlogEntries()
 	if err != nil {
@@ -97,7 +96,7 @@ func readEntries(b *bundle.Bundle) ([]*tlog.Entry, error) {
 	return entries, nil
 }
 
-// parse reads a bundle. Counts and sizes are checked before certificates are
+// parse parses a bundle. Counts and sizes are checked before certificates are
 // parsed, and keys before they are used.
 func parse(raw []byte, seen *memory) (material, error) {
 	b, err := open(raw)
@@ -115,8 +114,8 @@ func parse(raw []byte, seen *memory) (material, error) {
 	return m, err
 }
 
-// readCertificate reads the certificate that signed, if one did. One that was
-// proven before is known by its bytes.
+// readCertificate parses the signer's certificate, if there is one. A
+// certificate that was proven before is recognized by its bytes.
 func (m *material) readCertificate(seen *memory) error {
 	if all := certificates(m.entity.GetVerificationMaterial()); len(all) > 0 {
 		if who, ok := seen.leaves.find(all[0]); ok {
@@ -134,8 +133,8 @@ func (m *material) readCertificate(seen *memory) error {
 	return nil
 }
 
-// readSignature finds what signs. The library is asked for a plain signature
-// only: it would write the payload of an envelope as base64 once more.
+// readSignature reads the signature. The library is used for a plain signature
+// only: it would encode the payload of an envelope as base64 again.
 func (m *material) readSignature() error {
 	if envelope := m.entity.GetDsseEnvelope(); envelope != nil {
 		if envelope.GetPayload() == nil || len(envelope.GetSignatures()) != 1 {
@@ -156,7 +155,7 @@ func (m *material) readSignature() error {
 func (m material) statement() ([]byte, error) {
 	envelope := m.entity.GetDsseEnvelope()
 	if envelope == nil {
-		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "it carries a blob signature, not an attestation")
+		return nil, verdict.Refuse(verdict.MaterialKind, "bundle", "the bundle contains a blob signature, not an attestation")
 	}
 	if n := len(envelope.GetSignatures()); n != 1 {
 		return nil, verdict.Refuse(verdict.SigCount, "bundle", "want exactly one signature, got %d", n)
@@ -164,19 +163,19 @@ func (m material) statement() ([]byte, error) {
 	if envelope.GetPayloadType() != intoto.PayloadType {
 		return nil, verdict.Refuse(verdict.PayloadType, "bundle", "payload type %q is not a statement", envelope.GetPayloadType())
 	}
-	envelope.Signatures[0].Keyid = "" // DSSE: nobody signs the hint, so nothing may depend on it
+	envelope.Signatures[0].Keyid = "" // DSSE: the hint is unsigned, so nothing may depend on it
 	return envelope.GetPayload(), nil
 }
 
-// bind holds a blob signature against the bytes it must be of.
+// bind compares a blob signature with the bytes that it must cover.
 func (m material) bind(artifact digest.Set) error {
 	message := m.entity.GetMessageSignature()
 	if message == nil {
-		return verdict.Refuse(verdict.MaterialKind, "bundle", "it carries an attestation, not a blob signature")
+		return verdict.Refuse(verdict.MaterialKind, "bundle", "the bundle contains an attestation, not a blob signature")
 	}
 	said := message.GetMessageDigest()
 	if said == nil {
-		return nil // the signature alone binds it
+		return nil // only the signature binds it
 	}
 	if want := digestIn(artifact, said.GetAlgorithm()); !want.IsZero() && bytes.Equal(want.Bytes(), said.GetDigest()) {
 		return nil

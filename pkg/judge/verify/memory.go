@@ -10,34 +10,33 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// How much is remembered of each kind: a count, and the bytes that it is
-// known by.
+// The limits of the memory for each kind: a count, and the bytes of the keys.
 const (
 	remembered      = 4096
 	rememberedBytes = 16 << 20
 )
 
-// memory keeps what was proven, so that it is proven once: of a certificate
-// that serves many signatures, of an authority that issued many certificates,
-// of a checkpoint that covers many entries. It belongs to one [Verifier], so
-// to one trust root and one set of thresholds, and a thing is known by the
-// exact bytes that it was proven of. Where the time matters, the window within
-// which the proof holds is kept with it.
+// memory caches what was proven, so that it is proven once: for a certificate
+// with many signatures, an authority that issued many certificates, a
+// checkpoint that covers many entries. It belongs to one [Verifier], so to one
+// trust root and one set of thresholds, and every key is the exact bytes that
+// were proven. Where the time matters, the window in which the proof is valid
+// is stored too.
 //
-// Only what holds is kept. Whatever is refused is refused by the full check,
-// with no memory involved.
+// Only acceptances are cached. Every refusal comes from the full check, without
+// the cache.
 type memory struct {
 	chains  memo[issued] // by the signer's certificate
-	leaves  memo[*named] // too
-	anchors memo[anchor] // by the authority's place in the trust root, and its name
+	leaves  memo[*named] // also by the signer's certificate
+	anchors memo[anchor] // by the authority's index in the trust root, and its name
 
 	alone     bool                         // see [Rules]
-	stamping  []root.TimestampingAuthority // each remembers for itself
-	witnesses map[string]*witness          // by the hexadecimal identifier; so does each of these
+	stamping  []root.TimestampingAuthority // each has its own cache
+	witnesses map[string]*witness          // by hexadecimal identifier; so are the logs in each
 }
 
-// named is a signer's certificate, read, with whom it names. It is kept of one
-// with which a signature was proven, and nobody changes it.
+// named is a parsed signer's certificate with its identity. It is kept once a
+// signature was proven with it, and never changed.
 type named struct {
 	content  sigstore.VerificationContent
 	digest   digest.Digest
@@ -49,10 +48,10 @@ func newMemory(material root.TrustedMaterial) *memory {
 	return &memory{stamping: stampers(material), witnesses: witnesses(material)}
 }
 
-// memo is a bounded map that is safe for use by several goroutines. Full, it
-// forgets everything: what is forgotten is proven again.
+// memo is a bounded map that is safe for concurrent use. When full, it drops
+// all entries; they are then proven again.
 type memo[V any] struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following fields
 	kept  map[string]V
 	bytes int
 }

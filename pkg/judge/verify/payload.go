@@ -13,29 +13,30 @@ import (
 )
 
 // The payload of an attestation may be almost all of its bundle. It is one
-// string of plain base64, which has nothing to count, to unescape or to
-// compare: it is decoded once, straight from the file, and everything else of
-// the bundle is read with a word in its place.
+// string of plain base64, which needs no counting, unescaping or comparison: it
+// is decoded once, directly from the file, and the rest of the bundle is parsed
+// with a placeholder in its place.
 
-// large is from how many characters on a payload is taken out.
+// large is the number of characters from which on a payload is replaced.
 const large = 16 << 10
 
-// standIn is the word, in base64, and what it decodes to.
+// standIn is the placeholder, as base64 and decoded.
 const (
 	standIn = "YSB3YXliaWxsIHN0YW5kcyBoZXJl"
 	stands  = "a waybill stands here"
 )
 
-// readLarge reads the form of a bundle with a large payload. It answers yes or
-// nothing: whatever is not as expected here is for [readForm] to judge.
+// readLarge parses the form of a bundle with a large payload. If it returns
+// false because something is unusual, [readForm] decides.
 func readLarge(raw []byte, least int) (*protobundle.Bundle, bool) {
 	small, text, is := withoutPayload(raw, least)
 	if !is {
 		return nil, false
 	}
 	form, err := readForm(small)
-	// No other member of a bundle is called payload, no key stands twice, and
-	// unknown ones are refused: if the word is the payload, so was the text.
+	// No other member of a bundle is called payload, no key occurs twice, and
+	// unknown ones are refused: if the placeholder is the payload, so was the
+	// text.
 	if err != nil || string(form.GetDsseEnvelope().GetPayload()) != stands {
 		return nil, false
 	}
@@ -48,11 +49,11 @@ func readLarge(raw []byte, least int) (*protobundle.Bundle, bool) {
 	return form, true
 }
 
-// withoutPayload puts the word into the place of the first string under the
-// key "payload", if that has at least so many characters and the decoder would
-// pass over none of them. A quote within a text is escaped, so what is found
-// between two quotes is the end of a key at least; whether it is all of it,
-// the reader of the rest finds out.
+// withoutPayload replaces the first string under the key "payload" with the
+// placeholder, if it has at least so many characters and only those that the
+// decoder would not skip. A quote within a string is escaped, so text between
+// two quotes ends at least a key; parsing the rest shows whether it is the
+// whole key.
 func withoutPayload(raw []byte, least int) (small, text []byte, is bool) {
 	const key = `"payload"`
 	at := bytes.Index(raw, []byte(key))
@@ -73,15 +74,15 @@ func withoutPayload(raw []byte, least int) (small, text []byte, is bool) {
 	return slices.Concat(head, []byte(standIn), rest), text, true
 }
 
-// pae is what the signature of an envelope signs: DSSE's encoding, with the
+// pae is what the signature of an envelope covers: DSSE's encoding, with the
 // payload last and not copied.
 func pae(e *protodsse.Envelope) io.Reader {
 	head := fmt.Sprintf("DSSEv1 %d %s %d ", len(e.GetPayloadType()), e.GetPayloadType(), len(e.GetPayload()))
 	return inTurn{strings.NewReader(head), bytes.NewReader(e.GetPayload())}
 }
 
-// inTurn reads one after the other. Whoever copies it needs no buffer, which
-// io.MultiReader makes, of 32 KiB, for each signature.
+// inTurn reads one reader after the other. Unlike io.MultiReader, copying from
+// it allocates no buffer of 32 KiB for each signature.
 type inTurn struct {
 	head    *strings.Reader
 	payload *bytes.Reader

@@ -14,15 +14,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// prove verifies a bundle clause by clause, in the order of the Sigstore
-// client specification. Each step returns what it proved, and the next builds
-// on that alone; nothing is believed because a step was called.
+// prove verifies a bundle clause by clause, in the order of the Sigstore client
+// specification. Each step returns what it proved, and the next uses only that;
+// calling a step alone proves nothing.
 func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) (Evidence, error) {
 	if err := m.readSignature(); err != nil {
 		return Evidence{}, err
 	}
-	// "The Verifier MUST verify the inclusion proof or promise" of entries
-	// that are of this very signature.
+	// "The Verifier MUST verify the inclusion proof or promise" of entries for
+	// this very signature.
 	logged, err := recorded(&m, trusted, rules.Logs, seen)
 	if err != nil {
 		return Evidence{}, err
@@ -38,7 +38,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name()}
 	if m.leaf != nil {
 		// "… certification path validation … with the pre-distributed Fulcio
-		// root certificate(s)", at every time that was established.
+		// root certificate(s)", at every proven time.
 		found, err := chained(m.leaf, trusted, at, seen)
 		if err != nil {
 			return Evidence{}, err
@@ -64,7 +64,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	return e, nil
 }
 
-// readName reads whom the certificate names, unless that is known.
+// readName reads the identity in the certificate, unless it is known.
 func (m *material) readName() error {
 	if m.named != nil {
 		return nil
@@ -77,9 +77,9 @@ func (m *material) readName() error {
 	return nil
 }
 
-// observed establishes when: by timestamp authorities, and by logs that sign
-// the time at which they took an entry in. An unsigned time is no time. Every
-// time counts for what follows; for the threshold, an authority counts once.
+// observed proves the times of the signature: by timestamp authorities, and by
+// logs that sign the time of an entry. Unsigned times do not count. Every time
+// is used for the following steps; for the threshold, an authority counts once.
 func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) ([]time.Time, error) {
 	stamps, err := timestamps(m, trusted, seen)
 	if err != nil {
@@ -95,8 +95,8 @@ func observed(m material, trusted root.TrustedMaterial, l logged, threshold int,
 	return times, nil
 }
 
-// timestamps proves every timestamp that is there: one that holds does not
-// make up for another that does not, wherever it stands.
+// timestamps verifies every timestamp in the bundle: a valid one does not
+// excuse an invalid one, in any order.
 func timestamps(m material, trusted root.TrustedMaterial, seen *memory) ([]*root.Timestamp, error) {
 	tokens, err := m.entity.Timestamps()
 	if err != nil {
@@ -123,10 +123,10 @@ func stampedBy(authorities []root.TimestampingAuthority, token, signature []byte
 		}
 		all = append(all, err)
 	}
-	return nil, fmt.Errorf("no authority of the trust root made it: %w", errors.Join(all...))
+	return nil, fmt.Errorf("the timestamp is not from an authority of the trust root: %w", errors.Join(all...))
 }
 
-// signed checks the signature itself, over the bytes as they were received.
+// signed verifies the signature itself, over the bytes as they were received.
 func signed(m material, trusted root.TrustedMaterial) error {
 	var err error
 	if m.message != nil {
@@ -142,8 +142,8 @@ func signed(m material, trusted root.TrustedMaterial) error {
 	return nil
 }
 
-// sealed checks the one signature of an envelope over DSSE's encoding, which
-// is read as it is made.
+// sealed verifies the one signature of an envelope over DSSE's encoding, which
+// is generated while it is read.
 func sealed(m material, trusted root.TrustedMaterial) (err error) {
 	var key signature.Verifier
 	if m.leaf != nil {

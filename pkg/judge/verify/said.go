@@ -7,15 +7,15 @@ import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 )
 
-// Said is what a bundle says, for a reader. It is parsed, and nobody has been
-// believed: no signature, no proof and no certificate was looked at. Nothing
-// that decides may rest on it; what is proven is [Evidence].
+// Said is the unverified content of a bundle, for display: no signature, proof
+// or certificate was checked. No decision may depend on it; verified content is
+// in [Evidence].
 type Said struct {
 	// MediaType names the version of the bundle.
 	MediaType string
-	// Certificates are DER, the signer's first; none where a key signs.
+	// Certificates are DER, the signer's first; none for a key.
 	Certificates [][]byte
-	// KeyHint is how the bundle calls the key that signed.
+	// KeyHint is the bundle's name for the key that signed.
 	KeyHint string
 	Entries []SaidEntry
 	// Timestamps are the tokens of timestamp authorities.
@@ -24,27 +24,26 @@ type Said struct {
 	PayloadType string
 	Payload     []byte
 	Signatures  int
-	// Algorithm and Digest are what a plain signature says it signs.
+	// Algorithm and Digest are what a plain signature claims to sign.
 	Algorithm string
 	Digest    []byte
 }
 
-// SaidEntry is one entry of a transparency log, as the bundle carries it.
+// SaidEntry is one transparency log entry in the bundle, unverified.
 type SaidEntry struct {
 	LogID      []byte
 	LogIndex   int64
 	Kind       string
 	Version    string
-	Integrated time.Time // zero where the entry names no time
+	Integrated time.Time // zero if the entry names no time
 	Checkpoint string
 }
 
-// IsAttestation reports whether the bundle carries an envelope, as opposed to
-// a plain signature.
+// IsAttestation reports whether the bundle contains an envelope and not a plain
+// signature.
 func (s Said) IsAttestation() bool { return s.PayloadType != "" }
 
-// Read reads the form of a bundle within the limits that a verifier keeps, and
-// verifies nothing.
+// Read parses a bundle within the limits of a verifier, and verifies nothing.
 func Read(raw []byte) (Said, error) {
 	b, err := open(raw)
 	if err != nil {

@@ -16,11 +16,10 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// promises counts the distinct certificate logs that promised to show a
-// certificate, as RFC 6962 has it. Only what is written as logs write it counts,
-// and only for keys of the kind that they have: a count that is too low is for
-// the library to judge, which reads every other form, and every certificate anew
-// for every question.
+// promises counts the distinct certificate logs that promised to log a
+// certificate, as in RFC 6962. It counts only promises in the usual encoding,
+// with keys of the usual kind: if the count is too low, the library decides,
+// which supports every form but parses every certificate again.
 func promises(chains [][]*x509.Certificate, logs map[string]*root.TransparencyLog) int {
 	leaf := chains[0][0]
 	before, plain := unpromised(leaf.RawTBSCertificate)
@@ -54,7 +53,7 @@ type promise struct {
 	signature  []byte
 }
 
-// The bytes by which the structures of RFC 6962 say what they are.
+// The bytes that identify the structures of RFC 6962.
 const (
 	sctV1        = 0
 	sctTimestamp = 0
@@ -63,7 +62,7 @@ const (
 	tlsECDSA     = 3
 )
 
-// promisesIn reads the list of a certificate; nil if it is not written plainly.
+// promisesIn parses the list in a certificate; nil if its encoding is unusual.
 func promisesIn(leaf *x509.Certificate) []promise {
 	var list []byte
 	if rest, err := asn1.Unmarshal(extension(leaf, oidSCTs), &list); err != nil || len(rest) > 0 {
@@ -88,7 +87,7 @@ func promisesIn(leaf *x509.Certificate) []promise {
 	return all
 }
 
-// counted cuts off what two bytes count.
+// counted splits off a field with a length prefix of two bytes.
 func counted(text []byte) (first, rest []byte, ok bool) {
 	if len(text) < 2 {
 		return nil, nil, false
@@ -100,7 +99,7 @@ func counted(text []byte) (first, rest []byte, ok bool) {
 	return text[:n], text[n:], true
 }
 
-// readPromise reads one of version 1, signed as logs sign.
+// readPromise parses a promise of version 1, signed as logs sign.
 func readPromise(text []byte) (p promise, ok bool) {
 	const fixed = 1 + sha256.Size + 8
 	if len(text) < fixed || text[0] != sctV1 {
@@ -118,8 +117,8 @@ func readPromise(text []byte) (p promise, ok bool) {
 	return p, ok && len(text) == 0
 }
 
-// holds reports whether a log signed the promise, of the certificate as it was
-// before promises were put in and of the key of its issuer.
+// holds reports whether a log signed the promise for the certificate, as it was
+// before the promises were inserted, and for the key of its issuer.
 func (p promise) holds(log *root.TransparencyLog, before []byte, issuer *x509.Certificate) bool {
 	key, ok := log.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() || len(before) >= 1<<24 {
@@ -138,8 +137,8 @@ func (p promise) holds(log *root.TransparencyLog, before []byte, issuer *x509.Ce
 	return ecdsa.VerifyASN1(key, sum[:], p.signature)
 }
 
-// unpromised is what of a certificate is signed, without the list of promises:
-// what the logs saw. Every other byte stays as it is.
+// unpromised is the signed part of a certificate without the list of promises,
+// which is what the logs saw. Every other byte is unchanged.
 func unpromised(tbs []byte) ([]byte, bool) {
 	whole, rest, ok := element(tbs, asn1.ClassUniversal, asn1.TagSequence)
 	if !ok || len(rest) > 0 {
@@ -196,14 +195,14 @@ func unpromised(tbs []byte) ([]byte, bool) {
 	return before, err == nil
 }
 
-// element cuts off one that holds others.
+// element splits off a constructed DER element.
 func element(der []byte, class, tag int) (first asn1.RawValue, rest []byte, ok bool) {
 	rest, err := asn1.Unmarshal(der, &first)
 	return first, rest, err == nil && first.Class == class && first.Tag == tag && first.IsCompound
 }
 
-// inWindow reports whether the trust root believes a log's key at a time; a
-// missing end of its window is no end.
+// inWindow reports whether the trust root trusts a log's key at a time; a
+// missing end of its window means no end.
 func inWindow(log *root.TransparencyLog, at time.Time) bool {
 	return (log.ValidityPeriodStart.IsZero() || !at.Before(log.ValidityPeriodStart)) &&
 		(log.ValidityPeriodEnd.IsZero() || !at.After(log.ValidityPeriodEnd))

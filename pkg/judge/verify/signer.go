@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// CertificateIdentity reads whom a certificate names. The certificate is
-// parsed, not verified: a signer uses this to see what it was given before it
-// signs with it.
+// CertificateIdentity reads the identity in a certificate. The certificate is
+// parsed, not verified: a signer uses this to check what it was issued before
+// it signs with it.
 func CertificateIdentity(der []byte) (identity.Identity, error) {
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -22,7 +22,7 @@ func CertificateIdentity(der []byte) (identity.Identity, error) {
 	return who, err
 }
 
-// CertificateClaims reads what a certificate claims of the run that it was
+// CertificateClaims reads what a certificate states about the run that it was
 // issued to. Like [CertificateIdentity] it verifies nothing.
 func CertificateClaims(der []byte) (identity.Claims, error) {
 	leaf, err := x509.ParseCertificate(der)
@@ -36,10 +36,10 @@ func CertificateClaims(der []byte) (identity.Claims, error) {
 	return claimsOf(summary.Extensions), nil
 }
 
-// identityOf reads the one identity of a certificate, and what else it claims
-// of the run that it was issued to. The library takes the first of several
-// names and does not tell an e-mail address from a URI of the same text; both
-// are refused here.
+// identityOf reads the only identity in a certificate, and what it states about
+// the run that it was issued to. The library takes the first of several names,
+// and does not distinguish an e-mail address from a URI with the same text;
+// this function refuses both.
 func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, error) {
 	none, noClaims := identity.Identity{}, identity.Claims{}
 	summary, err := certificate.SummarizeCertificate(leaf)
@@ -56,7 +56,7 @@ func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, err
 	case len(leaf.URIs) == 1:
 		who.Subject, who.Type = leaf.URIs[0].String(), identity.URI
 	default:
-		return none, noClaims, verdict.Refuse(verdict.SANType, "certificate", "it names neither an e-mail address nor a URI")
+		return none, noClaims, verdict.Refuse(verdict.SANType, "certificate", "the certificate names neither an e-mail address nor a URI")
 	}
 	if err := who.Check(); err != nil {
 		return none, noClaims, verdict.Wrap(verdict.SANType, "certificate", err)
@@ -67,8 +67,8 @@ func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, err
 	return who, claimsOf(summary.Extensions), nil
 }
 
-// The extensions that this package reads itself, for the library does not
-// tell what is asked of them here.
+// Extensions that this package parses itself, because the library does not
+// expose what is needed.
 var (
 	oidSAN      = asn1.ObjectIdentifier{2, 5, 29, 17}
 	oidIssuer   = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}
@@ -84,22 +84,22 @@ func extension(leaf *x509.Certificate, id asn1.ObjectIdentifier) []byte {
 	return nil
 }
 
-// oneName demands exactly one name of any kind, those that Go does not parse
-// included.
+// oneName requires exactly one name of any kind, including kinds that Go does
+// not parse.
 func oneName(leaf *x509.Certificate) error {
 	var names []asn1.RawValue
 	rest, err := asn1.Unmarshal(extension(leaf, oidSAN), &names)
 	if err != nil || len(rest) > 0 {
-		return verdict.Refuse(verdict.SANCount, "certificate", "it names nobody that could be read")
+		return verdict.Refuse(verdict.SANCount, "certificate", "the certificate has no readable subject alternative name")
 	}
 	if len(names) != 1 {
-		return verdict.Refuse(verdict.SANCount, "certificate", "it names %d identities, want exactly one", len(names))
+		return verdict.Refuse(verdict.SANCount, "certificate", "the certificate names %d identities, want exactly one", len(names))
 	}
 	return nil
 }
 
-// oneIssuer demands that the two extensions that name the issuer agree where
-// both are there.
+// oneIssuer requires that the two extensions with the issuer agree if both are
+// present.
 func oneIssuer(leaf *x509.Certificate) error {
 	old, encoded := extension(leaf, oidIssuer), extension(leaf, oidIssuerV2)
 	if old == nil || encoded == nil {
@@ -107,7 +107,7 @@ func oneIssuer(leaf *x509.Certificate) error {
 	}
 	var current string
 	if rest, err := asn1.UnmarshalWithParams(encoded, &current, "utf8"); err != nil || len(rest) > 0 || current != string(old) {
-		return verdict.Refuse(verdict.IssuerConflict, "certificate", "it names two issuers, %q and %q", old, current)
+		return verdict.Refuse(verdict.IssuerConflict, "certificate", "the certificate names two issuers, %q and %q", old, current)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 )
 
-// stampers are the timestamp authorities of a trust root, each with a memory
-// of who signed for it.
+// stampers are the timestamp authorities of a trust root, each with a cache of
+// their proven signers.
 func stampers(material root.TrustedMaterial) []root.TimestampingAuthority {
 	var list []root.TimestampingAuthority
 	for _, authority := range material.TimestampingAuthorities() {
@@ -24,15 +24,16 @@ func stampers(material root.TrustedMaterial) []root.TimestampingAuthority {
 	return list
 }
 
-// stamper is a timestamp authority with the certificates that were proven to
-// sign for it, and until when: known by all certificates that a timestamp
-// carries and the one of them that signed.
+// stamper is a timestamp authority with its proven signers and how long each is
+// valid. The cache key is all certificates in a timestamp and the one of them
+// that signed.
 type stamper struct {
 	*root.SigstoreTimestampingAuthority
 	proven memo[span]
 }
 
-// Verify verifies a timestamp of a signature. Every no is the library's.
+// Verify verifies a timestamp of a signature. Every refusal comes from the
+// library.
 func (s *stamper) Verify(token, signature []byte) (*root.Timestamp, error) {
 	if t, ok := s.again(token, signature); ok {
 		return t, nil
@@ -44,9 +45,10 @@ func (s *stamper) Verify(token, signature []byte) (*root.Timestamp, error) {
 	return t, err
 }
 
-// again verifies a timestamp by a signer that was proven before: that the
-// token is well formed, signed by exactly that signer at a time when all
-// certificates hold, and of this very signature. It answers yes or nothing.
+// again verifies a timestamp by a signer that was proven before: the token is
+// well formed, signed by exactly that signer at a time when all certificates
+// are valid, and for this very signature. If it returns false, the library
+// decides.
 func (s *stamper) again(token, signature []byte) (*root.Timestamp, bool) {
 	if s.proven.isEmpty() {
 		return nil, false
@@ -63,7 +65,7 @@ func (s *stamper) again(token, signature []byte) (*root.Timestamp, bool) {
 	if !ok || !proven.holds(said.Time) {
 		return nil, false
 	}
-	// Where the token carries certificates, ParseResponse has verified its
+	// Where the token contains certificates, ParseResponse has verified its
 	// signature with them.
 	if len(said.Certificates) == 0 && message.Verify() != nil {
 		return nil, false
@@ -76,8 +78,8 @@ func (s *stamper) again(token, signature []byte) (*root.Timestamp, bool) {
 	return &root.Timestamp{Time: said.Time, URI: s.URI}, true
 }
 
-// remember keeps who signed a timestamp that was verified in full. It holds
-// while all certificates that could be part of the chain are valid.
+// remember caches the signer of a timestamp that was verified in full. The
+// entry is valid while all certificates that could be part of the chain are.
 func (s *stamper) remember(token []byte) {
 	said, err := timestamp.ParseResponse(token)
 	if err != nil {
@@ -91,16 +93,16 @@ func (s *stamper) remember(token []byte) {
 	s.proven.keep(key, lifetime(all...).within(s.ValidityPeriodStart, s.ValidityPeriodEnd))
 }
 
-// signer reads a token and names its only signer: by the bytes of all
-// certificates that the token carries, and of the signer's behind them. One
-// that carries none is read with the certificate of the trust root.
+// signer reads a token and returns a key for its only signer: the bytes of all
+// certificates in the token, followed by those of the signer's. For a token
+// without certificates it uses the certificate in the trust root.
 func (s *stamper) signer(said *timestamp.Timestamp) (message *pkcs7.PKCS7, key []byte, ok bool) {
 	message, err := pkcs7.Parse(said.RawToken)
 	if err != nil {
 		return nil, nil, false
 	}
 	for _, c := range message.Certificates {
-		key = append(key, c.Raw...) // DER says how long it is
+		key = append(key, c.Raw...) // DER contains its own length
 	}
 	if message.Certificates == nil && s.Leaf != nil {
 		message.Certificates = []*x509.Certificate{s.Leaf}
@@ -112,7 +114,7 @@ func (s *stamper) signer(said *timestamp.Timestamp) (message *pkcs7.PKCS7, key [
 	return message, append(key, signer.Raw...), true
 }
 
-// strongHash reports whether a timestamp may be of such a digest.
+// strongHash reports whether a timestamp may use such a digest.
 func strongHash(h crypto.Hash) bool {
 	return h == crypto.SHA256 || h == crypto.SHA384 || h == crypto.SHA512
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// binary are the keys of a bundle whose values are bytes, written as base64, in
-// both spellings that the library's reader takes. That reader also takes line
-// ends within them, bits that mean nothing, and both alphabets in one; two
-// texts would then be one bundle.
+// binary lists the keys of a bundle whose values are bytes, written as base64,
+// in both spellings that the library accepts. The library also accepts line
+// ends in them, unused bits, and both alphabets mixed; two texts would then be
+// one bundle.
 func binary(key string) bool {
 	switch key {
 	case "rawBytes", "keyId", "signature", "digest", "payload", "sig", "signedTimestamp",
@@ -22,11 +22,11 @@ func binary(key string) bool {
 	return false
 }
 
-// checkText demands that every value of bytes is written in the one way of its
-// alphabet. raw is JSON, which is not asked again here.
+// checkText requires that every value of bytes has the one canonical spelling
+// of its alphabet. raw must be JSON; that is not checked here.
 func checkText(raw []byte) error { return checkBytes(strictjson.NewScanner(raw), "") }
 
-// checkBytes checks the value under a key, or an element of the list there.
+// checkBytes checks the value under a key, or an element of a list there.
 func checkBytes(s *strictjson.Scanner[[]byte], key string) error {
 	switch s.Peek() {
 	case '{':
@@ -45,7 +45,7 @@ func checkBytes(s *strictjson.Scanner[[]byte], key string) error {
 		}
 	case '"':
 		if text := s.Text(); binary(key) && !canonical(text) {
-			return verdict.Refuse(verdict.Encoding, "bundle", "%q is not base64 in its one form", key)
+			return verdict.Refuse(verdict.Encoding, "bundle", "%q is not canonical base64", key)
 		}
 	default:
 		s.Skip()
@@ -53,8 +53,8 @@ func checkBytes(s *strictjson.Scanner[[]byte], key string) error {
 	return nil
 }
 
-// canonical reports whether text is padded base64 of one alphabet that encodes
-// to itself.
+// canonical reports whether text is padded base64 of one alphabet that is the
+// encoding of its decoded bytes.
 func canonical(text []byte) bool {
 	if bytes.IndexByte(text, '\r') >= 0 || bytes.IndexByte(text, '\n') >= 0 {
 		return false
@@ -64,7 +64,8 @@ func canonical(text []byte) bool {
 		encoding = base64.URLEncoding
 	}
 	encoding = encoding.Strict()
-	// In pieces, as nobody wants what is decoded. Padding ends the last.
+	// In pieces, because the decoded bytes are not needed. Padding ends the
+	// last.
 	var piece [3 << 10]byte
 	for len(text) > 4<<10 {
 		if n, err := encoding.Decode(piece[:], text[:4<<10]); err != nil || n < len(piece) {

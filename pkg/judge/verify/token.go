@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// whyStamp says why a timestamp of a signature does not hold. It reads the
-// token itself, and believes nothing in it.
+// whyStamp says why a timestamp of a signature is invalid. It parses the token
+// itself, and trusts nothing in it.
 func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) error {
 	name := func(code verdict.Code) error { return verdict.Wrap(code, "timestamp", err) }
 	s, errRead := readStamp(token)
@@ -53,7 +53,7 @@ func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) 
 	return name(verdict.TSAUntrusted)
 }
 
-// stamp is what an RFC 3161 token says of itself.
+// stamp is the unverified content of an RFC 3161 token.
 type stamp struct {
 	hash    asn1.ObjectIdentifier
 	imprint []byte
@@ -80,7 +80,7 @@ func (s stamp) imprints(body []byte) bool {
 	return false
 }
 
-// The forms of RFC 3161 and RFC 5652, as far as they are read here.
+// The structures of RFC 3161 and RFC 5652, as far as they are parsed here.
 type (
 	wireResponse struct {
 		Status asn1.RawValue

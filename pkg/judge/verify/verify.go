@@ -11,31 +11,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Rules say how much must be proven. Each is a number of distinct parties, at
-// least one: a party that appears twice counts once.
+// Rules say how much must be proven. Each threshold is a number of distinct
+// parties, at least one: a party that appears twice counts once.
 type Rules struct {
 	// Logs is how many transparency logs must include the signature.
 	Logs int
-	// Times is how many timestamp authorities, or logs that sign the time of
-	// an entry, must say when.
+	// Times is how many timestamp authorities, or logs that sign the time of an
+	// entry, must prove the time.
 	Times int
-	// SCTs is how many certificate logs must have seen the certificate. It
-	// does not apply where a key signs.
+	// SCTs is how many certificate logs must have promised to log the
+	// certificate. It does not apply to signatures by a key.
 	SCTs int
-	// Keys may sign in place of an identity, because the caller knows them.
-	// What is signed without a certificate, by none of them, is refused.
+	// Keys may sign in place of an identity. A signature without a certificate,
+	// by none of these keys, is refused.
 	Keys []crypto.PublicKey
-	// LibraryAlone leaves every log entry and every promise of a certificate log to
-	// sigstore-go, without the shorter ways of this package. The answers are the
-	// same, which tests hold against each other; it takes up to twice the time.
+	// LibraryAlone leaves every log entry and every promise of a certificate
+	// log to sigstore-go, without the shortcuts of this package. Tests check
+	// that the results are the same; it takes up to twice the time.
 	LibraryAlone bool
 }
 
-// Default asks one of each.
+// Default requires one of each.
 func Default() Rules { return Rules{Logs: 1, Times: 1, SCTs: 1} }
 
-// Verifier verifies keyless signatures against one trust root. It is safe for
-// use by several goroutines, and cheaper the more bundles it sees.
+// Verifier verifies signatures against one trust root. It is safe for
+// concurrent use, and caches proofs that several bundles share.
 type Verifier struct {
 	root     trust.Root
 	material root.TrustedMaterial
@@ -47,7 +47,7 @@ type Verifier struct {
 // New prepares a verifier with the [Default] rules, once for many bundles.
 func New(r trust.Root) (*Verifier, error) { return NewWith(r, Default()) }
 
-// NewWith prepares a verifier with rules of its own.
+// NewWith prepares a verifier with other rules.
 func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if r.IsZero() {
 		return nil, verdict.Refuse(verdict.TrustRootParse, "trust root", "no trust root was given")
@@ -74,10 +74,10 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 // Root is the trust root in use.
 func (v *Verifier) Root() trust.Root { return v.root }
 
-// Attestation verifies a bundle that carries a signed in-toto statement. What
-// the statement says is not yet bound to anything: see [Evidence.Covers]. It is
-// read as others may write it; whoever reads a format of ours from it reads
-// its bytes again, strictly.
+// Attestation verifies a bundle with a signed in-toto statement. The statement
+// is not yet bound to any artifact: see [Evidence.Covers]. It is parsed
+// leniently, because other programs may have written it; parse its bytes again,
+// strictly, to read one of our formats.
 func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
 	return v.attestation(raw, v.keyless)
 }
@@ -92,15 +92,15 @@ func (v *Verifier) keyless(m material) (Evidence, error) {
 	switch {
 	case m.leaf != nil:
 	case len(v.keys) == 0:
-		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a key, not with an identity")
+		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "signed with a key, want a certificate with an identity")
 	default:
 		return v.known(m)
 	}
 	return prove(m, v.material, v.rules, v.seen)
 }
 
-// known proves a bundle that one of the known keys must have signed. Which one
-// is found by its signature: what the bundle hints at nobody signed.
+// known proves a bundle that one of the known keys must have signed. The
+// signature shows which one: the hint in the bundle is unsigned.
 func (v *Verifier) known(m material) (Evidence, error) {
 	if err := m.readSignature(); err != nil {
 		return Evidence{}, err
@@ -111,7 +111,7 @@ func (v *Verifier) known(m material) (Evidence, error) {
 		}
 		return provenBy(m, key, v.rules, v.seen)
 	}
-	return Evidence{}, verdict.Refuse(verdict.KeyUnknown, "bundle", "it was signed with a key, and with none of the %d that may sign", len(v.keys))
+	return Evidence{}, verdict.Refuse(verdict.KeyUnknown, "bundle", "signed with a key that is not allowed; allowed keys: %d", len(v.keys))
 }
 
 func provenBy(m material, key keyMaterial, rules Rules, seen *memory) (Evidence, error) {
@@ -123,8 +123,8 @@ func provenBy(m material, key keyMaterial, rules Rules, seen *memory) (Evidence,
 	return e, nil
 }
 
-// KeyVerifier verifies signatures of one long-lived key. There is no way from
-// a bundle to the choice between key and certificate: the caller makes it.
+// KeyVerifier verifies signatures of one long-lived key. The bundle cannot
+// choose between key and certificate: the caller does.
 type KeyVerifier struct {
 	*Verifier
 	key keyMaterial
@@ -142,25 +142,25 @@ func (v *Verifier) Key(public crypto.PublicKey) (*KeyVerifier, error) {
 // Public is the key.
 func (k *KeyVerifier) Public() crypto.PublicKey { return k.key.public }
 
-// Digest names the key, as [Evidence.Key] does.
+// Digest identifies the key, as [Evidence.Key] does.
 func (k *KeyVerifier) Digest() digest.Digest { return k.key.digest }
 
 // Attestation verifies a statement that the key signed.
 func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return k.attestation(raw, k.keyed) }
 
-// Blob verifies the key's signature of exactly these bytes.
+// Blob verifies the key's signature over exactly these bytes.
 func (k *KeyVerifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
 	return k.blob(raw, artifact, k.keyed)
 }
 
 func (k *KeyVerifier) keyed(m material) (Evidence, error) {
 	if m.leaf != nil {
-		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "it was signed with a certificate, not with the key that was asked")
+		return Evidence{}, verdict.Refuse(verdict.MaterialKind, "bundle", "signed with a certificate, want the given key")
 	}
 	return provenBy(m, k.key, k.rules, k.seen)
 }
 
-// attestation reads the statement only after everything about its signature
+// attestation parses the statement only after everything about its signature
 // has been proven.
 func (v *Verifier) attestation(raw []byte, prove func(material) (Evidence, error)) (Evidence, error) {
 	m, err := parse(raw, v.seen)
@@ -179,14 +179,14 @@ func (v *Verifier) attestation(raw []byte, prove func(material) (Evidence, error
 		return Evidence{}, err
 	}
 	if kind := e.statement.PredicateType(); kind == kindBlob || kind == KindImage {
-		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "a statement says that it is none, but a %s signature", kind)
+		return Evidence{}, verdict.Refuse(verdict.PredicateType, "bundle", "the predicate type %s is reserved for signatures that are not statements", kind)
 	}
 	return e, nil
 }
 
 func (v *Verifier) blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error)) (Evidence, error) {
 	if artifact.IsZero() {
-		return Evidence{}, verdict.Refuse(verdict.NoArtifact, "bundle", "no artifact was given to bind it to")
+		return Evidence{}, verdict.Refuse(verdict.NoArtifact, "bundle", "no artifact was given to compare with the signature")
 	}
 	m, err := parse(raw, v.seen)
 	if err != nil {
@@ -211,8 +211,8 @@ type keyMaterial struct {
 	digest   digest.Digest
 }
 
-// PublicKeyVerifier returns the one key, whatever the bundle hints at: a hint
-// is an unauthenticated claim.
+// PublicKeyVerifier returns the one key and ignores the hint in the bundle,
+// which is unsigned.
 func (k keyMaterial) PublicKeyVerifier(string) (root.TimeConstrainedVerifier, error) {
 	return k.verifier, nil
 }

@@ -21,12 +21,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// What follows is asked only of what was refused already. It gives the refusal
-// its name, and can turn nothing into an acceptance.
+// The functions below run only after a refusal. They choose its code, and
+// cannot turn it into an acceptance.
 
-// disproven says why an entry of a known log does not hold. A time that the
-// log did sign, but at which the certificate was not valid, is no fault of the
-// log's.
+// disproven says why an entry of a known log is invalid. If the log did sign
+// the time, but the certificate was not valid then, the log is not at fault.
 func disproven(m material, trusted root.TrustedMaterial, entry *tlog.Entry, err error) error {
 	log := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]
 	at := entry.IntegratedTime()
@@ -78,7 +77,7 @@ func whyCheckpoint(log *root.TransparencyLog, entry *tlog.Entry) verdict.Code {
 	return verdict.LogProof
 }
 
-// signsCheckpoint reports whether any signature line of a checkpoint holds.
+// signsCheckpoint reports whether any signature of a checkpoint is valid.
 func signsCheckpoint(verifier signature.Verifier, envelope string) bool {
 	text, lines, _ := strings.Cut(envelope, "\n\n")
 	for line := range strings.Lines(lines) {
@@ -87,7 +86,7 @@ func signsCheckpoint(verifier signature.Verifier, envelope string) bool {
 			continue
 		}
 		sig, err := base64.StdEncoding.DecodeString(words[2])
-		const hint = 4 // bytes that name the key
+		const hint = 4 // bytes that identify the key
 		if err == nil && len(sig) > hint && verifier.VerifySignature(bytes.NewReader(sig[hint:]), strings.NewReader(text+"\n")) == nil {
 			return true
 		}
@@ -95,33 +94,33 @@ func signsCheckpoint(verifier signature.Verifier, envelope string) bool {
 	return false
 }
 
-// logKind refuses an entry whose body is of one version of the log, and whose
-// checkpoint of another. The library tells the versions by the checkpoint,
-// which whoever makes the bundle writes.
+// logKind refuses an entry whose body is of one version of the log and whose
+// checkpoint is of another. The library derives the version from the
+// checkpoint, which the author of the bundle controls.
 func logKind(entry *tlog.Entry) error {
 	envelope := entry.TransparencyLogEntry().GetInclusionProof().GetCheckpoint().GetEnvelope()
 	if envelope == "" {
-		return nil // a promise alone
+		return nil // only a promise
 	}
 	origin, _, _ := strings.Cut(envelope, "\n")
 	_, tree, found := strings.Cut(origin, " - ")
 	if numbered := found && tree != "" && strings.Trim(tree, "0123456789") == ""; numbered == entry.IsRekorV2() {
-		return verdict.Refuse(verdict.LogKind, "log entry", "the checkpoint is not of the log's version that the entry is of")
+		return verdict.Refuse(verdict.LogKind, "log entry", "the checkpoint is of another log version than the entry")
 	}
 	return nil
 }
 
-// believedAt reports whether a time lies in the window of a log's key.
+// believedAt reports whether a time is within the window of a log's key.
 func believedAt(log *root.TransparencyLog, at time.Time) bool {
 	return !at.Before(log.ValidityPeriodStart) && (log.ValidityPeriodEnd.IsZero() || !at.After(log.ValidityPeriodEnd))
 }
 
 func outOfBelief(log *root.TransparencyLog, at time.Time) error {
-	return verdict.Refuse(verdict.KeyExpired, "log entry", "signed at %s; the trust root believes the key of %s from %q to %q",
+	return verdict.Refuse(verdict.KeyExpired, "log entry", "signed at %s, but the trust root trusts the key of %s from %q to %q",
 		at.UTC().Format(time.RFC3339), log.BaseURL, day(log.ValidityPeriodStart), day(log.ValidityPeriodEnd))
 }
 
-// day is a time for a message; no time is no text.
+// day formats a time for a message; the zero time gives "".
 func day(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -134,7 +133,7 @@ func lives(c *x509.Certificate, at time.Time) bool {
 	return !at.Before(c.NotBefore) && !at.After(c.NotAfter)
 }
 
-// stamped are the times of the timestamps that hold.
+// stamped returns the times of the valid timestamps.
 func stamped(m material, trusted root.TrustedMaterial) []time.Time {
 	var at []time.Time
 	stamps, _, _ := sigstore.VerifySignedTimestamp(m.entity, trusted)
@@ -144,24 +143,24 @@ func stamped(m material, trusted root.TrustedMaterial) []time.Time {
 	return at
 }
 
-// disagreeing tells a certificate that was not valid at any time from one of
-// which one signed time says so, and another does not.
+// disagreeing distinguishes a certificate that was not valid at any signed time
+// from one that was valid at one signed time and not at another.
 func disagreeing(leaf *x509.Certificate, at []time.Time, err error) error {
 	if verdict.FindingOf("", err).Code == verdict.TimeCert && slices.ContainsFunc(at, func(t time.Time) bool { return lives(leaf, t) }) {
-		return verdict.Refuse(verdict.TimeDisagree, "certificate", "by another signed time it was valid; %s", verdict.FindingOf("", err).Message)
+		return verdict.Refuse(verdict.TimeDisagree, "certificate", "the certificate was valid at another signed time, but: %s", verdict.FindingOf("", err).Message)
 	}
 	return err
 }
 
-// untimed says why there are fewer signed times than asked.
+// untimed says why there are fewer signed times than required.
 func untimed(m material, have, want int) error {
 	if have > 0 {
-		return verdict.Refuse(verdict.Threshold, "bundle", "%d of %d signed times by distinct parties", have, want)
+		return verdict.Refuse(verdict.Threshold, "bundle", "signed times by distinct parties: %d, want %d", have, want)
 	}
 	if slices.ContainsFunc(m.entries, func(e *tlog.Entry) bool { return !e.IntegratedTime().IsZero() && !e.HasInclusionPromise() }) {
-		return verdict.Refuse(verdict.TimeUnsigned, "bundle", "the only time is one that nobody signed")
+		return verdict.Refuse(verdict.TimeUnsigned, "bundle", "the only time in the bundle is unsigned")
 	}
-	return verdict.Refuse(verdict.TimeMissing, "bundle", "%d of %d signed times", have, want)
+	return verdict.Refuse(verdict.TimeMissing, "bundle", "signed times: %d, want %d", have, want)
 }
 
 // whyNotIssued says why no authority of the trust root issued a certificate in
@@ -180,21 +179,21 @@ func whyNotIssued(leaf *x509.Certificate, trusted root.TrustedMaterial, t time.T
 			continue
 		}
 		if i := slices.IndexFunc(above, func(c *x509.Certificate) bool { return c != nil && !lives(c, t) }); i >= 0 {
-			return verdict.Refuse(verdict.ChainExpired, "certificate", "signed at %s; %s was valid from %s to %s",
+			return verdict.Refuse(verdict.ChainExpired, "certificate", "signed at %s, but %s was valid from %s to %s",
 				t.UTC().Format(time.RFC3339), above[i].Subject, day(above[i].NotBefore), day(above[i].NotAfter))
 		}
 		if t.Before(ca.ValidityPeriodStart) || !ca.ValidityPeriodEnd.IsZero() && t.After(ca.ValidityPeriodEnd) {
-			return verdict.Refuse(verdict.KeyExpired, "certificate", "signed at %s; the trust root believes its authority from %q to %q",
+			return verdict.Refuse(verdict.KeyExpired, "certificate", "signed at %s, but the trust root trusts the certificate's authority from %q to %q",
 				t.UTC().Format(time.RFC3339), day(ca.ValidityPeriodStart), day(ca.ValidityPeriodEnd))
 		}
 	}
-	return verdict.Refuse(verdict.ChainUntrusted, "certificate", "no authority of the trust root issued it in a chain that was valid at %s", t.UTC().Format(time.RFC3339))
+	return verdict.Refuse(verdict.ChainUntrusted, "certificate", "no authority of the trust root issued the certificate with a chain that was valid at %s", t.UTC().Format(time.RFC3339))
 }
 
-// oidSCTs is the extension that carries the promises of certificate logs.
+// oidSCTs is the extension with the promises of certificate logs.
 var oidSCTs = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2}
 
-// whyUnseen says why too few certificate logs have seen a certificate.
+// whyUnseen says why too few certificate logs promised to log a certificate.
 func whyUnseen(chains [][]*x509.Certificate, trusted root.TrustedMaterial, threshold int, err error) error {
 	switch {
 	case extension(chains[0][0], oidSCTs) == nil:

@@ -23,13 +23,13 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// witness is a transparency log of the trust root, with what its key needs to
-// be used made once, and the checkpoints that it was proven to have signed.
+// witness is a transparency log of the trust root, with its prepared key, and
+// its checkpoints whose signatures were proven.
 type witness struct {
 	log    *root.TransparencyLog
 	key    signature.Verifier
-	hint   uint32        // by which checkpoints of Rekor v1 name the key
-	name   note.Verifier // nil for a log that has no name to sign checkpoints in
+	hint   uint32        // by which checkpoints of Rekor v1 identify the key
+	name   note.Verifier // nil for a log without a name in which it signs checkpoints
 	signed memo[tree]    // by the checkpoint
 }
 
@@ -39,8 +39,8 @@ type tree struct {
 	root []byte
 }
 
-// witnesses prepares the logs that can be; whatever is of another is refused
-// by the library, or proven by it.
+// witnesses prepares the logs that this package supports; the library verifies
+// entries of the others.
 func witnesses(material root.TrustedMaterial) map[string]*witness {
 	all := map[string]*witness{}
 	for id, l := range material.RekorLogs() {
@@ -64,10 +64,10 @@ func witnesses(material root.TrustedMaterial) map[string]*witness {
 	return all
 }
 
-// numbered is how the first line of a checkpoint of Rekor v1 ends.
+// numbered matches the end of the first line of a checkpoint of Rekor v1.
 var numbered = regexp.MustCompile(`.* - [0-9]+$`)
 
-// checkpoint proves that the log signed a checkpoint, of the form of its
+// checkpoint proves that the log signed a checkpoint, in the form of its
 // version, and returns what it states.
 func (w *witness) checkpoint(envelope string, v1 bool) (tree, bool) {
 	if first, _, _ := strings.Cut(envelope, "\n"); numbered.MatchString(first) != v1 {
@@ -96,8 +96,8 @@ func (w *witness) signedV1(envelope string) (tree, bool) {
 	return tree{int64(c.Size), c.Hash}, true
 }
 
-// signs reports whether every signature of a note is the log's, and there is
-// one. The library asks the same, and works out the key's name each time.
+// signs reports whether a note has at least one signature and all are the
+// log's. The library checks the same, but computes the key's name each time.
 func (w *witness) signs(n util.SignedNote) bool {
 	sum := sha256.Sum256([]byte(n.Note))
 	var how []signature.VerifyOption

@@ -12,9 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// signing is how far the proven time of a signature may be from the time that
-// an exception says it was issued at: nobody issues for later, or for before.
-const signing = time.Hour
+// issueTolerance is the largest difference between the proven time of the
+// signature and the issue time that an exception states. Exceptions cannot be
+// pre-dated or post-dated.
+const issueTolerance = time.Hour
 
 // Exception is an exception that the policy's officer signed. The zero
 // Exception covers nothing.
@@ -25,8 +26,8 @@ type Exception struct {
 	proof  verdict.Proof
 }
 
-// NewException makes the statement of an exception, to be signed. One that
-// could never be used is not made.
+// NewException makes the statement of an exception, to be signed. It refuses an
+// exception that could never be used.
 func NewException(artifact intoto.Subject, p exception.Predicate) (intoto.Statement, error) {
 	if err := checkCode(p.Code); err != nil {
 		return intoto.Statement{}, err
@@ -35,8 +36,8 @@ func NewException(artifact intoto.Subject, p exception.Predicate) (intoto.Statem
 }
 
 // ParseException reads an exception from verified evidence. It must be signed
-// by the policy's officer, at the time that it says, and for a code that may
-// be excepted.
+// by the policy's officer, at the time that it states, and for a code that can
+// be waived.
 func ParseException(e verify.Evidence, p policy.Policy) (Exception, error) {
 	proof, err := p.Judge(e, policy.Ask{Role: policy.Officer, Kind: exception.PredicateType, Subject: "exception", Whole: true})
 	if err != nil {
@@ -49,21 +50,21 @@ func ParseException(e verify.Evidence, p policy.Policy) (Exception, error) {
 	if err := checkCode(said.Code); err != nil {
 		return Exception{}, err
 	}
-	if apart := e.SignedAt().Sub(said.Issued).Abs(); apart > signing {
-		f := verdict.Find(verdict.StatementParse, "exception", "it was not signed when it says that it was issued")
+	if apart := e.SignedAt().Sub(said.Issued).Abs(); apart > issueTolerance {
+		f := verdict.Find(verdict.StatementParse, "exception", "the exception was not signed at its stated issue time")
 		return Exception{}, &verdict.Error{Finding: f.Differ(said.Issued.Format(time.RFC3339), e.SignedAt().Format(time.RFC3339)).Citing(e.Bundle())}
 	}
 	proof.Subject = said.Artifact.Name
 	return Exception{said: said, bundle: e.Bundle(), by: policy.Who(e).String(), proof: proof}, nil
 }
 
-// ID names the exception by its bundle.
+// ID identifies the exception by its bundle.
 func (x Exception) ID() string { return x.bundle.String() }
 
-// Proof is what was proven of the exception, and by whom.
+// Proof is what was proven about the exception, and its signer.
 func (x Exception) Proof() verdict.Proof { return x.proof }
 
-// String says what is excepted, in a line.
+// String summarizes the exception in one line.
 func (x Exception) String() string {
 	return fmt.Sprintf("%s of %s at %s until %s: %s", x.said.Code, x.said.Artifact.Name, x.said.Destination, x.said.Expires.Format(time.RFC3339), x.said.Reason)
 }
@@ -74,7 +75,7 @@ func (x Exception) waiver() verdict.Waiver {
 	}
 }
 
-// covers is "" or why an exception does not cover a finding.
+// covers says why an exception does not cover a finding; "" if it does.
 func (w *work) covers(x Exception, f verdict.Finding) string {
 	if reason := w.invalid(x); reason != "" {
 		return reason
@@ -82,28 +83,29 @@ func (w *work) covers(x Exception, f verdict.Finding) string {
 	s, there := w.find(f.Subject)
 	switch {
 	case x.said.Code != f.Code || x.said.Artifact.Name != f.Subject:
-		return fmt.Sprintf("it is for %s of %s", x.said.Code, x.said.Artifact.Name)
+		return fmt.Sprintf("the exception is for %s of %s", x.said.Code, x.said.Artifact.Name)
 	case !there:
-		return "the finding is about no artifact of the release"
+		return "the finding is not about an artifact of the release"
 	case !x.said.Artifact.Binds(s.Digests):
-		return fmt.Sprintf("it is for other bytes: %s, not %s", x.said.Artifact.Digests.SHA256, s.Digests.SHA256)
+		return fmt.Sprintf("the exception is for other bytes: %s, not %s", x.said.Artifact.Digests.SHA256, s.Digests.SHA256)
 	case s.Destination == "" || x.said.Destination != s.Destination:
-		return fmt.Sprintf("it is for %q, not for %q", x.said.Destination, s.Destination)
+		return fmt.Sprintf("the exception is for the destination %q, not %q", x.said.Destination, s.Destination)
 	}
 	return ""
 }
 
-// invalid is "" or why an exception covers nothing at all in this verdict.
+// invalid says why an exception covers nothing in this verdict; "" if it is
+// valid.
 func (w *work) invalid(x Exception) string {
 	switch at := w.v.Time; {
 	case x.bundle.IsZero():
-		return "nobody signed it"
+		return "the exception is unsigned"
 	case at.Before(x.said.Issued):
-		return "it is issued only at " + x.said.Issued.Format(time.RFC3339)
+		return "the exception is not valid before " + x.said.Issued.Format(time.RFC3339)
 	case !at.Before(x.said.Expires):
-		return "it expired at " + x.said.Expires.Format(time.RFC3339)
+		return "the exception expired at " + x.said.Expires.Format(time.RFC3339)
 	case !x.said.Policy.Equal(w.Policy.Digest()):
-		return fmt.Sprintf("it is for the policy %s, and this is %s", x.said.Policy, w.Policy.Digest())
+		return fmt.Sprintf("the exception is for the policy %s, but this is %s", x.said.Policy, w.Policy.Digest())
 	}
 	return ""
 }

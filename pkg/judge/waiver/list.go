@@ -13,22 +13,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// standing is by whose word a list stands.
+// standing says how a list is authenticated.
 type standing uint8
 
 const (
-	unsigned standing = iota // explains, and nothing else
+	unsigned standing = iota // for explanations only
 	carried
 	signed
 )
 
-// List is a list of known defects and withdrawals. The zero List says nothing.
+// List is a list of known defects and withdrawals. The zero List is empty.
 type List struct {
 	said     knowndefects.Predicate
 	standing standing
 	by       string
 	evidence digest.Digest // of the bundle, or of the file
-	content  digest.Digest // of what it says, however that was written
+	content  digest.Digest // of the contents, independent of their encoding
 	proof    verdict.Proof
 }
 
@@ -49,8 +49,8 @@ func ParseList(e verify.Evidence, p policy.Policy) (List, error) {
 	return l, err
 }
 
-// CarriedList reads a list that is part of the program that judges. Never give
-// it a file that came from elsewhere: see [UnsignedList].
+// CarriedList reads a list that is embedded in this program. Never pass it a
+// file from elsewhere: see [UnsignedList].
 func CarriedList(raw []byte) (List, error) {
 	l, err := UnsignedList(raw)
 	if err != nil {
@@ -60,15 +60,15 @@ func CarriedList(raw []byte) (List, error) {
 	return l, nil
 }
 
-// UnsignedList reads a list as people write it. It explains; it sets nothing
-// aside and withdraws nothing, for anybody can have written it.
+// UnsignedList reads a list in its YAML form. It only explains findings; it
+// waives and withdraws nothing, because anybody could have written it.
 func UnsignedList(raw []byte) (List, error) {
 	said, err := knowndefects.ParseFile(raw)
 	if err != nil {
 		return List{}, err
 	}
 	l, err := newList(said, unsigned, digest.Of(digest.SHA256, raw))
-	l.by = "nobody"
+	l.by = "an unknown author"
 	return l, err
 }
 
@@ -80,13 +80,15 @@ func newList(said knowndefects.Predicate, s standing, evidence digest.Digest) (L
 	return List{said: said, standing: s, evidence: evidence, content: digest.Of(digest.SHA256, raw)}, nil
 }
 
-// Name is the list's name; Sequence its number among the lists of that name.
+// Name is the name of the list.
 func (l List) Name() string { return l.said.Name }
 
-// Sequence is the number of the list; a higher one replaces a lower one.
+// Sequence is the number of the list; a higher one replaces a lower one of the
+// same name.
 func (l List) Sequence() int { return l.said.Sequence }
 
-// Digest names what the list says and who stands for it; zero for the zero List.
+// Digest identifies the contents of the list and its signer; zero for the zero
+// List.
 func (l List) Digest() digest.Digest {
 	if l.content.IsZero() {
 		return digest.Digest{}
@@ -94,9 +96,9 @@ func (l List) Digest() digest.Digest {
 	return digest.Of(digest.SHA256, fmt.Append(nil, l.content, l.standing, l.by))
 }
 
-// StateAt names the list and how it counts at a time: who remembers a decision
-// asks again when the list is replaced, when it expires, and when one of its
-// withdrawals begins.
+// StateAt identifies the list and its effect at a time: it changes when the
+// list is replaced, when it expires, and when one of its withdrawals begins, so
+// that a cached decision must be made again.
 func (l List) StateAt(at time.Time) string {
 	begun := 0
 	for _, gone := range l.said.Withdrawals {
@@ -107,11 +109,11 @@ func (l List) StateAt(at time.Time) string {
 	return fmt.Sprintf("%s, %d withdrawals, live %t", l.Digest(), begun, !at.Before(l.said.Issued) && at.Before(l.said.Expires))
 }
 
-// Proof is what was proven of the list, and by whom; zero for one that nobody
-// signed.
+// Proof is what was proven about the list, and its signer; zero for an unsigned
+// list.
 func (l List) Proof() verdict.Proof { return l.proof }
 
-// String names the list, its number and who stands for it.
+// String returns the list's name, number and signer.
 func (l List) String() string {
 	return fmt.Sprintf("known defects %s number %d, by %s", l.said.Name, l.said.Sequence, l.by)
 }
@@ -122,9 +124,9 @@ func (l List) waiver(d knowndefects.Defect) verdict.Waiver {
 	}
 }
 
-// choose keeps of every name the list of the highest number that somebody
-// stands for, puts those first, and refuses when two of one number differ, or
-// when the policy asks for a later one.
+// choose keeps, for every name, the authenticated list with the highest number
+// and puts those first. It refuses if two lists with one number differ, or if
+// the policy requires a later one.
 func (w *work) choose() {
 	var chosen, others []List
 	for _, l := range w.Lists {
@@ -138,13 +140,13 @@ func (w *work) choose() {
 		case i < 0:
 			chosen = append(chosen, l)
 		case chosen[i].said.Sequence == l.said.Sequence && chosen[i].content != l.content:
-			w.v.Add(verdict.Find(verdict.PolicyStale, "known defects "+l.said.Name, "two lists of number %d say different things", l.said.Sequence).
+			w.v.Add(verdict.Find(verdict.PolicyStale, "known defects "+l.said.Name, "two different lists have number %d", l.said.Sequence).
 				Citing(chosen[i].evidence, l.evidence))
 		case chosen[i].said.Sequence < l.said.Sequence:
 			chosen[i], l = l, chosen[i]
 			fallthrough
 		case chosen[i].said.Sequence > l.said.Sequence:
-			w.v.Note("%s: not used, for there is number %d", l, chosen[i].said.Sequence)
+			w.v.Note("%s: not used, because number %d is newer", l, chosen[i].said.Sequence)
 		}
 	}
 	w.demand(chosen)
@@ -155,13 +157,13 @@ func (w *work) choose() {
 			w.v.Proofs = append(w.v.Proofs, l.proof)
 		}
 		if why := w.idle(l); why != "" {
-			w.v.Note("%s: %s; it explains all the same", l, why)
+			w.v.Note("%s: %s; shown for information only", l, why)
 		}
 	}
 }
 
-// demand refuses when the policy asks for a list, or for a later one, or when
-// the one it gets has expired.
+// demand refuses if the policy requires a list, or a later one, or if the given
+// one has expired.
 func (w *work) demand(chosen []List) {
 	least := w.Policy.Defects()
 	if least == 0 {
@@ -170,26 +172,27 @@ func (w *work) demand(chosen []List) {
 	late := slices.DeleteFunc(slices.Clone(chosen), func(l List) bool { return l.said.Sequence < least })
 	switch live := func(l List) bool { return w.v.Time.Before(l.said.Expires) }; {
 	case len(late) == 0:
-		w.v.Add(verdict.Find(verdict.PolicyStale, "known defects", "the policy asks for a signed list of number %d or later", least))
+		w.v.Add(verdict.Find(verdict.PolicyStale, "known defects", "the policy requires a signed list with number %d or later", least))
 	case !slices.ContainsFunc(late, live):
-		w.v.Add(verdict.Find(verdict.PolicyExpired, "known defects", "the list that the policy asks for expired at %s", late[0].said.Expires.Format(time.RFC3339)))
+		w.v.Add(verdict.Find(verdict.PolicyExpired, "known defects", "the list that the policy requires expired at %s", late[0].said.Expires.Format(time.RFC3339)))
 	}
 }
 
-// idle is "" or why a list sets nothing aside in this verdict.
+// idle says why a list waives nothing in this verdict; "" if it can.
 func (w *work) idle(l List) string {
 	switch {
 	case l.standing == unsigned:
-		return "nobody signed the list"
+		return "the list is unsigned"
 	case w.v.Time.Before(l.said.Issued):
-		return "the list is issued only at " + l.said.Issued.Format(time.RFC3339)
+		return "the list is not valid before " + l.said.Issued.Format(time.RFC3339)
 	case !w.v.Time.Before(l.said.Expires):
 		return "the list expired at " + l.said.Expires.Format(time.RFC3339)
 	}
 	return ""
 }
 
-// explain names the known defect that explains each finding, if any does.
+// explain attaches to each finding the known defect that explains it, if there
+// is one.
 func (w *work) explain(findings []verdict.Finding) {
 	for i := range findings {
 		for _, l := range w.Lists {
@@ -202,8 +205,8 @@ func (w *work) explain(findings []verdict.Finding) {
 	}
 }
 
-// explains reports whether a defect is about a finding: its code, this
-// version, this artifact, and these bytes if it names any.
+// explains reports whether a defect is about a finding: its code, this version,
+// this artifact, and these bytes if it names any.
 func (w *work) explains(d knowndefects.Defect, f verdict.Finding) bool {
 	if d.Code != f.Code || !d.Versions.Contains(w.Version) || !slices.Contains(d.Artifacts, f.Subject) {
 		return false
@@ -212,14 +215,14 @@ func (w *work) explains(d knowndefects.Defect, f verdict.Finding) bool {
 	return len(d.Digests) == 0 || there && slices.ContainsFunc(d.Digests, s.Digests.SHA256.Equal)
 }
 
-// withdraw adds a finding for everything that a list which somebody stands for
-// has withdrawn. A list that expired withdraws still.
+// withdraw adds a finding for everything that an authenticated list has
+// withdrawn, even if the list has expired.
 func (w *work) withdraw() {
 	for _, l := range w.Lists {
 		for _, gone := range l.said.Withdrawals {
 			for _, subject := range w.withdrawn(gone) {
 				if l.standing == unsigned {
-					w.v.Note("%s: a list that nobody signed says that it is withdrawn, which counts for nothing: %s", subject, gone.Reason)
+					w.v.Note("%s: withdrawn by an unsigned list, which is ignored: %s", subject, gone.Reason)
 					continue
 				}
 				if w.v.Time.Before(gone.Since) {
@@ -234,8 +237,9 @@ func (w *work) withdraw() {
 	}
 }
 
-// withdrawn lists what of this case a withdrawal is about. Bytes that are named
-// are meant in whatever release they are asked about when no release is named.
+// withdrawn lists the subjects of this case that a withdrawal covers. If no
+// release is named in the case, a withdrawal of a digest applies to it in every
+// release.
 func (w *work) withdrawn(gone knowndefects.Withdrawal) (subjects []string) {
 	anyRelease := w.Version.IsZero() && !gone.Digest.IsZero()
 	if gone.Version != w.Version.String() && !anyRelease {

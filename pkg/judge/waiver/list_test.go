@@ -62,12 +62,12 @@ func TestAcceptedDefects(t *testing.T) {
 		{"not accepted", func(s *scene) { s.c.Accept = nil }, verdict.Refused, ""},
 		{"another is accepted", func(s *scene) { s.c.Accept = []string{"early"} }, verdict.Malformed, ""},
 		{"the name of nothing", func(s *scene) { s.c.Accept = []string{""} }, verdict.Malformed, ""},
-		{"another artifact", func(s *scene) { s.defect.Artifacts = []string{"oci/lantern"} }, verdict.Refused, "explains nothing that was found here"},
+		{"another artifact", func(s *scene) { s.defect.Artifacts = []string{"oci/lantern"} }, verdict.Refused, "explains no finding of this verdict"},
 		{"expired this second", func(s *scene) { s.list.Expires = noon() }, verdict.Refused, "the list expired at"},
-		{"not issued yet", func(s *scene) { s.list.Issued = noon().Add(time.Second) }, verdict.Refused, "issued only at"},
+		{"not issued yet", func(s *scene) { s.list.Issued = noon().Add(time.Second) }, verdict.Refused, "not valid before"},
 		{"never set aside", func(s *scene) {
 			s.defect.Code, s.v.Findings[0].Code = verdict.SignatureBad, verdict.SignatureBad
-		}, verdict.Refused, "SIG_INVALID is never set aside"},
+		}, verdict.Refused, "SIG_INVALID cannot be waived"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestWhoStandsForAList(t *testing.T) {
 	unsigned := newScene(t, verdict.NoSBOM)
 	unsigned.c.Lists, unsigned.c.Accept = []waiver.List{written(t, waiver.UnsignedList, 3, "late")}, []string{"late"}
 	v := unsigned.apply()
-	if v.Headline() != "refused: 1 NO_SBOM" || v.Findings[0].Known == nil || !strings.Contains(notes(v), "nobody signed the list") {
+	if v.Headline() != "refused: 1 NO_SBOM" || v.Findings[0].Known == nil || !strings.Contains(notes(v), "the list is unsigned") {
 		t.Errorf("unsigned: %s, notes %q", v.Headline(), v.Notes)
 	}
 	carried := newScene(t, verdict.NoSBOM)

@@ -1,20 +1,19 @@
-// Package waiver says which findings of a verdict are known, which are set
-// aside, and which releases are withdrawn.
+// Package waiver decides which findings of a verdict are known, which are
+// waived, and which releases are withdrawn.
 //
 // An [Exception] is made from verified evidence that the policy's officer
-// signed. A [List] of known defects is too, or is carried by the program; one
-// that nobody signed explains and does nothing else. [Apply] brings them to a
-// verdict:
+// signed. So is a [List] of known defects, or it is embedded in the program; an
+// unsigned list only explains findings. [Apply] applies them to a verdict:
 //
 //	x, err := waiver.ParseException(evidence, p)
 //	l, err := waiver.ParseList(evidence, p)
 //	waiver.Apply(v, waiver.Case{Policy: p, Version: version, Subjects: …, Lists: []waiver.List{l},
 //		Accept: []string{"late-signatures"}, Exceptions: []waiver.Exception{x}})
 //
-// What can be set aside at all is one table: see [Exceptable]. Nothing here
-// makes a verdict complete, and nothing is set aside in silence: each waiver
-// stands in the verdict, and each exception or accepted defect that covered
-// nothing has a note that says why.
+// One table lists the codes that can be waived: see [Exceptable]. A waiver
+// never makes a verdict complete, and is never silent: the verdict lists each
+// waiver, and for each exception or accepted defect without effect a note with
+// the reason.
 //
 // Specifications: attestations/exception/v1, attestations/known-defects/v1.
 package waiver
@@ -31,19 +30,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Subject is an artifact that the verdict is about: only these can be
+// Subject is an artifact that the verdict is about: only its findings can be
 // excepted.
 type Subject struct {
 	Name    string
 	Digests digest.Set
-	// Destination is the canonical address of the place that it goes to.
+	// Destination is the canonical address of the place that it is published
+	// to.
 	Destination string
 }
 
-// Case is what a verdict is about, and what is said about its findings.
+// Case is the subject of a verdict, and the lists and exceptions for its
+// findings.
 type Case struct {
 	Policy policy.Policy
-	// Version is that of the release; zero when no release is judged.
+	// Version is that of the release; zero if the verdict is not about a
+	// release.
 	Version  version.Version
 	Subjects []Subject
 	Lists    []List
@@ -52,9 +54,9 @@ type Case struct {
 	Exceptions []Exception
 }
 
-// Apply explains the findings of v that are known, sets aside those that a
-// valid exception or an accepted defect covers, and adds what is withdrawn. It
-// is called once, when everything else has been found and counted.
+// Apply explains the known findings of v, waives those that a valid exception
+// or an accepted defect covers, and adds withdrawals. Call it once, after
+// everything else has been found and counted.
 func Apply(v *verdict.Verdict, c Case) {
 	w := &work{Case: c, v: v, used: map[string]bool{}, at: make(map[string]int, len(c.Subjects))}
 	for i, s := range c.Subjects {
@@ -76,16 +78,16 @@ func Apply(v *verdict.Verdict, c Case) {
 	w.tellAccepted()
 }
 
-// work is one application to one verdict.
+// work is the application to one verdict.
 type work struct {
 	Case
 	v    *verdict.Verdict
-	used map[string]bool // exceptions and defects that covered something, by ID
-	at   map[string]int  // where each artifact stands among the subjects
+	used map[string]bool // exceptions and defects that had an effect, by ID
+	at   map[string]int  // index of each artifact among the subjects
 	by   map[about][]Exception
 }
 
-// about is what an exception is for.
+// about is the finding that an exception is for.
 type about struct {
 	code verdict.Code
 	name string
@@ -95,7 +97,7 @@ func (w *work) names() []string {
 	return slices.Collect(maps.Keys(w.at))
 }
 
-// find is the artifact of a name.
+// find returns the artifact with a name.
 func (w *work) find(name string) (Subject, bool) {
 	i, there := w.at[name]
 	if !there {
@@ -104,8 +106,8 @@ func (w *work) find(name string) (Subject, bool) {
 	return w.Subjects[i], true
 }
 
-// waive answers for one finding: by an exception first, for that names the
-// very artifact; else by a defect that the user accepted.
+// waive returns the waiver for a finding: first by an exception, which names
+// the very artifact, then by a defect that the user accepted.
 func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
 	if _, may := Exceptable(f.Code); !may {
 		return verdict.Waiver{}, false
@@ -130,7 +132,7 @@ func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
 	return verdict.Waiver{}, false
 }
 
-// tellExceptions says of every exception that covered nothing why.
+// tellExceptions adds a note for every exception without effect.
 func (w *work) tellExceptions() {
 	for _, x := range w.Exceptions {
 		if !w.used[x.ID()] {
@@ -149,7 +151,7 @@ func (w *work) unused(x Exception) string {
 	if i := slices.IndexFunc(w.v.Findings, same); i >= 0 {
 		return w.covers(x, w.v.Findings[i])
 	}
-	return fmt.Sprintf("there is no %s of %s here", x.said.Code, x.said.Artifact.Name)
+	return fmt.Sprintf("the verdict has no finding %s of %s", x.said.Code, x.said.Artifact.Name)
 }
 
 // tellAccepted says of every defect that was accepted and covered nothing why;
@@ -171,17 +173,17 @@ func (w *work) tellAccepted() {
 			w.v.Add(verdict.Find(verdict.Usage, "--accept-defect", "no list of known defects has %q", id))
 			continue
 		}
-		w.v.Note("known defect %s was accepted, and sets nothing aside: %s", id, why)
+		w.v.Note("known defect %s was accepted, but waives nothing: %s", id, why)
 	}
 }
 
 // idleDefect is why an accepted defect covered nothing.
 func (w *work) idleDefect(l List, code verdict.Code) string {
 	if _, may := Exceptable(code); !may {
-		return fmt.Sprintf("%s is never set aside", code)
+		return fmt.Sprintf("%s cannot be waived", code)
 	}
 	if why := w.idle(l); why != "" {
 		return why
 	}
-	return "it explains nothing that was found here"
+	return "the defect explains no finding of this verdict"
 }

@@ -117,17 +117,17 @@ func TestException(t *testing.T) {
 		{"as it must be", nil, ""},
 		{"sha256 alone", func(x *exception.Exception) { x.Artifact.Digests.SHA512 = digest.Digest{} }, ""},
 		{"issued this second", func(x *exception.Exception) { x.Issued = noon() }, ""},
-		{"another code", func(x *exception.Exception) { x.Code = verdict.Unsigned }, "there is no UNSIGNED of " + name},
-		{"another artifact", func(x *exception.Exception) { x.Artifact.Name = "oci/lantern" }, "there is no NO_SBOM of oci/lantern"},
-		{"other bytes", func(x *exception.Exception) { x.Artifact.Digests = digest.SetOf([]byte("other")) }, "it is for other bytes: " + other.String()},
-		{"the sha256 of other bytes", func(x *exception.Exception) { x.Artifact.Digests.SHA256 = other }, "it is for other bytes"},
-		{"the sha512 of other bytes", func(x *exception.Exception) { x.Artifact.Digests.SHA512 = digest.Of(digest.SHA512, []byte("other")) }, "it is for other bytes"},
-		{"no bytes", func(x *exception.Exception) { x.Artifact.Digests = digest.Set{} }, "it is for other bytes"},
-		{"another destination", func(x *exception.Exception) { x.Destination = "https://dl.example.test/lantern/" }, `it is for "https://dl.example.test/lantern/", not for`},
-		{"another policy", func(x *exception.Exception) { x.Policy = other }, "it is for the policy " + other.String()},
-		{"no policy", func(x *exception.Exception) { x.Policy = digest.Digest{} }, "it is for the policy"},
-		{"not issued yet", func(x *exception.Exception) { x.Issued = noon().Add(time.Second) }, "it is issued only at 2026-03-01T12:00:01Z"},
-		{"expired this second", func(x *exception.Exception) { x.Expires = noon() }, "it expired at 2026-03-01T12:00:00Z"},
+		{"another code", func(x *exception.Exception) { x.Code = verdict.Unsigned }, "the verdict has no finding UNSIGNED of " + name},
+		{"another artifact", func(x *exception.Exception) { x.Artifact.Name = "oci/lantern" }, "the verdict has no finding NO_SBOM of oci/lantern"},
+		{"other bytes", func(x *exception.Exception) { x.Artifact.Digests = digest.SetOf([]byte("other")) }, "the exception is for other bytes: " + other.String()},
+		{"the sha256 of other bytes", func(x *exception.Exception) { x.Artifact.Digests.SHA256 = other }, "the exception is for other bytes"},
+		{"the sha512 of other bytes", func(x *exception.Exception) { x.Artifact.Digests.SHA512 = digest.Of(digest.SHA512, []byte("other")) }, "the exception is for other bytes"},
+		{"no bytes", func(x *exception.Exception) { x.Artifact.Digests = digest.Set{} }, "the exception is for other bytes"},
+		{"another destination", func(x *exception.Exception) { x.Destination = "https://dl.example.test/lantern/" }, `the exception is for the destination "https://dl.example.test/lantern/", not "`},
+		{"another policy", func(x *exception.Exception) { x.Policy = other }, "the exception is for the policy " + other.String()},
+		{"no policy", func(x *exception.Exception) { x.Policy = digest.Digest{} }, "the exception is for the policy"},
+		{"not issued yet", func(x *exception.Exception) { x.Issued = noon().Add(time.Second) }, "the exception is not valid before 2026-03-01T12:00:01Z"},
+		{"expired this second", func(x *exception.Exception) { x.Expires = noon() }, "the exception expired at 2026-03-01T12:00:00Z"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestExceptionIsForOneFinding(t *testing.T) {
 	}
 	zero := newScene(t, verdict.NoSBOM)
 	zero.c.Exceptions = []waiver.Exception{{}}
-	if v := zero.apply(); v.Outcome() != verdict.Refused || !strings.Contains(notes(v), "nobody signed it") {
+	if v := zero.apply(); v.Outcome() != verdict.Refused || !strings.Contains(notes(v), "the exception is unsigned") {
 		t.Errorf("the zero exception: %s, %q", v.Headline(), v.Notes)
 	}
 	nowhere := newScene(t, verdict.NoSBOM)
@@ -167,7 +167,7 @@ func TestExceptionIsForOneFinding(t *testing.T) {
 	elsewhere := newScene(t, verdict.NoSBOM)
 	elsewhere.c.Subjects = elsewhere.c.Subjects[1:]
 	elsewhere.c.Exceptions = []waiver.Exception{elsewhere.exception(nil)}
-	if v := elsewhere.apply(); v.Outcome() != verdict.Refused || !strings.Contains(notes(v), "about no artifact") {
+	if v := elsewhere.apply(); v.Outcome() != verdict.Refused || !strings.Contains(notes(v), "not about an artifact") {
 		t.Errorf("an artifact that is none of the release: %s, %q", v.Headline(), v.Notes)
 	}
 }

@@ -87,7 +87,7 @@ func (t Token) open() string {
 func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who string, known bool, err error) {
 	names := said.Identities()
 	for _, who := range names {
-		err := p.Foresee(who, t.Role, now)
+		err := p.CheckIdentity(who, t.Role, now)
 		if err == nil {
 			return who.String(), true, nil
 		}

@@ -183,7 +183,7 @@ func (l luggage) believe(e verify.Evidence, users []plan.Artifact) error {
 
 // level says how far verified provenance takes what it is about.
 func (l luggage) level(e verify.Evidence, users []plan.Artifact) string {
-	hearing, lowest := l.Policy.Hear(), -1
+	hearing, lowest := l.Policy.NewSession(), -1
 	for _, a := range users {
 		report, err := hearing.Level(e, policy.Question{
 			Stage: policy.Published, Class: a.Class, Subject: a.Name, Bytes: l.taken[a.Name], ByDigest: a.IsImage(),

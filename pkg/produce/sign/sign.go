@@ -248,7 +248,7 @@ const OtherKey = "nothing was signed with it; give with --key the one that the p
 // checkRole stops a signature by somebody else, or by somebody whose time in
 // the role is not now, before anyone sees it.
 func (s *Signer) checkRole(who identity.Identity, signs time.Time) error {
-	err := s.config.Policy.Foresee(who, s.config.Role, signs)
+	err := s.config.Policy.CheckIdentity(who, s.config.Role, signs)
 	if err == nil || verdict.FindingOf("", err).Code == verdict.IdentityWindow {
 		return err
 	}

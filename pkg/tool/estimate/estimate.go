@@ -1,7 +1,7 @@
-// Package estimate estimates how long the rest of a work of many equal parts takes,
-// from how fast the parts were done while they were: a long wait in between,
-// such as for a service that is away, says nothing about the pace. It has no
-// clock; every time is an argument.
+// Package estimate estimates the remaining time of a task with many equal
+// parts, from the speed while parts were being done: a long wait in between,
+// for example for an unavailable service, does not count. It reads no clock;
+// every time is an argument.
 //
 //	p := estimate.From(start)
 //	p.Did(now, 7)
@@ -10,25 +10,25 @@ package estimate
 
 import "time"
 
-// lull is how long nothing must be done, at the least, to be a wait; and it is
-// one only if it is so many times as long as a part usually takes.
+// lull is the shortest pause that counts as a wait. A pause must also be this
+// many times longer than a part usually takes.
 const (
 	lull  = 10 * time.Second
 	times = 4
 )
 
-// Pace is how fast a work is done. The zero value has not begun.
+// Pace is the speed of a task. The zero value has not started.
 type Pace struct {
 	last   time.Time
 	worked time.Duration
 	done   int
 }
 
-// From begins a work.
+// From starts a task.
 func From(start time.Time) Pace { return Pace{last: start} }
 
-// Did notes that so many parts are done by now, all together. Fewer than before
-// are ignored.
+// Did records the total number of parts done by now. A lower number than before
+// is ignored.
 func (p *Pace) Did(now time.Time, done int) {
 	if done <= p.done {
 		return
@@ -37,8 +37,8 @@ func (p *Pace) Did(now time.Time, done int) {
 	p.last, p.done = now, done
 }
 
-// since is how much of the time since a part was last done was work: all of it,
-// or what a wait begins with. Before the first part there is no measure.
+// since is how much of the time since the last part was work: all of it, or
+// only the beginning of a wait. Before the first part there is no measure.
 func (p *Pace) since(now time.Time) time.Duration {
 	gap := max(now.Sub(p.last), 0)
 	if p.done == 0 {
@@ -47,7 +47,7 @@ func (p *Pace) since(now time.Time) time.Duration {
 	return min(gap, max(lull, times*p.worked/time.Duration(p.done)))
 }
 
-// Left is how long so many more parts will take; zero until one is done.
+// Left is the estimated time for that many more parts; zero until one is done.
 func (p *Pace) Left(now time.Time, more int) time.Duration {
 	if p.done == 0 {
 		return 0

@@ -1,9 +1,9 @@
 // Package order sorts lists of large values.
 //
-// [slices.SortFunc] is compiled anew for each type that it sorts, into some
-// 10 to 25 kB for a type of many fields. Here the places of a list are sorted
-// instead, by one piece of code for all types, and each value moves once. The
-// downstream verifier has a bound on its size; lists of pointers, words and
+// [slices.SortFunc] is compiled again for each type that it sorts, to some 10
+// to 25 kB for a type with many fields. This package sorts the indexes of a
+// list instead, with the same code for all types, and moves each value once.
+// The downstream verifier has a size limit; lists of pointers, strings and
 // numbers do not need this.
 //
 //	order.Sort(artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// Sort sorts a list. What compares as the same keeps its order.
+// Sort sorts a list. Equal elements keep their order.
 func Sort[E any](list []E, compare func(a, b E) int) {
 	sorted := make([]E, len(list))
 	for to, from := range places(len(list), func(i, j int) int { return compare(list[i], list[j]) }) {
@@ -23,7 +23,7 @@ func Sort[E any](list []E, compare func(a, b E) int) {
 	copy(list, sorted)
 }
 
-// places says which value comes first, second and so on.
+// places returns the indexes of the elements in sorted order.
 func places(n int, compare func(i, j int) int) []int {
 	all := make([]int, n)
 	for i := range all {

@@ -11,8 +11,8 @@ import (
 // The codes of an [Error].
 const (
 	CodeDupKey       = "JSON_DUP_KEY"       // CodeDupKey: two equal keys in one object.
-	CodeUnknownField = "JSON_UNKNOWN_FIELD" // CodeUnknownField: a key the target does not have.
-	CodeEncoding     = "ENCODING"           // CodeEncoding: not clean UTF-8 text.
+	CodeUnknownField = "JSON_UNKNOWN_FIELD" // CodeUnknownField: a key that the target does not have.
+	CodeEncoding     = "ENCODING"           // CodeEncoding: invalid UTF-8 or forbidden characters.
 	CodeTrailing     = "JSON_TRAILING"      // CodeTrailing: something follows the value.
 	CodeDepth        = "LIMIT_DEPTH"        // CodeDepth: nested too deeply.
 	CodeSize         = "LIMIT_SIZE"         // CodeSize: too many bytes.
@@ -26,16 +26,16 @@ const (
 const maxForeign = 200
 
 // Error says why and where a document was refused. All its text is safe to
-// print: what comes from the document is quoted and cut short.
+// print: quotations of the document are escaped and shortened.
 type Error struct {
 	Code    string // one of the codes of this package
 	Offset  int64  // in bytes from the start; -1 if only the type knows
 	Path    string // of the value, as in subject[0].name; "" for the whole document
 	Message string // the reason
-	Err     error  // the cause, if a type's own method refused the value
+	Err     error  // the cause, if a method of the target type refused the value
 }
 
-// Error names place, reason and code.
+// Error formats place, reason and code.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("reading JSON")
@@ -52,11 +52,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// within adds the place of the enclosing value in front of the path.
+// within prepends the path of the enclosing value.
 func (e *Error) within(place string) *Error {
 	switch {
 	case strings.HasPrefix(e.Path, "…"):
-		return e // already too long to name the outer places
+		return e // too long to add more
 	case len(place)+len(e.Path) > maxForeign:
 		e.Path = "…" + e.Path
 	case e.Path == "" || e.Path[0] == '[':
@@ -89,7 +89,8 @@ func quote(s string, limit int) string {
 	return strconv.Quote(s)
 }
 
-// decodeError explains why encoding/json refused what passed the scanner.
+// decodeError explains why encoding/json refused a document that the scanner
+// accepted.
 func decodeError(err error) *Error {
 	e := &Error{Code: CodeType, Offset: -1, Err: err}
 	if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
@@ -101,7 +102,7 @@ func decodeError(err error) *Error {
 		}
 		return e
 	}
-	// The type's own words. They may repeat the document.
+	// The message of the type's own method, which may quote the document.
 	e.Message = err.Error()
 	if len(e.Message) > 2*maxForeign || strings.ContainsFunc(e.Message, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		e.Message = quote(e.Message, maxForeign)

@@ -2,10 +2,10 @@ package strictjson
 
 import "iter"
 
-// Marks are the commas and opening brackets of raw that are not in a string,
-// each with the number of brackets around it. They are for counting what a
-// document holds before anything is allocated for it: whether raw is JSON is
-// not asked.
+// Marks iterates over the commas and opening brackets of raw that are not in a
+// string, each with its nesting depth. It is for counting the contents of a
+// document before anything is allocated for it, and does not check that raw is
+// JSON.
 func Marks(raw []byte) iter.Seq2[int, byte] {
 	return func(yield func(level int, mark byte) bool) {
 		level := 0
@@ -29,7 +29,7 @@ func Marks(raw []byte) iter.Seq2[int, byte] {
 	}
 }
 
-// endOfString is where the quote is that ends the string from i on.
+// endOfString returns the index of the quote that ends the string from i on.
 func endOfString(raw []byte, i int) int {
 	for i < len(raw) {
 		switch i += Plain(raw[i:]); {

@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Text is what a document is given as.
+// Text is the input type of a document.
 type Text interface{ string | []byte }
 
-// Scanner reads one document value by value, for readers that know what comes:
-// it makes no tree, and texts without escape sequences are pieces of the
-// document, not copies. It follows the grammar of RFC 8259.
+// Scanner reads one document value by value, for readers that know the expected
+// structure: it makes no tree, and strings without escape sequences are slices
+// of the document, not copies. It follows the grammar of RFC 8259.
 //
-// The first error is kept; after it, every method returns a zero value and
-// moves no further, so that a reader may ask for [Scanner.Err] once, at the
-// end. Two rules are left to the reader, who alone knows the keys: to refuse a
-// key that is there twice, and one that it does not know.
+// The first error is kept; after it, every method returns a zero value and does
+// not advance, so that a reader can check [Scanner.Err] once, at the end. Two
+// rules are left to the reader, which knows the keys: to refuse a duplicate
+// key, and an unknown one.
 //
 //	s := strictjson.NewScanner(text)
 //	s.Open('[')
@@ -28,7 +28,7 @@ type Text interface{ string | []byte }
 //	return s.Err()
 type Scanner[T Text] struct {
 	limits limits
-	free   *shape // of values that nothing is known of
+	free   *shape // for values without a known shape
 
 	data  T
 	pos   int
@@ -37,12 +37,12 @@ type Scanner[T Text] struct {
 	err   *Error
 }
 
-// NewScanner begins to read data. Size and encoding of all of it are checked
-// at once.
+// NewScanner starts to read data. It checks the size and encoding of the whole
+// document first.
 func NewScanner[T Text](data T, opts ...Limit) *Scanner[T] {
 	s := &Scanner[T]{limits: limitsOf(opts), free: opaque(), data: data, seen: 1}
 	if int64(len(data)) > s.limits.size {
-		s.FailAt(int(s.limits.size), CodeSize, "%d bytes where at most %d are allowed", len(data), s.limits.size)
+		s.FailAt(int(s.limits.size), CodeSize, "%d bytes, the limit is %d", len(data), s.limits.size)
 		return s
 	}
 	s.checkEncoding()
@@ -82,7 +82,7 @@ func decodeRune[T Text](text T) (r rune, size int) {
 // Err is the first error, nil if there is none so far.
 func (s *Scanner[T]) Err() error {
 	if s.err == nil {
-		return nil // and no *Error that is nil
+		return nil // not a typed nil *Error
 	}
 	return s.err
 }
@@ -93,17 +93,17 @@ func (s *Scanner[T]) Failed() bool { return s.err != nil }
 // Offset is how many bytes were read.
 func (s *Scanner[T]) Offset() int { return s.pos }
 
-// Fail ends the reading at the current place.
+// Fail ends reading at the current position.
 func (s *Scanner[T]) Fail(code, format string, args ...any) { s.FailAt(s.pos, code, format, args...) }
 
-// FailAt ends the reading for something at an earlier place.
+// FailAt ends reading because of something at an earlier position.
 func (s *Scanner[T]) FailAt(offset int, code, format string, args ...any) {
 	if s.err == nil {
 		s.err = &Error{Code: code, Offset: int64(offset), Message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// unexpected fails for a byte that the grammar has no place for.
+// unexpected fails at a byte that the grammar does not allow.
 func (s *Scanner[T]) unexpected(want string) {
 	if s.pos >= len(s.data) {
 		s.Fail(CodeSyntax, "unexpected end where %s should be", want)
@@ -113,8 +113,8 @@ func (s *Scanner[T]) unexpected(want string) {
 	s.Fail(CodeSyntax, "unexpected %q where %s should be", string(s.data[s.pos:s.pos+n]), want)
 }
 
-// Peek passes over white space and returns the byte that comes; 0, which no
-// document contains, at the end.
+// Peek skips white space and returns the next byte; 0, which no document
+// contains, at the end.
 func (s *Scanner[T]) Peek() byte {
 	if s.err != nil {
 		return 0
@@ -130,13 +130,13 @@ func (s *Scanner[T]) Peek() byte {
 	return 0
 }
 
-// Take passes over tokens if exactly those come: brackets, commas, colons and
-// strings without escapes, of which tokens has all and no space between them.
-// It is for readers that know how a document is written, mostly, and keeps no
-// count of values or of depth.
+// Take skips tokens if exactly those follow: brackets, commas, colons and
+// strings without escapes, with no white space between them. It is for readers
+// that know how a document is usually written, and does not count values or
+// depth.
 func (s *Scanner[T]) Take(tokens string) bool { return s.word(tokens) || s.apart(tokens) }
 
-// word passes over text if exactly that comes.
+// word skips text if exactly that follows.
 func (s *Scanner[T]) word(text string) bool {
 	if s.err != nil || len(s.data)-s.pos < len(text) || string(s.data[s.pos:s.pos+len(text)]) != text {
 		return false
@@ -145,7 +145,7 @@ func (s *Scanner[T]) word(text string) bool {
 	return true
 }
 
-// apart passes over tokens that may have white space before each.
+// apart skips tokens that may have white space before each.
 func (s *Scanner[T]) apart(tokens string) bool {
 	before := s.pos
 	for n := 0; tokens != ""; tokens = tokens[n:] {
@@ -160,7 +160,7 @@ func (s *Scanner[T]) apart(tokens string) bool {
 	return s.err == nil
 }
 
-// Open begins an object or an array, as the bracket says.
+// Open begins an object or an array, depending on the bracket.
 func (s *Scanner[T]) Open(bracket byte) {
 	switch {
 	case s.Peek() != bracket || s.err != nil:
@@ -173,8 +173,8 @@ func (s *Scanner[T]) Open(bracket byte) {
 	}
 }
 
-// Next steps to the first or the next member or element and reports whether
-// there is one. Otherwise it has passed over the bracket that ends them.
+// Next advances to the first or the next member or element and reports whether
+// there is one. If not, it has skipped the closing bracket.
 func (s *Scanner[T]) Next(first bool, bracket byte) bool {
 	switch c := s.Peek(); {
 	case s.err != nil:
@@ -216,11 +216,11 @@ func (s *Scanner[T]) Key() (key T) {
 	return key
 }
 
-// Skip passes over one value of any kind, which is held to all rules: no key
-// is in it twice, and no number would lose value.
+// Skip skips one value of any kind and checks it by all rules: no duplicate
+// keys, and no number that would lose value.
 func (s *Scanner[T]) Skip() { s.value(s.free, false) }
 
-// End demands that nothing follows.
+// End requires that nothing follows.
 func (s *Scanner[T]) End() {
 	if s.Peek(); s.err == nil && s.pos < len(s.data) {
 		s.Fail(CodeTrailing, "something follows the end of the value")

@@ -9,19 +9,19 @@ import (
 	"unicode"
 )
 
-// shape is what the scanner has to know of a Go type: which keys it has, and
-// what its numbers can hold.
+// shape is what the scanner needs to know about a Go type: its keys, and the
+// range of its numbers.
 type shape struct {
-	kind        reflect.Kind      // Invalid if nothing is known
+	kind        reflect.Kind      // Invalid if unknown
 	bits        int               // of a number; 64 for any
-	elem        *shape            // of what is inside and has no field; never nil
+	elem        *shape            // of values without a field; never nil
 	size        int               // of an array
 	fields      map[string]*shape // of a struct, never nil then
 	integerKeys bool              // of a map
 }
 
-// opaque is the shape of which nothing is known, nor of anything inside: a type
-// that reads its own JSON, or a value without a target.
+// opaque is the shape of a type about which nothing is known: one that parses
+// its own JSON, or a value without a target.
 func opaque() *shape {
 	sh := &shape{}
 	sh.elem = sh
@@ -30,8 +30,8 @@ func opaque() *shape {
 
 func (sh *shape) length() (n int, fixed bool) { return sh.size, sh.kind == reflect.Array }
 
-// fold returns the field that encoding/json would take key for although it is
-// spelled differently, "" if there is none.
+// fold returns the field that encoding/json would use for key in spite of a
+// different spelling, "" if there is none.
 func (sh *shape) fold(key string) (twin string) {
 	for name := range sh.fields {
 		if strings.EqualFold(name, key) && (twin == "" || name < twin) {
@@ -41,12 +41,12 @@ func (sh *shape) fold(key string) (twin string) {
 	return twin
 }
 
-// compiled are the shapes of types that were read into, as encoding/json keeps
-// its own: the type alone says what its shape is, nobody changes one that is
-// complete, and a program has no more types than it was written with.
+// compiled caches the shapes of types, as encoding/json caches its own: a shape
+// depends only on the type, is never changed once complete, and a program has a
+// fixed number of types.
 var compiled = sync.Map{} // of reflect.Type to *shape
 
-// shapeOf returns the shape of a type, which is made once.
+// shapeOf returns the shape of a type, from the cache if possible.
 func shapeOf(t reflect.Type) *shape {
 	if known, ok := compiled.Load(t); ok {
 		return known.(*shape)
@@ -56,8 +56,8 @@ func shapeOf(t reflect.Type) *shape {
 	return sh
 }
 
-// shapes holds those that are being made. A shape enters before it is complete,
-// which is what ends the recursion on recursive types.
+// shapes contains the shapes in progress. A shape is added before it is
+// complete, which ends the recursion on recursive types.
 type shapes map[reflect.Type]*shape
 
 func (all shapes) of(t reflect.Type) *shape {
@@ -76,7 +76,7 @@ func (all shapes) of(t reflect.Type) *shape {
 }
 
 // readsItself reports whether encoding/json leaves values of t to a method of
-// t. json.RawMessage and json.Number count: they keep what is written.
+// t. json.RawMessage and json.Number count too: they keep the original text.
 func readsItself(t reflect.Type) bool {
 	if t == reflect.TypeFor[json.Number]() {
 		return true
@@ -112,10 +112,10 @@ type candidate struct {
 	tagged bool
 }
 
-// fields finds the keys of struct type t the way encoding/json does: fields of
+// fields finds the keys of struct type t as encoding/json does: fields of
 // embedded structs count as those of the outer one; for each key the least
-// deeply embedded wins, among those one that is named by its tag, and a tie
-// leaves the key without a field.
+// deeply embedded field wins, among those one that is named by its tag; after a
+// tie the key has no field.
 func (all shapes) fields(t reflect.Type) map[string]*shape {
 	if found, alone := all.ownFields(t); alone {
 		return found
@@ -150,8 +150,8 @@ func (all shapes) fields(t reflect.Type) map[string]*shape {
 	return found
 }
 
-// ownFields finds the keys of a struct type in which no field competes with
-// another, as in almost all: none is embedded, and no two have one key.
+// ownFields finds the keys of a struct type without competing fields, which is
+// true for almost all: no struct is embedded, and no two fields have one key.
 func (all shapes) ownFields(t reflect.Type) (found map[string]*shape, alone bool) {
 	found = make(map[string]*shape, t.NumField())
 	for i := range t.NumField() {
@@ -166,8 +166,8 @@ func (all shapes) ownFields(t reflect.Type) (found map[string]*shape, alone bool
 	return found, true
 }
 
-// compete enters one field under its key, or returns the struct whose fields
-// take its place.
+// compete adds one field under its key, or returns the struct whose fields
+// replace it.
 func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (embedded reflect.Type) {
 	name, c, embedded := all.read(f)
 	if c.shape != nil {
@@ -176,7 +176,7 @@ func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (e
 	return embedded
 }
 
-// read finds the key of a field, or the struct whose fields take its place; a
+// read finds the key of a field, or the struct whose fields replace it; a
 // hidden field has neither, and no shape.
 func (all shapes) read(f reflect.StructField) (name string, c candidate, embedded reflect.Type) {
 	target := f.Type
@@ -200,14 +200,15 @@ func (all shapes) read(f reflect.StructField) (name string, c candidate, embedde
 		name = f.Name
 	}
 	if hasOption(options, "string") {
-		c.shape = opaque() // the number is inside a string; encoding/json judges it
+		c.shape = opaque() // the number is in a string; encoding/json checks it
 	} else {
 		c.shape = all.of(f.Type)
 	}
 	return name, c, nil
 }
 
-// dominant returns the winner among fields of equal depth, nil if there is none.
+// dominant returns the winner among fields of equal depth, nil if there is
+// none.
 func dominant(rivals []candidate) *shape {
 	if len(rivals) == 1 {
 		return rivals[0].shape
@@ -225,7 +226,7 @@ func dominant(rivals []candidate) *shape {
 	return winner
 }
 
-// notInTag reports runes that make encoding/json ignore a name in a tag.
+// notInTag reports characters that make encoding/json ignore a name in a tag.
 func notInTag(r rune) bool {
 	return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }

@@ -49,11 +49,11 @@ import (
 )
 
 const (
-	// DefaultDepth is how deeply arrays and objects may be nested unless
-	// [MaxDepth] says otherwise.
+	// DefaultDepth is the maximum nesting of arrays and objects unless
+	// [MaxDepth] sets another.
 	DefaultDepth = 64
-	// DefaultSize is how many bytes a document may have unless [MaxSize] says
-	// otherwise.
+	// DefaultSize is the maximum number of bytes of a document unless [MaxSize]
+	// sets another.
 	DefaultSize = 64 << 20
 )
 
@@ -63,7 +63,7 @@ type Limit func(*limits)
 type limits struct {
 	depth  int
 	size   int64
-	values int // 0: as many as there is room for
+	values int // 0: limited by the size only
 }
 
 // MaxDepth allows n levels of arrays and objects instead of [DefaultDepth]. It
@@ -83,10 +83,10 @@ func MaxSize(n int64) Limit {
 	return func(l *limits) { l.size = n }
 }
 
-// MaxValues allows n values, counted at every depth, instead of as many as the
-// size has room for. An empty object takes two bytes of a document, and often
-// a hundred of the memory of whoever decodes it. MaxValues panics if n is
-// below 1.
+// MaxValues allows n values, counted at every depth; otherwise their number is
+// limited only by the size. An empty object takes two bytes of a document, and
+// often a hundred bytes of memory when decoded. MaxValues panics if n is below
+// 1.
 func MaxValues(n int) Limit {
 	if n < 1 {
 		panic(fmt.Sprintf("strictjson: MaxValues(%d) allows nothing", n))
@@ -102,7 +102,7 @@ func limitsOf(opts []Limit) limits {
 	return l
 }
 
-// Check refuses data for every reason that does not need a target: all but
+// Check refuses data for every reason that does not need a target: all except
 // JSON_UNKNOWN_FIELD and JSON_TYPE. The error is an [*Error].
 func Check(data []byte, opts ...Limit) error {
 	s := NewScanner(data, opts...)
@@ -111,16 +111,16 @@ func Check(data []byte, opts ...Limit) error {
 	return s.Err()
 }
 
-// Unmarshal reads data into v, which must be a non-nil pointer. What v points
-// to is replaced as a whole, never merged into, and left alone on error. The
+// Unmarshal parses data into v, which must be a non-nil pointer. The target of
+// v is replaced as a whole, never merged into, and unchanged on error. The
 // error is an [*Error]; Unmarshal panics if v is not a non-nil pointer.
 func Unmarshal(data []byte, v any, opts ...Limit) error {
 	return unmarshal(data, v, false, opts)
 }
 
-// UnmarshalOpen is [Unmarshal] for formats that others extend: keys the target
-// struct does not have are passed over. Keys that differ from a field by letter
-// case are refused all the same, for another reader may take them for the
+// UnmarshalOpen is [Unmarshal] for formats that others extend: keys that the
+// target struct does not have are ignored. Keys that differ from a field by
+// letter case only are refused, because another reader may use them for the
 // field.
 func UnmarshalOpen(data []byte, v any, opts ...Limit) error {
 	return unmarshal(data, v, true, opts)
@@ -145,8 +145,8 @@ func unmarshal(data []byte, v any, open bool, opts []Limit) error {
 	return nil
 }
 
-// decode has encoding/json read what was checked. Only a decoder refuses keys
-// without a field once more; it makes a copy of the document.
+// decode calls encoding/json for a checked document. Only its Decoder can
+// refuse keys without a field again, at the cost of a copy of the document.
 func decode(data []byte, into any, open bool) error {
 	if open {
 		return json.Unmarshal(data, into)

@@ -191,8 +191,8 @@ func TestErrorNamesThePlace(t *testing.T) {
 	}{
 		{`{"subject":[{},{"name":"a","name":"b"}]}`, `subject[1]`, 27, `reading JSON subject[1] at byte 27: key "name" appears twice (JSON_DUP_KEY)`},
 		{`{"subject":[{"digest":{"x":1e999}}]}`, `subject[0].digest.x`, 27, `reading JSON subject[0].digest.x at byte 27: number "1e999" is too large (JSON_NUMBER)`},
-		{`{"map":{"a b":{"KIND":1}}}`, `map["a b"]`, 15, `reading JSON map["a b"] at byte 15: unknown field "KIND", which is "kind" in other letters (JSON_UNKNOWN_FIELD)`},
-		{`{"next":{"logIndex":1.0}}`, `next.logIndex`, 20, `reading JSON next.logIndex at byte 20: number "1.0" is no integer of 64 bits (JSON_NUMBER)`},
+		{`{"map":{"a b":{"KIND":1}}}`, `map["a b"]`, 15, `reading JSON map["a b"] at byte 15: unknown field "KIND", did you mean "kind" (JSON_UNKNOWN_FIELD)`},
+		{`{"next":{"logIndex":1.0}}`, `next.logIndex`, 20, `reading JSON next.logIndex at byte 20: number "1.0" is not an integer of 64 bits (JSON_NUMBER)`},
 		{`{"kind":"\ud800"}`, `kind`, 9, `reading JSON kind at byte 9: half of a surrogate pair (ENCODING)`},
 		{`{} x`, ``, 3, `reading JSON at byte 3: something follows the end of the value (JSON_TRAILING)`},
 	} {

@@ -19,8 +19,8 @@ func (s *Scanner[T]) Text() (text T) {
 	return s.text(true)
 }
 
-// text reads a string, of which the quote comes. Only if it is asked for, what
-// is escaped in it is made plain.
+// text reads a string from its opening quote on. It unescapes only if the
+// caller needs the value.
 func (s *Scanner[T]) text(wanted bool) (text T) {
 	s.pos++
 	from := s.pos
@@ -29,7 +29,7 @@ func (s *Scanner[T]) text(wanted bool) (text T) {
 		s.pos++
 		return s.data[from : s.pos-1]
 	}
-	var plain []byte // as far as something was escaped
+	var plain []byte // the unescaped part so far
 	for s.err == nil {
 		s.pos += Plain(s.data[s.pos:])
 		switch {
@@ -53,10 +53,10 @@ func (s *Scanner[T]) text(wanted bool) (text T) {
 	return text
 }
 
-// Plain is how many bytes of a string in JSON come before a quote, a backslash
-// or a control character, or before the end of s. It looks at eight at a time:
-// of the highest bits in a word, the lowest one that is set is that of the
-// first such byte.
+// Plain is the number of bytes of a JSON string before a quote, a backslash or
+// a control character, or before the end of s. It checks eight bytes at a time:
+// the lowest of the high bits that are set in a word is that of the first such
+// byte.
 func Plain[T Text](s T) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(s); n += 8 {
@@ -128,7 +128,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// char is the byte that comes, white space or not; 0 at the end.
+// char returns the next byte, which may be white space; 0 at the end.
 func (s *Scanner[T]) char() byte {
 	if s.pos < len(s.data) {
 		return s.data[s.pos]
@@ -146,7 +146,7 @@ func (s *Scanner[T]) Bool() bool {
 	return is
 }
 
-// number reads a number, and makes sure that the target can hold it.
+// number reads a number, and checks that the target can represent it.
 func (s *Scanner[T]) number(sh *shape) {
 	start := s.pos
 	s.one('-', '-')
@@ -172,7 +172,7 @@ func (s *Scanner[T]) number(sh *shape) {
 	}
 }
 
-// one passes over the byte that comes, if it is one of two.
+// one skips the next byte if it is one of two.
 func (s *Scanner[T]) one(a, b byte) bool {
 	if c := s.char(); c != a && c != b {
 		return false
@@ -181,7 +181,7 @@ func (s *Scanner[T]) one(a, b byte) bool {
 	return true
 }
 
-// digits passes over one digit or more.
+// digits skips one or more digits.
 func (s *Scanner[T]) digits() {
 	start := s.pos
 	for c := s.char(); c >= '0' && c <= '9'; c = s.char() {
@@ -192,17 +192,18 @@ func (s *Scanner[T]) digits() {
 	}
 }
 
-// loses says what would happen to a number in its target, "" if no harm.
+// loses describes how a number would lose value in its target, "" if it does
+// not.
 func loses(text string, integer bool, sh *shape) string {
 	switch sh.kind {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if _, err := strconv.ParseInt(text, 10, sh.bits); err != nil {
-			return fmt.Sprintf("is no integer of %d bits", sh.bits)
+			return fmt.Sprintf("is not an integer of %d bits", sh.bits)
 		}
 		return ""
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		if _, err := strconv.ParseUint(text, 10, sh.bits); err != nil {
-			return fmt.Sprintf("is no unsigned integer of %d bits", sh.bits)
+			return fmt.Sprintf("is not an unsigned integer of %d bits", sh.bits)
 		}
 		return ""
 	case reflect.Float32, reflect.Float64, reflect.Interface:
@@ -212,7 +213,7 @@ func loses(text string, integer bool, sh *shape) string {
 	}
 	if integer {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			return "is no integer of 64 bits"
+			return "is not an integer of 64 bits"
 		}
 		return ""
 	}
@@ -231,24 +232,24 @@ func loses(text string, integer bool, sh *shape) string {
 	return ""
 }
 
-// losesAsFloat judges an integer literal that a float has to hold exactly.
+// losesAsFloat checks an integer literal for a float target.
 func losesAsFloat(text string, bits int) string {
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return "is no integer of 64 bits"
+		return "is not an integer of 64 bits"
 	}
 	f := float64(i)
 	if bits == 32 {
 		f = float64(float32(i))
 	}
-	// 1<<63 is what the largest integers round up to; it has no int64.
+	// 1<<63 is what the largest integers round up to; no int64 has that value.
 	if f == 1<<63 || int64(f) != i {
-		return fmt.Sprintf("cannot be held exactly by a float of %d bits", bits)
+		return fmt.Sprintf("cannot be represented exactly by a float of %d bits", bits)
 	}
 	return ""
 }
 
-// shortestInteger reports whether an integer key has no other spelling.
+// shortestInteger reports whether an integer key is in its canonical spelling.
 func shortestInteger(key string) bool {
 	if i, err := strconv.ParseInt(key, 10, 64); err == nil {
 		return strconv.FormatInt(i, 10) == key

@@ -2,8 +2,8 @@ package strictjson
 
 import "strconv"
 
-// value reads one value beside the shape of its target. If the shape is open,
-// keys without a field are passed over.
+// value reads one value with the shape of its target. If the shape is open,
+// keys without a field are ignored.
 func (s *Scanner[T]) value(sh *shape, open bool) {
 	switch c := s.Peek(); c {
 	case '{':
@@ -26,13 +26,13 @@ func (s *Scanner[T]) array(sh *shape, open bool) {
 	s.Open('[')
 	for ; s.Next(n == 0, ']'); n++ {
 		if s.value(sh.elem, open); s.err != nil {
-			_ = s.err.within("[" + strconv.Itoa(n) + "]") // the same error, placed
+			_ = s.err.within("[" + strconv.Itoa(n) + "]") // the same error, with its path
 			return
 		}
 	}
-	// encoding/json would drop elements or fill up with zeros.
+	// encoding/json would drop elements or fill up with zeros
 	if want, fixed := sh.length(); fixed && n != want {
-		s.FailAt(start, CodeType, "%d elements where %d belong", n, want)
+		s.FailAt(start, CodeType, "%d elements, want %d", n, want)
 	}
 }
 
@@ -53,18 +53,18 @@ func (s *Scanner[T]) object(sh *shape, open bool) {
 			return
 		}
 		if s.value(member, open); s.err != nil {
-			_ = s.err.within(keyPlace(key)) // the same error, placed
+			_ = s.err.within(keyPlace(key)) // the same error, with its path
 			return
 		}
 	}
 }
 
-// member finds the shape of the value under key, and refuses keys the target
-// has no place for.
+// member finds the shape of the value under key, and refuses keys that the
+// target does not have.
 func (s *Scanner[T]) member(sh *shape, open bool, key T, start int) *shape {
 	if sh.fields == nil {
 		if sh.integerKeys && !shortestInteger(string(key)) {
-			s.FailAt(start, CodeNumber, "key %s is not an integer written the shortest way", quote(string(key), maxForeign))
+			s.FailAt(start, CodeNumber, "key %s is not an integer in canonical form", quote(string(key), maxForeign))
 		}
 		return sh.elem
 	}
@@ -73,14 +73,14 @@ func (s *Scanner[T]) member(sh *shape, open bool, key T, start int) *shape {
 	}
 	switch twin := sh.fold(string(key)); {
 	case twin != "":
-		s.FailAt(start, CodeUnknownField, "unknown field %s, which is %s in other letters", quote(string(key), maxForeign), quote(twin, maxForeign))
+		s.FailAt(start, CodeUnknownField, "unknown field %s, did you mean %s", quote(string(key), maxForeign), quote(twin, maxForeign))
 	case !open:
 		s.FailAt(start, CodeUnknownField, "unknown field %s", quote(string(key), maxForeign))
 	}
 	return sh.elem
 }
 
-// keySet remembers the keys of one object. Most objects are small, for which
+// keySet stores the keys of one object. Most objects are small, for which
 // comparing is cheaper than hashing; a large one must not take quadratic time.
 type keySet[T Text] struct {
 	few  [16]T

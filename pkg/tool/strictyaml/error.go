@@ -16,11 +16,11 @@ const (
 	CodeAlias      = "YAML_ALIAS"       // CodeAlias: an anchor, an alias or a merge key.
 	CodeTag        = "YAML_TAG"         // CodeTag: an explicit tag.
 	CodeDupKey     = "YAML_DUP_KEY"     // CodeDupKey: two equal keys in one mapping.
-	CodeUnknownKey = "YAML_UNKNOWN_KEY" // CodeUnknownKey: a key the target does not have.
+	CodeUnknownKey = "YAML_UNKNOWN_KEY" // CodeUnknownKey: a key that the target does not have.
 	CodeDocument   = "YAML_DOCUMENT"    // CodeDocument: not exactly one document, or a directive.
-	CodeType       = "YAML_TYPE"        // CodeType: a value of another type, or of a doubtful one.
+	CodeType       = "YAML_TYPE"        // CodeType: a value of another type, or of an ambiguous one.
 	CodeSyntax     = "YAML_SYNTAX"      // CodeSyntax: not YAML.
-	CodeEncoding   = "ENCODING"         // CodeEncoding: not clean UTF-8 text.
+	CodeEncoding   = "ENCODING"         // CodeEncoding: invalid UTF-8 or forbidden characters.
 	CodeSize       = "LIMIT_SIZE"       // CodeSize: too many bytes or keys.
 	CodeDepth      = "LIMIT_DEPTH"      // CodeDepth: nested too deeply.
 )
@@ -29,16 +29,16 @@ const (
 const maxForeign = 200
 
 // Error says why and where a document was refused. All its text is safe to
-// print: what comes from the document is quoted and cut short.
+// print: quotations of the document are escaped and shortened.
 type Error struct {
 	Line    int    // counted from 1
 	Column  int    // in characters, counted from 1
 	Code    string // one of the codes of this package
 	Message string // the reason
-	Err     error  // the cause, if a type's own method refused the value
+	Err     error  // the cause, if a method of the target type refused the value
 }
 
-// Error names place, reason and code.
+// Error formats place, reason and code.
 func (e *Error) Error() string {
 	return fmt.Sprintf("reading YAML at %d:%d: %s (%s)", e.Line, e.Column, e.Message, e.Code)
 }
@@ -46,13 +46,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refuse makes the error about n.
+// refuse makes an error about n.
 func refuse(n *yaml.Node, code, format string, args ...any) *Error {
 	return &Error{Line: max(n.Line, 1), Column: max(n.Column, 1), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// causedBy is the error of a type's own method about n. If that method used
-// this package, its error knows the place better.
+// causedBy makes the error about n from that of a type's own method. If that
+// method used this package, its error has the better position.
 func causedBy(n *yaml.Node, err error) *Error {
 	if inner := (*Error)(nil); errors.As(err, &inner) {
 		return inner
@@ -62,7 +62,7 @@ func causedBy(n *yaml.Node, err error) *Error {
 	return e
 }
 
-// tame makes words of others printable; they may repeat the document.
+// tame makes a foreign message printable; it may quote the document.
 func tame(s string) string {
 	if len(s) > 2*maxForeign || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return quote(s)
@@ -78,9 +78,9 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// The parser gives places only in the text of its errors, and none at all for
-// the first line and for aliases. A text of another form costs precision, not
-// safety: the document is refused all the same.
+// The parser gives positions only in the text of its errors, and none for the
+// first line and for aliases. If the form of the text changes, positions become
+// less precise, but the document is still refused.
 var (
 	parserText   = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 	unknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)

@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// matcher walks a tree beside the type it is for, so that errors have a place.
+// matcher walks a tree together with its target type, so that errors have a
+// position.
 type matcher map[reflect.Type]*keySet
 
-// node refuses n unless it has the form of a t.
+// node refuses n unless it has the form of t.
 func (m matcher) node(n *yaml.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -25,7 +26,7 @@ func (m matcher) node(n *yaml.Node, t reflect.Type) error {
 		if t.Kind() == reflect.Interface {
 			return nil
 		}
-		return refuse(n, CodeType, "no value where %s belongs; leave the key out or give it one", describe(t))
+		return refuse(n, CodeType, "no value, want %s; leave the key out or set a value", describe(t))
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]()):
 		if err := reflect.New(t).Interface().(yaml.Unmarshaler).UnmarshalYAML(n); err != nil {
 			return causedBy(n, err)
@@ -48,10 +49,10 @@ func (m matcher) sequence(n *yaml.Node, t reflect.Type) error {
 		elem = t.Elem()
 	case reflect.Interface:
 	default:
-		return refuse(n, CodeType, "a list where %s belongs", describe(t))
+		return refuse(n, CodeType, "a list, want %s", describe(t))
 	}
 	if t.Kind() == reflect.Array && t.Len() != len(n.Content) {
-		return refuse(n, CodeType, "%d items where %d belong", len(n.Content), t.Len())
+		return refuse(n, CodeType, "%d items, want %d", len(n.Content), t.Len())
 	}
 	for _, item := range n.Content {
 		if err := m.node(item, elem); err != nil {
@@ -73,7 +74,7 @@ func (m matcher) mapping(n *yaml.Node, t reflect.Type) error {
 		keys = &keySet{key: reflect.TypeFor[string](), rest: t}
 	}
 	if keys == nil {
-		return refuse(n, CodeType, "a mapping where %s belongs", describe(t))
+		return refuse(n, CodeType, "a mapping, want %s", describe(t))
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if err := m.member(n.Content[i], n.Content[i+1], keys); err != nil {
@@ -100,8 +101,8 @@ func (m matcher) member(key, value *yaml.Node, keys *keySet) error {
 // keySet is what a mapping may contain.
 type keySet struct {
 	named map[string]reflect.Type
-	key   reflect.Type // of all other keys
-	rest  reflect.Type // of their values, nil if there may be none
+	key   reflect.Type // shape of all other keys
+	rest  reflect.Type // of their values, nil if other keys are not allowed
 }
 
 // keysOf reads the tags of a struct as the decoder does.
@@ -130,7 +131,7 @@ func (m matcher) keysOf(t reflect.Type) *keySet {
 	return keys
 }
 
-// inline adds what an inlined map or struct contributes.
+// inline adds the keys of an inlined map or struct.
 func (m matcher) inline(keys *keySet, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -148,7 +149,7 @@ func readsText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// describe names a type in the words of the file's author.
+// describe names a type in the terms of YAML.
 func describe(t reflect.Type) string {
 	switch {
 	case readsText(t), t.Kind() == reflect.String:

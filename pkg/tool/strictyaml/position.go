@@ -6,10 +6,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// At makes the error of a reader that understood the form of a document and
-// refuses what it says: it names the line and column of the value that the
-// path leads to, or of as much of the path as there is. Keys are strings and
-// places in a list are ints. The text must be one that [Unmarshal] accepted.
+// At makes an error for a reader that parsed a document and refuses its
+// contents: it has the line and column of the value at the path, or of the
+// deepest existing part of the path. Keys are strings and list indexes are
+// ints. The text must be one that [Unmarshal] accepted.
 func At(data []byte, path []any, code, message string) *Error {
 	node := &yaml.Node{Line: 1, Column: 1}
 	if root, err := parse(data); err == nil {
@@ -33,7 +33,7 @@ func At(data []byte, path []any, code, message string) *Error {
 	return &Error{Line: max(node.Line, 1), Column: max(node.Column, 1), Code: code, Message: message}
 }
 
-// follow walks a path as far as it leads.
+// follow walks a path as far as it exists.
 func follow(n *yaml.Node, path []any) *yaml.Node {
 	for _, step := range path {
 		next := child(n, step)

@@ -15,12 +15,12 @@ import (
 var (
 	integerForm = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)$`)
 	numberForm  = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
-	// doubtfulForm is what some reader takes for a number although ours may
-	// not: floats it cannot hold and the sexagesimals of YAML 1.1.
+	// doubtfulForm matches what some readers parse as a number although ours
+	// may not: floats out of range and the sexagesimal numbers of YAML 1.1.
 	doubtfulForm = regexp.MustCompile(`^[-+]?(?:(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|0[box][0-9a-fA-F_]+)$`)
-	// dateForm is a date or a time to YAML 1.1, of which ours knows fewer.
+	// dateForm matches dates and times of YAML 1.1; our parser knows fewer.
 	dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?$`)
-	// boolForm is a bool to YAML 1.1.
+	// boolForm matches the booleans of YAML 1.1.
 	boolForm = regexp.MustCompile(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE)$`)
 )
 
@@ -29,9 +29,9 @@ func plain(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 }
 
-// mistakable reports whether some reader may take n for anything but text. One
-// that ends with a colon, in a list or mapping in brackets, is the key of a
-// mapping to some.
+// mistakable reports whether some reader may parse n as anything but text. For
+// example, in a list or mapping in brackets, a text that ends with a colon is
+// the key of a mapping to some readers.
 func mistakable(n *yaml.Node) bool {
 	if !plain(n) {
 		return false
@@ -46,7 +46,7 @@ func matchScalar(n *yaml.Node, t reflect.Type) error {
 		return matchMethod(n, t)
 	case t == reflect.TypeFor[time.Duration]():
 		if _, err := time.ParseDuration(n.Value); err != nil || mistakable(n) {
-			return refuse(n, CodeType, "%s is no duration such as 90s or 2h30m", quote(n.Value))
+			return refuse(n, CodeType, "%s is not a duration such as 90s or 2h30m", quote(n.Value))
 		}
 		return nil
 	}
@@ -57,7 +57,7 @@ func matchScalar(n *yaml.Node, t reflect.Type) error {
 		return matchAny(n)
 	case reflect.Bool:
 		if !plain(n) || n.Value != "true" && n.Value != "false" {
-			return refuse(n, CodeType, "%s where true or false belongs, without quotes", quote(n.Value))
+			return refuse(n, CodeType, "%s, want true or false without quotes", quote(n.Value))
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		_, err := strconv.ParseInt(n.Value, 10, t.Bits())
@@ -69,20 +69,20 @@ func matchScalar(n *yaml.Node, t reflect.Type) error {
 		_, err := strconv.ParseFloat(n.Value, t.Bits())
 		return matchNumber(n, numberForm, err)
 	default:
-		return refuse(n, CodeType, "%s where %s belongs", quote(n.Value), describe(t))
+		return refuse(n, CodeType, "%s, want %s", quote(n.Value), describe(t))
 	}
 	return nil
 }
 
 func matchText(n *yaml.Node) error {
 	if mistakable(n) {
-		return refuse(n, CodeType, "%s is not text to every reader; quote it", quote(n.Value))
+		return refuse(n, CodeType, "%s is ambiguous: some YAML readers do not read it as text; quote it", quote(n.Value))
 	}
 	return nil
 }
 
-// matchMethod lets the type read the text, here because the decoder would lose
-// the place of the error. Dates need no quotes where a time is wanted.
+// matchMethod calls the type's own method here, because the decoder would lose
+// the position of the error. Dates need no quotes where a time is expected.
 func matchMethod(n *yaml.Node, t reflect.Type) error {
 	if t != reflect.TypeFor[time.Time]() {
 		if err := matchText(n); err != nil {
@@ -95,7 +95,7 @@ func matchMethod(n *yaml.Node, t reflect.Type) error {
 	return nil
 }
 
-// matchAny accepts what has one type to all readers.
+// matchAny accepts values that have the same type for all readers.
 func matchAny(n *yaml.Node) error {
 	if plain(n) && (n.Value == "true" || n.Value == "false") {
 		return nil
@@ -115,11 +115,11 @@ func matchAny(n *yaml.Node) error {
 func matchNumber(n *yaml.Node, form *regexp.Regexp, err error) error {
 	switch {
 	case !plain(n):
-		return refuse(n, CodeType, "the text %s where a number belongs; remove the quotes", quote(n.Value))
+		return refuse(n, CodeType, "the text %s, want a number; remove the quotes", quote(n.Value))
 	case !form.MatchString(n.Value) && form == integerForm:
-		return refuse(n, CodeType, "%s is no whole number in plain decimal digits", quote(n.Value))
+		return refuse(n, CodeType, "%s is not an integer in plain decimal digits", quote(n.Value))
 	case !form.MatchString(n.Value):
-		return refuse(n, CodeType, "%s is no decimal number", quote(n.Value))
+		return refuse(n, CodeType, "%s is not a decimal number", quote(n.Value))
 	case err != nil:
 		return refuse(n, CodeType, "%s is out of range", quote(n.Value))
 	}

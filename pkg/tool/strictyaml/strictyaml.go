@@ -54,8 +54,8 @@ import (
 const (
 	defaultSize = 1 << 20
 	maxDepth    = 32
-	// defaultKeys bounds one mapping, because the decoder below compares all
-	// keys of a mapping with each other: without it 1 MiB takes minutes.
+	// defaultKeys limits one mapping, because the YAML decoder compares all
+	// keys of a mapping with each other: otherwise 1 MiB takes minutes.
 	defaultKeys = 2048
 )
 
@@ -67,9 +67,9 @@ type limits struct{ size, keys int }
 // MaxSize allows n bytes instead of 1 MiB.
 func MaxSize(n int) Limit { return func(l *limits) { l.size = n } }
 
-// MaxKeys allows n keys in one mapping instead of 2048. A type that has so many
-// reads them by UnmarshalYAML, node by node: the decoder's own way takes time by
-// the square of them.
+// MaxKeys allows n keys in one mapping instead of 2048. A type with so many
+// keys must parse them in UnmarshalYAML, node by node, because the decoder
+// itself takes quadratic time.
 func MaxKeys(n int) Limit { return func(l *limits) { l.keys = n } }
 
 func limitsOf(opts []Limit) limits {
@@ -80,8 +80,8 @@ func limitsOf(opts []Limit) limits {
 	return l
 }
 
-// Unmarshal reads data into v, which must be a non-nil pointer. What v points
-// to is replaced as a whole, never merged into, and left alone on error. The
+// Unmarshal parses data into v, which must be a non-nil pointer. The target of
+// v is replaced as a whole, never merged into, and unchanged on error. The
 // error is an [*Error]; Unmarshal panics if v is not a non-nil pointer.
 func Unmarshal(data []byte, v any, opts ...Limit) error {
 	target, limits := pointer(v), limitsOf(opts)
@@ -107,10 +107,9 @@ func Unmarshal(data []byte, v any, opts ...Limit) error {
 	}, root)
 }
 
-// Decode reads one node of a document that [Unmarshal] is reading into v, with
-// the same strictness. It is what a method UnmarshalYAML calls after looking at
-// the kind of its node. Anchors and tags are not its concern: Unmarshal refused
-// them before.
+// Decode parses one node of a document that [Unmarshal] is reading into v, with
+// the same strictness. A method UnmarshalYAML calls it after checking the kind
+// of its node. Unmarshal has already refused anchors and tags.
 func Decode(n *yaml.Node, v any) error {
 	target := pointer(v)
 	m := matcher{}

@@ -7,19 +7,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tree checks what does not depend on the target.
+// tree checks everything that does not depend on the target.
 type tree struct {
-	lines   [][]byte // of the text, for what the parser does not keep
-	maxKeys int      // of one mapping
+	lines   [][]byte // the text, for what the parser does not keep
+	maxKeys int      // limit for one mapping
 
-	// Where startsWith looked last. Nodes come in the order of the text, so
-	// that no line is walked twice; a line may be the whole document.
+	// The last position of startsWith. Nodes are in the order of the text, so
+	// no line is searched twice; a line may be the whole document.
 	line, column int
 	rest         []byte
 }
 
-// check refuses n and everything in it that has hidden meaning. n sits at the
-// given depth; the root is at 1.
+// check refuses n and everything in it with a hidden meaning. n has the given
+// depth; the root has depth 1.
 func (t *tree) check(n *yaml.Node, depth int) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -31,7 +31,7 @@ func (t *tree) check(n *yaml.Node, depth int) error {
 	case n.Kind == yaml.ScalarNode && (strings.ContainsRune(n.Value, 0) || !utf8.ValidString(n.Value)):
 		return refuse(n, CodeEncoding, "a NUL or broken character in the value")
 	case n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, hidden):
-		return refuse(n, CodeEncoding, "a character that is not seen, or makes text look other than it is, in the value %s", quote(n.Value))
+		return refuse(n, CodeEncoding, "an invisible or misleading character in the value %s", quote(n.Value))
 	case n.Kind != yaml.ScalarNode && depth > maxDepth:
 		return refuse(n, CodeDepth, "nested more than %d levels deep", maxDepth)
 	case n.Kind == yaml.MappingNode:
@@ -47,7 +47,7 @@ func (t *tree) check(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// keys checks the keys of a mapping against each other.
+// keys compares the keys of a mapping with each other.
 func (t *tree) keys(n *yaml.Node) error {
 	if len(n.Content) > 2*t.maxKeys {
 		return refuse(n, CodeSize, "more than %d keys", t.maxKeys)
@@ -65,15 +65,15 @@ func (t *tree) keys(n *yaml.Node) error {
 			return refuse(key, CodeAlias, "a merge key; write the values themselves")
 		}
 		if before := first[key.Value]; before != nil {
-			return refuse(key, CodeDupKey, "key %s is there already, at %d:%d", quote(key.Value), before.Line, before.Column)
+			return refuse(key, CodeDupKey, "duplicate key %s, first at %d:%d", quote(key.Value), before.Line, before.Column)
 		}
 		first[key.Value] = key
 	}
 	return nil
 }
 
-// startsWith reports whether the text of n starts with c. The parser forgets
-// the bare tag "!", but the place of a node is that of its tag.
+// startsWith reports whether the text of n starts with c. The parser drops the
+// bare tag "!", but the position of a node is that of its tag.
 func (t *tree) startsWith(n *yaml.Node, c byte) bool {
 	if n.Line < 1 || n.Line > len(t.lines) {
 		return false

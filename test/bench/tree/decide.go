@@ -37,7 +37,7 @@ func Decide(w io.Writer, dir string, passes int) error {
 	}
 	return bench.Measure(w, func() error {
 		for range passes {
-			hearing := made.policy.Hear()
+			hearing := made.policy.NewSession()
 			for _, d := range all {
 				d.question.Why = map[policy.Check]error{}
 				if err := hearing.Decide(d.evidence, d.question).Err(); err != nil {

@@ -178,7 +178,7 @@ func TestReemit(t *testing.T) {
 	}
 
 	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, said(t, image, 5))})
-	remains(t, s.ReemitTags(), 1, "no log promised its entry")
+	remains(t, s.ReemitTags(), 1, "the bundle has no inclusion promise")
 	counts(t, s.ReferrersLeft(), 1, "which no tag attaches")
 	f.Attach(t, repo, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, field.About(t, image.Digest, intoto.CosignSignature, map[string]string{}))})
 	remains(t, s.ReemitTags(), 2, "only it can make")

@@ -100,7 +100,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"no profile", "profile: profile.yaml\n", "", "policy, trust root"},
 		{"no identity", "identity: reconciler-0\n", "", "name of a slot"},
 		{"an identity that is none", "reconciler-0", "Reconciler/0", "5:11"},
-		{"a time that is none", "every: 5m", "every: often", "no duration"},
+		{"a time that is none", "every: 5m", "every: often", "not a duration"},
 		{"no time between two passes", "every: 5m", "every: 0s", "6:8"},
 		{"a negative time", "every: 5m", "every: -5m", "from 1s"},
 		{"no reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "", "a wait for nobody"},

@@ -116,12 +116,12 @@ func TestHoldsErrors(t *testing.T) {
 		rule, want string
 		change     func(*policy.View)
 	}{
-		{`evidence.all(e, e.role == "builder")`, "all is asked of an empty list, which proves nothing", func(v *policy.View) { v.Evidence = nil }},
+		{`evidence.all(e, e.role == "builder")`, "all(…) over an empty list proves nothing", func(v *policy.View) { v.Evidence = nil }},
 		{`!evidence.exists(e, e.claims["runnerEnvironment"] == "own")`, "no such key: runnerEnvironment", func(v *policy.View) { v.Evidence[0].Claims = nil }},
 		{`!evidence.exists(e, int(e.subject) == 5)`, "type conversion error", func(*policy.View) {}},
 		{`size(evidence) + 9223372036854775807 > 5`, "integer overflow", func(*policy.View) {}},
 		{`duration("200000h") + (time - timestamp("1800-01-01T00:00:00Z")) > duration("1h")`, "overflow", func(v *policy.View) { v.Time = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		{`stage == "release"`, "no time of judgement", func(v *policy.View) { v.Time = time.Time{} }},
+		{`stage == "release"`, "the time of verification is not set", func(v *policy.View) { v.Time = time.Time{} }},
 		{`evidence.exists(e, e.signed < timestamp("2020-01-01T00:00:00Z"))`, `evidence 1, of kind "blob", has no time`, func(v *policy.View) { v.Evidence[1].Signed = time.Time{} }},
 	} {
 		t.Run(row.rule, func(t *testing.T) {

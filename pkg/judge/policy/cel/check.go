@@ -11,9 +11,9 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// checkMeaning refuses what has the right types and still cannot be meant: a
-// condition that always comes out the same, and what depends on an order that
-// nobody promised. It says whether the rule looks at when evidence was signed.
+// checkMeaning refuses rules that type-check but cannot be intended: conditions
+// with a constant result, and those that depend on an undefined order. dated
+// reports whether the rule uses the time of a signature.
 func checkMeaning(tree *ast.AST) (dated bool, err error) {
 	r := &reader{tree: tree}
 	if r.read(tree.Expr(), nil); r.fault != nil {
@@ -22,15 +22,15 @@ func checkMeaning(tree *ast.AST) (dated bool, err error) {
 	return r.dated, nil
 }
 
-// names are those that an expression depends on.
+// names are the variables that an expression depends on.
 type names map[string]bool
 
 // reader walks an expression as it was written: of a loop it reads the range
-// and the condition, and skips what CEL put around them.
+// and the condition, and skips what CEL generates around them.
 type reader struct {
 	tree  *ast.AST
-	fault *Error // the first
-	dated bool   // a time of signing is looked at
+	fault *Error // the first fault
+	dated bool   // the time of a signature is used
 }
 
 func (r *reader) refuse(e ast.Expr, format string, args ...any) {
@@ -39,8 +39,8 @@ func (r *reader) refuse(e ast.Expr, format string, args ...any) {
 	}
 }
 
-// read lists the names that an expression depends on. Bound are the variables
-// of the loops around it.
+// read returns the variables that an expression depends on. bound lists the
+// variables of the enclosing loops.
 func (r *reader) read(e ast.Expr, bound []string) names {
 	free := names{}
 	if r.fault != nil {
@@ -49,19 +49,19 @@ func (r *reader) read(e ast.Expr, bound []string) names {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		if e.AsLiteral().Type() == types.NullType {
-			r.refuse(e, "nothing that a rule sees is ever null; use has(…), or compare with \"\"")
+			r.refuse(e, "no value is ever null; use has(…), or compare with \"\"")
 		}
 	case ast.IdentKind:
 		free[e.AsIdent()] = true
 		if r.tree.GetType(e.ID()).Kind() == types.TypeKind {
-			r.refuse(e, "%s is the name of a type; every type is known when the rule is read", e.AsIdent())
+			r.refuse(e, "%s is the name of a type; types are known at compile time, so remove it", e.AsIdent())
 		}
 	case ast.SelectKind:
 		free = r.read(e.AsSelect().Operand(), bound)
 		r.checkField(e.AsSelect())
 	case ast.ListKind:
 		if e.AsList().Size() == 0 {
-			r.refuse(e, "the list is empty, so nothing is in it and anything is true of all of it")
+			r.refuse(e, "the list is empty, so this always has the same result")
 		}
 		free = r.readEach(e.AsList().Elements(), bound)
 	case ast.CallKind:
@@ -70,7 +70,7 @@ func (r *reader) read(e ast.Expr, bound []string) names {
 	case ast.ComprehensionKind:
 		free = r.readLoop(e, bound)
 	default:
-		r.refuse(e, "a rule makes no values of its own")
+		r.refuse(e, "a rule cannot construct objects")
 	}
 	r.checkType(e, free)
 	return free
@@ -84,7 +84,7 @@ func (r *reader) readEach(list []ast.Expr, bound []string) names {
 	return free
 }
 
-// operands are everything that a call is about.
+// operands returns the target, if any, and the arguments of a call.
 func operands(call ast.CallExpr) []ast.Expr {
 	if call.IsMemberFunction() {
 		return append([]ast.Expr{call.Target()}, call.Args()...)
@@ -100,28 +100,28 @@ func (r *reader) readLoop(e ast.Expr, bound []string) names {
 	over := r.tree.GetType(loop.IterRange().ID())
 	switch _, variable := variables[name]; {
 	case over.Kind() != types.ListKind:
-		r.refuse(e, "it loops over %s, which has no order; ask for the keys by name", over)
+		r.refuse(e, "a loop over %s has no defined order; use the keys by name", over)
 	case len(bound) == maxLoops:
-		r.refuse(e, "more than %d loops inside each other", maxLoops)
+		r.refuse(e, "more than %d nested loops", maxLoops)
 	case variable || slices.Contains(bound, name):
-		r.refuse(e, "%s already means something here; choose another name", name)
+		r.refuse(e, "%s is already defined here; choose another name", name)
 	}
 	condition := conditionOf(loop)
 	asked := r.read(condition, append(slices.Clone(bound), name))
 	if !asked[name] {
-		r.refuse(condition, "the condition does not look at %s, so it is the same for each", name)
+		r.refuse(condition, "the condition does not use %s, so it is the same for every element", name)
 	}
 	delete(asked, name)
 	maps.Copy(free, asked)
 	return free
 }
 
-// variables are what a rule sees.
+// variables are the inputs of a rule.
 var variables = map[string]bool{"stage": true, "version": true, "time": true, "artifact": true, "evidence": true}
 
-// conditionOf is what the author wrote in a loop: the second operand of && and
-// ||, with which all and exists carry on, and the first of ?:, with which
-// exists_one and filter do.
+// conditionOf returns the condition of a loop as written: the second operand of
+// && and ||, which CEL generates for all and exists, or the first of ?:, which
+// it generates for exists_one and filter.
 func conditionOf(loop ast.ComprehensionExpr) ast.Expr {
 	step := loop.LoopStep().AsCall()
 	if step.FunctionName() == operators.Conditional {
@@ -130,19 +130,19 @@ func conditionOf(loop ast.ComprehensionExpr) ast.Expr {
 	return step.Args()[1]
 }
 
-// checkType refuses what has no type of its own, and conditions that depend on
-// nothing.
+// checkType refuses expressions without a definite type, and conditions that
+// depend on no variable.
 func (r *reader) checkType(e ast.Expr, free names) {
 	t := r.tree.GetType(e.ID())
 	switch {
 	case isLoose(t):
-		r.refuse(e, "its type is not known (%s); let all values of a list have one type", t)
+		r.refuse(e, "the type is not known at compile time (%s); use one type for all values of a list", t)
 	case t.Kind() == types.BoolKind && len(free) == 0:
-		r.refuse(e, "this depends on nothing that the rule is asked about, so it is always the same")
+		r.refuse(e, "this depends on no input, so it always has the same result")
 	}
 }
 
-// isLoose reports whether a type is only known when the rule is asked.
+// isLoose reports whether a type is known only at evaluation.
 func isLoose(t *types.Type) bool {
 	switch t.Kind() {
 	case types.DynKind, types.AnyKind, types.ErrorKind, types.TypeParamKind, types.UnknownKind:
@@ -153,7 +153,7 @@ func isLoose(t *types.Type) bool {
 	return false
 }
 
-// checkCall refuses what cannot come out both ways.
+// checkCall refuses calls with a constant result.
 func (r *reader) checkCall(e ast.Expr) {
 	args := operands(e.AsCall())
 	if r.fault != nil || len(args) < 2 {
@@ -169,25 +169,25 @@ func (r *reader) checkCall(e ast.Expr) {
 		r.checkClaim(left, right)
 	case operators.LogicalAnd, operators.LogicalOr:
 		if r.same(negated(left), right) || r.same(left, negated(right)) {
-			r.refuse(e, "a condition and its opposite; this is always the same")
+			r.refuse(e, "a condition combined with its opposite always has the same result")
 		}
 	case operators.Conditional:
 		if r.same(right, args[2]) {
-			r.refuse(e, "both answers are the same; the condition changes nothing")
+			r.refuse(e, "both branches are the same, so the condition has no effect")
 		}
 	case overloads.StartsWith, overloads.EndsWith:
 		if text, ok := literal[string](right); ok && text == "" || r.same(left, right) {
-			r.refuse(e, "every text begins and ends with nothing, and with itself; this is always the same")
+			r.refuse(e, "every text starts and ends with the empty text and with itself, so this is always true")
 		}
 	}
 }
 
 func (r *reader) checkComparison(e, left, right ast.Expr) {
 	if t := r.tree.GetType(left.ID()); !isScalar(t) {
-		r.refuse(e, "%s is compared as a whole; compare texts, numbers and times", t)
+		r.refuse(e, "values of type %s cannot be compared; compare texts, numbers and times", t)
 	}
 	if r.same(left, right) {
-		r.refuse(e, "something is compared with itself; this is always the same")
+		r.refuse(e, "a value compared with itself always has the same result")
 	}
 	r.checkWord(left, right)
 	r.checkWord(right, left)
@@ -196,7 +196,7 @@ func (r *reader) checkComparison(e, left, right ast.Expr) {
 
 func (r *reader) checkIn(e, item, among ast.Expr) {
 	if t := r.tree.GetType(item.ID()); !isScalar(t) {
-		r.refuse(e, "%s is looked for as a whole; look for texts, numbers and times", t)
+		r.refuse(e, "values of type %s cannot be searched for; search for texts, numbers and times", t)
 	}
 	r.checkWord(item, among)
 	r.checkClaim(among, item)
@@ -204,7 +204,7 @@ func (r *reader) checkIn(e, item, among ast.Expr) {
 		return
 	}
 	if slices.ContainsFunc(among.AsList().Elements(), func(one ast.Expr) bool { return r.same(one, item) }) {
-		r.refuse(e, "something is looked for in a list that holds it; this is always the same")
+		r.refuse(e, "the list contains the same expression, so this is always true")
 	}
 }
 
@@ -212,7 +212,7 @@ func isScalar(t *types.Type) bool {
 	return slices.Contains([]types.Kind{types.StringKind, types.IntKind, types.BoolKind, types.TimestampKind, types.DurationKind}, t.Kind())
 }
 
-// negated is what stands behind a !, nil where there is none.
+// negated returns the operand of !, nil for another expression.
 func negated(e ast.Expr) ast.Expr {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalNot {
 		return e.AsCall().Args()[0]
@@ -220,7 +220,7 @@ func negated(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// same reports whether two expressions are written the same way.
+// same reports whether two expressions have the same text.
 func (r *reader) same(one, other ast.Expr) bool {
 	if one == nil || other == nil {
 		return false

@@ -9,23 +9,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
-// The limits on a rule.
+// The limits of a rule.
 const (
 	maxText  = 4096 // bytes
 	maxDepth = 32
 	maxNodes = 1000
-	maxLoops = 3 // inside each other
+	maxLoops = 3 // nested
 
-	// The cost of what CEL does, in its own unit: about one step, or ten
-	// characters of text; some 100 ns each.
+	// maxCost is in CEL's own unit: about one step, or ten characters of a
+	// string; some 100 ns each.
 	maxCost = 1_000_000
 )
 
-// typical tells CEL how large things are, so that it can tell the worst cost
-// of a rule. Nothing trusts these numbers: what is larger runs into maxCost.
+// typical gives CEL typical sizes, from which it estimates the cost of a rule.
+// They need not be true: at evaluation, larger inputs run into maxCost.
 type typical struct{}
 
-// The sizes that a rule must be able to deal with.
+// The sizes that a rule must be able to process.
 const (
 	typicalText         = 128
 	typicalEvidence     = 16
@@ -33,7 +33,7 @@ const (
 	typicalParameters   = 100
 )
 
-// EstimateSize is the size of what has this type.
+// EstimateSize returns the typical size of a value by its type.
 func (typical) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	var most uint64
 	switch t := node.Type(); t.Kind() {
@@ -52,7 +52,7 @@ func (typical) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Max: most}
 }
 
-// EstimateCallCost leaves the cost of calls to CEL.
+// EstimateCallCost uses CEL's own estimate.
 func (typical) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
-// library is every function that a rule may call, with the overloads that it
-// may call; all of them where none is named. Whatever the library learns
-// later is not here, and so not in the language.
+// library lists every function that a rule may call, with the allowed
+// overloads; all overloads where none is listed. Functions that a later version
+// of CEL adds are therefore not available.
 var library = map[string][]string{
 	operators.LogicalAnd:           nil,
 	operators.LogicalOr:            nil,
 	operators.LogicalNot:           nil,
 	operators.Conditional:          nil,
-	operators.NotStrictlyFalse:     nil, // of the loops
+	operators.NotStrictlyFalse:     nil, // functions that CEL generates for loops
 	operators.Equals:               nil,
 	operators.NotEquals:            nil,
 	operators.In:                   nil,
@@ -45,7 +45,7 @@ var library = map[string][]string{
 	overloads.TypeConvertDuration:  {overloads.StringToDuration},
 }
 
-// some is the function that all puts around what it loops over. It cannot be
+// some is the function that all wraps around the list of its loop. It cannot be
 // written in a rule.
 const some = "@some"
 
@@ -59,7 +59,7 @@ func environment() (*lang.Env, error) {
 		}
 		subset.AddIncludedFunctions(fn)
 	}
-	whatever := lang.TypeParamType("T") // what is no list is refused as a loop
+	whatever := lang.TypeParamType("T") // a loop over anything but a list is refused
 	return lang.NewCustomEnv(
 		lang.StdLib(lang.StdLibSubset(subset)),
 		lang.Macros(lang.HasMacro, lang.ExistsMacro, lang.ExistsOneMacro, lang.FilterMacro,
@@ -87,10 +87,10 @@ func environment() (*lang.Env, error) {
 	)
 }
 
-// nameOf is the type of the language that shows a type of ours.
+// nameOf returns the type name in the language for one of our types.
 func nameOf[T any]() *lang.Type { return lang.ObjectType(reflect.TypeFor[T]().String()) }
 
-// word is what a rule calls a field: buildType, sha256, uri.
+// word returns the name of a field in rules: buildType, sha256, uri.
 func word(field reflect.StructField) string {
 	if name := field.Name; name == strings.ToUpper(name) {
 		return strings.ToLower(name)
@@ -98,7 +98,7 @@ func word(field reflect.StructField) string {
 	return strings.ToLower(field.Name[:1]) + field.Name[1:]
 }
 
-// makeAll is the all of CEL over a list that must hold something.
+// makeAll is CEL's all, for a list that must not be empty.
 func makeAll(eh parser.ExprHelper, target ast.Expr, args []ast.Expr) (ast.Expr, *lang.Error) {
 	return parser.MakeAll(eh, eh.NewCall(some, target), args)
 }
@@ -107,5 +107,5 @@ func someOf(list ref.Val) ref.Val {
 	if sized, ok := list.(traits.Sizer); ok && sized.Size() != types.IntZero {
 		return list
 	}
-	return types.NewErr("all is asked of an empty list, which proves nothing")
+	return types.NewErr("all(…) over an empty list proves nothing")
 }

@@ -8,19 +8,19 @@ import (
 	"cel.dev/cel-go/common/ast"
 )
 
-// Error is what is wrong with the text of a rule, and where in it. Lines and
-// columns count from 1.
+// Error is a fault in the text of a rule, with its position. Lines and columns
+// count from 1.
 type Error struct {
 	Line, Column int
 	Message      string
 }
 
-// Error prints the place and the fault.
+// Error formats the position and the fault.
 func (e *Error) Error() string {
 	return fmt.Sprintf("at line %d, column %d of the rule: %s", e.Line, e.Column, e.Message)
 }
 
-// firstOf is the first fault that CEL found, by place.
+// firstOf returns the first fault that CEL found, by position.
 func firstOf(issues *lang.Issues) error {
 	if issues == nil || issues.Err() == nil {
 		return nil
@@ -38,12 +38,12 @@ func firstOf(issues *lang.Issues) error {
 	return first
 }
 
-// plain leaves out what CEL says about a container that we do not have.
+// plain removes CEL's mention of a container, which rules do not have.
 func plain(message string) string {
 	return strings.ReplaceAll(message, " (in container '')", "")
 }
 
-// faultAt is a fault at an expression.
+// faultAt returns a fault at an expression.
 func faultAt(tree *ast.AST, e ast.Expr, format string, args ...any) *Error {
 	at := tree.SourceInfo().GetStartLocation(e.ID())
 	return &Error{max(1, at.Line()), max(0, at.Column()) + 1, fmt.Sprintf(format, args...)}

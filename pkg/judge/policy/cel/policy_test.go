@@ -26,15 +26,15 @@ func TestPolicyWithRules(t *testing.T) {
 		want     string
 	}{
 		"a rule":               {good, compiler(t), ""},
-		"no rules engine":      {good, nil, "this program carries no rules engine"},
+		"no rules engine":      {good, nil, "this program cannot evaluate rules"},
 		"a misspelt field":     {strings.Replace(good, ".ref ", ".reff ", 1), compiler(t), "rules[0].holds: at line 1, column 55 of the rule: undefined field 'reff'"},
-		"an unanchored regexp": {`version.matches("v1")`, compiler(t), "it finds its pattern anywhere"},
-		"a template":           {strings.Replace(good, `refs/tags/" + version`, `refs/tags/{{ version }}"`, 1), compiler(t), "nothing fills in a template here"},
-		"the network":          {`http("https://metadata.example") == version`, compiler(t), "nothing but what was verified"},
+		"an unanchored regexp": {`version.matches("v1")`, compiler(t), "a pattern would match anywhere"},
+		"a template":           {strings.Replace(good, `refs/tags/" + version`, `refs/tags/{{ version }}"`, 1), compiler(t), "placeholders are not replaced in rules"},
+		"the network":          {`http("https://metadata.example") == version`, compiler(t), "rules only have verified inputs"},
 		"a bomb":               {strings.Repeat("(", 100) + good + strings.Repeat(")", 100), compiler(t), "recursion"},
-		"nothing asked":        {"true", compiler(t), "depends on nothing"},
-		"nothing written":      {"", compiler(t), "it is empty"},
-		"a comment at the end": {good + " // && more", compiler(t), "comments are not read here"},
+		"nothing asked":        {"true", compiler(t), "depends on no input"},
+		"nothing written":      {"", compiler(t), "the rule is empty"},
+		"a comment at the end": {good + " // && more", compiler(t), "comments are not allowed in a rule"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := string(plain) + "rules:\n- name: from the tag\n  classes: [binary]\n  holds: '" + row.holds + "'\n"

@@ -12,7 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// vocabulary is what a text can be: nil where it can be anything.
+// vocabulary lists the possible values of a string expression; nil if it can
+// have any.
 func (r *reader) vocabulary(e ast.Expr) (words []string) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -35,7 +36,7 @@ func (r *reader) vocabulary(e ast.Expr) (words []string) {
 	return words
 }
 
-// field names the field that an expression selects, by type.
+// field returns the field that an expression selects, with its type.
 func (r *reader) field(e ast.Expr) string {
 	if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
 		return ""
@@ -43,10 +44,10 @@ func (r *reader) field(e ast.Expr) string {
 	return r.owner(e.AsSelect()) + "." + e.AsSelect().FieldName()
 }
 
-// owner is the type whose field is selected.
+// owner returns the type whose field is selected.
 func (r *reader) owner(e ast.SelectExpr) string { return r.tree.GetType(e.Operand().ID()).TypeName() }
 
-// checkField notes what a rule looks at.
+// checkField records the use of a field.
 func (r *reader) checkField(e ast.SelectExpr) {
 	if r.owner(e) == "policy.EvidenceView" && e.FieldName() == "signed" {
 		r.dated = true
@@ -54,7 +55,7 @@ func (r *reader) checkField(e ast.SelectExpr) {
 	r.checkClaimName(e.Operand(), e.FieldName())
 }
 
-// checkClaim refuses the name of a claim that no certificate makes.
+// checkClaim refuses the name of an unknown claim.
 func (r *reader) checkClaim(claims, key ast.Expr) {
 	if name, ok := literal[string](key); ok {
 		r.checkClaimName(claims, name)
@@ -63,12 +64,12 @@ func (r *reader) checkClaim(claims, key ast.Expr) {
 
 func (r *reader) checkClaimName(claims ast.Expr, name string) {
 	if known := identity.ClaimNames(); r.field(claims) == "policy.EvidenceView.claims" && !slices.Contains(known, name) {
-		r.refuse(claims, "no certificate makes the claim %q; known: %q", name, known)
+		r.refuse(claims, "unknown claim %q, want one of %q", name, known)
 	}
 }
 
-// checkWord refuses the comparison of a text that has a vocabulary with a word
-// that is not in it: of a class that is misspelt, every != is true.
+// checkWord refuses to compare a string that has a vocabulary with a word that
+// is not in it: with a misspelt class, != would always be true.
 func (r *reader) checkWord(e, with ast.Expr) {
 	words := r.vocabulary(e)
 	if words == nil {
@@ -80,12 +81,12 @@ func (r *reader) checkWord(e, with ast.Expr) {
 	}
 	for _, c := range compared {
 		if text, ok := literal[string](c); ok && !slices.Contains(words, text) {
-			r.refuse(c, "%q is none of %q", text, words)
+			r.refuse(c, "%q is not one of %q", text, words)
 		}
 	}
 }
 
-// literal is the value of a literal of that type.
+// literal returns the value of a literal of type T.
 func literal[T any](e ast.Expr) (value T, ok bool) {
 	if e.Kind() == ast.LiteralKind {
 		value, ok = e.AsLiteral().Value().(T)
@@ -93,7 +94,7 @@ func literal[T any](e ast.Expr) (value T, ok bool) {
 	return value, ok
 }
 
-// reach is between what numbers an expression stays.
+// reach returns the range of an expression.
 func (r *reader) reach(e ast.Expr) (least, most int64, known bool) {
 	switch {
 	case r.field(e) == "policy.ProvenanceView.level":
@@ -104,15 +105,15 @@ func (r *reader) reach(e ast.Expr) (least, most int64, known bool) {
 	return 0, 0, false
 }
 
-// mirrored are the comparisons read from right to left.
+// mirrored maps each comparison to the one with its operands exchanged.
 var mirrored = map[string]string{
 	operators.Less: operators.Greater, operators.LessEquals: operators.GreaterEquals,
 	operators.Greater: operators.Less, operators.GreaterEquals: operators.LessEquals,
 	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
 }
 
-// checkReach refuses comparisons of a level or a size with a number that
-// makes them always true or always false.
+// checkReach refuses comparisons of a level or a size with a number that makes
+// them always true or always false.
 func (r *reader) checkReach(e, left, right ast.Expr) {
 	op := e.AsCall().FunctionName()
 	if _, ok := literal[int64](left); ok {
@@ -133,10 +134,10 @@ func (r *reader) checkReach(e, left, right ast.Expr) {
 		return
 	}
 	if most == math.MaxInt64 {
-		r.refuse(e, "a size is %d or more; this is always the same", least)
+		r.refuse(e, "a size is always %d or more, so this always has the same result", least)
 		return
 	}
-	r.refuse(e, "a level is between %d and %d; this is always the same", least, most)
+	r.refuse(e, "a level is always between %d and %d, so this always has the same result", least, most)
 }
 
 func compare(op string, x, n int64) bool {

@@ -6,10 +6,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// Role is what an identity may do.
+// Role is a permission of an identity.
 type Role string
 
-// The roles. Each is a separate identity; none may act in another's place.
+// The roles. Each has its own identities, and none may act in another role.
 const (
 	Builder  Role = "builder"
 	Release  Role = "release"
@@ -17,7 +17,7 @@ const (
 	Officer  Role = "policy"
 	Channels Role = "channel"
 	Signoffs Role = "signoff"
-	// Reconciler says which requirements are switched on.
+	// Reconciler signs which requirements are switched on.
 	Reconciler Role = "reconciler"
 )
 
@@ -26,13 +26,14 @@ func Roles() []Role {
 	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder}
 }
 
-// Places that a policy can close: nothing but the release may be in them.
+// The places that a policy can close, so that they may contain only the
+// release.
 const (
 	Files  = "files"
 	Images = "images"
 )
 
-// Stage is where on its way a release is judged.
+// Stage is the stage of its publication at which a release is checked.
 type Stage string
 
 // The stages.
@@ -43,49 +44,49 @@ const (
 
 func stages() []Stage { return []Stage{Staging, Published} }
 
-// Mode is how much a check counts.
+// Mode says how the failure of a check counts.
 type Mode string
 
-// The modes. A check that is not required is named by every verdict that was
-// reached without it: such a verdict is partial.
+// The modes. Every verdict lists the checks that were not required, and is
+// partial if there are any.
 const (
-	Require Mode = "require" // it stands against acceptance
-	Warn    Mode = "warn"    // it is looked at and reported
-	Off     Mode = "off"     // it is not looked at
+	Require Mode = "require" // a failure refuses
+	Warn    Mode = "warn"    // a failure is reported
+	Off     Mode = "off"     // not checked
 )
 
-// complete is required, and more: the SBOM leaves nothing of the artifact
-// unexamined. It is said of SBOMs alone.
+// complete is require, and the SBOM must leave no part of the artifact
+// unexamined. It is valid for SBOMs only.
 const complete Mode = "complete"
 
 func (m Mode) known() bool { return m == Require || m == Warn || m == Off }
 
-// Check is one kind of evidence that an artifact can be asked for.
+// Check is one kind of evidence that can be required for an artifact.
 type Check string
 
 // The checks of an artifact.
 const (
-	Provenance Check = "provenance" // a builder says how it was built
-	Signature  Check = "signature"  // the release identity signed it
+	Provenance Check = "provenance" // signed by a builder: how it was built
+	Signature  Check = "signature"  // signed by the release identity
 	SBOM       Check = "sbom"       // an SBOM describes its bytes
-	Summary    Check = "summary"    // a verifier vouches for it
+	Summary    Check = "summary"    // signed by a verifier: that it passed
 )
 
-// Judged are the classes of artifacts that a policy says something about. The
-// rest of a release is evidence, or is bound by the manifest alone.
+// Judged lists the classes of artifacts that a policy has requirements for. The
+// other files of a release are evidence, or are bound by the manifest alone.
 func Judged() []plan.Class {
 	return []plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image, plan.ImageChild, plan.Sums}
 }
 
-// ChecksOf are the checks that make sense for a class. A policy gives each of
-// them a mode; a summary that it does not name is off.
+// ChecksOf lists the checks that apply to a class. A policy must give each of
+// them a mode, except that an omitted summary is off.
 func ChecksOf(c plan.Class) []Check {
 	switch c {
 	case plan.Binary, plan.Archive, plan.Other, plan.Image:
 		return []Check{Provenance, Signature, SBOM, Summary}
 	case plan.ImageChild: // its index has the SBOM
 		return []Check{Provenance, Signature, Summary}
-	case plan.Sums: // the control plane writes them, of what it hashed itself
+	case plan.Sums: // the control plane writes them, from digests that it computed
 		return []Check{Signature}
 	}
 	return nil

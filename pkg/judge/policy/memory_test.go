@@ -29,7 +29,7 @@ func changed(t *testing.T, raw []byte, old, text string) *Policy {
 // codesOf are the findings about one artifact, empty when it is accepted.
 func codesOf(p *Policy, b bench) []string {
 	var codes []string
-	for _, r := range (&matter{policy: p, q: b.q, facts: b.facts}).decide() {
+	for _, r := range (&judgement{policy: p, q: b.q, facts: b.facts}).decide() {
 		if r.mode == Require && !r.met {
 			codes = append(codes, string(verdict.FindingOf("", r.err).Code)+": "+r.err.Error())
 		}
@@ -136,8 +136,8 @@ func TestNothingIsRememberedForAnotherQuestion(t *testing.T) {
 		}
 	}
 	accepted()
-	if m := first.facts[1].memory; len(m.stands) == 0 || m.index == nil {
-		t.Fatalf("nothing is remembered, so that nothing is tested: %d, %v", len(m.stands), m.index)
+	if m := first.facts[1].memory; len(m.memoized) == 0 || m.index == nil {
+		t.Fatalf("nothing is remembered, so that nothing is tested: %d, %v", len(m.memoized), m.index)
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

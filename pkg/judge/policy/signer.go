@@ -9,19 +9,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// Signer is an identity in a role, for the time in which it may act.
+// Signer is an identity in a role, with the time window in which it may act.
 type Signer struct {
 	matcher identity.Matcher
 	exact   identity.Identity // zero for a pattern
 	from    time.Time
 	until   time.Time // zero: no end
 	claims  map[string]string
-	stages  []Stage // nil: at any
+	stages  []Stage // nil: at every stage
 	classes []plan.Class
 }
 
-// Who is who signed what was verified: the identity in the certificate, or the
-// key where there is none.
+// Who returns the signer of evidence: the identity in the certificate, or the
+// key if there is no certificate.
 func Who(e verify.Evidence) identity.Identity {
 	if !e.Key().IsZero() {
 		return identity.OfKey(e.Key())
@@ -29,10 +29,10 @@ func Who(e verify.Evidence) identity.Identity {
 	return e.Identity()
 }
 
-// String is who is meant.
+// String is the identity, pattern or key.
 func (s Signer) String() string { return s.matcher.String() }
 
-// Window says when the identity may act, empty where always.
+// Window says when the identity may act, empty if always.
 func (s Signer) Window() string {
 	const day = "2006-01-02"
 	switch {
@@ -46,22 +46,22 @@ func (s Signer) Window() string {
 	return "from " + s.from.Format(day) + " until " + s.until.Format(day)
 }
 
-// valid reports whether the identity might act at a time.
+// valid reports whether the identity may act at a time.
 func (s *Signer) valid(at time.Time) bool {
 	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
 }
 
-// narrowed reports whether the identity is kept to some stages or classes.
+// narrowed reports whether the identity is limited to some stages or classes.
 func narrowed(s Signer) bool { return s.stages != nil || s.classes != nil }
 
-// over reports whether the identity may sign what is asked about. One that is
-// kept to some classes signs nothing that is of no class, such as a manifest.
+// over reports whether the identity may sign for a question. An identity that
+// is limited to classes may not sign anything without a class, such as a
+// manifest.
 func (s *Signer) over(q *Question) bool {
 	return (s.stages == nil || slices.Contains(s.stages, q.Stage)) && (s.classes == nil || slices.Contains(s.classes, q.Class))
 }
 
-// words are the class and stage that a question is about, as far as it is
-// about any.
+// words describes the class and stage of a question.
 func (q *Question) words() string {
 	if q.Class == "" {
 		return "the release as a whole"
@@ -69,7 +69,7 @@ func (q *Question) words() string {
 	return string(q.Class) + " at stage " + string(q.Stage)
 }
 
-// claimed reports whether a certificate says everything that is asked of it.
+// claimed reports whether the certificate has all required claims.
 func (s *Signer) claimed(f *Fact) bool {
 	if len(s.claims) == 0 {
 		return true
@@ -86,10 +86,10 @@ func (s *Signer) claimed(f *Fact) bool {
 	return true
 }
 
-// holders are the identities that may act in a role.
+// holders lists the identities that may act in a role.
 func (a *actors) holders(role Role) []Signer {
 	var all []Signer
-	for _, one := range a.posts {
+	for _, one := range a.entries {
 		if one.role == role {
 			all = append(all, one.signers...)
 		}
@@ -97,15 +97,15 @@ func (a *actors) holders(role Role) []Signer {
 	return all
 }
 
-// first is one of those who have a role, for messages.
+// first returns one identity of a role, for messages.
 func (a *actors) first(role Role) string {
 	if all := a.holders(role); len(all) > 0 {
 		return all[0].String()
 	}
-	return "nobody"
+	return "no identity"
 }
 
-// Expected are the identities that may act in a role, for messages.
+// Expected lists the identities that may act in a role, for messages.
 func (p Policy) Expected(role Role) []string {
 	var names []string
 	for _, s := range p.actors.holders(role) {
