@@ -215,9 +215,9 @@ func TestMisuseOfSBOMs(t *testing.T) {
 		{[]string{"generate", "a.tar.gz", "--namespace", "lantern"}, 2, "--namespace https://"},
 		{[]string{"generate", "a.tar.gz", "--namespace", "https://example.org/sboms/"}, 0, ""},
 		{[]string{"generate", "a.tar.gz/README"}, 2, "not a directory"},
-		{[]string{"generate", "/dev/zero"}, 1, "it is a device"},
-		{[]string{"validate", "/dev/zero"}, 1, "it is a device"},
-		{[]string{"check", "a.spdx.json", "/dev/zero"}, 1, "it is a device"},
+		{[]string{"generate", "/dev/zero"}, 1, "got a device"},
+		{[]string{"validate", "/dev/zero"}, 1, "got a device"},
+		{[]string{"check", "a.spdx.json", "/dev/zero"}, 1, "got a device"},
 		{[]string{"check", "a.spdx.json", "a.tar.gz"}, 0, "0 packages, 1 files"},
 		{[]string{"validate", "marked.spdx.json"}, 1, "byte order mark"},
 		{[]string{"check", "marked.spdx.json", "a.tar.gz"}, 1, "byte order mark"},
@@ -236,7 +236,7 @@ func TestMisuseOfSBOMs(t *testing.T) {
 	if err := os.Chmod(d.Path("a.tar.gz"), 0); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.sbom(t, "generate", "a.tar.gz"), 3, "the right to read it")
+	want(t, d.sbom(t, "generate", "a.tar.gz"), 3, "permission to read the file")
 }
 
 // TestSBOMHelp: the commands under sbom explain themselves.
