@@ -162,7 +162,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if world.Features, err = o.features(cmd, c); err != nil {
 		return err
 	}
-	s, err := serve.New(cmd.Context(), world, c.Bear())
+	s, err := serve.New(cmd.Context(), world, c.ServerLimits())
 	if err != nil {
 		return err
 	}

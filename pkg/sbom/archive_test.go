@@ -170,13 +170,13 @@ func TestArchiveRefusesStreams(t *testing.T) {
 		code verdict.Code
 		raw  []byte
 	}{
-		"bytes after the end": {verdict.ArchiveHidden, zip(t, append(plain.Bytes(), raw...))},
-		"end of the archive":  {verdict.ArchiveHidden, append(bytes.Clone(raw), zip(t, []byte("hidden"))...)},
-		"gzip":                {verdict.NoSBOM, append(bytes.Clone(raw), "garbage after it"...)},
-		"EOF":                 {verdict.NoSBOM, raw[:len(raw)-9]},
-		"not an archive":      {verdict.NoSBOM, []byte("no archive at all")},
-		"holds nothing":       {verdict.NoSBOM, zip(t, nil)},
-		"compressed ones":     {verdict.Limit, pack(t, file("zeros", strings.Repeat("\x00", 96<<20)))},
+		"bytes after the end":  {verdict.ArchiveHidden, zip(t, append(plain.Bytes(), raw...))},
+		"end of the archive":   {verdict.ArchiveHidden, append(bytes.Clone(raw), zip(t, []byte("hidden"))...)},
+		"gzip":                 {verdict.NoSBOM, append(bytes.Clone(raw), "garbage after it"...)},
+		"EOF":                  {verdict.NoSBOM, raw[:len(raw)-9]},
+		"not an archive":       {verdict.NoSBOM, []byte("no archive at all")},
+		"the archive is empty": {verdict.NoSBOM, zip(t, nil)},
+		"compressed ones":      {verdict.Limit, pack(t, file("zeros", strings.Repeat("\x00", 96<<20)))},
 	} {
 		_, err := describe(row.raw, nil)
 		refused(t, err, row.code, reason)
@@ -219,7 +219,7 @@ func TestCompressedFile(t *testing.T) {
 		t.Errorf("%+v %v", made.Incomplete, err)
 	}
 	made, err = sbom.Describe(t.Context(), input(), "a.tar.gz", content(pack(t, file("lantern.1.gz", string(page)), file("lantern.gz", string(zip(t, program))))), nil)
-	if err != nil || len(made.Incomplete) != 1 || !strings.HasPrefix(made.Incomplete[0], "lantern.gz: a program that is compressed") {
+	if err != nil || len(made.Incomplete) != 1 || !strings.HasPrefix(made.Incomplete[0], "lantern.gz: a compressed program") {
 		t.Errorf("%+v %v", made.Incomplete, err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Within reads a file again, once, and compares its document with what is in
-// it: files, modules of programs, packages. Of other bytes than the document
-// describes nothing more is said: it is no wonder that their contents differ.
+// Within reads a file again, once, and compares its document with its contents:
+// files, modules of programs, packages. If the bytes differ from those that the
+// document describes, only that is reported: their contents will differ, too.
 func Within(ctx context.Context, a sbomcheck.Artifact, c Content) (sbomcheck.Found, error) {
 	made, err := Describe(ctx, again(a.Document), a.Name, c, nil)
 	if err != nil {
@@ -25,16 +25,16 @@ func Within(ctx context.Context, a sbomcheck.Artifact, c Content) (sbomcheck.Fou
 	found := sbomcheck.Found{Digests: made.Digests}
 	if _, sum := a.Document.Describes(); sum.Equal(made.Digests.SHA256) {
 		found.Findings = append(sbomcheck.Files(a, made.Draft.Files), sbomcheck.Components(a, made.Draft)...)
-		found.Findings = append(found.Findings, asOne(a, made)...)
+		found.Findings = append(found.Findings, compareUnlisted(a, made)...)
 	}
 	return found, nil
 }
 
-// WithinImage is [Within] of an image.
+// WithinImage is [Within] for an image.
 func WithinImage(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (sbomcheck.Found, error) {
 	in := again(a.Document)
 	if in.strong || c.Layers == nil {
-		c.Layers = &Layers{strong: in.strong} // others were read for less
+		c.Layers = &Layers{strong: in.strong} // the other checks use less of it
 	}
 	made, err := Image(ctx, in, a.Name, c)
 	if err != nil {
@@ -42,12 +42,12 @@ func WithinImage(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (sbo
 	}
 	found := sbomcheck.Found{Digests: c.Index, Findings: sbomcheck.Files(a, made.Draft.Files)}
 	found.Findings = append(found.Findings, sbomcheck.Components(a, made.Draft)...)
-	put, err := putIn(ctx, a, c)
+	put, err := comparePlaced(ctx, a, c)
 	found.Findings = append(found.Findings, put...)
 	return found, err
 }
 
-// again is an input for a description that is compared, never written.
+// again returns an input for a description that is compared, never written.
 func again(doc spdx.Document) Input {
 	at, err := time.Parse(time.RFC3339, doc.Created())
 	if err != nil {
@@ -60,7 +60,7 @@ func again(doc spdx.Document) Input {
 	}
 }
 
-// Served is what a registry serves of an image, without its contents.
+// Served returns what a registry serves of an image, without its contents.
 func Served(c ImageContent) sbomcheck.Image {
 	out := sbomcheck.Image{}
 	for _, p := range c.Platforms {
@@ -73,13 +73,13 @@ func Served(c ImageContent) sbomcheck.Image {
 	return out
 }
 
-// Sums are the checksums of a go.sum, for [sbomcheck.Release].
+// Sums parses the checksums of a go.sum, for [sbomcheck.Release].
 func Sums(raw []byte) (map[string]string, error) {
 	sums, err := gomod.ParseSums(raw)
 	return maps.Clone(sums), err
 }
 
-// Summary counts what a document is made of, for people.
+// Summary counts the parts of a document.
 type Summary struct {
 	Name     string        `json:"name"`
 	Digest   digest.Digest `json:"-"`

@@ -13,11 +13,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 )
 
-// mainKind is the kind of main modules in identifiers.
+// mainKind is the kind of main modules in element identifiers.
 const mainKind = "Main"
 
-// module adds a Go module. Modules of one checksum are one package in a
-// document, whichever programs they are in.
+// module adds a Go module. Modules with one checksum are one package of the
+// document, in whichever programs they are.
 func (b *builder) module(m gomod.Module, kind string) string {
 	purpose := spdx.Library
 	if kind == mainKind {
@@ -28,8 +28,8 @@ func (b *builder) module(m gomod.Module, kind string) string {
 		Name: clean(m.Path), Version: clean(m.Version), Purpose: purpose, PURL: clean(m.PURL()), Sum: sumOf(m),
 	}
 	if kind == mainKind && !gomod.IsModule(m.Path, m.Version) {
-		// A command of the Go distribution, a changed work tree, or a release
-		// that is no version of this module: nobody else can know it by that.
+		// A command of the Go distribution, a changed work tree, or an invalid
+		// version for this module: other tools cannot look it up.
 		p.PURL = ""
 		if gomod.IsModule(m.Path, "") {
 			p.PURL = clean(gomod.PURL(m.Path, ""))
@@ -39,13 +39,13 @@ func (b *builder) module(m gomod.Module, kind string) string {
 		p.Comment = "Replaces " + clean(m.Replaces) + "."
 	}
 	if m.Dir != "" {
-		// No other tool can know it by name.
+		// Other tools cannot look it up by name.
 		p.Comment += " The replacement is a directory of the source tree."
 	}
 	return b.add(p)
 }
 
-// sumOf is the checksum of a module if it could be one.
+// sumOf returns the checksum of a module if it is well formed.
 func sumOf(m gomod.Module) string {
 	if !strings.HasPrefix(m.Sum, "h1:") || len(m.Sum) > 100 || clean(m.Sum) != m.Sum || strings.Contains(m.Sum, " ") {
 		return ""
@@ -53,7 +53,7 @@ func sumOf(m gomod.Module) string {
 	return m.Sum
 }
 
-// version is that of the release, "" if it has none.
+// version returns the version of the release, or "".
 func (b *builder) version() string {
 	if b.in.Version == spdx.NoAssertion {
 		return ""
@@ -61,11 +61,11 @@ func (b *builder) version() string {
 	return b.in.Version
 }
 
-// program adds what a Go program consists of, below the element that it is.
-// own is the version of what the linker knew no version of, or "".
+// program adds the components of a Go program below its element. own is the
+// version to use if the linker recorded none, or "".
 func (b *builder) program(id string, bin gomod.Binary, own string) {
 	if bin.Main.Path == "" && strings.HasPrefix(bin.Package, "cmd/") {
-		// A part of the Go distribution, which is no module.
+		// Part of the Go distribution, which is not a module.
 		bin.Main = gomod.Module{Path: bin.Package, Version: numberOf(bin.GoVersion)}
 	}
 	if bin.Main.Path != "" {
@@ -102,7 +102,8 @@ func (b *builder) mainModule(m gomod.Module, bin gomod.Binary) string {
 	return id
 }
 
-// stdlib is part of every program and of no module list.
+// stdlib adds the standard library, which is in every program and in no list of
+// modules.
 func (b *builder) stdlib(version string) string {
 	number := numberOf(version)
 	return b.add(spdx.Package{
@@ -115,7 +116,7 @@ func numberOf(goVersion string) string {
 	return clean(number)
 }
 
-// settings prints the settings of the build, sorted, one to a line.
+// settings returns the sorted settings of the build, one per line.
 func settings(bin gomod.Binary) string {
 	lines := []string{"Go build information, as read from the program:"}
 	for _, s := range bin.Settings {
@@ -124,7 +125,7 @@ func settings(bin gomod.Binary) string {
 	return strings.Join(lines, "\n")
 }
 
-// distribution adds the packages of a distribution, and that itself.
+// distribution adds a distribution and its packages.
 func (b *builder) distribution(r distro.Release) string {
 	if r.ID == "" {
 		return ""
@@ -151,7 +152,7 @@ func (b *builder) installed(p distro.Package, r distro.Release, source string) s
 	return b.add(out)
 }
 
-// texts are files by name, as a file system of files only.
+// texts is a file system of text files by name.
 type texts map[string][]byte
 
 // Open implements [fs.FS].
@@ -193,7 +194,8 @@ func (b *builder) declare(id, licence string) {
 	}
 }
 
-// licenceIn is the licence of a directory, "" if there is none or more than one.
+// licenceIn returns the licence of a directory, "" if there is none or more
+// than one.
 func licenceIn(dir string, licences map[string]string) string {
 	found := ""
 	for name, id := range licences {

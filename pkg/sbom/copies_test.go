@@ -15,11 +15,11 @@ func TestCopiesOfModules(t *testing.T) {
 	const copies = "# example.org/wick v1.2.3\n## explicit\nexample.org/wick\n"
 	for _, row := range []struct{ name, at, list, want string }{
 		{"a module", "", copies, ""},
-		{"a module with other copies", "", strings.ReplaceAll(copies, "3", "4"), "vendor/modules.txt: it has "},
-		{"a module without the list", "", "", "vendor: copies of modules, and no modules.txt"},
+		{"a module with other copies", "", strings.ReplaceAll(copies, "3", "4"), "vendor/modules.txt: lists "},
+		{"a module without the list", "", "", "vendor: copies of modules, without a modules.txt"},
 		{"a workspace", "lantern/", "## workspace\n" + copies, ""},
-		{"a workspace with other copies", "lantern/", "## workspace\n" + strings.ReplaceAll(copies, "3", "4"), "vendor/modules.txt: it has "},
-		{"a workspace without the list", "lantern/", "", "vendor: copies of modules, and no modules.txt"},
+		{"a workspace with other copies", "lantern/", "## workspace\n" + strings.ReplaceAll(copies, "3", "4"), "vendor/modules.txt: lists "},
+		{"a workspace without the list", "lantern/", "", "vendor: copies of modules, without a modules.txt"},
 	} {
 		fsys := fstest.MapFS{
 			row.at + "go.mod":              {Data: []byte(asks)},

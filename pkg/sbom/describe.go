@@ -16,8 +16,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Describe describes a file by what its head says that it is: an image, an
-// archive or a program.
+// Describe describes a file by the type in its header: an image, an archive or
+// a program.
 func Describe(ctx context.Context, in Input, artifact string, c Content, members Members) (Made, error) {
 	head := make([]byte, unpack.HeadSize)
 	n, err := c.ReadAt(head, 0)
@@ -41,24 +41,23 @@ func Describe(ctx context.Context, in Input, artifact string, c Content, members
 	return made, err
 }
 
-// compressedFile identifies a file that is compressed and no archive, such as a
-// page of a manual.
+// compressedFile recognises a compressed file that is not an archive, such as a
+// manual page.
 func compressedFile(in Input, artifact string, c Content) (Made, error) {
 	bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), io.Discard)
 	if err != nil {
 		return Made{}, verdict.Wrap(verdict.SBOMSubject, artifact, err)
 	}
 	b := in.draft(artifact, bytes)
-	b.unknown(errors.New("a single file that is compressed, which is not expanded"))
+	b.unknown(errors.New("a compressed file, not expanded"))
 	return b.made(), nil
 }
 
-// Binary describes an executable by the build information that the Go
-// toolchain leaves in it: main module, every dependency, toolchain, revision
-// and settings.
+// Binary describes an executable by the build information of the Go toolchain:
+// main module, dependencies, toolchain, revision and settings.
 //
-// An executable without build information gets a document that says that
-// nothing is known of its contents.
+// For an executable without build information, the document says that its
+// contents are unknown.
 func Binary(in Input, artifact string, c Content) (Made, error) {
 	if err := in.check(artifact); err != nil {
 		return Made{}, err
@@ -97,8 +96,8 @@ func isXZ(c Content) bool {
 	return (err == nil || err == io.EOF) && unpack.Sniff(head[:n]) == unpack.XZ
 }
 
-// sum reads r, which holds the content, to its end and proves that it had the
-// digests; or, if there are none, finds them.
+// sum reads r, the content, to its end and checks its digests; without digests
+// it computes them.
 func (c Content) sum(r io.Reader, also io.Writer) (digest.Set, error) {
 	var h hash.Hash
 	var both *digest.Hasher
@@ -126,7 +125,7 @@ func (c Content) sum(r io.Reader, also io.Writer) (digest.Set, error) {
 	return c.Digests, err
 }
 
-// unknown says in words and in the graph that the contents are not known.
+// unknown states in the comment and in the graph that the contents are unknown.
 func (b *builder) unknown(reason error) {
 	b.subject().Purpose = spdx.Other
 	b.subject().Comment = fmt.Sprintf(
@@ -137,17 +136,19 @@ func (b *builder) unknown(reason error) {
 }
 
 // Archive describes a tar, tar.gz, tar.zst, tar.bz2 or zip file by every file
-// inside it, those of archives in it too, by the Go programs and modules among
-// them, and by the packages of a distribution if it is a root file system.
+// in it, including those of nested archives, by the Go programs and modules
+// among them, and by the packages of a distribution if it is a root file
+// system.
 //
 // A file that members knows is noted as a copy of that artifact, and linked to
-// its document if the entry has one. members may be nil.
+// its document if it has one. members may be nil.
 //
-// An archive that cannot be described as a whole is an error: names that leave
+// An archive that cannot be described completely is an error: names that leave
 // it (PATH) or occur twice (ARCHIVE_TWICE), anything but files, directories and
-// links within it (FILE_TYPE), what programs unpack in different ways
-// (ARCHIVE_AMBIGUOUS), bytes of no entry (ARCHIVE_HIDDEN), and expansion beyond
-// measure (LIMIT). Archives inside of it that are so are stated as not examined.
+// links within it (FILE_TYPE), content that programs unpack in different ways
+// (ARCHIVE_AMBIGUOUS), bytes of no entry (ARCHIVE_HIDDEN), and excessive
+// expansion (LIMIT). Nested archives with such faults are listed as not
+// examined.
 func Archive(in Input, artifact string, c Content, members Members) (Made, error) {
 	if err := in.check(artifact); err != nil {
 		return Made{}, err
@@ -160,10 +161,10 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 		return Made{}, wrapArchive(artifact, err)
 	}
 	if eco := packaged(artifact, c); eco != "" {
-		l.x.seen.add(eco, artifact) // its files are listed, and not what it is a package of
+		l.x.seen.add(eco, artifact) // its files are listed, but not its packages
 	}
 	if l.x.walker.Entries() == 0 {
-		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the archive holds nothing: there is nothing to describe")
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the archive is empty")
 	}
 	b := in.draft(artifact, bytes)
 	b.subject().Purpose = spdx.Archive
@@ -174,19 +175,19 @@ func Archive(in Input, artifact string, c Content, members Members) (Made, error
 	return b.made(), nil
 }
 
-// wrapArchive keeps the code of a refusal, and names the entry; whatever else
-// stops the reading leaves the archive without a document.
+// wrapArchive keeps the code of a refusal and names the entry; any other error
+// means that the archive cannot have a document.
 func wrapArchive(artifact string, err error) error {
 	if refusal := refusedIn(artifact, err); refusal != nil {
 		return refusal
 	}
-	f := verdict.Find(verdict.NoSBOM, artifact, "it can not be read to its end as an archive: %s", clean(err.Error()))
-	f.Fix = "look whether the file is whole, and build or fetch it again: what it holds can not be listed"
+	f := verdict.Find(verdict.NoSBOM, artifact, "the archive cannot be read to its end: %s", clean(err.Error()))
+	f.Fix = "check that the file is complete, or build or fetch it again"
 	return &verdict.Error{Finding: f, Cause: err}
 }
 
-// refusedIn is a refusal of something in an artifact as one of the artifact, nil
-// if err is none.
+// refusedIn turns a refusal of something in an artifact into one of the
+// artifact; nil if err is not a refusal.
 func refusedIn(artifact string, err error) error {
 	var refusal *verdict.Error
 	if !errors.As(err, &refusal) {

@@ -17,12 +17,12 @@ import (
 )
 
 // Directory describes a directory as [Archive] describes an archive: every
-// file, the modules of the source trees in it, Go programs, and the packages
-// of a distribution if it is a root file system. What version control keeps
-// for itself (the .git of a repository) is left out, and said to be.
+// file, the modules of the source trees in it, Go programs, and the packages of
+// a distribution if it is a root file system. Version control data (the .git of
+// a repository) is omitted, and the document says so.
 //
-// A directory is no sequence of bytes: the described package has no checksum,
-// and names and digests of all files stand for it in the namespace.
+// A directory has no digest: the described package has no checksum, and its
+// namespace is derived from the names and digests of all files.
 func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, error) {
 	if err := in.check(artifact); err != nil {
 		return Made{}, err
@@ -40,13 +40,13 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return Made{}, wrapDirectory(artifact, err)
 	}
 	if l.files == 0 {
-		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files")
 	}
 	var roll strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.items)) {
 		fmt.Fprintf(&roll, "%s %s\n", l.items[name].file.Digests.SHA256, name)
 	}
-	roll.WriteString(l.x.sum.said())
+	roll.WriteString(l.x.sum.comment())
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
 	b := in.draft(artifact, identity)
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
@@ -58,8 +58,8 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 	return b.made(), nil
 }
 
-// wrapDirectory is [wrapArchive] for what is read file by file: one that can not
-// be read may be there the next time.
+// wrapDirectory is [wrapArchive] for a directory: a file that cannot be read
+// now may be readable later.
 func wrapDirectory(artifact string, err error) error {
 	if refusal := refusedIn(artifact, err); refusal != nil {
 		return refusal
@@ -67,7 +67,7 @@ func wrapDirectory(artifact string, err error) error {
 	return fmt.Errorf("describing directory %q: %w", artifact, err)
 }
 
-// directory takes one entry of the directory.
+// directory adds one entry of the directory.
 func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	switch {
 	case name == ".":
@@ -111,11 +111,11 @@ func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	return l.list(it)
 }
 
-// maxHead bounds the file that says what a repository has checked out.
+// maxHead bounds the HEAD file of a repository.
 const maxHead = 4096
 
-// isRepository reports whether a directory is what git keeps for itself. Its name
-// alone tells nothing: another directory of that name is one like any other.
+// isRepository reports whether a directory is a git directory. Its name alone
+// does not decide: any directory may be called .git.
 func isRepository(dir fs.FS, name string) bool {
 	if path.Base(name) != ".git" {
 		return false
@@ -134,5 +134,5 @@ func isRepository(dir fs.FS, name string) bool {
 	return err == nil && (strings.HasPrefix(head, "ref: refs/") || commitID.MatchString(head))
 }
 
-// commitID is what HEAD holds where no branch is checked out.
+// commitID matches HEAD if no branch is checked out.
 var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)

@@ -56,7 +56,7 @@ func TestDirectory(t *testing.T) {
 
 func TestDirectoryRefuses(t *testing.T) {
 	_, err := sbom.Directory(input(), "source", fstest.MapFS{}, nil)
-	refused(t, err, verdict.NoSBOM, "nothing to describe")
+	refused(t, err, verdict.NoSBOM, "holds no files")
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/a\x1b[2J", nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -22,33 +22,33 @@ import (
 )
 
 const (
-	// maxText bounds one text that is kept to be understood.
+	// maxText bounds one text that is kept for later parsing.
 	maxText = 16 << 20
-	// maxTexts bounds all texts of one artifact.
+	// maxTexts bounds all kept texts of one artifact.
 	maxTexts = 192 << 20
 )
 
-// item is one file and what is known of it.
+// item is one file and what was found in it.
 type item struct {
-	name    string // clean, with the names of the archives it is in
+	name    string // clean, after the names of the archives that contain it
 	file    spdx.File
 	program *gomod.Binary
-	inner   []item // of an archive
+	inner   []item // contents of an archive
 }
 
-// examiner looks at files one after another, each byte once. What it could not
-// look into it says.
+// examiner reads files one after another, each byte once, and records what it
+// could not examine.
 type examiner struct {
 	walker     *unpack.Walker
 	facts      *facts
 	spool      *spool
-	texts      map[string][]byte // files that are understood together with others
+	texts      map[string][]byte // files that are parsed together with others
 	held       int
 	seen       sightings
-	incomplete []string // what was not examined, with the reason
-	unnamed    int      // how much more
-	sum        *summary // of what is not listed one by one
-	strong     bool     // find the SHA-512 of files too
+	incomplete []string // parts that were not examined, with the reason
+	unnamed    int      // number of further parts
+	sum        *summary // sum over files that are not listed one by one
+	strong     bool     // compute the SHA-512 of files too
 	buf        []byte
 }
 
@@ -60,7 +60,7 @@ func newExaminer() *examiner {
 // counted.
 const maxMissed = 1000
 
-// missed notes a part that was not examined.
+// missed records a part that was not examined.
 func (x *examiner) missed(name string, reason error) {
 	if len(x.incomplete) == maxMissed {
 		x.unnamed++
@@ -69,7 +69,8 @@ func (x *examiner) missed(name string, reason error) {
 	x.incomplete = append(x.incomplete, fmt.Sprintf("%s: %s", clean(name), clean(inWords(reason))))
 }
 
-// inWords is a reason without the code of a refusal, which it is none here.
+// inWords returns a reason without the code of a refusal: here it refuses
+// nothing.
 func inWords(reason error) string {
 	var refusal *verdict.Error
 	switch {
@@ -81,7 +82,7 @@ func inWords(reason error) string {
 	return refusal.Finding.Subject + ": " + refusal.Finding.Message
 }
 
-// unexamined are the parts that were not examined.
+// unexamined returns the parts that were not examined.
 func (x *examiner) unexamined() []string {
 	if x.unnamed == 0 {
 		return x.incomplete
@@ -89,8 +90,8 @@ func (x *examiner) unexamined() []string {
 	return append(slices.Clip(x.incomplete), fmt.Sprintf("%d parts more", x.unnamed))
 }
 
-// remembering keeps the error of the stream itself, to be told from what a
-// reader of its contents says.
+// remembering keeps the error of the stream itself, to distinguish it from
+// errors in its contents.
 type remembering struct {
 	r   io.Reader
 	err error
@@ -105,12 +106,11 @@ func (m *remembering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// file reads one file to its end, hashes it both ways and looks into it. A
-// body that can be read at any place, such as a file on disk, is looked into
-// where it is. An error is one of the stream: what is wrong inside of the file
-// is noted.
+// file reads one file to its end, hashes it and examines it. A body with random
+// access, such as a file on disk, is examined in place. The error is one of the
+// stream: faults inside of the file are recorded.
 func (x *examiner) file(name string, body io.Reader) (item, error) {
-	weak, strong := sha1.New(), sha256.New() // the weak one is required by SPDX, and relied on by nobody
+	weak, strong := sha1.New(), sha256.New() // SPDX requires the weak SHA-1; it is never relied on
 	sums := []io.Writer{weak, strong}
 	var both *digest.Hasher
 	if x.strong {
@@ -132,7 +132,7 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	} else if err != nil {
 		return item{}, err
 	}
-	// Hidden from the copy is that the reader could write itself, in small pieces.
+	// Hide WriteTo of the reader, which would copy in small pieces.
 	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{all}, x.buf); err != nil {
 		return item{}, err
 	}
@@ -145,7 +145,7 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	return it, err
 }
 
-// inside looks into a file as far as there is something to find.
+// inside examines a file if its type can be examined.
 func (x *examiner) inside(it *item, head []byte, body io.Reader) error {
 	x.seen.note(it.name)
 	switch format := unpack.Sniff(head); {
@@ -180,7 +180,7 @@ func (x *examiner) program(it *item, body io.Reader) error {
 func (x *examiner) programAt(it *item, at io.ReaderAt) {
 	bin, err := readProgram(at)
 	if errors.Is(err, gomod.ErrNoBuildInfo) {
-		return // one more file that is no Go program
+		return // recorded as a file that is not a Go program
 	}
 	if err != nil {
 		x.missed(it.name, err)
@@ -190,8 +190,8 @@ func (x *examiner) programAt(it *item, at io.ReaderAt) {
 	}
 }
 
-// archive looks into an archive in an archive. Whatever is wrong with it is
-// noted; the file that it is has been read all the same.
+// archive examines a nested archive. Its faults are recorded; the file itself
+// was read completely all the same.
 func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error {
 	in := &within{x: x, it: it, at: map[string]int{}}
 	var err error
@@ -203,7 +203,7 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 	} else {
 		err = x.walker.Stream(body, format, in.visit)
 	}
-	// A compressed file may simply hold no archive.
+	// A compressed file need not contain an archive.
 	var single *unpack.SingleError
 	switch {
 	case errors.As(err, &single) && isProgram(single.Head):
@@ -215,14 +215,14 @@ func (x *examiner) archive(it *item, format unpack.Format, body io.Reader) error
 	return nil
 }
 
-// zip looks into a zip in something, which is read from its end. The first error
-// is one of the zip, the second one of the stream that it comes by.
+// zip examines a nested zip, which must be read from its end. The first error
+// is one of the zip, the second one of the surrounding stream.
 func (x *examiner) zip(body io.Reader, visit unpack.Visit) (wrong, broken error) {
 	at, size, err := x.spool.fill(body)
 	if err != nil {
 		return nil, err
 	}
-	// What is in it needs a spool: this one is held by the zip.
+	// Nested files need another spool: this one holds the zip.
 	outer := x.spool
 	x.spool = &spool{spare: true}
 	wrong = x.walker.Archive(at, size, visit)
@@ -231,17 +231,17 @@ func (x *examiner) zip(body io.Reader, visit unpack.Visit) (wrong, broken error)
 	return wrong, nil
 }
 
-// errCompressed says that a program is not looked into.
-var errCompressed = errors.New("a program that is compressed, which is not expanded")
+// errCompressed says that a compressed program is not examined.
+var errCompressed = errors.New("a compressed program, not expanded")
 
-// within is an archive in an archive.
+// within is a nested archive.
 type within struct {
 	x  *examiner
 	it *item
-	at map[string]int // of files, by name, those that are listed
+	at map[string]int // its listed files, by name
 }
 
-// visit takes one entry of an archive into the item that the archive is.
+// visit adds one entry of an archive to the item of the archive.
 func (w *within) visit(e unpack.Entry, body io.Reader) error {
 	name := w.it.name + "/" + e.Name
 	switch e.Kind {
@@ -269,14 +269,14 @@ func (w *within) list(name string, inner item) error {
 	return err
 }
 
-// named is the same file under another name.
+// named returns the same file under another name.
 func (it item) named(name string) item {
 	it.name, it.inner = name, nil
 	it.file.ID, it.file.Name = elementID("File", name), "./"+name
 	return it
 }
 
-// isText reports whether a file is understood together with others.
+// isText reports whether a file is kept and parsed together with others.
 func isText(name string) bool {
 	switch base := path.Base(name); {
 	case base == "go.mod", base == "go.sum", base == "go.work", base == "go.work.sum", strings.HasSuffix(name, "vendor/modules.txt"):
@@ -285,7 +285,7 @@ func isText(name string) bool {
 	return isDatabase(name)
 }
 
-// isDatabase reports whether a file is a list of packages of a distribution.
+// isDatabase reports whether a file is a package database of a distribution.
 func isDatabase(name string) bool {
 	switch name {
 	case distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, distro.OSRelease, distro.OSRelease2:

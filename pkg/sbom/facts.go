@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 )
 
-// installedIn adds the packages of a distribution among the texts.
+// installedIn adds the distribution packages found in the texts.
 func (b *builder) installedIn(x *examiner) {
 	facts := x.facts
 	for name, raw := range x.texts {
@@ -27,7 +27,7 @@ func (b *builder) installedIn(x *examiner) {
 	}
 }
 
-// facts are the databases of packages in a tree of files.
+// facts are the package databases in a tree of files.
 type facts struct {
 	databases  map[string][]distro.Package
 	releases   map[string]distro.Release
@@ -42,7 +42,7 @@ func newFacts() *facts {
 	}
 }
 
-// text takes one file of the distribution.
+// text adds one file of the distribution.
 func (f *facts) text(name string, raw []byte) {
 	var err error
 	switch {
@@ -61,7 +61,7 @@ func (f *facts) text(name string, raw []byte) {
 	}
 }
 
-// release is what the tree calls itself.
+// release is the name that the tree gives itself.
 func (f *facts) release() distro.Release {
 	if r, there := f.releases[distro.OSRelease]; there && r.ID != "" {
 		return r
@@ -69,7 +69,7 @@ func (f *facts) release() distro.Release {
 	return f.releases[distro.OSRelease2]
 }
 
-// licensed adds what a copyright file declares.
+// licensed adds the licences that a copyright file declares.
 func (f *facts) licensed(p distro.Package) distro.Package {
 	if p.Licence == "" {
 		p.Licence = f.copyrights[p.Name]

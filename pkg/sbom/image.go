@@ -18,12 +18,12 @@ import (
 // ImagePlatform is the image of one platform.
 type ImagePlatform struct {
 	Platform string // "linux/amd64"
-	// Digest is that of the manifest, Config that of the configuration, which
-	// alone is known of an image that was saved to a file of Docker's.
+	// Digest is that of the manifest, Config that of the configuration. An
+	// image saved by docker save has only the latter.
 	Digest, Config digest.Digest
 	Layers         []Layer
-	// Base is the image it was built on, "host/repository@sha256:…"; "" if it
-	// was built on nothing, or nothing says on what.
+	// Base is the image it was built on, "host/repository@sha256:…"; "" if
+	// there is none or it is unknown.
 	Base string
 	// Files maps paths in the image to the artifacts that were put there.
 	Files map[string]Entry
@@ -32,18 +32,19 @@ type ImagePlatform struct {
 // ImageContent is an image of one or several platforms.
 type ImageContent struct {
 	// Index are the digests of the index, or of the manifest if there is one
-	// platform only, as the registry serves it; or of a file that holds the image.
+	// platform only, as the registry serves it; or of a file that holds the
+	// image.
 	Index     digest.Set
 	Platforms []ImagePlatform
-	// Repository is where the image is known by, of which the last element is
-	// its name in package URLs; "" if nothing says one: then it has none.
+	// Repository is where the image is published; its last element is the name
+	// in package URLs. Without a repository there is no package URL.
 	Repository string
-	// Layers remembers layers from image to image, if it is not nil.
+	// Layers caches layers across images, if it is not nil.
 	Layers *Layers
 }
 
-// Image describes an image: that of each platform, its layers, its base, the
-// artifacts that were put in, and what is found in the layers: packages of apk
+// Image describes an image: each platform with its layers, its base, the
+// artifacts that were put in, and the contents of the layers: packages of apk
 // and dpkg, and Go programs, each with the layer that brought it. Files are
 // covered by the digests of the layers and not listed one by one.
 func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made, error) {
@@ -61,7 +62,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 	}
 	b := in.draft(artifact, c.Index)
 	b.subject().Purpose = spdx.Container
-	if !c.Platforms[0].Digest.IsZero() { // nobody serves what has a configuration only
+	if !c.Platforms[0].Digest.IsZero() { // an image without a manifest is not served
 		b.subject().PURL = ociURL(c.Repository, c.Index.SHA256, "")
 	}
 	b.subject().Comment = "The checksum is that of the image index or manifest, as the registry serves it, or of the file that holds the image."
@@ -70,7 +71,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 	})
 	for i, p := range sorted {
 		if p.Platform == "" || p.identity().Algorithm() != digest.SHA256 || (i > 0 && p.Platform == sorted[i-1].Platform) {
-			return Made{}, verdict.Refuse(verdict.Platform, artifact, "platform %q: no name, no digest, or there twice", p.Platform)
+			return Made{}, verdict.Refuse(verdict.Platform, artifact, "platform %q: missing name or digest, or duplicate platform", p.Platform)
 		}
 		if err := b.platform(ctx, artifact, p, c); err != nil {
 			return Made{}, err
@@ -79,7 +80,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 	return b.made(), nil
 }
 
-// identity is what names the image of a platform.
+// identity returns the digest that identifies the image of a platform.
 func (p ImagePlatform) identity() digest.Digest {
 	if p.Digest.IsZero() {
 		return p.Config
@@ -120,14 +121,14 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 	for _, at := range slices.Sorted(maps.Keys(p.Files)) {
 		e := p.Files[at]
 		if e.Artifact == "" || e.Digests.SHA256.IsZero() {
-			return verdict.Refuse(verdict.SBOMSubject, artifact, "file %q of %s comes from no known artifact", at, p.Platform)
+			return verdict.Refuse(verdict.SBOMSubject, artifact, "file %q of %s belongs to no known artifact", at, p.Platform)
 		}
 		b.relate(id, spdx.Contains, b.entry(e), "at "+at)
 	}
 	return b.contents(ctx, id, p, c.Layers)
 }
 
-// contents looks into the layers.
+// contents examines the layers.
 func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cache *Layers) error {
 	if err := cache.ahead(ctx, p.Layers); err != nil {
 		return err
@@ -135,19 +136,19 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 	root, layers := newRootFS(), tree{}
 	for i, l := range p.Layers {
 		if l.Open == nil {
-			b.unexamined([]string{fmt.Sprintf("layer %s of %s: its bytes were not at hand", l.Digest, p.Platform)})
+			b.unexamined([]string{fmt.Sprintf("layer %s of %s: its bytes were not available", l.Digest, p.Platform)})
 			continue
 		}
-		f, err := cache.of(ctx, l)
+		f, err := cache.factsOf(ctx, l)
 		if err != nil {
 			return err
 		}
 		b.unexaminedOnce(f.incomplete)
 		b.seenOnce(f.seen)
-		root.put(i, f)
+		root.apply(i, f)
 		layers = append(layers, f)
 	}
-	b.unexaminedOnce(append(layers.unread(), layers.crossed()...))
+	b.unexaminedOnce(append(layers.unreadDatabases(), layers.crossed()...))
 	release := root.release()
 	if system := b.distribution(release); system != "" {
 		b.relate(id, spdx.Contains, system, "operating system")
@@ -178,7 +179,7 @@ func (b *builder) programIn(image, name string, p ImagePlatform, at placed[progr
 	b.relateOnce(image, spdx.Contains, file.ID, fmt.Sprintf("layer %d", at.layer))
 }
 
-// relateOnce is relate for what several platforms share.
+// relateOnce is relate for relationships that several platforms share.
 func (b *builder) relateOnce(from, kind, to, comment string) {
 	key := from + " " + kind + " " + to
 	if !b.once[key] {
@@ -188,15 +189,15 @@ func (b *builder) relateOnce(from, kind, to, comment string) {
 }
 
 func (b *builder) unexaminedOnce(parts []string) {
-	b.unexamined(b.fresh(sbomcheck.NotExamined, parts))
+	b.unexamined(b.newParts(sbomcheck.NotExamined, parts))
 }
 
 func (b *builder) seenOnce(parts []string) {
-	b.seen(b.fresh(sbomcheck.SeenOnly, parts))
+	b.seen(b.newParts(sbomcheck.SeenOnly, parts))
 }
 
-// fresh are those of the parts that were not said yet.
-func (b *builder) fresh(what string, parts []string) (list []string) {
+// newParts returns the parts that are not in the document yet.
+func (b *builder) newParts(what string, parts []string) (list []string) {
 	for _, part := range parts {
 		if key := what + part; !b.once[key] {
 			b.once[key] = true
@@ -226,7 +227,8 @@ func (b *builder) entry(e Entry) string {
 	return p.ID
 }
 
-// base is the image that another one was built on, "host/repository:tag@digest".
+// base adds the image that another one was built on,
+// "host/repository:tag@digest".
 func base(ref string) spdx.Package {
 	name, sum, _ := strings.Cut(clean(ref), "@")
 	repository, label := name, ""
@@ -245,8 +247,8 @@ func base(ref string) spdx.Package {
 	return p
 }
 
-// ociURL is a package URL of type oci, "" for an image without a name. Where
-// the image is served is not part of what it is.
+// ociURL returns a package URL of type oci, "" for an image without a name. It
+// does not say where the image is served.
 func ociURL(repository string, sum digest.Digest, platform string) string {
 	if repository == "" {
 		return ""

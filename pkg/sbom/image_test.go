@@ -180,7 +180,7 @@ func TestImageLies(t *testing.T) {
 	layers := content.Platforms[0].Layers
 	layers[0].DiffID, layers[1].DiffID = layers[1].DiffID, layers[0].DiffID
 	_, err := sbom.Image(t.Context(), input(), "oci/a", content)
-	refused(t, err, verdict.Conflict, "not the one of the image's configuration")
+	refused(t, err, verdict.Conflict, "does not match the image's configuration")
 }
 
 // TestNoImage: what a registry or layout holds that is no image, or has a
@@ -190,7 +190,7 @@ func TestNoImage(t *testing.T) {
 	good := `{"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[]}}`
 	for _, row := range []struct{ name, kind, config, want string }{
 		{"an image", image, good, ""},
-		{"a chart", chart, good, "it is no image"},
+		{"a chart", chart, good, "not an image"},
 		{"no JSON", image, "hello", "reading JSON"},
 	} {
 		dir := t.TempDir()
@@ -240,7 +240,7 @@ func TestImageByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sbom.LayoutImage(t.Context(), os.DirFS(dir), "")
-	refused(t, err, verdict.Missing, "the layout holds no image")
+	refused(t, err, verdict.Missing, "the layout contains no image")
 	err = p.AppendImage(imageOf(t, layerOf(t, "a", "1")), layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "lantern:v0.1.0"}))
 	if err != nil {
 		t.Fatal(err)

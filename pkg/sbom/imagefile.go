@@ -15,8 +15,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// LayoutImage reads the image in an OCI image layout. Of several images ref
-// names one, by the annotation org.opencontainers.image.ref.name or by digest.
+// LayoutImage reads the image in an OCI image layout. ref selects one of
+// several, by the annotation org.opencontainers.image.ref.name or by digest.
 func LayoutImage(ctx context.Context, dir fs.FS, ref string) (ImageContent, error) {
 	return layoutImage(ctx, registry.ReadLayout(dir), ref)
 }
@@ -41,12 +41,12 @@ func layoutImage(ctx context.Context, layout *registry.LayoutReader, ref string)
 	return content, err
 }
 
-// component is one element of a repository's name.
+// component matches one element of a repository's name.
 var component = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
 
-// repository is what an entry's annotations say that the image is called,
-// without tag and digest. A reference of one word is a tag, as most tools write
-// it, and says nothing.
+// repository returns the repository that an entry's annotations name, without
+// tag and digest. A single word is a tag, as most tools write it, and names no
+// repository.
 func repository(entry registry.Descriptor) string {
 	for _, ref := range []string{entry.Annotations[registry.AnnotationImageName], entry.Annotations[registry.AnnotationRefName]} {
 		name, _, pinned := strings.Cut(ref, "@")
@@ -59,7 +59,7 @@ func repository(entry registry.Descriptor) string {
 	return ""
 }
 
-// choose finds the entry that ref names, or the only one there is.
+// choose finds the entry that ref names, or the only one.
 func choose(entries []registry.Descriptor, ref string) (registry.Descriptor, error) {
 	var names []string
 	var found []registry.Descriptor
@@ -83,28 +83,28 @@ func choose(entries []registry.Descriptor, ref string) (registry.Descriptor, err
 	case 0:
 		return registry.Descriptor{}, notHeld(ref, "layout", names)
 	}
-	return registry.Descriptor{}, verdict.Refuse(verdict.Usage, "image layout", "it holds several images, name one: %s", some(names))
+	return registry.Descriptor{}, verdict.Refuse(verdict.Usage, "image layout", "the layout holds several images; select one of: %s", firstNames(names))
 }
 
-// notHeld refuses an image that is not in a layout or file which holds names.
+// notHeld refuses a reference to an image that is not among names.
 func notHeld(ref, place string, names []string) error {
 	if len(names) == 0 {
-		return verdict.Refuse(verdict.Missing, ref, "the %s holds no image", place).Advise("build or save the image again, and look whether that went well")
+		return verdict.Refuse(verdict.Missing, ref, "the %s contains no image", place).Advise("build or save the image again, and check that it succeeds")
 	}
-	return verdict.Refuse(verdict.Missing, ref, "the %s holds no such image, but %s", place, some(names)).Advise("name one that it holds, by reference name or digest")
+	return verdict.Refuse(verdict.Missing, ref, "the %s does not contain this image, only %s", place, firstNames(names)).Advise("select one of these by reference name or digest")
 }
 
-// some are the first of the names.
-func some(names []string) string { return strings.Join(names[:min(len(names), 20)], ", ") }
+// firstNames returns the first names.
+func firstNames(names []string) string { return strings.Join(names[:min(len(names), 20)], ", ") }
 
-// isImageType tells images from what refers to them. Some tools write the type
-// of the configuration where others write nothing.
+// isImageType tells images from their referrers. Some tools use the type of the
+// configuration as artifact type.
 func isImageType(artifact string) bool {
 	return artifact == "" || strings.Contains(artifact, "image.config") || strings.Contains(artifact, "container.image.v1")
 }
 
-// savedImage reads what Docker saves: layers and a configuration, and no
-// manifest. The image is known by its configuration only.
+// savedImage reads the output of docker save: layers and a configuration
+// without a manifest. The image is identified by its configuration.
 func savedImage(ctx context.Context, archive *registry.Archive, ref string) (ImageContent, error) {
 	list, err := archive.Saved(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func savedImage(ctx context.Context, archive *registry.Archive, ref string) (Ima
 	var names []string
 	for _, image := range list {
 		if len(image.Names) == 0 {
-			names = append(names, "one without name")
+			names = append(names, "an unnamed one")
 		}
 		for _, tag := range image.Names {
 			names = append(names, fmt.Sprintf("%q", tag))
@@ -123,7 +123,7 @@ func savedImage(ctx context.Context, archive *registry.Archive, ref string) (Ima
 			continue
 		}
 		if c.Platforms != nil {
-			return ImageContent{}, verdict.Refuse(verdict.Usage, "image file", "it holds several images, name one")
+			return ImageContent{}, verdict.Refuse(verdict.Usage, "image file", "the file holds several images; select one by name")
 		}
 		p, err := savedPlatform(ctx, archive, image)
 		if err != nil {
@@ -156,9 +156,9 @@ func savedPlatform(ctx context.Context, archive *registry.Archive, image registr
 	return p.configured(parsed, "file")
 }
 
-// FileImage reads the image that a file holds, an OCI layout or what Docker
-// saves. Of several images ref names one. held is false if it holds none. An
-// image without a manifest is known by its configuration.
+// FileImage reads the image in a file: an OCI layout or the output of docker
+// save. ref selects one of several. held is false if the file holds none. An
+// image without a manifest is identified by its configuration.
 func FileImage(ctx context.Context, c Content, ref string) (content ImageContent, held bool, err error) {
 	archive, err := registry.OpenArchive(c, c.Size)
 	switch {
@@ -175,7 +175,7 @@ func FileImage(ctx context.Context, c Content, ref string) (content ImageContent
 }
 
 // ImageFile describes a file that holds an image. The digest is that of the
-// file; the image in it is known by manifest or configuration.
+// file; the image in it is identified by manifest or configuration.
 func ImageFile(ctx context.Context, in Input, artifact string, c Content) (Made, bool, error) {
 	content, ok, err := FileImage(ctx, c, "")
 	if err != nil || !ok {
@@ -191,6 +191,6 @@ func ImageFile(ctx context.Context, in Input, artifact string, c Content) (Made,
 	if err != nil {
 		return Made{}, true, err
 	}
-	made.Draft.Packages[0].PURL = "" // of the image, which the file is not
+	made.Draft.Packages[0].PURL = "" // digests of the image, not of the file
 	return made, true, nil
 }

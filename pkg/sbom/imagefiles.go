@@ -2,7 +2,7 @@ package sbom
 
 import (
 	"context"
-	"crypto/sha1" // that SPDX 2.3 asks for; relied on by nobody
+	"crypto/sha1" // required by SPDX 2.3; never relied on
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -14,9 +14,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// filesOf hashes files of an image that somebody names, on every platform, as
-// they are when all layers lie upon each other. One that is a hard link is
-// there without digests.
+// filesOf hashes the named files of an image on every platform, as they are
+// with all layers applied. A hard link is returned without digests.
 func filesOf(ctx context.Context, c ImageContent, names map[string]bool) (all []spdx.File, err error) {
 	for _, p := range c.Platforms {
 		found := map[string]spdx.File{}
@@ -42,7 +41,7 @@ func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[stri
 	for name := range names {
 		above(name, func(dir string) bool { dirs[dir] = true; return true })
 	}
-	// What is wrong inside of a layer its examination said already.
+	// Faults inside of a layer were recorded by its examination.
 	src := &remembering{r: body}
 	_ = unpack.Layer(src, io.Discard, func(e unpack.Entry, body io.Reader) error {
 		dir, base := path.Split(e.Name)
@@ -51,7 +50,7 @@ func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[stri
 			gone = append(gone, dir)
 		case strings.HasPrefix(base, whiteout):
 			gone = append(gone, dir+strings.TrimPrefix(base, whiteout))
-		case e.Kind != unpack.Directory && dirs[e.Name]: // it stands where a directory was
+		case e.Kind != unpack.Directory && dirs[e.Name]: // a file in place of a directory
 			delete(fresh, e.Name)
 			gone = append(gone, e.Name)
 		case !names[e.Name]:

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Judge is [Check] as a verdict. It is for a scope only: what was not compared
-// it lists.
+// Judge is [Check] as a verdict. Its scope is partial, and lists what was not
+// compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
 	held, err := Check(ctx, q)
 	if err != nil {
@@ -30,32 +30,32 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		who = clean(strings.Join(q.Document.Creators(), ", "))
 		v.Scope.Left = append(v.Scope.Left, "how its elements depend on and contain each other")
 	}
-	v.Note("it was written by %s, and held against %s", who, held.As)
+	v.Note("SBOM written by %s; compared with %s", who, held.As)
 	if q.GoSum != nil && sbomcheck.BuiltFromFetched(q.Document) {
-		v.Note("it was built from a module that was fetched, so go.sum says nothing of it; the checksums of its modules were not compared")
+		v.Note("built from a downloaded module, for which this go.sum has no entries: module checksums were not compared")
 	}
 	for _, left := range held.Left {
 		v.Note("not compared: %s", clean(left))
 	}
 	if omitted := sbomcheck.Omitted(q.Document); len(omitted) > 0 {
-		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%d parts that the SBOM itself leaves out", len(omitted)))
+		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("parts that the SBOM itself leaves out (%d)", len(omitted)))
 		for _, left := range omitted {
-			v.Note("the SBOM says of itself: %s", clean(left))
+			v.Note("the SBOM states: %s", clean(left))
 		}
 	}
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
 		if sum.IsZero() {
-			v.Note("what is there is what the SBOM describes: %d packages, %d files", listedPackages(q.Document), len(q.Document.Files()))
+			v.Note("contents match the SBOM: packages %d, files %d", listedPackages(q.Document), len(q.Document.Files()))
 		} else {
-			v.Note("%s is what the SBOM describes: %d packages, %d files", sum, listedPackages(q.Document), len(q.Document.Files()))
+			v.Note("%s matches the SBOM: packages %d, files %d", sum, listedPackages(q.Document), len(q.Document.Files()))
 		}
 	}
 	return v, nil
 }
 
-// listedPackages counts the packages that a document lists, as [Summarise] does:
-// the one that it is about is none of them.
+// listedPackages counts the packages that a document lists, without the one
+// that it is about, as [Summarise] does.
 func listedPackages(doc spdx.Document) int {
 	list, about := doc.Packages(), map[string]bool{}
 	for _, r := range doc.Relationships() {
@@ -72,7 +72,7 @@ func listedPackages(doc spdx.Document) int {
 	return n
 }
 
-// Twins adds where two forms of one document disagree. Documents that can not
+// Twins reports where two forms of one document differ. Documents that cannot
 // be read have their findings already.
 func Twins(v *verdict.Verdict, names, texts []string) {
 	v.Counts.Required++

@@ -26,25 +26,25 @@ import (
 
 // Layer is one layer of an image.
 type Layer struct {
-	// Digest is that of the layer as it is served, DiffID that of the layer
-	// uncompressed, as the configuration has it.
+	// Digest is that of the served layer, DiffID that of the uncompressed
+	// layer, from the configuration.
 	Digest, DiffID digest.Digest
-	// Open reads the layer as it is served. A layer that can not be opened is
-	// listed and not examined.
+	// Open reads the layer as served. A layer that cannot be opened is listed
+	// and not examined.
 	Open func(context.Context) (io.ReadCloser, error)
 }
 
-// Layers remembers what was found in layers, which images and platforms share.
-// The zero value is ready to use, by several goroutines.
+// Layers caches the results for layers, which images and platforms share. The
+// zero value is ready for use by several goroutines.
 type Layers struct {
 	mu    sync.Mutex // guards known
 	known map[digest.Digest]func() (*layerFacts, error)
 
-	strong bool // find the SHA-512 of programs too
+	strong bool // compute the SHA-512 of programs too
 }
 
-// of reads a layer, once.
-func (c *Layers) of(ctx context.Context, l Layer) (*layerFacts, error) {
+// factsOf returns the facts of a layer, and reads it at most once.
+func (c *Layers) factsOf(ctx context.Context, l Layer) (*layerFacts, error) {
 	c.mu.Lock()
 	if c.known == nil {
 		c.known = map[digest.Digest]func() (*layerFacts, error){}
@@ -58,18 +58,18 @@ func (c *Layers) of(ctx context.Context, l Layer) (*layerFacts, error) {
 	return read()
 }
 
-// atOnce is how many layers are read at a time.
+// atOnce is how many layers are read concurrently.
 const atOnce = 2
 
-// ahead reads layers side by side, to be remembered. One that fails does not
-// stop the others: another image may need them.
+// ahead reads layers concurrently into the cache. A failure does not stop the
+// others: another image may need them.
 func (c *Layers) ahead(ctx context.Context, layers []Layer) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for _, l := range layers {
 		if l.Open != nil {
 			group.Go(func() error {
-				_, err := c.of(ctx, l)
+				_, err := c.factsOf(ctx, l)
 				return err
 			})
 		}
@@ -83,23 +83,23 @@ type program struct {
 	file spdx.File
 }
 
-// layerFacts is what one layer brings and takes away.
+// layerFacts is what one layer adds and removes.
 type layerFacts struct {
 	facts
 	programs   map[string]program
-	whiteouts  []string // names that are gone, with all below them
-	opaque     []string // directories of which all that was below is gone
+	whiteouts  []string // removed names, with all below them
+	opaque     []string // directories whose earlier contents are removed
 	seed       maphash.Seed
-	names      names             // of everything that is in the layer
-	leaves     names             // of what is no directory
-	parents    names             // of what has something below it
-	links      map[string]string // symbolic links, and where they lead
-	implied    names             // directories that something lies in before the layer brings them or takes away what was there
+	names      names             // all entries of the layer
+	leaves     names             // entries that are not directories
+	parents    names             // names with entries below them
+	links      map[string]string // symbolic links and their targets
+	implied    names             // directories with entries in them before the layer adds them or removes their contents
 	gone       names             // the whiteouts
-	doubt      string            // the first name that is written to different places, or taken away by some programs only
+	doubt      string            // the first name that programs write to different places or that only some remove
 	seen       []string
 	incomplete []string
-	odd        int // entries that two readers may take for two things
+	odd        int // ambiguous entries
 }
 
 // holds reports whether the layer has an entry of this name.
@@ -107,10 +107,11 @@ func (l *layerFacts) holds(name string) bool { return l.names.has(l, name) }
 
 func (l *layerFacts) hash(name string) uint64 { return maphash.String(l.seed, name) }
 
-// maxOddities is how many odd entries of a layer are named; the rest is counted.
+// maxOddities is how many odd entries of a layer are named; the rest is
+// counted.
 const maxOddities = 20
 
-// The names by which a layer takes away.
+// The names of whiteouts.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
@@ -136,11 +137,11 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	}
 	if err != nil {
 		out.incomplete = append(out.incomplete, fmt.Sprintf("layer %s: %s", l.Digest, clean(inWords(err))))
-		return out, nil // what is wrong inside of a layer is stated in the document
+		return out, nil // faults inside of a layer are stated in the document
 	}
 	if got := hex.EncodeToString(plain.Sum(nil)); got != l.DiffID.Hex() {
 		return nil, &verdict.Error{Finding: verdict.Find(verdict.Conflict, l.Digest.String(),
-			"the layer is not the one of the image's configuration").Differ(l.DiffID.String(), "sha256:"+got)}
+			"the layer does not match the image's configuration").Differ(l.DiffID.String(), "sha256:"+got)}
 	}
 	for name, raw := range x.texts {
 		out.text(name, raw)
@@ -153,7 +154,7 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 	return out, nil
 }
 
-// entry takes one entry of the layer.
+// entry adds one entry of the layer.
 func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	switch dir, base := path.Split(e.Name); {
 	case base == opaque:
@@ -165,7 +166,7 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 		return nil
 	}
 	l.oddities(x, e)
-	// Of two entries of one name the last one counts.
+	// The last of two entries with one name counts.
 	l.note(e)
 	delete(l.programs, e.Name)
 	delete(x.texts, e.Name)
@@ -193,19 +194,19 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	return l.program(x, e.Name, body)
 }
 
-// oddities notes an entry that leaves the root, or that replaces another one of
-// the same layer: what was found is what most readers unpack, and not all.
+// oddities records an entry that leaves the root, or that replaces another one
+// factsOf the same layer: most readers agree with what was found, but not all.
 func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
 	why := ""
 	switch {
 	case e.Leaves:
-		why = "its name leaves the root of the layer"
+		why = "the name leaves the root of the layer"
 	case e.Kind != unpack.Directory && l.holds(e.Name):
 		why = "the layer holds two entries of this name, and the last one was taken"
 	case e.Kind != unpack.Directory && l.isAbove(e.Name):
-		why = "the layer holds entries below this name, and it is no directory"
+		why = "the layer has entries below this name, which is not a directory"
 	case l.isBelowLeaf(e.Name):
-		why = "the layer holds it below something that is no directory"
+		why = "the name is below something that is not a directory"
 		l.doubts(e.Name)
 	default:
 		return
@@ -215,7 +216,7 @@ func (l *layerFacts) oddities(x *examiner, e unpack.Entry) {
 	}
 }
 
-// isBelowLeaf reports whether something above a name is no directory.
+// isBelowLeaf reports whether a parent of a name is not a directory.
 func (l *layerFacts) isBelowLeaf(name string) (below bool) {
 	above(name, func(dir string) bool {
 		below = l.leaves.has(l, dir)
@@ -224,9 +225,9 @@ func (l *layerFacts) isBelowLeaf(name string) (below bool) {
 	return below
 }
 
-// note remembers the name of an entry, in the place of an earlier one.
+// note records the name of an entry, replacing an earlier one.
 func (l *layerFacts) note(e unpack.Entry) {
-	l.imply(e.Name)
+	l.addParents(e.Name)
 	key := l.hash(e.Name)
 	l.names[key] = struct{}{}
 	delete(l.links, e.Name)
@@ -239,12 +240,12 @@ func (l *layerFacts) note(e unpack.Entry) {
 		parent := l.hash(dir)
 		_, known := l.parents[parent]
 		l.parents[parent] = struct{}{}
-		return !known // then those above it are, too
+		return !known // the directories above it exist, too
 	})
 }
 
-// hardLinked takes a hard link: the file under another name. One to a file that
-// the layer does not hold has bytes that were not looked at as it.
+// hardLinked adds a hard link: the file under another name. The bytes of a link
+// to a file outside of the layer are not examined.
 func (l *layerFacts) hardLinked(x *examiner, e unpack.Entry) {
 	p, program := l.programs[e.Target]
 	switch {
@@ -258,7 +259,7 @@ func (l *layerFacts) hardLinked(x *examiner, e unpack.Entry) {
 	}
 }
 
-// program keeps a file if it is a Go program.
+// program records a file if it is a Go program.
 func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	head := make([]byte, unpack.HeadSize)
 	n, err := full(body, head)
@@ -285,7 +286,7 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	if bin.GoVersion == "" {
 		return nil
 	}
-	weak := sha1.New() // required by SPDX, relied on by nobody
+	weak := sha1.New() // required by SPDX, never relied on
 	set := digest.Set{}
 	if body := io.TeeReader(io.NewSectionReader(at, 0, size), weak); x.strong {
 		set, _, err = digest.Sum(body)

@@ -10,20 +10,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 )
 
-// Bounds of links: how many of one layer are known, and how many are followed
+// Limits of links: how many of one layer are kept, and how many are followed
 // for one path.
 const (
 	maxLayerLinks = 1 << 18
 	maxHops       = 40
 )
 
-// tree is the layers of an image, one upon the other, the lowest first. It says
-// where a path leads for whoever runs the image: inside of its root.
+// tree is the stack of layers of an image, lowest first. It resolves paths as
+// in a running image: inside of its root.
 type tree []*layerFacts
 
-// at is what lies at a path whose directories are no links: nothing, something,
-// or a symbolic link and where it leads.
-func (t tree) at(name string) (target string, link, there bool) {
+// lookup returns what is at a path whose parent directories are not links: nothing,
+// something, or a symbolic link and its target.
+func (t tree) lookup(name string) (target string, link, there bool) {
 	for _, l := range slices.Backward(t) {
 		if to, is := l.links[name]; is {
 			return to, true, true
@@ -38,8 +38,8 @@ func (t tree) at(name string) (target string, link, there bool) {
 	return "", false, false
 }
 
-// last is the number of the layer that has a name last; 0 if none has.
-func (t tree) last(name string) int {
+// topmostLayer returns the number of the topmost layer with a name; 0 if none.
+func (t tree) topmostLayer(name string) int {
 	for i, l := range slices.Backward(t) {
 		if l.holds(name) {
 			return i
@@ -48,7 +48,7 @@ func (t tree) last(name string) int {
 	return 0
 }
 
-// resolve follows the links in a path, to a path without any.
+// resolve follows all links in a path.
 func (t tree) resolve(name string) (string, error) {
 	done, rest, hops := "", strings.Split(name, "/"), 0
 	for len(rest) > 0 {
@@ -62,13 +62,13 @@ func (t tree) resolve(name string) (string, error) {
 			continue
 		}
 		at := path.Join(done, part)
-		to, link, _ := t.at(at)
+		to, link, _ := t.lookup(at)
 		if !link {
 			done = at
 			continue
 		}
 		if hops++; hops > maxHops {
-			return "", fmt.Errorf("more than %d links lead on from it", maxHops)
+			return "", fmt.Errorf("more than %d links to follow", maxHops)
 		}
 		if strings.HasPrefix(to, "/") {
 			done = ""
@@ -78,9 +78,9 @@ func (t tree) resolve(name string) (string, error) {
 	return done, nil
 }
 
-// unread lists the package databases that are not where they are looked for:
-// links lead from there to something that was not read.
-func (t tree) unread() (list []string) {
+// unreadDatabases lists the package databases that are not found where expected: links
+// lead to files that were not read.
+func (t tree) unreadDatabases() (list []string) {
 	for _, name := range []string{
 		distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, path.Clean(distro.DpkgStatusDir), distro.OSRelease, distro.OSRelease2,
 	} {
@@ -89,14 +89,14 @@ func (t tree) unread() (list []string) {
 			list = append(list, fmt.Sprintf("%s: %s", name, err))
 			continue
 		}
-		if _, _, there := t.at(to); there && to != name && !isDatabase(to) && !isDatabase(to+"/x") {
+		if _, _, there := t.lookup(to); there && to != name && !isDatabase(to) && !isDatabase(to+"/x") {
 			list = append(list, fmt.Sprintf("%s: a link leads to %s, which is not read", name, clean(to)))
 		}
 	}
 	return list
 }
 
-// linked takes a symbolic link.
+// linked adds a symbolic link.
 func (l *layerFacts) linked(x *examiner, name, target string) {
 	if len(l.links) >= maxLayerLinks {
 		x.missed(name, errors.New("the layer has more symbolic links than are followed"))
@@ -108,7 +108,7 @@ func (l *layerFacts) linked(x *examiner, name, target string) {
 // isAbove reports whether the layer has an entry below this name.
 func (l *layerFacts) isAbove(name string) bool { return l.parents.has(l, name) }
 
-// names are kept as hashes under a key that nobody can know: layers have many.
+// names are stored as hashes with a secret key: layers have many.
 type names map[uint64]struct{}
 
 func (n names) has(l *layerFacts, name string) bool {
@@ -116,7 +116,7 @@ func (n names) has(l *layerFacts, name string) bool {
 	return there
 }
 
-// above calls do for each directory above a name, until it returns false.
+// above calls do for each directory above a name, until do returns false.
 func above(name string, do func(dir string) bool) {
 	for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name[:i], '/') {
 		if !do(name[:i]) {
@@ -125,10 +125,10 @@ func above(name string, do func(dir string) bool) {
 	}
 }
 
-// imply notes the directories above a name that the layer needs, and has not
-// brought yet. A symbolic link of a lower layer in the place of one is followed
-// by some of the programs that run images, and replaced by others.
-func (l *layerFacts) imply(name string) {
+// addParents records the directories above a name that the layer needs but has not
+// added yet. If a lower layer has a symbolic link there, some programs follow
+// it and others replace it.
+func (l *layerFacts) addParents(name string) {
 	var dirs []uint64
 	above(name, func(dir string) bool {
 		key := l.hash(dir)
@@ -136,7 +136,7 @@ func (l *layerFacts) imply(name string) {
 		_, brought := l.names[key]
 		_, gone := l.gone[key]
 		if gone {
-			dirs = nil // with all that was in it
+			dirs = nil // with its earlier contents
 		} else if !known && !brought {
 			dirs = append(dirs, key)
 		}
@@ -147,34 +147,33 @@ func (l *layerFacts) imply(name string) {
 	}
 }
 
-// takesAway takes a whiteout, and the name that is gone by it; "" for one of all
-// that was in a directory.
+// takesAway parses a whiteout and returns the removed name; "" for the contents
+// of a directory.
 func (l *layerFacts) takesAway(x *examiner, entry, name string) {
 	switch {
 	case name != "" && l.holds(name):
-		x.missed(name, errors.New("the layer brings it, and takes it away"))
+		x.missed(name, errors.New("the layer both adds and removes this name"))
 		l.doubts(name)
 	case l.isBelowLeaf(entry):
-		x.missed(entry, errors.New("the layer takes away below something that is no directory"))
+		x.missed(entry, errors.New("the layer removes a name below something that is not a directory"))
 		l.doubts(entry)
 	}
-	if l.imply(entry); name != "" {
+	if l.addParents(entry); name != "" {
 		l.whiteouts = append(l.whiteouts, name)
 		l.gone[l.hash(name)] = struct{}{}
 	}
 }
 
-// doubts notes that programs which run images disagree about what the layer
-// does.
+// doubts records that programs which run images disagree about the layer.
 func (l *layerFacts) doubts(name string) {
 	if l.doubt == "" {
 		l.doubt = name
 	}
 }
 
-// doubts names for each layer something of which programs that run images make
-// different things, if there is: a symbolic link, of the layer or of one below
-// it, that entries of the layer lie below.
+// doubts returns, for each layer, a name that programs which run images
+// interpret differently, if there is one: a symbolic link, of the layer or of
+// one below, with entries of the layer below it.
 func (t tree) doubts() []string {
 	all := make([]string, len(t))
 	for i, l := range t {
@@ -182,7 +181,7 @@ func (t tree) doubts() []string {
 		for _, lower := range t[:i] {
 			for name := range lower.links {
 				if (all[i] == "" || name < all[i]) && l.implied.has(l, name) {
-					if _, link, _ := t[:i].at(name); link {
+					if _, link, _ := t[:i].lookup(name); link {
 						all[i] = name
 					}
 				}
@@ -192,11 +191,11 @@ func (t tree) doubts() []string {
 	return all
 }
 
-// crossed are the links that entries of later layers lie below.
+// crossed returns the links with entries of later layers below them.
 func (t tree) crossed() (list []string) {
 	for i, name := range t.doubts() {
 		if name != t[i].doubt {
-			list = append(list, name+": a symbolic link, below which a later layer has entries: some programs write them to where it leads")
+			list = append(list, name+": a symbolic link with entries of a later layer below it: some programs write those to its target")
 		}
 	}
 	return list

@@ -55,7 +55,7 @@ func tarred(t *testing.T, pairs ...string) v1.Layer {
 // the image finds there, through links, and below directories that a later layer
 // replaced.
 func TestPutInAsItRuns(t *testing.T) {
-	const differ = "programs that run the image find different files there"
+	const differ = "container runtimes disagree about the file there"
 	for name, row := range map[string]struct {
 		layers [][]string // over the one that has it
 		want   string

@@ -18,10 +18,10 @@ import (
 // maxLinks is how many symbolic links are listed one by one.
 const maxLinks = 10_000
 
-// listing is what an archive or a directory holds.
+// listing collects the contents of an archive or a directory.
 type listing struct {
 	x           *examiner
-	items       map[string]item // those that are listed one by one
+	items       map[string]item // entries listed one by one
 	links       map[string]string
 	files       int
 	linked      int
@@ -32,8 +32,8 @@ func newListing() *listing {
 	return &listing{x: newExaminer(), items: map[string]item{}, links: map[string]string{}}
 }
 
-// read lists an archive. Its bytes are hashed as they pass; those of a zip,
-// which is read from its end, before.
+// read lists an archive. Its bytes are hashed while they are read; those of a
+// zip, which is read from its end, before.
 func (l *listing) read(c Content) (digest.Set, error) {
 	head := make([]byte, unpack.HeadSize)
 	n, err := c.ReadAt(head, 0)
@@ -52,7 +52,7 @@ func (l *listing) read(c Content) (digest.Set, error) {
 	walked := make(chan error, 1)
 	go func() {
 		err := l.x.walker.Stream(bufio.NewReaderSize(pipe, 256<<10), format, l.visit)
-		pipe.CloseWithError(err) // the one who feeds stops, or goes on if there is no error
+		pipe.CloseWithError(err) // the writer stops; without an error it continues
 		walked <- err
 	}()
 	bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), feed)
@@ -63,7 +63,7 @@ func (l *listing) read(c Content) (digest.Set, error) {
 	return bytes, mismatch(err)
 }
 
-// mismatch gives a wrong digest the code of a document about other bytes.
+// mismatch gives a wrong digest the code for a document about other bytes.
 func mismatch(err error) error {
 	var size *digest.SizeError
 	var other *digest.MismatchError
@@ -73,7 +73,7 @@ func mismatch(err error) error {
 	return err
 }
 
-// visit takes one entry of the archive itself.
+// visit adds one entry of the archive itself.
 func (l *listing) visit(e unpack.Entry, body io.Reader) error {
 	switch e.Kind {
 	case unpack.File:
@@ -96,8 +96,8 @@ func (l *listing) visit(e unpack.Entry, body io.Reader) error {
 	return nil
 }
 
-// list takes one file. When there are too many to list, those that were so far
-// and are like any other are listed no more.
+// list adds one file. When there are too many, ordinary files listed so far are
+// removed and summed up.
 func (l *listing) list(it item) error {
 	l.files++
 	before := l.x.sum.full
@@ -114,7 +114,7 @@ func (l *listing) list(it item) error {
 	return nil
 }
 
-// fold drops what was listed so far and is like any other file.
+// fold removes the ordinary files listed so far.
 func (l *listing) fold() {
 	for _, name := range slices.Sorted(maps.Keys(l.items)) {
 		if it, keep := l.x.sum.fold(l.items[name]); keep {
@@ -144,10 +144,10 @@ func (l *listing) comment(what string) string {
 	return strings.Join(lines, "\n")
 }
 
-// listing adds everything that was listed.
+// listing adds everything that was listed to the document.
 func (b *builder) listing(l *listing, members Members) error {
 	licences := map[string]string{}
-	var own []spdx.File // of the subject itself, not of archives in it
+	var own []spdx.File // names in the subject itself, not in nested archives
 	for _, name := range slices.Sorted(maps.Keys(l.items)) {
 		it := l.items[name]
 		own = append(own, spdx.File{SHA1: it.file.SHA1})
@@ -156,8 +156,8 @@ func (b *builder) listing(l *listing, members Members) error {
 	if !l.x.sum.full {
 		b.subject().Verification = spdx.VerificationCode(own)
 	}
-	if l.x.sum.any() {
-		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, listedAsOne+l.x.sum.said())
+	if l.x.sum.hasUnlisted() {
+		b.relate(artifactID, spdx.Contains, spdx.NoAssertion, listedAsOne+l.x.sum.comment())
 	}
 	if err := b.sources(l.x, licences); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (b *builder) listing(l *listing, members Members) error {
 	return nil
 }
 
-// item adds one file and what is in it.
+// item adds one file and its contents.
 func (b *builder) item(it item, members Members, licences map[string]string) string {
 	f, own := it.file, ""
 	if members != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The annotations and labels by which an image says what it was built on.
+// The annotations and labels by which an image names its base image.
 const (
 	baseName   = "org.opencontainers.image.base.name"
 	baseDigest = "org.opencontainers.image.base.digest"
 )
 
-// imageConfig is what we need of a configuration.
+// imageConfig is the part of a configuration that is used.
 type imageConfig struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
@@ -31,9 +31,9 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// FromRegistry makes the content of an image from its graph. Layers are read
-// from src when they are looked into; attestations that build tools put into
-// an index are no images and left out.
+// FromRegistry returns the content of an image from its graph. Layers are read
+// from src when they are examined; attestations that build tools put into an
+// index are left out.
 func FromRegistry(ctx context.Context, src registry.Source, repo string, node *registry.Node) (ImageContent, error) {
 	c := ImageContent{Index: digest.SetOf(node.Raw), Repository: repo}
 	for _, n := range node.Images() {
@@ -48,8 +48,8 @@ func FromRegistry(ctx context.Context, src registry.Source, repo string, node *r
 
 func fromNode(ctx context.Context, src registry.Source, repo string, n *registry.Node) (ImagePlatform, error) {
 	if kind := n.Config.MediaType; kind != "" && !isImageType(kind) {
-		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "it is no image: its configuration is of type %.200q", kind).
-			Advise("name an image; what else a registry holds can be described as a file, once it is pulled")
+		return ImagePlatform{}, verdict.Refuse(verdict.FileType, n.Descriptor.Digest.String(), "not an image: its configuration has the media type %.200q", kind).
+			Advise("name an image; pull other registry content and describe it as a file")
 	}
 	raw, err := registry.Read(ctx, src, repo, n.Config, registry.MaxManifest)
 	if err != nil {
@@ -75,15 +75,15 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 	return p.configured(config, "manifest")
 }
 
-// configured is the image with what its configuration says: the platform, if
-// nothing else says it, and what the layers are without compression.
+// configured adds what the configuration says: the platform, if it is not known
+// otherwise, and the digests of the uncompressed layers.
 func (p ImagePlatform) configured(c imageConfig, listed string) (ImagePlatform, error) {
 	if p.Platform == "" {
 		p.Platform = c.platform()
 	}
 	if len(c.RootFS.DiffIDs) != len(p.Layers) {
 		return ImagePlatform{}, verdict.Refuse(verdict.Conflict, p.identity().String(),
-			"%d layers in the %s and %d in the configuration", len(p.Layers), listed, len(c.RootFS.DiffIDs))
+			"the number of layers differs: %d in the %s, %d in the configuration", len(p.Layers), listed, len(c.RootFS.DiffIDs))
 	}
 	for i, text := range c.RootFS.DiffIDs {
 		diff, err := digest.Parse(text)
@@ -91,7 +91,7 @@ func (p ImagePlatform) configured(c imageConfig, listed string) (ImagePlatform, 
 			return ImagePlatform{}, badConfig(p.Config, err)
 		}
 		p.Layers[i].DiffID = diff
-		if p.Layers[i].Digest.IsZero() { // layers of a saved image have none of their own
+		if p.Layers[i].Digest.IsZero() { // layers of a saved image have no compressed digest
 			p.Layers[i].Digest = diff
 		}
 	}
@@ -112,7 +112,7 @@ func (c imageConfig) platform() string {
 	return c.OS + "/" + c.Architecture
 }
 
-// baseOf is what the image says it was built on, if it says it by digest.
+// baseOf returns the base image, if the image names it by digest.
 func baseOf(places ...map[string]string) string {
 	for _, m := range places {
 		if m[baseName] != "" && m[baseDigest] != "" {
@@ -123,7 +123,7 @@ func baseOf(places ...map[string]string) string {
 }
 
 func badConfig(config digest.Digest, err error) error {
-	return verdict.Wrap(verdict.FileType, "configuration "+config.String(), err).Advise("it is damaged, or that of no image; build and push the image again")
+	return verdict.Wrap(verdict.FileType, "configuration "+config.String(), err).Advise("the configuration is damaged or not that of an image; build and push the image again")
 }
 
 func platformsOf(c ImageContent) string {
@@ -134,12 +134,12 @@ func platformsOf(c ImageContent) string {
 	return strings.Join(names, ", ")
 }
 
-// Only keeps one platform, which the document is then about.
+// Only keeps one platform; the document is then about that image.
 func (c ImageContent) Only(platform string) (ImageContent, error) {
 	at := slices.IndexFunc(c.Platforms, func(p ImagePlatform) bool { return p.Platform == platform })
 	if at < 0 {
-		f := verdict.Find(verdict.Platform, clean(platform), "the image has no such platform, but %s", platformsOf(c))
-		f.Fix = "ask for a platform that it has: " + platformsOf(c)
+		f := verdict.Find(verdict.Platform, clean(platform), "the image lacks this platform; available: %s", platformsOf(c))
+		f.Fix = "choose an available platform: " + platformsOf(c)
 		return ImageContent{}, &verdict.Error{Finding: f}
 	}
 	c.Platforms = c.Platforms[at : at+1]

@@ -8,13 +8,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 )
 
-// Look looks into artifacts for those who verify a release.
+// Look examines the contents of artifacts while a release is verified.
 type Look struct {
-	// Layers remembers layers from image to image, if it is not nil.
+	// Layers caches layers across images, if it is not nil.
 	Layers *Layers
 }
 
-// File is [Within] of a stream.
+// File is [Within] for a stream.
 func (Look) File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbomcheck.Found, error) {
 	content, done, err := Readable(body)
 	if err != nil {
@@ -24,7 +24,7 @@ func (Look) File(ctx context.Context, a sbomcheck.Artifact, body io.Reader) (sbo
 	return Within(ctx, a, content)
 }
 
-// Image is [WithinImage] of what a registry serves.
+// Image is [WithinImage] for an image in a registry.
 func (l Look) Image(ctx context.Context, a sbomcheck.Artifact, src registry.Source, repo string, node *registry.Node) (sbomcheck.Found, error) {
 	content, err := FromRegistry(ctx, src, repo, node)
 	if err != nil {

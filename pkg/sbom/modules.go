@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
 )
 
-// Licences declares the licences of the Go modules of a document that are the
-// text of a file in a module cache, a directory as GOMODCACHE names it. Where
-// that has no such file, or texts of two licences, none is declared. It says
-// of how many modules a licence is now declared.
+// Licences declares the licences of the Go modules in a document, as recognised
+// from files in a module cache (a directory in the form of GOMODCACHE). Without
+// such a file, or with texts of two licences, none is declared. It returns for
+// how many modules a licence is now declared.
 func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 	for i := range d.Packages {
 		p := &d.Packages[i]
@@ -25,7 +25,7 @@ func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 		at, err := module.EscapePath(p.Name)
 		version, err2 := module.EscapeVersion(p.Version)
 		if err != nil || err2 != nil {
-			continue // no module that a cache could hold
+			continue // not a path of a module cache
 		}
 		if p.Licence = licenceOf(cache, at+"@"+version); p.Licence != "" {
 			p.Comment = strings.TrimSpace(p.Comment + " The licence is what a file of the module is the text of.")
@@ -35,7 +35,7 @@ func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 	return declared
 }
 
-// licenceOf is the licence that the files of one directory are the text of.
+// licenceOf returns the licence recognised from the files of one directory.
 func licenceOf(cache fs.FS, dir string) string {
 	entries, err := fs.ReadDir(cache, dir)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 )
 
 // Packages describes a directory by its packages alone: the modules of Go
-// programs and source trees, and the packages of a distribution. No file is
-// read to its end, hashed or listed, and archives are not opened, as the
-// document says. It is for a quick look; releases are described whole.
+// programs and source trees, and the packages of a distribution. Files are not
+// hashed or listed, and archives are not opened; the document says so. It is
+// for a quick overview; releases are described completely.
 func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 	if err := in.check(artifact); err != nil {
 		return Made{}, err
@@ -29,7 +29,7 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 		return Made{}, wrapDirectory(artifact, err)
 	}
 	if p.files == 0 {
-		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files: there is nothing to describe")
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files")
 	}
 	b := in.draft(artifact, digest.Set{SHA256: digest.Of(digest.SHA256, []byte(p.roll.String()))})
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
@@ -58,7 +58,7 @@ type packages struct {
 	x        *examiner
 	programs map[string]gomod.Binary
 	files    int
-	roll     strings.Builder // names and sizes, for the namespace
+	roll     strings.Builder // hash of names and sizes, for the namespace
 }
 
 func (p *packages) visit(name string, e fs.DirEntry, err error) error {
@@ -90,7 +90,7 @@ func (p *packages) visit(name string, e fs.DirEntry, err error) error {
 	return p.look(name, f)
 }
 
-// look takes what there is to know from a file.
+// look extracts what there is to know from a file.
 func (p *packages) look(name string, f fs.File) error {
 	p.x.seen.note(name)
 	if isText(name) {
@@ -98,7 +98,7 @@ func (p *packages) look(name string, f fs.File) error {
 	}
 	at, ok := f.(io.ReaderAt)
 	if !ok {
-		return verdict.Refuse(verdict.FileType, name, "it can not be read at any place")
+		return verdict.Refuse(verdict.FileType, name, "the file has no random access")
 	}
 	head := make([]byte, unpack.HeadSize)
 	n, err := at.ReadAt(head, 0)

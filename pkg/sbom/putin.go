@@ -12,9 +12,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// putIn demands that the artifacts that a document says were put into an image
-// are there, where it says, with every checksum that it gives.
-func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []verdict.Finding, err error) {
+// comparePlaced checks that the artifacts which a document says were put into an image
+// are at the stated paths with all stated checksums.
+func comparePlaced(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []verdict.Finding, err error) {
 	at := map[string]map[string]sbomcheck.Placed{} // by platform and path
 	for _, put := range sbomcheck.Put(a.Document) {
 		if put.Path == "" {
@@ -37,7 +37,7 @@ func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []ver
 		}
 		for _, name := range slices.Sorted(maps.Keys(put)) {
 			if doubt[name] != "" {
-				all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, and programs that run the image find different files there, because of %.200q in a layer",
+				all = append(all, verdict.Find(verdict.Conflict, a.Name, "the SBOM places %.200q at %.200q for %s, but because of %.200q in a layer, container runtimes disagree about the file there",
 					put[name].Name, put[name].Path, p.Platform, doubt[name]))
 			} else if file, found := files[name]; found || known {
 				all = append(all, put[name].CheckFile(a, file)...)
@@ -49,12 +49,11 @@ func putIn(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (all []ver
 
 func inRoot(path string) string { return strings.TrimPrefix(path, "/") }
 
-// files hashes the files of some paths, as whoever runs the image finds them:
-// where links lead, each in the layer that has it last. Only those layers are
-// read once more. doubt has the paths at which programs that run images find
-// different files, and the name that is to blame. known is false if a layer is
-// not at hand, which the document says: then a file may be there that is not
-// found.
+// files hashes the files at some paths as a container runtime finds them: after
+// following links, each in the topmost layer that has it. Only those layers are
+// read again. doubt has the paths at which runtimes find different files, with
+// the name that causes it. known is false if a layer is unavailable, which the
+// document states: then a missing file may exist.
 func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[string]sbomcheck.Placed) (found map[string]spdx.File, doubt map[string]string, known bool, err error) {
 	known = true
 	var layers tree
@@ -64,7 +63,7 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[strin
 			known = false
 			continue
 		}
-		facts, err := cache.of(ctx, l)
+		facts, err := cache.factsOf(ctx, l)
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -72,13 +71,13 @@ func (p ImagePlatform) files(ctx context.Context, cache *Layers, paths map[strin
 	}
 	leads, left, doubt, doubts := map[string]string{}, map[string]bool{}, map[string]string{}, layers.doubts()
 	for name := range paths {
-		if to, err := layers.resolve(name); err == nil { // else nothing is found there
+		if to, err := layers.resolve(name); err == nil { // otherwise nothing is found there
 			leads[name], left[to] = to, true
 		}
 	}
 	for name, to := range leads {
-		from := layers.last(to)
-		if to != name { // and each layer may have had a hand in where the links lead
+		from := layers.topmostLayer(to)
+		if to != name { // and each layer may affect where the links lead
 			from = 0
 		}
 		for _, of := range doubts[min(from, len(doubts)):] {

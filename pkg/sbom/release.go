@@ -11,9 +11,9 @@ import (
 )
 
 // Release describes the release as a whole: every artifact by name and digest,
-// linked to its own document, and to that of the source they were made from,
-// which is zero if it has none. What it describes is no sequence of bytes, so
-// the described package has no checksum.
+// linked to its own document, and to that of their source, which is zero if
+// there is none. A release has no digest of its own, so the described package
+// has no checksum.
 func Release(in Input, entries []Entry, source Entry) (Made, error) {
 	sorted := slices.SortedFunc(slices.Values(entries), func(x, y Entry) int {
 		return strings.Compare(x.Artifact, y.Artifact)
@@ -21,7 +21,7 @@ func Release(in Input, entries []Entry, source Entry) (Made, error) {
 	var roll strings.Builder
 	for i, e := range sorted {
 		if e.Artifact == "" || e.Digests.SHA256.IsZero() || (i > 0 && e.Artifact == sorted[i-1].Artifact) {
-			return Made{}, verdict.Refuse(verdict.SBOMSubject, e.Artifact, "entry %d of the release: no name, no digest, or there twice", i)
+			return Made{}, verdict.Refuse(verdict.SBOMSubject, e.Artifact, "entry %d of the release: missing name or digest, or duplicate name", i)
 		}
 		fmt.Fprintf(&roll, "%s %s %s\n", e.Artifact, e.Digests.SHA256, e.SBOMDigest.SHA256)
 	}
@@ -29,8 +29,8 @@ func Release(in Input, entries []Entry, source Entry) (Made, error) {
 		return Made{}, verdict.Refuse(verdict.SBOMSubject, in.Name, "a release without artifacts")
 	}
 	fmt.Fprintf(&roll, "from %s\n", source.SBOMDigest.SHA256)
-	// The roll of all entries stands in for the bytes in the namespace, so
-	// that two different releases never share one.
+	// The list of all entries replaces the bytes in the namespace, so two
+	// different releases never share one.
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
 	if err := in.check(in.Name); err != nil {
 		return Made{}, err

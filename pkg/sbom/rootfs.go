@@ -8,15 +8,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 )
 
-// rootFS is what is left of the layers of an image, one upon the other.
+// rootFS is the result of stacking the layers of an image.
 type rootFS struct {
 	programs  map[string]placed[program]
-	histories map[string][]placed[[]distro.Package] // of each database, oldest first
+	histories map[string][]placed[[]distro.Package] // versions of each database, oldest first
 	releases  map[string]distro.Release
 	copyright map[string]string
 }
 
-// placed is something with the number of the layer that it came with.
+// placed is a value with the number of its layer.
 type placed[T any] struct {
 	what  T
 	layer int
@@ -29,13 +29,13 @@ func newRootFS() *rootFS {
 	}
 }
 
-// put lays layer number n over what is there.
-func (r *rootFS) put(n int, l *layerFacts) {
+// apply applies layer number n.
+func (r *rootFS) apply(n int, l *layerFacts) {
 	gone := func(name string) bool { return l.removes(name) || l.holds(name) }
 	maps.DeleteFunc(r.programs, func(name string, _ placed[program]) bool { return gone(name) })
 	maps.DeleteFunc(r.releases, func(name string, _ distro.Release) bool { return gone(name) })
 	maps.DeleteFunc(r.histories, func(name string, _ []placed[[]distro.Package]) bool {
-		// A database that is written anew goes on; one that is removed ends.
+		// A rewritten database continues; a removed one ends.
 		_, anew := l.databases[name]
 		return l.removes(name) || l.holds(name) && !anew
 	})
@@ -49,9 +49,9 @@ func (r *rootFS) put(n int, l *layerFacts) {
 	maps.Copy(r.copyright, l.copyrights)
 }
 
-// removes reports whether the layer takes a file of a lower one away: itself, a
-// directory above it, or all that was in one. What is no directory takes the
-// place of one with everything below it.
+// removes reports whether the layer removes a file of a lower layer: the file,
+// a directory above it, or the contents of one. A non-directory replaces a
+// directory with everything below it.
 func (l *layerFacts) removes(name string) bool {
 	if l.isBelowLeaf(name) {
 		return true
@@ -76,7 +76,7 @@ type found struct {
 	layer    int
 }
 
-// packages lists what the databases have in the end. The layer of origin of a
+// packages lists the packages in the final databases. The layer of origin of a
 // package is the first since which it was always listed.
 func (r *rootFS) packages() (list []found) {
 	release := facts{copyrights: r.copyright}
@@ -100,7 +100,7 @@ func (r *rootFS) packages() (list []found) {
 	return list
 }
 
-// release is what the image calls itself.
+// release is the name that the image gives itself.
 func (r *rootFS) release() distro.Release {
 	return (&facts{releases: r.releases}).release()
 }

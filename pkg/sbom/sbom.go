@@ -3,8 +3,8 @@
 //
 // Every document describes exactly one thing, the package SPDXRef-Artifact,
 // whose name is the artifact's name in the release and whose SHA-256 is the
-// artifact's digest. [Describe] reads the artifact, once, and refuses to
-// describe bytes other than those it was told of.
+// artifact's digest. [Describe] reads the artifact once, and refuses bytes that
+// do not match the given digests.
 //
 //	in := sbom.Input{Name: "lantern", Version: "v0.1.0", Created: commit.Time,
 //		Namespace: "https://dl.example.org/lantern/v0.1.0/"}
@@ -14,15 +14,15 @@
 // The same input gives the same bytes, and the namespace of a document follows
 // from the artifact's name and digest alone. So documents can refer to each
 // other before both are written: an archive's document names the document of
-// each artifact that it packs, by address and checksum.
+// each artifact that it contains, by address and checksum.
 //
-// A document lists up to 100,000 files one by one. Of an artifact of more it
-// lists Go programs, artifacts of the release and licences, and the others as
-// one: how many they are, and the SHA-256 of their lines of digest and name.
+// A document lists up to 100,000 files one by one. For a larger artifact it
+// lists Go programs, artifacts of the release and licences, and sums up the
+// others: their number, and the SHA-256 of their lines of digest and name.
 //
-// Nothing is guessed. Licences are what a package declares or a file is the
-// text of, else NOASSERTION. What could not be examined, and packages of
-// ecosystems that are not catalogued, the document says in so many words: see
+// Nothing is guessed. Licences are declared by a package or recognised from a
+// licence text, else NOASSERTION. The document lists parts that could not be
+// examined, and packages of ecosystems that are not catalogued: see
 // [sbomcheck.NotExamined].
 package sbom
 
@@ -40,30 +40,30 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Input is what all documents of one release have in common.
+// Input is common to all documents of one release.
 type Input struct {
 	// Name and Version are those of the release.
 	Name, Version string
-	// Created is the time of the commit: a document made again is the same.
+	// Created is the time of the commit, so that the document is reproducible.
 	Created time.Time
-	// Namespace is the address under which the release owns every name; it
-	// ends in a slash. No document need be there.
+	// Namespace is a URI prefix that belongs to the release; it ends in a
+	// slash. Nothing need be published there.
 	Namespace string
 
-	strong bool                   // find the SHA-512 of files too, to compare it
-	listed map[digest.Digest]bool // list these one by one whatever they are, to compare them
+	strong bool                   // compute the SHA-512 of files too, to compare it
+	listed map[digest.Digest]bool // always list these one by one, to compare them
 }
 
 // Content is the bytes of a file.
 type Content struct {
 	io.ReaderAt
 	Size int64
-	// Digests are those that the bytes must have; with a zero set they are
-	// whatever the bytes turn out to have, see [Made.Digests].
+	// Digests are the required digests of the bytes; a zero set accepts any
+	// bytes, see [Made.Digests].
 	Digests digest.Set
 }
 
-// Entry is an artifact of the release as another document sees it.
+// Entry is an artifact of the release, for references from another document.
 type Entry struct {
 	Artifact string
 	Digests  digest.Set
@@ -73,7 +73,7 @@ type Entry struct {
 	SBOMDigest digest.Set
 }
 
-// Members tells which artifact of the release has the given bytes, if any.
+// Members returns the artifact of the release with the given bytes, if any.
 type Members func(sha256 digest.Digest) (Entry, bool)
 
 // Made is a document before it is written.
@@ -81,8 +81,8 @@ type Made struct {
 	Draft spdx.Draft
 	// Digests are those of the bytes that were described.
 	Digests digest.Set
-	// Incomplete lists what could not be examined, with the reason. The
-	// document says the same.
+	// Incomplete lists the parts that could not be examined, with the reason,
+	// as the document does.
 	Incomplete []string
 }
 
@@ -105,15 +105,14 @@ func (in Input) check(artifact string) error {
 	return nil
 }
 
-// IsNamespace reports whether s can be the address under which a release owns
-// every name: an absolute URI without user, query and fragment that ends in a
-// slash.
+// IsNamespace reports whether s can be the namespace prefix of a release: an
+// absolute URI without user, query and fragment that ends in a slash.
 func IsNamespace(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && strings.HasSuffix(s, "/") && !strings.Contains(s, " ")
 }
 
-// namespace is the one address of the document of an artifact.
+// namespace returns the namespace of the document of an artifact.
 func (in Input) namespace(artifact string, sum digest.Digest) string {
 	escaped := (&url.URL{Path: artifact}).EscapedPath()
 	return in.Namespace + escaped + "-" + sum.Hex()
@@ -137,12 +136,12 @@ type builder struct {
 	identity digest.Set
 	draft    spdx.Draft
 	external map[string]bool // documents already referred to
-	once     map[string]bool // elements and relationships already there
-	at       map[string]int  // of each package, its place in the draft
+	once     map[string]bool // elements and relationships already added
+	at       map[string]int  // index of each package in the draft
 	missing  []string
 }
 
-// made is the document as it is now.
+// made returns the document as it is now.
 func (b *builder) made() Made {
 	return Made{Draft: b.draft, Digests: b.identity, Incomplete: b.missing}
 }
@@ -164,7 +163,7 @@ func (b *builder) relate(from, kind, to, comment string) {
 	b.draft.Relationships = append(b.draft.Relationships, spdx.Relationship{From: from, Type: kind, To: to, Comment: comment})
 }
 
-// unexamined says what was left out.
+// unexamined states what was left out.
 func (b *builder) unexamined(parts []string) {
 	for _, part := range parts {
 		b.missing = append(b.missing, part)
@@ -178,8 +177,8 @@ func (b *builder) seen(parts []string) {
 	}
 }
 
-// linked returns the identifier of e in its own document, declaring that
-// document; "" if it has none or its bytes are not known.
+// linked returns the identifier of e in its own document, and declares that
+// document; "" if it has none or its digest is unknown.
 func (b *builder) linked(e Entry) string {
 	if e.SBOMDigest.SHA256.IsZero() {
 		return ""
@@ -197,11 +196,11 @@ func (b *builder) linked(e Entry) string {
 // elementID makes an identifier from a kind and any text.
 func elementID(kind, text string) string { return "SPDXRef-" + kind + "-" + tag(text) }
 
-// namedID is elementID of what is told apart by more than its readable name.
+// namedID is elementID for elements that differ in more than the readable name.
 func namedID(kind, name, text string) string { return "SPDXRef-" + kind + "-" + named(name, text) }
 
-// tag is readable, within the grammar of identifiers, and different for
-// different text.
+// tag is readable, a valid part of an identifier, and different for different
+// text.
 func tag(text string) string { return named(text, text) }
 
 func named(name, text string) string {

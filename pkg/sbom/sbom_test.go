@@ -206,10 +206,10 @@ func TestReleaseFromSource(t *testing.T) {
 func TestReleaseRefuses(t *testing.T) {
 	e := sbom.Entry{Artifact: "a", Digests: digest.SetOf(nil)}
 	for reason, entries := range map[string][]sbom.Entry{
-		"without artifacts": nil,
-		"there twice":       {e, e},
-		"no digest":         {{Artifact: "a"}},
-		"no name":           {{Digests: digest.SetOf(nil)}},
+		"without artifacts":      nil,
+		"duplicate name":         {e, e},
+		"missing name or digest": {{Artifact: "a"}},
+		"missing name":           {{Digests: digest.SetOf(nil)}},
 	} {
 		_, err := sbom.Release(input(), entries, sbom.Entry{})
 		refused(t, err, verdict.SBOMSubject, reason)
@@ -255,9 +255,9 @@ func TestImage(t *testing.T) {
 func TestImageRefuses(t *testing.T) {
 	sum := digest.Of(digest.SHA256, nil)
 	for reason, platforms := range map[string][]sbom.ImagePlatform{
-		"without platforms": nil,
-		"there twice":       {{Platform: "linux/amd64", Digest: sum}, {Platform: "linux/amd64", Digest: sum}},
-		"no digest":         {{Platform: "linux/amd64"}},
+		"without platforms":      nil,
+		"duplicate platform":     {{Platform: "linux/amd64", Digest: sum}, {Platform: "linux/amd64", Digest: sum}},
+		"missing name or digest": {{Platform: "linux/amd64"}},
 	} {
 		_, err := sbom.Image(t.Context(), input(), "oci/a", sbom.ImageContent{Index: digest.SetOf(nil), Platforms: platforms})
 		refused(t, err, verdict.Platform, reason)

@@ -11,9 +11,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 )
 
-// manifests are files that name packages of ecosystems other than Go's. They
-// are listed as seen, never read: a list that is half understood is worse than
-// one that says what it leaves out.
+// manifests are files that list packages of ecosystems other than Go's. They
+// are reported as seen and never parsed: a half-understood list is worse than a
+// stated omission.
 var manifests = map[string]string{
 	"package.json": "npm", "package-lock.json": "npm", "npm-shrinkwrap.json": "npm", "yarn.lock": "npm", "pnpm-lock.yaml": "npm",
 	"bun.lock": "npm", "bun.lockb": "npm", "deno.lock": "Deno",
@@ -30,7 +30,7 @@ var manifests = map[string]string{
 	"Gopkg.lock": "Go before modules", "glide.lock": "Go before modules", "Godeps.json": "Go before modules",
 }
 
-// packagings are the endings of files that are packages themselves.
+// packagings are the extensions of files that are packages themselves.
 var packagings = map[string]string{
 	".deb": "Debian package", ".udeb": "Debian package", ".rpm": "RPM", ".apk": "apk or Android package", ".ipk": "opkg",
 	".jar": "Maven", ".war": "Maven", ".ear": "Maven", ".aar": "Maven", ".whl": "PyPI", ".egg": "PyPI", ".conda": "Conda",
@@ -39,7 +39,7 @@ var packagings = map[string]string{
 	".vsix": "Visual Studio", ".dmg": "Apple disk image", ".phar": "Composer",
 }
 
-// ecosystem names the ecosystem whose packages a file lists or is, or "".
+// ecosystem returns the ecosystem of a package list or package file, or "".
 func ecosystem(name string) string {
 	base := path.Base(name)
 	switch {
@@ -53,11 +53,11 @@ func ecosystem(name string) string {
 	return packagings[strings.ToLower(path.Ext(base))]
 }
 
-// packaged names the ecosystem of which a file that is described itself is a
-// package, by its head or by its name, or "".
+// packaged returns the ecosystem of a described file that is itself a package,
+// by its header or name, or "".
 func packaged(name string, c Content) string {
 	head := make([]byte, 32)
-	n, _ := c.ReadAt(head, 0) // what can not be read is told elsewhere
+	n, _ := c.ReadAt(head, 0) // a read error is reported elsewhere
 	switch text := string(head[:n]); {
 	case strings.HasPrefix(text, "!<arch>\ndebian-binary"):
 		return "Debian package"
@@ -70,15 +70,15 @@ func packaged(name string, c Content) string {
 // maxSeen is how many files of one ecosystem are named; the rest is counted.
 const maxSeen = 200
 
-// sightings are the files that were seen and not catalogued.
+// sightings are the files that were seen but not catalogued.
 type sightings struct {
 	list  []string       // "npm: app/package-lock.json"
 	count map[string]int // by ecosystem
-	// copies are the directories named vendor that hold Go source below them.
+	// copies are the directories named vendor with Go source below them.
 	copies map[string]bool
 }
 
-// note takes a file if it is of another ecosystem, or a copy of a module's.
+// note records a file of another ecosystem, or a vendored copy.
 func (s *sightings) note(name string) {
 	if before, after, found := strings.Cut("/"+name, "/vendor/"); found && strings.Contains(after, "/") && strings.HasSuffix(after, ".go") {
 		if s.copies == nil {
@@ -100,8 +100,8 @@ func (s *sightings) add(eco, name string) {
 	}
 }
 
-// all are the files in the order in which they were seen, and how many of an
-// ecosystem are not named.
+// all returns the files in the order seen, and how many of each ecosystem are
+// not named.
 func (s *sightings) all() []string {
 	out := s.list
 	for _, eco := range slices.Sorted(maps.Keys(s.count)) {
@@ -112,11 +112,11 @@ func (s *sightings) all() []string {
 	return out
 }
 
-// compressed are the endings of names of compressed archives.
+// compressed are the extensions of compressed archives.
 var compressed = regexp.MustCompile(`(?i)\.(tar\.[a-z0-9]+|tgz|tbz2?|txz|tzst)$`)
 
-// isArchive reports whether a file is an archive by its head; a compressed one
-// by its name.
+// isArchive reports whether a file is an archive: by its header, or by its name
+// if it is compressed.
 func isArchive(name string, head []byte) bool {
 	switch unpack.Sniff(head) {
 	case unpack.None:
@@ -127,7 +127,8 @@ func isArchive(name string, head []byte) bool {
 	return compressed.MatchString(name)
 }
 
-// isProgram looks for the head of an executable of a system that Go builds for.
+// isProgram recognises the header of an executable for a system that Go
+// supports.
 func isProgram(head []byte) bool {
 	for _, magic := range []string{
 		"\x7fELF", "MZ", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\x01\xdf", "\x01\xf7",

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 )
 
-// sources adds the Go modules of the source trees among the texts. licences
-// are those of files that are the text of one.
+// sources adds the Go modules of the source trees in the texts. licences are
+// the files recognised as licence texts.
 func (b *builder) sources(x *examiner, licences map[string]string) error {
 	t := texts(x.texts)
 	var works, dirs []string
@@ -52,23 +52,23 @@ func (b *builder) sources(x *examiner, licences map[string]string) error {
 	return nil
 }
 
-// unlisted are the directories that modules were copied to without the list that
-// says which: the go command does not build from them.
+// unlisted returns the vendor directories without the list of their modules:
+// the go command does not build from them.
 func unlisted(x *examiner, all []gomod.SourceModule, works []string) (parts []string) {
 	for _, dir := range slices.Sorted(maps.Keys(x.seen.copies)) {
 		of := path.Dir(dir)
 		needs := slices.Contains(works, of) ||
 			slices.ContainsFunc(all, func(m gomod.SourceModule) bool { return m.Dir == of && len(m.Deps) > 0 })
 		if _, listed := x.texts[path.Join(dir, "modules.txt")]; needs && !listed {
-			parts = append(parts, dir+": copies of modules, and no modules.txt that says which they are")
+			parts = append(parts, dir+": copies of modules, without a modules.txt that lists them")
 		}
 	}
 	return parts
 }
 
-// topmost is the directory of the module that the release is a version of: the
-// one above all others. Those within have versions of their own, which nothing
-// in the tree tells.
+// topmost returns the directory of the module that the release is a version of:
+// the one above all others. Nested modules have their own versions, which the
+// tree does not record.
 func topmost(all []gomod.SourceModule) string {
 	if len(all) == 0 {
 		return ""
@@ -89,8 +89,8 @@ func depth(dir string) int {
 	return 1 + strings.Count(dir, "/")
 }
 
-// source adds one module of the tree; version is that of the release, if it is
-// one of this module.
+// source adds one module of the tree; version is that of the release, if it
+// applies to this module.
 func (b *builder) source(m gomod.SourceModule, version string, licences map[string]string) string {
 	main := spdx.Package{
 		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: version, Purpose: spdx.Source,
@@ -121,8 +121,8 @@ func (b *builder) source(m gomod.SourceModule, version string, licences map[stri
 	return id
 }
 
-// needed adds a module that one of the tree depends on. It may be another one
-// of the tree.
+// needed adds a dependency of a module of the tree. It may be another module of
+// the tree.
 func (b *builder) needed(m gomod.SourceModule, d gomod.Module, sources, licences map[string]string) {
 	from := sources[m.Dir]
 	if d.Local != "" {
@@ -133,7 +133,7 @@ func (b *builder) needed(m gomod.SourceModule, d gomod.Module, sources, licences
 	}
 	comment := ""
 	if d.Asked != "" {
-		comment = "go.mod asks for " + clean(d.Asked) + ", the workspace selects this"
+		comment = "go.mod requires " + clean(d.Asked) + ", the workspace selects this"
 	}
 	dep := b.module(d, "Module")
 	b.relate(from, spdx.DependsOn, dep, comment)

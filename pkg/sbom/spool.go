@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// maxHeld is how much of one file is held in memory; the rest goes to disk.
-	// Few programs are larger, and what was on disk is read once more.
+	// maxHeld is how much of one file is kept in memory; the rest goes to disk.
+	// Few programs are larger, and the part on disk is read once more.
 	maxHeld = 48 << 20
-	// pieceSize is how much memory is taken at a time.
+	// pieceSize is the unit of allocation.
 	pieceSize = 1 << 20
 )
 
-// spool makes a stream readable at any place. Where it is large, the rest lies
-// in a temporary file, which has no name any more by the time it is read. One
-// spool holds one stream at a time, and keeps its memory for the next.
+// spool gives random access to a stream. The rest of a large stream goes to a
+// temporary file, which is unlinked before it is read. A spool holds one stream
+// at a time, and reuses its memory for the next.
 type spool struct {
 	pieces [][]byte
-	held   int64 // bytes of the stream in the pieces
+	held   int64 // bytes of the stream in memory
 	disk   *os.File
-	// spare says that another spool is at work for the same reader.
+	// spare says that another spool is in use for the same reader.
 	spare bool
 }
 
-// fill takes all of r. The answer is valid until the next fill.
+// fill reads all of r. The result is valid until the next fill.
 func (s *spool) fill(r io.Reader) (io.ReaderAt, int64, error) {
 	most := maxHeld / pieceSize
 	if s.spare {
@@ -56,8 +56,8 @@ func (s *spool) fill(r io.Reader) (io.ReaderAt, int64, error) {
 	return &spooled{s, more}, s.held + more, nil
 }
 
-// full fills p. Unlike [io.ReadFull] it does not call a stream that broke off
-// one that ended.
+// full fills p. Unlike [io.ReadFull] it does not report a broken stream as a
+// complete one.
 func full(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
@@ -70,7 +70,7 @@ func full(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadAt implements [io.ReaderAt] for what is held in memory.
+// ReadAt implements [io.ReaderAt] for the part in memory.
 func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fs.ErrInvalid
@@ -85,7 +85,7 @@ func (s *spool) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// spooled is a stream of which a part is on disk.
+// spooled is a stream with a part on disk.
 type spooled struct {
 	*spool
 	onDisk int64
@@ -115,25 +115,25 @@ func (s *spool) open() error {
 		return fmt.Errorf("making room for a large file: %w", err)
 	}
 	s.disk = f
-	// On systems that keep the name of an open file, close removes it.
+	// On systems that cannot unlink an open file, close removes it.
 	_ = os.Remove(f.Name())
 	return nil
 }
 
-// close gives the room back.
+// close frees the space.
 func (s *spool) close() {
 	if s.disk == nil {
 		return
 	}
 	name := s.disk.Name()
-	_ = s.disk.Close()  // nobody reads it again
-	_ = os.Remove(name) // it may be gone already
+	_ = s.disk.Close()  // it is not read again
+	_ = os.Remove(name) // it may be removed already
 	s.disk = nil
 }
 
-// Readable makes content of a stream. A file is read where it is; what comes
-// from elsewhere is kept, until done is called: in memory if it is small, else
-// in a temporary file.
+// Readable returns content with random access. A file is read in place; another
+// stream is stored until done is called: in memory if it is small, else in a
+// temporary file.
 func Readable(r io.Reader) (c Content, done func(), err error) {
 	if f, ok := r.(*os.File); ok {
 		info, err := f.Stat()

@@ -14,38 +14,37 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The bounds of what is listed one by one.
+// The limits of what is listed one by one.
 const (
-	// maxListed is how many files a document lists. A document of more is none
-	// that anybody reads, and most tools run out of memory over it.
+	// maxListed is how many files a document lists. Larger documents are
+	// unreadable, and most tools run out of memory on them.
 	maxListed = 100_000
-	// maxNames bounds the bytes of their names.
+	// maxNames bounds the total size of their names.
 	maxNames = 16 << 20
 )
 
-// listedAsOne begins the comment by which a document says that it does not
-// list every file.
+// listedAsOne begins the comment of a document that does not list every file.
 const listedAsOne = "listed as one: "
 
-// summary stands for the files that are not listed one by one. As long as there
-// are few it stands for none; when there are too many, it takes every file but
-// Go programs, artifacts of the release and licences.
+// summary covers the files that are not listed one by one. It is empty as long
+// as there are few; when there are too many, it covers every file but Go
+// programs, artifacts of the release and licences.
 type summary struct {
 	members Members
 	also    map[digest.Digest]bool // files that are listed all the same
-	most    int                    // how many are listed
+	most    int                    // number of listed files
 	full    bool
-	names   int // bytes of the names of the files so far
+	names   int // total length of the names so far
 	files   int // files so far
-	kept    int // of those that are listed all the same
+	kept    int // number of files that are listed all the same
 	sum     hash.Hash
 	summed  int
 }
 
 func newSummary() *summary { return &summary{most: maxListed, sum: sha256.New()} }
 
-// listed takes one file, and reports whether it is to be listed; an archive
-// with what is to be listed of it.
+// listed adds one file, and reports whether it must be listed itself; an
+// archive is returned with those of its files that must be.
 func (s *summary) listed(it item) (item, bool, error) {
 	s.files++
 	s.names += len(it.name)
@@ -65,8 +64,8 @@ func (s *summary) listed(it item) (item, bool, error) {
 	return it, true, nil
 }
 
-// fold reports whether a file has something to say beside its bytes, or has
-// such files in it. Of one that has not the sum takes the line.
+// fold reports whether a file, or a file in it, has more to report than its
+// bytes. The lines of all others go into the sum.
 func (s *summary) fold(it item) (item, bool) {
 	inner := it.inner
 	it.inner = nil
@@ -94,18 +93,18 @@ func (s *summary) member(it item) bool {
 	return known
 }
 
-// link takes a link, or a hard link to a file that is not listed.
+// link adds a link, or a hard link to a file that is not listed.
 func (s *summary) link(name, target string) {
 	s.summed++
 	fmt.Fprintf(s.sum, "%s -> %s\n", name, target)
 }
 
-// any reports whether anything is not listed one by one.
-func (s *summary) any() bool { return s.summed > 0 }
+// hasUnlisted reports whether anything is not listed one by one.
+func (s *summary) hasUnlisted() bool { return s.summed > 0 }
 
-// said is what a document says of what it does not list; "" if it lists all.
-func (s *summary) said() string {
-	if !s.any() {
+// comment is the comment about what a document does not list; "" if it lists all.
+func (s *summary) comment() string {
+	if !s.hasUnlisted() {
 		return ""
 	}
 	return fmt.Sprintf("%d files and links, whose lines of SHA-256 and name, in the order in which they were read, have the SHA-256 %s",
@@ -115,16 +114,16 @@ func (s *summary) said() string {
 func (s *summary) words() string {
 	switch {
 	case s.full:
-		return "too many to list. Go programs, artifacts of the release and licences are listed; the others are " + listedAsOne + s.said() + "."
-	case s.any():
-		return "every file is listed. Of the links there are more than are listed; the others are " + listedAsOne + s.said() + "."
+		return "too many to list. Go programs, artifacts of the release and licences are listed; the others are " + listedAsOne + s.comment() + "."
+	case s.hasUnlisted():
+		return "every file is listed. Of the links there are more than are listed; the others are " + listedAsOne + s.comment() + "."
 	}
 	return "every file is listed."
 }
 
-// listedIn are the files that a document lists although it does not list all:
-// artifacts of the release are among them, which nobody knows who reads the
-// artifact alone.
+// listedIn returns the files that a document lists although it does not list
+// all: artifacts of the release are among them, which the artifact alone does
+// not reveal.
 func listedIn(doc spdx.Document) map[digest.Digest]bool {
 	if !slices.ContainsFunc(doc.Unknown(), func(note string) bool { return strings.HasPrefix(note, listedAsOne) }) {
 		return nil
@@ -136,9 +135,9 @@ func listedIn(doc spdx.Document) map[digest.Digest]bool {
 	return all
 }
 
-// asOne demands that a document says of the files that it does not list what is
-// found of them.
-func asOne(a sbomcheck.Artifact, made Made) []verdict.Finding {
+// compareUnlisted compares a document's summary of unlisted files with the summary that
+// was computed.
+func compareUnlisted(a sbomcheck.Artifact, made Made) []verdict.Finding {
 	want, got := "every file is listed", "every file is listed"
 	for _, r := range made.Draft.Relationships {
 		if r.To == spdx.NoAssertion && strings.HasPrefix(r.Comment, listedAsOne) {
@@ -153,5 +152,5 @@ func asOne(a sbomcheck.Artifact, made Made) []verdict.Finding {
 	if got == want {
 		return nil
 	}
-	return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have other files that are not listed one by one").Differ(want, got)}
+	return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "the SBOM's summary of unlisted files does not match the artifact").Differ(want, got)}
 }

@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// credentials are what stands before the host in an address.
+// credentials matches user and password in an address.
 var credentials = regexp.MustCompile(`://[^/\s@]+@`)
 
-// clean bounds text from a file that somebody else wrote, and takes out what
-// does not show as itself: control characters, direction marks, broken UTF-8.
-// Names and passwords in addresses are nobody's business.
+// clean bounds foreign text, and removes what is invisible: control characters,
+// direction marks, broken UTF-8. Credentials in addresses are removed as well.
 func clean(s string) string {
 	const limit = 4096
 	if len(s) > limit {

@@ -45,7 +45,7 @@ func TestProgramsThatCanNotBeRead(t *testing.T) {
 		copy(out[at:], with)
 		return out
 	}
-	const reason = "a Go program whose build information can not be read"
+	const reason = "a Go program whose build information cannot be read"
 	for name, row := range map[string]struct {
 		raw   []byte
 		noted bool

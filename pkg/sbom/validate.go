@@ -10,12 +10,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Validate is [spdx.Validate] of several documents as one verdict, and what one
-// document, or the specification, can not say: which time it is, and that no two
-// that differ have one namespace.
+// Validate is [spdx.Validate] for several documents, as one verdict, with two
+// more checks: no document is dated in the future, and no two different
+// documents share a namespace.
 func Validate(names, texts []string, at time.Time) *verdict.Verdict {
-	v := verdict.NewCheck("are these SPDX documents what the specification asks", at)
-	v.Scope = verdict.Scope{Checks: []string{"the documents by themselves"}, Left: []string{"whether they are true", "signatures"}}
+	v := verdict.NewCheck("do these SPDX documents conform to the specification", at)
+	v.Scope = verdict.Scope{Checks: []string{"each document by itself"}, Left: []string{"whether their statements are true", "signatures"}}
 	called := map[string]int{} // documents by namespace
 	for i, name := range names {
 		document, report := spdx.Validate(texts[i])
@@ -27,7 +27,7 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 			v.Add(finding)
 		}
 		if report.More > 0 {
-			v.Add(verdict.Find(verdict.Limit, name, "%d faults more than are listed", report.More))
+			v.Add(verdict.Find(verdict.Limit, name, "further faults, not listed: %d", report.More))
 		}
 		more := append(sbomcheck.Named(sbomcheck.Artifact{Name: name, Document: document}), fromTheFuture(name, document, at)...)
 		if first, taken := called[document.Namespace()]; taken && !document.IsZero() {
@@ -43,7 +43,7 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		if !document.IsZero() {
 			packages = listedPackages(document)
 		}
-		v.Note("%s: %q, %s in %s: %d packages, %d files, %d relationships, digest %s", name, clean(report.Name), clean(report.Version),
+		v.Note("%s: %q, %s in %s: packages %d, files %d, relationships %d, digest %s", name, clean(report.Name), clean(report.Version),
 			report.Form, packages, report.Files, report.Relationships, sum)
 		for _, u := range report.Unknown {
 			v.Note("%s says: %s", name, clean(u))
@@ -52,29 +52,29 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 	return v
 }
 
-// skew is how far a clock elsewhere may be ahead of ours.
+// skew is how far another machine's clock may be ahead of ours.
 const skew = 24 * time.Hour
 
-// fromTheFuture refuses a document that is not made yet.
+// fromTheFuture refuses a document dated in the future.
 func fromTheFuture(name string, doc spdx.Document, now time.Time) []verdict.Finding {
 	at, err := time.Parse(time.RFC3339, doc.Created())
 	if err != nil || !at.After(now.Add(skew)) {
-		return nil // what is no time is a fault of its own
+		return nil // an invalid time is reported elsewhere
 	}
-	f := verdict.Find(verdict.SBOMInvalid, name, "creationInfo.created: %s is yet to come", doc.Created()).
+	f := verdict.Find(verdict.SBOMInvalid, name, "creationInfo.created: %s is in the future", doc.Created()).
 		Differ("no later than "+now.Add(skew).UTC().Format(time.RFC3339), doc.Created())
-	f.Fix = "set the clock, or SOURCE_DATE_EPOCH, and write the document again"
+	f.Fix = "correct the clock or SOURCE_DATE_EPOCH, then write the document again"
 	return []verdict.Finding{f}
 }
 
-// sharing refuses a namespace that another document of the same form has. Two
-// forms of one have it both: see [Twins].
+// sharing refuses two different documents of one form with the same namespace.
+// Two forms of one document share theirs: see [Twins].
 func sharing(firstName, name, first string, doc spdx.Document) []verdict.Finding {
 	other, report := spdx.Validate(first)
 	if other.IsZero() || report.Form != spdx.FormOf(string(doc.Raw())) || len(spdx.Twins(other, doc)) == 0 {
 		return nil
 	}
-	f := verdict.Find(verdict.SBOMInvalid, name, "documentNamespace: %s is another document of the namespace %q", clean(firstName), clean(doc.Namespace()))
-	f.Fix = "write one of them again under a namespace of its own; waybill sbom generate gives each document one"
+	f := verdict.Find(verdict.SBOMInvalid, name, "documentNamespace: %s is a different document with the same namespace %q", clean(firstName), clean(doc.Namespace()))
+	f.Fix = "write one of them again with its own namespace; waybill sbom generate gives each document its own"
 	return []verdict.Finding{f}
 }

@@ -22,7 +22,7 @@ func TestValidateTheTime(t *testing.T) {
 	}
 	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 23 * time.Hour: 0, 25 * time.Hour: 1, 24 * 365 * 80 * time.Hour: 1} {
 		v := sbom.Validate([]string{"d"}, []string{string(raw)}, input().Created.Add(-ahead))
-		if len(v.Findings) != want || want > 0 && (v.Findings[0].Code != verdict.SBOMInvalid || !strings.Contains(v.Findings[0].Message, "yet to come")) {
+		if len(v.Findings) != want || want > 0 && (v.Findings[0].Code != verdict.SBOMInvalid || !strings.Contains(v.Findings[0].Message, "in the future")) {
 			t.Errorf("%s ahead: %+v", ahead, v.Findings)
 		}
 	}

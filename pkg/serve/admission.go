@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// admission recognises callers, and bounds what they may ask for: each of them,
-// and all together.
+// admission authenticates callers, and limits their requests: for each caller,
+// and in total.
 type admission struct {
 	world  *World
 	limits Limits
@@ -22,14 +22,13 @@ type admission struct {
 	clients authorities
 	rates   rates
 	slots   slots
-	waiting shares // requests of a caller that wait or are dealt with
-	reading shares // requests of a caller whose body is read
-	bodies  shares // bounds what is read at the same time
+	waiting shares // requests of a caller that wait or are processed
+	reading shares // requests of a caller whose body is being read
+	bodies  shares // bounds the bodies read at a time
 }
 
-// admit lets in a caller who may ask for something, who has not asked for too
-// much lately, and who is not waiting for too much already. Nothing of the
-// request was read then.
+// admit accepts a caller who may ask for decisions, is within the rate limit,
+// and does not have too many requests waiting. The body has not been read yet.
 func (a *admission) admit(ctx context.Context, basis *standing, who caller.Principal) (leave func(), err error) {
 	if err := basis.Callers.MayAsk(who); err != nil {
 		return nil, err
@@ -40,17 +39,17 @@ func (a *admission) admit(ctx context.Context, basis *standing, who caller.Princ
 	return a.waiting.tryEnter(who.Name())
 }
 
-// spendRate takes n decisions from what a caller may ask for; none only asks
+// spendRate charges n decisions to a caller's rate; with n of 0 it only checks
 // whether any are left.
 func (a *admission) spendRate(who caller.Principal, n int) error {
 	if !a.rates.take(who.Name(), n) {
-		return verdict.Refuse(verdict.Busy, who.Name(), "it asks more than %d decisions a second", a.limits.PerCaller).Advise(askLater)
+		return verdict.Refuse(verdict.Busy, who.Name(), "the caller exceeds its rate of %d decisions per second", a.limits.PerCaller).Advise(askLater)
 	}
 	return nil
 }
 
-// readInTurn reads a request when there is room for its bytes. A caller has a
-// part of the room: whoever sends slowly holds up nobody else.
+// readInTurn reads a request when memory for its body is free. Each caller is
+// limited to a part, so a slow sender delays only itself.
 func (a *admission) readInTurn(ctx context.Context, r *http.Request, who caller.Principal) (api.Request, error) {
 	leave, err := a.reading.enter(ctx, who.Name())
 	if err != nil {
@@ -65,7 +64,7 @@ func (a *admission) readInTurn(ctx context.Context, r *http.Request, who caller.
 	return a.readRequest(r)
 }
 
-// take waits for a slot, and takes n decisions from what a caller may ask for.
+// take waits for a slot, and charges n decisions to a caller's rate.
 func (a *admission) take(ctx context.Context, who caller.Principal, n int) (leave func(), err error) {
 	if leave, err = a.slots.enter(ctx); err != nil {
 		return nil, err
@@ -77,8 +76,9 @@ func (a *admission) take(ctx context.Context, who caller.Principal, n int) (leav
 	return leave, nil
 }
 
-// identify recognises who asks: by the certificate of the connection, or by the
-// one token of the request. Nothing else that a request says of itself counts.
+// identify authenticates the caller: by the certificate of the connection, or
+// by the one token of the request. No other part of the request identifies a
+// caller.
 func (a *admission) identify(ctx context.Context, r *http.Request, basis *standing) (caller.Principal, error) {
 	tokens := r.Header.Values("Authorization")
 	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -89,11 +89,11 @@ func (a *admission) identify(ctx context.Context, r *http.Request, basis *standi
 		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0], now)
 	}
 	if len(tokens) != 1 {
-		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want one Authorization header, or a client certificate")
+		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "the request needs one Authorization header or a client certificate")
 	}
 	scheme, token, found := strings.Cut(tokens[0], " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "want Authorization: Bearer TOKEN")
+		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "the Authorization header must be: Bearer TOKEN")
 	}
 	now := a.world.Clock()
 	if who, known := basis.tokens.find(token, now); known {
@@ -106,33 +106,33 @@ func (a *admission) identify(ctx context.Context, r *http.Request, basis *standi
 	return who, err
 }
 
-// verify recognises who shows a token by the keys of its issuer.
+// verify authenticates the owner of a token with the keys of its issuer.
 func (a *admission) verify(ctx context.Context, basis *standing, token string) (caller.Principal, error) {
 	issuer, err := basis.Callers.Issuer(token)
 	if err != nil {
 		return caller.Principal{}, err
 	}
-	keys, err := a.keys.of(ctx, issuer, false)
+	keys, err := a.keys.keysOf(ctx, issuer, false)
 	if err != nil {
 		return caller.Principal{}, err
 	}
 	who, err := basis.Callers.Token(token, keys, a.world.Clock())
-	if verdict.FindingOf("", err).Code == verdict.TokenKey && err != nil { // issuers change their keys
-		if keys, err := a.keys.of(ctx, issuer, true); err == nil {
+	if verdict.FindingOf("", err).Code == verdict.TokenKey && err != nil { // issuers rotate their keys
+		if keys, err := a.keys.keysOf(ctx, issuer, true); err == nil {
 			return basis.Callers.Token(token, keys, a.world.Clock())
 		}
 	}
 	return who, err
 }
 
-// readRequest reads a request whole. Compressed ones are not taken: what they
-// would become is not bounded by what they are.
+// readRequest reads a whole request. Compressed ones are refused: their
+// expanded size is unbounded.
 func (a *admission) readRequest(r *http.Request) (api.Request, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return api.Request{}, wrong("Content-Encoding: want none")
+		return api.Request{}, malformed("Content-Encoding: want none")
 	}
-	if len(r.TransferEncoding) > 0 { // there is one way to say where a request ends
-		return api.Request{}, wrong("Transfer-Encoding: want none, and a Content-Length")
+	if len(r.TransferEncoding) > 0 { // exactly one way to declare the length is accepted
+		return api.Request{}, malformed("Transfer-Encoding: want none, and a Content-Length")
 	}
 	raw, err := readAll(r.Body, a.limits.Body)
 	if err != nil {
@@ -140,21 +140,21 @@ func (a *admission) readRequest(r *http.Request) (api.Request, error) {
 	}
 	var q api.Request
 	if err := strictjson.Unmarshal(raw, &q, strictjson.MaxSize(a.limits.Body)); err != nil {
-		return api.Request{}, wrong("%v", err)
+		return api.Request{}, malformed("%v", err)
 	}
 	switch {
 	case q.Schema != api.SchemaRequest:
-		return api.Request{}, wrong("schema %.100q: want %s", q.Schema, api.SchemaRequest)
+		return api.Request{}, malformed("schema %.100q: want %s", q.Schema, api.SchemaRequest)
 	case len(q.Decisions) == 0 || len(q.Decisions) > a.limits.batch():
-		return api.Request{}, wrong("%d decisions: want from 1 to %d", len(q.Decisions), a.limits.batch())
+		return api.Request{}, malformed("decisions: want from 1 to %d, got %d", a.limits.batch(), len(q.Decisions))
 	case q.TimeoutSeconds < 0:
-		return api.Request{}, wrong("timeoutSeconds: want none, or a number from 1")
+		return api.Request{}, malformed("timeoutSeconds: want 1 or more, or leave it out")
 	}
 	return q, nil
 }
 
-// deadline is when a request is answered at the latest: somewhat before the
-// caller goes away, so that it is told that nothing was decided.
+// deadline is when a request must be answered: shortly before the caller gives
+// up, so that it receives the answer "not decided".
 func (a *admission) deadline(q api.Request) time.Duration {
 	if q.TimeoutSeconds == 0 {
 		return a.limits.Deadline

@@ -17,12 +17,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// defaultAudit is how many decisions an auditor is told of who does not say how
-// many.
+// defaultAudit is the number of decisions in an answer to an auditor who gives
+// no limit.
 const defaultAudit = 100
 
-// audit answers GET /v1/audit: the last decisions, of those that the caller may
-// audit, and where the record ends.
+// audit answers GET /v1/audit: the last decisions that the caller may audit,
+// and the end of the record.
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	w.Header().Set("Waybill-Request-Id", id)
@@ -63,41 +63,41 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// auditOf is what a caller must be granted to read of a decision.
+// auditOf returns the grant that is needed to read a decision.
 func auditOf(l api.Line) caller.Act {
 	from, _, _ := strings.Cut(l.Image, "@")
 	return caller.Act{Verb: caller.Audit, From: from, To: l.To, Channel: l.Channel}
 }
 
-// readAudit reads the query of a request: a digest, a limit, and nothing else.
+// readAudit parses the query of a request: a digest and a limit, both optional.
 func readAudit(text string) (about string, limit int, err error) {
 	query, err := url.ParseQuery(text)
 	if err != nil || len(text) > 1000 {
-		return "", 0, wrong("the query is not to be read")
+		return "", 0, malformed("query: malformed or longer than 1000 characters")
 	}
 	limit = defaultAudit
 	for name, values := range query {
 		if len(values) != 1 || name != "digest" && name != "limit" {
-			return "", 0, wrong("query: want digest and limit, each once at most")
+			return "", 0, malformed("query: only digest and limit are allowed, each at most once")
 		}
 	}
 	if text := query.Get("digest"); query.Has("digest") {
 		d, err := digest.Parse(text)
 		if err != nil || d.Algorithm() != digest.SHA256 {
-			return "", 0, wrong("digest %.100q: want sha256:…", text)
+			return "", 0, malformed("digest %.100q: want sha256:…", text)
 		}
 		about = d.String()
 	}
 	if text := query.Get("limit"); query.Has("limit") {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > api.MaxAudit {
-			return "", 0, wrong("limit %.50q: want from 1 to %d", text, api.MaxAudit)
+			return "", 0, malformed("limit %.50q: want a number from 1 to %d", text, api.MaxAudit)
 		}
 	}
 	return about, limit, nil
 }
 
-// writeJSON answers with a value as it is: what was signed or hashed is the
-// same when it is read back.
+// writeJSON writes a value without HTML escaping: signed or hashed text is
+// unchanged when read back.
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -110,5 +110,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(out.Len()))
 	w.WriteHeader(code)
-	_, _ = w.Write(out.Bytes()) // who has gone away is not answered
+	_, _ = w.Write(out.Bytes()) // the caller may be gone; there is no one to report an error to
 }

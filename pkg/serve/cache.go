@@ -8,22 +8,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxCached is how many decisions are remembered at most, in two generations.
+// maxCached is the maximum number of cached decisions, in two generations.
 const maxCached = 20_000
 
-// cache remembers decisions. What several ask at the same time is decided once.
+// cache holds decisions. Concurrent questions with one key are decided once.
 type cache struct {
-	mu       sync.Mutex // owns the maps, not what they hold
+	mu       sync.Mutex // guards the maps, not their values
 	new, old map[string]*decided
 }
 
-// decided is a decision, or one being made: it is there when done is closed.
+// decided is a decision, complete once done is closed.
 type decided struct {
 	done chan struct{}
 	made
 }
 
-// made is what was decided, until when it counts, and its summary where one was
+// made is a decision, until when it is valid, and its summary if one was
 // signed.
 type made struct {
 	verdict *verdict.Verdict
@@ -31,14 +31,14 @@ type made struct {
 	summary []byte
 }
 
-// get returns the decision of a key, and whether it was there. decide makes it
-// with a context of its own, not ours, so that one who goes away takes nobody along.
+// get returns the decision for a key, and whether it was cached. decide has its
+// own context: a caller that gives up does not affect the others.
 func (c *cache) get(ctx context.Context, key string, now time.Time, decide func(context.Context) made) (m made, hit bool, err error) {
 	d, mine := c.find(key, now)
 	if mine {
 		go func() {
 			d.made = decide(ctx)
-			if !keeps(d.verdict) {
+			if !isCacheable(d.verdict) {
 				c.forget(key, d)
 			}
 			close(d.done)
@@ -52,7 +52,7 @@ func (c *cache) get(ctx context.Context, key string, now time.Time, decide func(
 	}
 }
 
-// find returns what is known of a key, or makes room for it.
+// find returns the entry for a key, or adds one.
 func (c *cache) find(key string, now time.Time) (d *decided, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,8 +88,8 @@ func (c *cache) forget(key string, d *decided) {
 	}
 }
 
-// keeps reports whether a decision is one: yes or no.
-func keeps(v *verdict.Verdict) bool {
+// isCacheable reports whether a decision may be cached: accepted or refused.
+func isCacheable(v *verdict.Verdict) bool {
 	o := v.Outcome()
 	return o == verdict.Accepted || o == verdict.Refused
 }

@@ -20,25 +20,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Bounds of what is read of a log: a longer line is none of a record, and of
-// more breaks than that no more are told.
+// Limits on a log: longer lines do not belong to a record, and further breaks
+// are only counted.
 const (
 	maxLine   = 64 << 10
 	maxBreaks = 50
 	maxKinds  = 1000
 )
 
-// RecordCheck reads logs of a service, and says whether its record is whole: no
-// line of it edited, dropped or moved. Lines of others in between are passed
-// over. A log holds the record of each start of the service, and can hold those
-// of several services.
+// RecordCheck reads logs of a service, and checks whether the record is
+// complete: no line was edited, dropped or moved. Other lines in the log are
+// skipped. A log contains one record for each start of the service, and may
+// contain those of several services.
 //
-// What was cut off at the end, and a log that was written anew as a whole, hold
-// together all the same. Only a head that was kept elsewhere shows that.
+// A record whose end was cut off, or that was completely rewritten, is still
+// consistent. Only a head stored elsewhere reveals that.
 type RecordCheck struct {
-	// Heads are ends of the record that were kept elsewhere, as GET /v1/audit and
-	// the status page tell them; one without an instance is of any. A log that
-	// begins after one of them is whole from there on.
+	// Heads are ends of the record that were stored elsewhere, as GET /v1/audit
+	// and the status page show them; one without an instance matches any
+	// record. A log may begin right after one of them.
 	Heads []api.Head
 
 	inputs []verdict.Input
@@ -51,7 +51,7 @@ type RecordCheck struct {
 	counts          lineCounts
 }
 
-// lineCounts are what the lines of a record say, counted.
+// lineCounts are statistics of the lines of a record.
 type lineCounts struct {
 	decisions, overridden, cached int64
 	outcomes, callers, reasons    map[string]int64
@@ -62,10 +62,10 @@ type lineCounts struct {
 // chain is the record of one start of the service, as far as it was read.
 type chain struct {
 	head     api.Head
-	anchored int64 // the last number that a head was kept of
+	anchored int64 // number of the last line that a stored head confirms
 }
 
-// Read reads one log; several are read in the order in which they were written.
+// Read reads one log; pass several in the order in which they were written.
 func (c *RecordCheck) Read(name string, r io.Reader) error {
 	if c.chains == nil {
 		c.chains, c.seen = map[string]*chain{}, make([]bool, len(c.Heads))
@@ -91,8 +91,8 @@ func (c *RecordCheck) Read(name string, r io.Reader) error {
 	return err
 }
 
-// line reads a line, and passes it over if it is none of a record. What a
-// collector of logs puts before it does not count.
+// line reads a line, and skips it if it does not belong to a record. A prefix
+// added by a log collector is ignored.
 func (c *RecordCheck) line(where string, text []byte) {
 	begin := bytes.IndexByte(text, '{')
 	if begin < 0 || !bytes.Contains(text, []byte(`"instance":`)) {
@@ -109,9 +109,9 @@ func (c *RecordCheck) line(where string, text []byte) {
 	of := c.chains[l.Instance]
 	if of == nil {
 		of = &chain{head: api.Head{Instance: l.Instance}}
-		c.begins(where, l)
+		c.checkFirst(where, l)
 	} else {
-		c.follows(where, l, of.head)
+		c.checkNext(where, l, of.head)
 	}
 	if c.broken > was {
 		c.unlinked++
@@ -126,58 +126,58 @@ func (c *RecordCheck) line(where string, text []byte) {
 		case h.Digest.Equal(of.head.Digest):
 			c.seen[i], of.anchored = true, l.Number
 		case h.Instance != "":
-			c.broke(where, "line %d of %.50q is another one than the head that was kept says", l.Number, l.Instance)
+			c.addBreak(where, "line %d of record %.50q differs from the stored head", l.Number, l.Instance)
 		}
 	}
 }
 
-// begins looks at the first line that there is of a record.
-func (c *RecordCheck) begins(where string, l api.Line) {
+// checkFirst checks the first line found of a record.
+func (c *RecordCheck) checkFirst(where string, l api.Line) {
 	kept := func(h api.Head) bool {
 		return (h.Instance == "" || h.Instance == l.Instance) && h.Number == l.Number-1 && h.Digest.Equal(l.Previous)
 	}
 	switch i := slices.IndexFunc(c.Heads, kept); {
 	case l.Number == 1 && l.Message == api.Began && l.Previous.IsZero():
-		c.goesOn(where, l)
+		c.checkContinued(where, l)
 	case l.Number == 1:
-		c.broke(where, "line 1 of %.50q is not how a record begins", l.Instance)
+		c.addBreak(where, "line 1 of record %.50q is not the beginning of a record", l.Instance)
 	case i >= 0:
 		c.seen[i] = true
 	default:
-		c.broke(where, "lines 1 to %d of %.50q are not there: it begins with line %d", l.Number-1, l.Instance, l.Number)
+		c.addBreak(where, "lines 1 to %d of record %.50q are missing: the log begins with line %d", l.Number-1, l.Instance, l.Number)
 	}
 }
 
-// goesOn looks whether the record that could not be written on is there.
-func (c *RecordCheck) goesOn(where string, l api.Line) {
+// checkContinued checks that the record which this one continues is in the log.
+func (c *RecordCheck) checkContinued(where string, l api.Line) {
 	if l.After == nil {
 		return
 	}
 	before := c.chains[l.After.Instance]
 	if before == nil || before.head.Number < l.After.Number || before.head.Number == l.After.Number && before.head.Digest != l.After.Digest {
-		c.broke(where, "%.50q goes on from line %d of %.50q, which is not there, or another one", l.Instance, l.After.Number, l.After.Instance)
+		c.addBreak(where, "record %.50q continues line %d of record %.50q, which is missing or different", l.Instance, l.After.Number, l.After.Instance)
 	}
 }
 
-// follows looks whether a line follows the one before it.
-func (c *RecordCheck) follows(where string, l api.Line, head api.Head) {
+// checkNext checks that a line follows the one before it.
+func (c *RecordCheck) checkNext(where string, l api.Line, head api.Head) {
 	switch next := head.Number + 1; {
 	case l.Number > next:
-		c.broke(where, "lines %d to %d of %.50q are not there: line %d follows line %d", next, l.Number-1, l.Instance, l.Number, head.Number)
+		c.addBreak(where, "lines %d to %d of record %.50q are missing: line %d follows line %d", next, l.Number-1, l.Instance, l.Number, head.Number)
 	case l.Number < next:
-		c.broke(where, "line %d of %.50q comes after line %d: it was moved, or put in", l.Number, l.Instance, head.Number)
+		c.addBreak(where, "line %d of record %.50q comes after line %d: the line was moved or inserted", l.Number, l.Instance, head.Number)
 	case !l.Previous.Equal(head.Digest):
-		c.broke(where, "line %d of %.50q was written after another line %d than is there: that one was edited", l.Number, l.Instance, head.Number)
+		c.addBreak(where, "line %d of record %.50q does not match line %d before it, which was edited", l.Number, l.Instance, head.Number)
 	}
 }
 
-func (c *RecordCheck) broke(where, format string, args ...any) {
+func (c *RecordCheck) addBreak(where, format string, args ...any) {
 	if c.broken++; len(c.breaks) < maxBreaks {
 		c.breaks = append(c.breaks, verdict.Find(verdict.AuditChain, where, format, args...))
 	}
 }
 
-// add counts what a line says.
+// add counts a line.
 func (c *lineCounts) add(l api.Line) {
 	if c.first.IsZero() || l.Time.Before(c.first) {
 		c.first = l.Time
@@ -213,7 +213,7 @@ func tickBy(counts map[string]int64, name string, n int64) {
 	counts[name] += n
 }
 
-// Verdict is the answer, once all logs were read.
+// Verdict returns the result, once all logs were read.
 func (c *RecordCheck) Verdict(now time.Time) *verdict.Verdict {
 	v := verdict.NewCheck("record of decisions", now)
 	v.Scope.Checks = []string{"each line is linked to the one before it"}
@@ -221,52 +221,52 @@ func (c *RecordCheck) Verdict(now time.Time) *verdict.Verdict {
 	v.Counts.Required, v.Counts.Verified = int(max(1, c.lines)), int(c.lines-c.unlinked)
 	v.Add(c.breaks...)
 	if more := c.broken - int64(len(c.breaks)); more > 0 {
-		v.Note("%d more breaks are not listed", more)
+		v.Note("further breaks, not listed: %d", more)
 	}
 	if c.lines == 0 {
-		v.Add(verdict.Find(verdict.AuditChain, "record", "no line of a record is there"))
+		v.Add(verdict.Find(verdict.AuditChain, "record", "the logs contain no line of a record"))
 	}
 	for i, h := range c.Heads {
 		if c.lines > 0 && !c.seen[i] {
-			v.Add(verdict.Find(verdict.AuditChain, "--head", "line %d with this digest is not there: the end was cut off, it was written anew, or it is another's", h.Number).Differ(h.Digest.String(), ""))
+			v.Add(verdict.Find(verdict.AuditChain, "--head", "no line %d with this digest: the record was cut off or rewritten, or the head belongs to another record", h.Number).Differ(h.Digest.String(), ""))
 		}
 	}
-	c.tell(v)
+	c.addNotes(v)
 	return v
 }
 
-// tell says what was counted, and what nobody kept a head of.
-func (c *RecordCheck) tell(v *verdict.Verdict) {
+// addNotes reports the statistics, and the lines that no stored head confirms.
+func (c *RecordCheck) addNotes(v *verdict.Verdict) {
 	if c.lines == 0 {
 		return
 	}
-	v.Note("%d lines from %s to %s: %d decisions, %d of them decided before, %d overrides", c.lines,
+	v.Note("lines: %d, from %s to %s; decisions: %d, of which %d were cached; overrides: %d", c.lines,
 		c.counts.first.UTC().Format(time.RFC3339), c.counts.last.UTC().Format(time.RFC3339), c.counts.decisions, c.counts.cached, c.counts.overridden)
 	for _, list := range []struct {
 		what   string
 		counts map[string]int64
 	}{{"by outcome", c.counts.outcomes}, {"by caller", c.counts.callers}, {"by reason", c.counts.reasons}, {"not let in", c.counts.turnedAway}} {
 		if len(list.counts) > 0 {
-			v.Note("%s: %s", list.what, most(list.counts))
+			v.Note("%s: %s", list.what, countsText(list.counts))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.chains)) {
 		one := c.chains[name]
-		v.Note("record %s ends with line %d, %s", shown(name), one.head.Number, one.head.Digest)
+		v.Note("record %s ends with line %d, %s", showable(name), one.head.Number, one.head.Digest)
 		if one.anchored < one.head.Number && len(v.Scope.Left) < maxBreaks {
-			v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("whether record %s was cut off or written anew after line %d: no head of it was given", shown(name), one.anchored))
+			v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("whether record %s was cut off or rewritten after line %d: no head was given for it", showable(name), one.anchored))
 		}
 	}
 }
 
-// most are counts in words, the highest first.
-func most(counts map[string]int64) string {
+// countsText returns the counts in words, highest first.
+func countsText(counts map[string]int64) string {
 	names := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
 	const few = 20
 	var words []string
 	for _, name := range names[:min(few, len(names))] {
-		words = append(words, fmt.Sprintf("%s %d", shown(name), counts[name]))
+		words = append(words, fmt.Sprintf("%s %d", showable(name), counts[name]))
 	}
 	if len(names) > few {
 		words = append(words, "…")
@@ -274,8 +274,8 @@ func most(counts map[string]int64) string {
 	return strings.Join(words, ", ")
 }
 
-// shown is foreign text as it can be shown.
-func shown(text string) string {
+// showable makes foreign text safe to show.
+func showable(text string) string {
 	if text != "" && len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == "" {
 		return text
 	}

@@ -10,23 +10,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// authoritiesEvery is how often the file of the clients' authorities is read.
+// authoritiesEvery is how often the file of the client certificate authorities
+// is read.
 const authoritiesEvery = time.Second
 
-// authorities are those of client certificates, as their file says now. What was
-// verified when a connection was made is verified again with each request: the
-// authority may have been removed, and the certificate may have expired.
+// authorities are the certificate authorities of clients, as currently in their
+// file. A certificate is verified again with each request, not only when the
+// connection is made: the authority may have been removed, and the certificate
+// may have expired.
 type authorities struct {
-	file string // none where the service does not read one
+	file string // "" without client certificates
 
-	mu       sync.Mutex // owns the rest
+	mu       sync.Mutex // guards the fields below
 	pool     *x509.CertPool
 	raw      [sha256.Size]byte
 	read     time.Time
 	verified map[[sha256.Size]byte]time.Time // until when a chain need not be verified again
 }
 
-// verify demands that an authority in force signed the certificate.
+// verify checks that a current authority signed the certificate.
 func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	if a.file == "" {
 		return nil
@@ -37,7 +39,7 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 		a.renew(now)
 	}
 	if a.pool == nil || len(chain) == 0 {
-		return refused("no authority of client certificates can be read")
+		return untrusted("the file of the certificate authorities cannot be read")
 	}
 	hash := sha256.New()
 	for _, c := range chain {
@@ -53,7 +55,7 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{Roots: a.pool, Intermediates: others, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
-		return refused(err.Error())
+		return untrusted(err.Error())
 	}
 	if a.verified == nil || len(a.verified) >= maxKnown {
 		a.verified = map[[sha256.Size]byte]time.Time{}
@@ -62,11 +64,11 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func refused(why string) error {
-	return verdict.Refuse(verdict.TokenSub, "certificate", "it does not hold by the authorities in force: %s", why)
+func untrusted(why string) error {
+	return verdict.Refuse(verdict.TokenSub, "certificate", "the certificate does not verify with the current certificate authorities: %s", why)
 }
 
-// renew reads the file. One that is half written is not taken over.
+// renew reads the file. An invalid one, perhaps half written, is ignored.
 func (a *authorities) renew(now time.Time) {
 	raw, err := os.ReadFile(a.file)
 	if err != nil {

@@ -10,27 +10,28 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections of callers. Each costs up to 80 KiB,
-	// and what deploy/gate.yaml gives the service is enough for all of them.
+	// maxConnections bounds the connections of callers. Each costs up to 80
+	// KiB, which the memory limit in deploy/gate.yaml allows for.
 	maxConnections = 1500
-	// maxAge is how long a connection is used: after it, the next answer closes it.
+	// maxAge is the longest lifetime of a connection; the next answer closes
+	// it.
 	maxAge = 5 * time.Minute
 )
 
-// connections bounds how many there are at a time. Beyond that a new one is
-// taken, and another closed: the oldest that has brought no whole request of a
-// caller yet, or else the one that has brought none for the longest. Whoever
-// opens connections and asks nothing closes their own.
+// connections bounds the open connections. At the limit, a new one is accepted
+// and another closed: the oldest that has not completed a request yet, or else
+// the one idle for the longest. A client that opens connections without
+// requests closes only its own.
 type connections struct {
 	net.Listener
 	most  int
 	clock func() time.Time
 
-	mu           sync.Mutex // owns the rest, and in and at of each connection
+	mu           sync.Mutex // guards the fields below, and in and at of each connection
 	fresh, known list.List  // of *connection
 }
 
-// connection is one of them, while it is open.
+// connection is one open connection.
 type connection struct {
 	net.Conn
 	among *connections
@@ -74,7 +75,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the other side read what it was told before all is closed.
+// CloseWrite lets the other side read the answer before the connection closes.
 func (c *connection) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -82,11 +83,11 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// heard says that it has brought a whole request of a caller.
-func (c *connection) heard() {
+// completedRequest records that the connection completed a request.
+func (c *connection) completedRequest() {
 	c.among.mu.Lock()
 	defer c.among.mu.Unlock()
-	if c.in == nil { // it was closed
+	if c.in == nil { // already closed
 		return
 	}
 	c.in.Remove(c.at)
@@ -94,10 +95,10 @@ func (c *connection) heard() {
 	c.at = c.in.PushBack(c)
 }
 
-// connectionKey is the key of the connection of a request.
+// connectionKey is the context key of the connection of a request.
 type connectionKey struct{}
 
-// context is what a server calls for each new connection.
+// context is called by a server for each new connection.
 func (*connections) context(ctx context.Context, conn net.Conn) context.Context {
 	if above, is := conn.(interface{ NetConn() net.Conn }); is {
 		conn = above.NetConn()
@@ -105,14 +106,15 @@ func (*connections) context(ctx context.Context, conn net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// over is the connection of a request; nil where it is not one of ours.
-func over(r *http.Request) *connection {
+// connectionOf returns the connection of a request; nil if it is not one of ours.
+func connectionOf(r *http.Request) *connection {
 	one, _ := r.Context().Value(connectionKey{}).(*connection)
 	return one
 }
 
-// isOld reports whether the connection of a request has been used long enough.
+// isOld reports whether the connection of a request has reached its maximum
+// age.
 func isOld(r *http.Request, now time.Time) bool {
-	one := over(r)
+	one := connectionOf(r)
 	return one != nil && now.Sub(one.born) > maxAge
 }

@@ -16,7 +16,7 @@ func TestConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &connections{Listener: front, most: 2, clock: time.Now}
-	server := &http.Server{ConnContext: c.context, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { over(r).heard() })}
+	server := &http.Server{ConnContext: c.context, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { connectionOf(r).completedRequest() })}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(c) }()
 	open := func() net.Conn {

@@ -20,39 +20,39 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// asked is a question that was read.
+// asked is a parsed question.
 type asked struct {
 	api.Question
 	host, repository string
 	digest           digest.Digest
-	caller           string // who asks
+	caller           string // the caller's name
 }
 
-// seeDocument is the next act of who asked wrongly.
-const seeDocument = "ask as GET /openapi.json describes"
+// seeDocument is the act for a malformed request.
+const seeDocument = "see GET /openapi.json for the format of requests"
 
-func wrong(format string, args ...any) error {
+func malformed(format string, args ...any) error {
 	return verdict.Refuse(verdict.Usage, "request", format, args...).Advise(seeDocument)
 }
 
-// maxName bounds the names of a question: a host, a path, a digest.
+// maxName bounds the names in a question: host, path and digest.
 const maxName = 1000
 
-// read reads a question. What it leaves out is what it says there.
-func read(q api.Question) (asked, error) {
+// parseQuestion parses a question and fills in the defaults.
+func parseQuestion(q api.Question) (asked, error) {
 	refuse := func(format string, args ...any) (asked, error) {
-		return asked{}, wrong(format, args...)
+		return asked{}, malformed(format, args...)
 	}
 	if len(q.Image) > maxName || len(q.To) > maxName {
 		return refuse("image and to: at most %d characters", maxName)
 	}
 	name, sum, found := strings.Cut(q.Image, "@")
 	if !found {
-		return refuse("image %.300q: want HOST/PATH@sha256:…; a tag can name something else when it is used", q.Image)
+		return refuse("image %.300q: want HOST/PATH@sha256:…; a tag is not accepted, because it can move", q.Image)
 	}
 	d, err := digest.Parse(sum)
-	if err != nil || d.Algorithm() != digest.SHA256 || strings.Contains(q.To, "@") { // what stands before it may be a password, and is not repeated
-		return refuse("image and to: want HOST/PATH@sha256:… and HOST/PATH, with nothing before the host")
+	if err != nil || d.Algorithm() != digest.SHA256 || strings.Contains(q.To, "@") { // the part before may be a password, so it is not quoted
+		return refuse("image and to: want HOST/PATH@sha256:… and HOST/PATH, without user or password")
 	}
 	host, repository, found := strings.Cut(name, "/")
 	if !found || strings.Contains(repository, ":") {
@@ -63,14 +63,14 @@ func read(q api.Question) (asked, error) {
 	}
 	for _, place := range []string{name, q.To} {
 		if _, err := address.Canonical(place); err != nil || !hasHost(place) {
-			return refuse("image and to: %.300q is no HOST/PATH, with a host as registry.example.test or localhost:5000", place)
+			return refuse("image and to: %.300q: want HOST/PATH, such as registry.example.test/demo or localhost:5000/demo", place)
 		}
 	}
 	if q.Channel == "" {
 		q.Channel = caller.NoChannel
 	}
 	if q.Verb == api.Verify && q.To != name {
-		return refuse("verb verify: what is to go somewhere else is to be promoted")
+		return refuse("verb verify: to must be left out or name the image's own repository; use promote for another")
 	}
 	if q.Verb != api.Verify && q.Verb != api.Promote && q.Verb != api.Override {
 		return refuse("verb %.50q: want verify, promote or override", string(q.Verb))
@@ -84,8 +84,8 @@ func read(q api.Question) (asked, error) {
 	return asked{Question: q, host: host, repository: repository, digest: d}, nil
 }
 
-// hasHost reports whether an address begins with a host, and not with what
-// could be a part of a path at a registry that is not named.
+// hasHost reports whether an address begins with a host, and not with a part of
+// a path in an unnamed registry.
 func hasHost(place string) bool {
 	host, _, _ := strings.Cut(place, "/")
 	return host == "localhost" || strings.ContainsAny(host, ".:")
@@ -97,8 +97,8 @@ func (a asked) act() caller.Act {
 	return caller.Act{Verb: caller.Verb(a.Verb), From: name, To: a.To, Channel: a.Channel}
 }
 
-// destination is where what is excepted is so; nothing else depends on it, so
-// that one decision answers for all destinations.
+// destination is where the exceptions must apply; nothing else depends on it,
+// so one decision serves all destinations.
 func (a asked) destination() string {
 	if a.Verb == api.Override {
 		return a.To
@@ -106,7 +106,7 @@ func (a asked) destination() string {
 	return ""
 }
 
-// decider decides about images by the policy, and remembers what it decided.
+// decider decides about images by the policy, and caches decisions.
 type decider struct {
 	world    *World
 	limits   Limits
@@ -114,25 +114,24 @@ type decider struct {
 	flags    *flags
 
 	cache   cache
-	vouch   cache // of summaries
+	vouch   cache // cache of summaries
 	open    remotes
-	judging chan struct{} // bounds what is decided at the same time
-	callers shares        // decisions of a caller that are made
+	judging chan struct{} // bounds concurrent decisions
+	callers shares        // decisions under way for each caller
 	hosts   shares        // decisions that wait for one registry
 }
 
-// decide answers all questions of a request that was granted, each in an act of
-// its own.
+// decide answers all granted questions of a request, each in its own span.
 func (d *decider) decide(ctx context.Context, basis *standing, all []asked) ([]api.Decision, []trace.Context) {
 	out, acts := make([]api.Decision, len(all)), make([]trace.Context, len(all))
 	answer := func(i int) {
 		a := all[i]
 		ctx, end := span.Start(ctx, span.Gate, span.ArtifactFilename.String(a.Image), span.ArtifactHash.String(a.digest.String()))
 		acts[i] = span.Of(ctx)
-		out[i] = d.one(ctx, basis, a)
+		out[i] = d.decideOne(ctx, basis, a)
 		end(out[i].Verdict.Err())
 	}
-	if len(all) == 1 { // as almost everybody asks
+	if len(all) == 1 { // the common case
 		answer(0)
 		return out, acts
 	}
@@ -144,29 +143,29 @@ func (d *decider) decide(ctx context.Context, basis *standing, all []asked) ([]a
 	return out, acts
 }
 
-// one answers one question: from what was decided, if it was not long ago and
-// nothing that it rests on has changed.
-func (d *decider) one(ctx context.Context, basis *standing, a asked) api.Decision {
+// decideOne answers one question: from the cache, if the decision is recent and based
+// on the same data.
+func (d *decider) decideOne(ctx context.Context, basis *standing, a asked) api.Decision {
 	now := d.world.Clock()
-	basis, err := d.features.under(basis, a)
+	basis, err := d.features.effective(basis, a)
 	if err != nil {
 		return answered(a, made{verdict: d.undecided(basis, a, err)}, false)
 	}
 	bucket := now.Truncate(d.limits.Remember)
-	// What counts of the policy is part of what was decided by.
+	// The effective policy is part of the cache key.
 	key := fmt.Sprint(a.host, "/", a.repository, "@", a.digest, " ", a.Version, " ", basis.digest, " ", verdict.InForce(basis.Policy.Digest(), basis.Policy.Features()), basis.Policy.Features(), " ", bucket.Unix())
 	remembered := &d.cache
-	if a.Verb == api.Override { // nothing of it is remembered, and nothing that is remembered answers it
+	if a.Verb == api.Override { // overrides are never cached or answered from the cache
 		remembered = new(cache)
 	}
 	got, hit, err := remembered.get(ctx, key, now, d.guarded(basis, a, func(own context.Context) made {
 		return made{verdict: d.judge(own, basis, a), until: bucket.Add(d.limits.Remember)}
 	}))
-	if err == nil && basis.Summaries.speakOf(a, got) && d.flags.ask(known.EmitVSA) {
+	if err == nil && basis.Summaries.wants(a, got) && d.flags.enabled(known.EmitVSA) {
 		got, err = d.summarized(ctx, basis, summary{a, got, key})
 	}
 	if err != nil {
-		got.verdict = d.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("it took longer than there was time: %w", err)})
+		got.verdict = d.undecided(basis, a, &verdict.UnavailableError{Place: a.host, Op: "deciding", Err: fmt.Errorf("the decision took longer than its deadline: %w", err)})
 	}
 	return answered(a, got, hit)
 }
@@ -175,7 +174,7 @@ func answered(a asked, got made, hit bool) api.Decision {
 	return api.Decision{Image: a.Image, Outcome: got.verdict.Outcome().String(), Cached: hit, Verdict: got.verdict, Summary: got.summary}
 }
 
-// undecided is the answer where something kept the policy from being asked.
+// undecided is the answer if the policy could not be applied.
 func (d *decider) undecided(basis *standing, a asked, err error) *verdict.Verdict {
 	v := verdict.New("image "+a.Image, d.world.Clock())
 	v.Policy, v.Features, v.TrustRoot = basis.Policy.Digest(), basis.Policy.Features(), basis.Verifier.Root().Digest()
@@ -184,23 +183,23 @@ func (d *decider) undecided(basis *standing, a asked, err error) *verdict.Verdic
 	return v
 }
 
-// guarded decides in a goroutine of its own. A bug that is met there would end
-// the service for everybody: it is an answer to this question, and never a yes.
+// guarded decides in its own goroutine. A panic there becomes the answer to
+// this question, never an acceptance; otherwise it would end the service.
 func (d *decider) guarded(basis *standing, a asked, decide func(own context.Context) made) func(context.Context) made {
 	return func(ctx context.Context) (m made) {
 		own, stop := context.WithTimeout(context.WithoutCancel(ctx), d.limits.Deadline)
 		defer stop()
 		defer func() {
 			if p := recover(); p != nil {
-				d.world.Log.ErrorContext(own, "a bug was met while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
-				m = made{verdict: d.undecided(basis, a, verdict.Refuse(verdict.InternalBug, a.Image, "a bug was met while deciding"))}
+				d.world.Log.ErrorContext(own, "internal error while deciding", "image", a.Image, "panic", fmt.Sprintf("%.1000v", p), "stack", string(debug.Stack()))
+				m = made{verdict: d.undecided(basis, a, verdict.Refuse(verdict.InternalBug, a.Image, "internal error while deciding"))}
 			}
 		}()
 		return decide(own)
 	}
 }
 
-// judge asks the policy.
+// judge applies the policy.
 func (d *decider) judge(ctx context.Context, basis *standing, a asked) *verdict.Verdict {
 	caller, err := d.callers.enter(ctx, a.caller)
 	if err != nil {
@@ -218,7 +217,7 @@ func (d *decider) judge(ctx context.Context, basis *standing, a asked) *verdict.
 	case <-ctx.Done():
 		return d.undecided(basis, a, errBusy())
 	}
-	at, err := d.open.at(a.host)
+	at, err := d.open.registryAt(a.host)
 	if err != nil {
 		return d.undecided(basis, a, err)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 )
 
-// featuresPage is what the status page shows of features.
+// featuresPage is the part of the status page about features.
 type featuresPage struct {
 	Site     string
 	Read     time.Time // zero: never
-	Until    time.Time // for how long the reading counts
+	Until    time.Time // until when the reading is valid
 	Failed   string
 	FailedAt time.Time
 	Known    bool
@@ -24,21 +24,21 @@ type featuresPage struct {
 // featureRow is one feature on the page.
 type featureRow struct {
 	Name, State string
-	// Mode is what the policy makes of the state, and where.
+	// Mode is the effect of the state on the policy, and where.
 	Mode string
-	// Since and Last are of the last transition, where it is known.
+	// Since and Last describe the last transition, if known.
 	Since   time.Time
 	Last    string
 	Waiting string
 }
 
-// page is nil where the service goes by no features.
+// page returns nil if the service uses no features.
 func (f *featureReader) page(basis *standing) *featuresPage {
 	now := basis.switched
 	if now == nil {
 		return nil
 	}
-	p := &featuresPage{Site: f.world.Features.Site, Known: f.known(now) == nil, FailedAt: now.failedAt.UTC()}
+	p := &featuresPage{Site: f.world.Features.Site, Known: f.checkKnown(now) == nil, FailedAt: now.failedAt.UTC()}
 	if now.failed != nil {
 		p.Failed = now.failed.Error()
 	}
@@ -49,7 +49,7 @@ func (f *featureReader) page(basis *standing) *featuresPage {
 	counts := now.States()
 	for _, o := range now.objects {
 		row := featureRow{Name: name(o.Key()), State: string(o.Status.State), Mode: "does not switch this policy", Waiting: waiting(o)}
-		row.Since, row.Last = last(o)
+		row.Since, row.Last = lastTransition(o)
 		if i := slices.IndexFunc(counts, func(c featuretransition.State) bool {
 			return c.Namespace == o.Metadata.Namespace && c.Name == o.Metadata.Name
 		}); i >= 0 {
@@ -66,17 +66,17 @@ func (f *featureReader) page(basis *standing) *featuresPage {
 	return p
 }
 
-// count says what is in force, which is what was signed.
+// count shows the state in force, which is the signed one.
 func (r *featureRow) count(basis *standing, c featuretransition.State) {
 	r.State = fmt.Sprintf("%s (transition %d)", c.State, c.Number)
 	floor := feature.Mode(basis.Policy.Floors()[c.Name])
 	elsewhere := string(feature.ModeOf(feature.Off, floor))
 	var modes []string
 	if !c.Enforced.IsNone() {
-		modes = append(modes, string(feature.ModeOf(feature.On, floor))+where(c.Enforced))
+		modes = append(modes, string(feature.ModeOf(feature.On, floor))+scopeText(c.Enforced))
 	}
 	if !c.Preparing.IsNone() {
-		modes = append(modes, string(feature.ModeOf(feature.TurningOn, floor))+where(c.Preparing))
+		modes = append(modes, string(feature.ModeOf(feature.TurningOn, floor))+scopeText(c.Preparing))
 	}
 	switch {
 	case len(modes) == 0:
@@ -87,7 +87,7 @@ func (r *featureRow) count(basis *standing, c featuretransition.State) {
 	r.Mode = strings.Join(modes, ", ")
 }
 
-// name is the name of a feature, without the namespace that is Waybill's.
+// name is the name of a feature, without Waybill's own namespace.
 func name(k feature.Key) string {
 	if k.Namespace == feature.CoreNamespace {
 		return k.Name
@@ -95,8 +95,8 @@ func name(k feature.Key) string {
 	return k.String()
 }
 
-// where names the first of a scope.
-func where(s feature.Scope) string {
+// scopeText names the first repositories of a scope.
+func scopeText(s feature.Scope) string {
 	const few = 3
 	switch more := len(s.Repositories) - few; {
 	case s.Everything:
@@ -107,8 +107,8 @@ func where(s feature.Scope) string {
 	return " in " + strings.Join(s.Repositories, ", ")
 }
 
-// last is the last transition, and when that was.
-func last(f feature.Feature) (at time.Time, text string) {
+// lastTransition is the last transition and its time.
+func lastTransition(f feature.Feature) (at time.Time, text string) {
 	all := f.Status.History
 	if len(all) == 0 {
 		return time.Time{}, ""
@@ -116,12 +116,12 @@ func last(f feature.Feature) (at time.Time, text string) {
 	t := all[len(all)-1]
 	text = fmt.Sprintf("%s to %s by %s: %s", t.Transition.From, t.Transition.To, t.Transition.Reconciler, t.Transition.Reason)
 	if t.Statement == "" {
-		text += "; it is not signed yet, and does not count"
+		text += "; not signed yet, so not in force"
 	}
 	return t.Transition.At.UTC(), text
 }
 
-// waiting is what the feature waits for.
+// waiting is the task that the feature waits for.
 func waiting(f feature.Feature) string {
 	if len(f.Status.Tasks) == 0 {
 		return ""

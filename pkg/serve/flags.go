@@ -18,26 +18,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 )
 
-// saidFor is for how long a report counts, where nobody waits for another.
+// saidFor is how long a report stays valid if no process waits for a new one.
 const saidFor = time.Hour
 
-// flags are the feature gates of the service, and by whom each was set.
+// flags are the feature gates of the service, and the source of each value.
 type flags struct {
 	gate *componentbase.Gate
 
-	mu sync.Mutex // owns the rest
+	mu sync.Mutex // guards the fields below
 	by map[featuregate.Feature]string
 }
 
-// Words for who set a flag.
+// Sources of a value.
 const (
 	byDefault = "default"
 	byFlag    = "flag"
 	byStore   = "store"
 )
 
-// newFlags are the flags of a gate; of none, those of Waybill as they are
-// without any.
+// newFlags returns the flags of a gate; without one, those of Waybill with
+// their defaults.
 func newFlags(gate *componentbase.Gate) (*flags, error) {
 	f := &flags{gate: gate, by: map[featuregate.Feature]string{}}
 	if gate == nil {
@@ -58,19 +58,19 @@ func newFlags(gate *componentbase.Gate) (*flags, error) {
 	return f, nil
 }
 
-// ask is whether a feature is enabled, which is noted as asked. One that the
-// program does not have is not.
-func (f *flags) ask(name string) bool {
+// enabled returns whether a feature is enabled, and counts as a use of it. An
+// unknown feature is disabled.
+func (f *flags) enabled(name string) bool {
 	if _, has := f.gate.GetAll()[featuregate.Feature(name)]; !has {
 		return false
 	}
 	return f.gate.Enabled(featuregate.Feature(name))
 }
 
-// follow sets the flags to what is in force: a requirement of the policy is on
-// if its state leads there, and what is dynamic if the store wants it. What the
-// policy does not name does not count here, and is never said to be on. What was
-// set by a flag stays.
+// follow updates the flags to the states in force: a requirement of the policy
+// is on if its state leads there, and a dynamic flag if the store enables it.
+// Features that the policy does not name are never enabled here. Values set on
+// the command line remain.
 func (f *flags) follow(now *switched) {
 	for _, name := range []string{known.RequireProvenance, known.RequireSignoff} {
 		value, by := false, byDefault
@@ -89,7 +89,7 @@ func (f *flags) follow(now *switched) {
 	}
 }
 
-// leadsOn reports whether a state is On, or leads there.
+// leadsOn reports whether a state is On, or leads to On.
 func leadsOn(state string) bool {
 	return state == string(feature.On) || state == string(feature.TurningOn)
 }
@@ -106,9 +106,10 @@ func (f *flags) set(name string, value bool, by string) {
 	}
 }
 
-// unsaid reports whether the store lacks something of what the service found.
-// Who waits for uses clears them first, so that they are said anew.
-func (f *flags) unsaid(objects []feature.Feature, as *Features, now time.Time) bool {
+// needsReport reports whether the store lacks something that the service found. A
+// process that waits for uses clears them first, so that they are reported
+// again.
+func (f *flags) needsReport(objects []feature.Feature, as *Features, now time.Time) bool {
 	lines := f.gate.Lines()
 	return slices.ContainsFunc(objects, func(o feature.Feature) bool {
 		i := slices.IndexFunc(lines, func(l componentbase.Line) bool {
@@ -139,11 +140,11 @@ func (f *flags) lines() []flag {
 	return all
 }
 
-// schemaFlags is the schema of /flagz as JSON.
+// schemaFlags is the schema of the JSON form of /flagz.
 const schemaFlags = "waybill/flags/v1"
 
-// flagz answers GET /flagz: the features of the program, and by whom each was
-// set.
+// flagz answers GET /flagz: the features of the program, and the source of each
+// value.
 func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
 	all := s.flags.lines()
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
@@ -159,18 +160,17 @@ func (s *Server) flagz(w http.ResponseWriter, r *http.Request) {
 	for _, l := range all {
 		fmt.Fprintf(t, "%s\t%s\t%t\t%t\t%s\n", l.Name, l.Stage, l.Enabled, l.Checked, l.Source)
 	}
-	_ = t.Flush() // into memory
+	_ = t.Flush() // writes to memory cannot fail
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(out.Bytes())
 }
 
-// states are those that a feature can be in: what a metric can be labelled with.
+// states are all states of a feature, as labels of a metric.
 func states() []feature.State {
 	return []feature.State{feature.Off, feature.TurningOn, feature.On, feature.TurningOff}
 }
 
-// measure writes metrics of the features. Names are those that the program
-// knows.
+// measure writes metrics of the features known to the program.
 func (f *featureReader) measure(w io.Writer, now *switched) {
 	head := func(name, help string) { fmt.Fprintf(w, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n", name, help) }
 	number := func(is bool) int {
@@ -186,7 +186,7 @@ func (f *featureReader) measure(w io.Writer, now *switched) {
 	if now == nil {
 		return
 	}
-	head("waybill_feature_state", "Features that switch requirements of the policy, 1 for the state that is in force.")
+	head("waybill_feature_state", "Features that switch requirements of the policy, 1 for the state in force.")
 	if now.Switches != nil {
 		for _, one := range now.States() {
 			for _, state := range states() {
@@ -194,9 +194,9 @@ func (f *featureReader) measure(w io.Writer, now *switched) {
 			}
 		}
 	}
-	head("waybill_features_known", "1 if it is known how the features stand; at 0 nothing is decided.")
-	fmt.Fprintf(w, "waybill_features_known %d\n", number(f.known(now) == nil))
-	head("waybill_features_age_seconds", "How long ago the features were read.")
+	head("waybill_features_known", "1 if the states of the features are known; at 0 every decision is unavailable.")
+	fmt.Fprintf(w, "waybill_features_known %d\n", number(f.checkKnown(now) == nil))
+	head("waybill_features_age_seconds", "Seconds since the features were read.")
 	if now.Switches != nil {
 		fmt.Fprintf(w, "waybill_features_age_seconds %g\n", max(0, f.world.Clock().Sub(now.at).Seconds()))
 	}

@@ -1,36 +1,35 @@
-// Package serve is the gate as a service: it answers over HTTP whether an
-// image may go somewhere.
+// Package serve is the gate as an HTTP service: it decides whether an image may
+// be promoted to a destination.
 //
 //	POST /v1/decisions   {"decisions": [{"verb": "promote", "image": "HOST/PATH@sha256:…", "to": "HOST/PATH", …}]}
 //
-// The answer is the same verdict that every command prints. Who asks shows an
-// identity token or a certificate, and is answered only what the book of
-// callers grants (package caller). The status is that of the worst answer: 200
-// accepted, 403 refused, 422 malformed, 503 nothing was decided, with
+// The answer is the same verdict that every command prints. Callers
+// authenticate with an identity token or a client certificate, and need a grant
+// in the book of callers (package caller). The status is that of the worst
+// answer: 200 accepted, 403 refused, 422 malformed, 503 not decided, with
 // Retry-After.
 //
-// What decisions rest on, policy, trust root, known defects and callers, is one
-// value, the [Basis]. A reload replaces it whole or, if it cannot be read,
-// keeps the last one and says so. A decision is remembered for as long as the
-// basis stands and for some minutes at most, by digest, never by tag; what
-// could not be decided is not remembered.
+// Policy, trust root, known defects and callers are one value, the [Basis]. A
+// reload replaces it completely or, if it cannot be read, keeps the last one
+// and reports that. A decision is cached until the basis changes, for some
+// minutes at most, by digest, never by tag; an unavailable decision is not
+// cached.
 //
-// Who has the officer's exceptions asks with the verb override and sends them
-// along. Each token is good for one such request: that it was used is written,
-// if it is not there yet, into a place that all replicas share (see [Ledger]).
+// A caller with exceptions signed by the officer uses the verb override and
+// sends them along. Each token is valid for one such request: its use is
+// recorded in a place that all replicas share (see [Ledger]).
 //
-// Features that others switch can lower what the policy asks, as far as it lets
-// them (see [Features]): they are read now and then, and a question is judged by
-// the policy as it counts where the image is to go. Where it is not known how
-// they stand nothing is decided.
+// Features that others switch can relax requirements of the policy, as far as
+// it permits (see [Features]). They are read periodically, and each question is
+// judged by the effective policy for its destination. While their states are
+// unknown, decisions are unavailable.
 //
-// Each decision, and each request that was not let in, is a line of the record,
-// which has the digest of the line before; [RecordCheck] holds a log to that.
-// GET /v1/audit tells auditors the last decisions and where the record ends.
-// What the record does not take is not answered.
+// Each decision and each rejected request is a line of the record, chained by
+// the digest of the line before; [RecordCheck] verifies a log. GET /v1/audit
+// returns the last decisions and the end of the record to auditors. A decision
+// that cannot be recorded is not answered.
 //
-// A [Server] is an [http.Handler]. It opens no listener, and ends when the
-// requests that it has have ended.
+// A [Server] is an [http.Handler]; it opens no listener.
 package serve
 
 import (
@@ -53,77 +52,78 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Basis is what decisions rest on.
+// Basis is the data that decisions depend on.
 type Basis struct {
-	// PolicyRequest is the question about any image, as the profile has it: see
+	// PolicyRequest is the question about any image, from the profile: see
 	// [gate.Gate.One].
 	gate.PolicyRequest
 	Callers caller.Book
-	// Summaries is how what is accepted is vouched for; zero for not at all.
+	// Summaries configures signed summaries of accepted promotions; zero for
+	// none.
 	Summaries Summaries
-	// Defects is the digest of what is known of defects; zero for nothing.
+	// Defects is the digest of the known defects; zero for none.
 	Defects digest.Digest
 	// RootFrom is the time at which the trust root was read.
 	RootFrom time.Time
 }
 
-// digest names the basis: a decision of another is none of this one.
+// digest identifies the basis: cached decisions of another basis are not used.
 func (b Basis) digest() digest.Digest {
 	all := b.Policy.Digest().String() + b.Verifier.Root().Digest().String() + b.Defects.String() + b.Summaries.String()
 	return digest.Of(digest.SHA256, []byte(all))
 }
 
-// World is how a server reaches what is outside of it.
+// World is how a server reaches the outside.
 type World struct {
-	// Load reads the basis anew.
+	// Load reads the basis again.
 	Load func(ctx context.Context) (Basis, error)
 	// Open opens a registry by its host.
 	Open func(host string) (*registry.Remote, error)
-	// Keys brings the keys of an issuer of the book, which are kept for a while.
+	// Keys fetches the keys of an issuer of the book; they are cached for a
+	// while.
 	Keys  func(ctx context.Context, issuer string) (caller.Keys, error)
 	Clock func() time.Time
-	// Log gets what is said about the service itself.
+	// Log receives messages about the service itself.
 	Log *slog.Logger
-	// Record gets a line for each decision and for each request that was not let
-	// in, as [api.Line] has it. What it does not take is not answered.
+	// Record receives a line for each decision and for each rejected request,
+	// as [api.Line]. A decision that cannot be written is not answered.
 	Record io.Writer
-	// Approvals is where used approvals are written; without it nothing is
-	// overridden.
+	// Approvals is where used override tokens are recorded; without it there
+	// are no overrides.
 	Approvals Ledger
-	// Gate is the feature gates of the program; nil for the defaults of Waybill.
+	// Gate holds the feature gates of the program; nil for Waybill's defaults.
 	Gate *componentbase.Gate
-	// Features is how it goes by features that others switch; nil for not at all:
-	// then the policy counts as it is written.
+	// Features are the features that others switch; nil for none: then the
+	// policy applies as written.
 	Features *Features
 }
 
-// Limits are what a server bears. A zero field is its default.
+// Limits are the limits of a server. A zero field means its default.
 type Limits struct {
-	// Deadline is when a request is answered at the latest: what is not decided
-	// by then is unavailable. Default 8 s, so that admission controllers, which
-	// wait 10 s, are answered.
+	// Deadline is the longest time for a request: a decision that takes longer
+	// is unavailable. Default 8 s, so that admission controllers, which wait 10
+	// s, get an answer.
 	Deadline time.Duration
-	// AtOnce is how many requests are dealt with at a time, and Queue how many
-	// more may wait. Defaults 256 and 1000. One caller has half of both at most,
-	// and one registry half of the decisions that are made at a time.
+	// AtOnce is how many requests are processed concurrently, and Queue how
+	// many more may wait. Defaults 256 and 1000. One caller gets at most half
+	// of both, and one registry half of the concurrent decisions.
 	AtOnce, Queue int
-	// PerCaller is how many decisions one caller may ask for in a second, for a
-	// while; ten times as many at once. Default 100.
+	// PerCaller is how many decisions one caller may request per second over
+	// time, with bursts of ten times as many. Default 100.
 	PerCaller int
-	// Remember is for how long a decision is remembered. Default 5 minutes.
+	// Remember is how long a decision is cached. Default 5 minutes.
 	Remember time.Duration
-	// Body is how large a request may be. Default 1 MiB.
+	// Body is the size limit of a request. Default 1 MiB.
 	Body int64
-	// Parting is how long the server goes on when it is told to end: it says that
-	// it is not ready, and has each connection closed after its answer, so that
-	// callers turn to another. Default 3 s.
+	// Parting is how long the server continues after it is told to end: it
+	// reports not ready, and closes each connection after its answer, so that
+	// callers move to another replica. Default 3 s.
 	Parting time.Duration
 	// Follow is the time between two readings of the features. Default 30 s.
 	Follow time.Duration
 }
 
-// AtOnce is how many requests are dealt with at a time, unless [Limits.AtOnce]
-// says otherwise.
+// AtOnce is the default of [Limits.AtOnce].
 const AtOnce = 256
 
 func (l Limits) withDefaults() Limits {
@@ -153,7 +153,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Server answers.
+// Server is the gate as an HTTP handler.
 type Server struct {
 	world  *World
 	limits Limits
@@ -167,7 +167,7 @@ type Server struct {
 
 	basis    atomic.Pointer[standing]
 	reload   sync.Mutex    // held while the basis is read
-	reloaded chan struct{} // is told when the basis was read anew
+	reloaded chan struct{} // is notified of each new basis
 	draining atomic.Bool
 }
 
@@ -176,19 +176,19 @@ type standing struct {
 	Basis
 	digest digest.Digest
 	since  time.Time
-	// switched is how the features stand; nil where none are gone by.
+	// switched is the state of the features; nil if none are used.
 	switched *switched
-	// tokens are those that the callers of this basis were recognised by.
+	// tokens are the verified tokens of this basis.
 	tokens *recognised
 	// failed is why the newest basis could not be read, and when.
 	failed   error
 	failedAt time.Time
 }
 
-// New makes a server. It does not begin without a basis.
+// New makes a server. It fails if no basis can be read.
 func New(ctx context.Context, w World, l Limits) (*Server, error) {
 	if w.Load == nil || w.Open == nil || w.Keys == nil || w.Clock == nil || w.Log == nil || w.Record == nil {
-		return nil, errors.New("preparing the gate: load, open, keys, clock, log and record are required")
+		return nil, errors.New("preparing the gate: Load, Open, Keys, Clock, Log and Record are required")
 	}
 	l = l.withDefaults()
 	flags, err := newFlags(w.Gate)
@@ -216,8 +216,8 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 	return s, nil
 }
 
-// Reload reads the basis anew. One that cannot be read leaves the last one in
-// force, and that is said on the status page until a reload succeeds.
+// Reload reads the basis again. If that fails, the last one stays in force, and
+// the status page shows the error until a reload succeeds.
 func (s *Server) Reload(ctx context.Context) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -235,7 +235,7 @@ func (s *Server) Reload(ctx context.Context) error {
 			kept := *last
 			kept.failed, kept.failedAt = err, now
 			s.basis.Store(&kept)
-			s.world.Log.ErrorContext(ctx, "reload failed, the last basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
+			s.world.Log.ErrorContext(ctx, "reload failed; the previous basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		}
 		s.records.tally.reloaded(false)
 		return err
@@ -246,8 +246,8 @@ func (s *Server) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Follow reads the features anew. A state that has changed is in force from then
-// on; where they cannot be read the last ones stay, for some minutes.
+// Follow reads the features again. A changed state applies from then on; if
+// reading fails, the last states stay valid for some minutes.
 func (s *Server) Follow(ctx context.Context) error {
 	if s.world.Features == nil {
 		return nil
@@ -260,8 +260,8 @@ func (s *Server) Follow(ctx context.Context) error {
 	return next.switched.failed
 }
 
-// Drain makes the server say that it is not ready, so that it gets no new
-// requests. Those that come all the same are answered.
+// Drain makes the server report that it is not ready, so that it gets no new
+// requests. Requests that still arrive are answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP implements [http.Handler].
@@ -271,27 +271,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if len(r.TransferEncoding) > 0 { // whoever is between us may see another end of it, and another request after that
+	if len(r.TransferEncoding) > 0 { // a proxy may see another end of the request, and then another request after it
 		w.Header().Set("Connection", "close")
 	}
-	if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) { // no address has two spellings
+	if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) { // no alternative spellings of a path
 		http.NotFound(w, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// remotes are the registries that were asked about, each opened once.
+// remotes are the opened registries, one for each host.
 type remotes struct {
 	open func(host string) (*registry.Remote, error)
-	mu   sync.Mutex // owns all
+	mu   sync.Mutex // guards all fields
 	all  map[string]*registry.Remote
 }
 
-// maxRemotes bounds them: whoever may ask about anything must not fill us.
+// maxRemotes bounds them, because callers may name any registry.
 const maxRemotes = 1000
 
-func (r *remotes) at(host string) (*registry.Remote, error) {
+func (r *remotes) registryAt(host string) (*registry.Remote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.all[host]; at != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// routes are the addresses at which callers ask. What is not here is not found,
-// however it is spelled.
+// routes are the paths for callers. All other paths and spellings are not
+// found.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/decisions", s.decisions)
@@ -24,8 +24,8 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Admin is the handler for those who look after the service, on a listener of
-// its own that callers do not reach: what it is doing, and for whom.
+// Admin is the handler for operators, on a separate listener that callers
+// cannot reach: metrics, status and readiness.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
@@ -38,16 +38,16 @@ func (s *Server) Admin() http.Handler {
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "alive\n") }
 
-// ready says whether new requests are welcome.
+// ready reports whether new requests are welcome.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if s.draining.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "ending\n")
 		return
 	}
-	if s.features.known(s.basis.Load().switched) != nil {
+	if s.features.checkKnown(s.basis.Load().switched) != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, "it is not known how the features stand\n")
+		_, _ = io.WriteString(w, "the states of the features are unknown\n")
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")
@@ -89,8 +89,8 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	if from := over(r); from != nil {
-		from.heard()
+	if from := connectionOf(r); from != nil {
+		from.completedRequest()
 	}
 	if overrides(all) {
 		if err := s.world.Approvals.spend(ctx, who, id); err != nil {
@@ -110,19 +110,18 @@ func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, verdict.HTTPStatus(worst), api.Answer{Schema: api.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided})
 }
 
-// letIn goes on with the trace of a caller who was let in. What anybody else
-// says of a trace is not taken: the decision begins one of its own, and so it
-// does where that is not well formed.
+// letIn continues the trace of an authenticated caller. Trace headers of others
+// are ignored, and so are malformed ones: the decision then begins a new trace.
 func (s *Server) letIn(ctx context.Context, r *http.Request) context.Context {
 	ctx, err := span.Extract(ctx, r.Header)
 	if err != nil {
-		s.world.Log.DebugContext(ctx, "what a caller says of a trace is not taken", "error", err.Error())
+		s.world.Log.DebugContext(ctx, "malformed trace headers of a caller ignored", "error", err.Error())
 	}
 	return ctx
 }
 
-// statusOf is the status of a request that is turned away: 429 where too much is
-// asked.
+// statusOf returns the status of a rejected request: 429 if a limit is
+// exceeded.
 func statusOf(err error) int {
 	if verdict.FindingOf("", err).Code == verdict.Busy {
 		return http.StatusTooManyRequests
@@ -130,13 +129,13 @@ func statusOf(err error) int {
 	return 0
 }
 
-// granted reads the questions and holds each against the book. If one of them
-// is not granted none is answered.
+// granted parses the questions and checks each against the book. If one of them
+// is not granted, none is answered.
 func (s *Server) granted(basis *standing, who caller.Principal, q api.Request) ([]asked, error) {
 	all := make([]asked, len(q.Decisions))
 	for i, question := range q.Decisions {
 		var err error
-		if all[i], err = read(question); err != nil {
+		if all[i], err = parseQuestion(question); err != nil {
 			return nil, err
 		}
 		if err := basis.Callers.May(who, all[i].act()); err != nil {
@@ -150,19 +149,19 @@ func (s *Server) granted(basis *standing, who caller.Principal, q api.Request) (
 	return all, nil
 }
 
-// notLetIn is a request that is not decided about.
+// notLetIn is a rejected request.
 type notLetIn struct {
 	id     string
 	who    caller.Principal
 	err    error
-	status int // zero is that of the error
+	status int // zero means that of the error
 	unread bool
 }
 
-// turnAway answers a request that is not decided about, and logs why.
+// turnAway answers a rejected request, and records why.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	f := verdict.FindingOf("request", n.err)
-	if n.unread && r.ContentLength > 0 { // or the answer would wait for what is not sent
+	if n.unread && r.ContentLength > 0 { // otherwise the server would first wait for the body
 		w.Header().Set("Connection", "close")
 	}
 	outcome := f.Code.Outcome()
@@ -190,8 +189,8 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	writeJSON(w, code, api.Problem{Schema: api.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
 }
 
-// worstOf is the outcome of several: one no is a no, and what is not known of
-// one is not known of all.
+// worstOf is the outcome of several: a single refusal refuses all, and a single
+// unavailable one makes all unavailable.
 func worstOf(all []api.Decision) verdict.Outcome {
 	worst := verdict.Undecided
 	for i, d := range all {
@@ -216,14 +215,14 @@ func weight(o verdict.Outcome) int {
 	return 4
 }
 
-// readAll reads a body that may not be longer than a limit.
+// readAll reads a body up to a size limit.
 func readAll(body io.Reader, limit int64) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, limit+1))
 	switch {
 	case err != nil:
-		return nil, wrong("it was not sent whole")
+		return nil, malformed("the body is incomplete")
 	case int64(len(raw)) > limit:
-		return nil, wrong("it is longer than %d bytes", limit)
+		return nil, malformed("the body exceeds %d bytes", limit)
 	}
 	return raw, nil
 }

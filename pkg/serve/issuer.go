@@ -13,14 +13,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxDocument bounds what an issuer says of itself, and its keys.
+// maxDocument bounds the discovery document of an issuer, and its keys.
 const maxDocument = 1 << 20
 
-// IssuerKeys returns what asks issuers for their keys through rt, as OpenID
-// Connect Discovery 1.0 says. Only issuers of the book are ever asked. Where
-// the keys lie stands in a document, so that address is held to the rules for
-// addresses that others name: it is not followed to inside our network, and
-// nothing is followed from there.
+// IssuerKeys returns a function that fetches the keys of an issuer through rt,
+// by OpenID Connect Discovery 1.0. Only issuers of the book are contacted. The
+// address of the keys comes from a document, so the rules for addresses that
+// others name apply: it must not lead into our network, and redirects are not
+// followed.
 func IssuerKeys(rt http.RoundTripper) func(ctx context.Context, issuer string) (caller.Keys, error) {
 	return func(ctx context.Context, issuer string) (caller.Keys, error) {
 		home, err := url.Parse(issuer)
@@ -37,13 +37,13 @@ func IssuerKeys(rt http.RoundTripper) func(ctx context.Context, issuer string) (
 			Keys   string `json:"jwks_uri"`
 		}
 		if err := json.Unmarshal(raw, &said); err != nil || said.Issuer != issuer || said.Keys == "" {
-			return caller.Keys{}, unavailable(issuer, fmt.Errorf("it says nothing of its keys, or is another issuer"))
+			return caller.Keys{}, unavailable(issuer, fmt.Errorf("the discovery document names no keys, or another issuer"))
 		}
 		if raw, err = document(ctx, within, said.Keys); err != nil {
 			return caller.Keys{}, err
 		}
 		keys, err := caller.ParseKeys(raw)
-		if err != nil { // which is no fault of who showed a token
+		if err != nil { // the owner of the token is not to blame for this
 			return caller.Keys{}, unavailable(said.Keys, err)
 		}
 		return keys, nil
@@ -54,19 +54,19 @@ func unavailable(place string, err error) error {
 	return &verdict.UnavailableError{Place: place, Op: "asking for keys", Err: err}
 }
 
-// document reads one document of an issuer. A redirect is no answer.
+// document reads one document of an issuer. Redirects are errors.
 func document(ctx context.Context, rt http.RoundTripper, address string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, unavailable(address, err)
 	}
-	resp, err := rt.RoundTrip(req) // below a client, which would follow redirects
+	resp, err := rt.RoundTrip(req) // not through a client, which would follow redirects
 	if err != nil {
 		return nil, unavailable(address, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, unavailable(address, fmt.Errorf("it answered %d", resp.StatusCode))
+		return nil, unavailable(address, fmt.Errorf("status %d", resp.StatusCode))
 	}
 	raw, err := readAll(resp.Body, maxDocument)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/serve/caller"
 )
 
-// How long the keys of an issuer are kept before they are asked for anew, and
-// how long at most, where it does not answer; how soon after a question the same
-// issuer is asked again, and how long it is waited for.
+// How long the keys of an issuer are used before they are fetched again, and
+// how long at most if it does not answer; how soon the same issuer is asked
+// again, and how long to wait for its answer.
 const (
 	keysLife  = 10 * time.Minute
 	keysMost  = 24 * time.Hour
@@ -19,29 +19,29 @@ const (
 	keysTime  = 5 * time.Second
 )
 
-// keyring are the keys of the issuers of the book.
+// keyring caches the keys of the issuers in the book.
 type keyring struct {
 	fetch func(ctx context.Context, issuer string) (caller.Keys, error)
 	clock func() time.Time
 
-	mu  sync.Mutex // owns all, not what it holds
+	mu  sync.Mutex // guards the map, not its values
 	all map[string]*issuerKeys
 }
 
 type issuerKeys struct {
-	mu     sync.Mutex // owns the rest
+	mu     sync.Mutex // guards the fields below
 	keys   caller.Keys
 	at     time.Time     // when they were fetched; zero for never
-	asked  time.Time     // when it was asked last, whatever came of it
-	asking chan struct{} // closed when it has answered; nil where it is not asked
+	asked  time.Time     // time of the last request, successful or not
+	asking chan struct{} // closed when the issuer has answered; nil if no request is under way
 	err    error
 }
 
-// of returns the keys of an issuer. Fresh asks for them anew, which a key that
-// nobody knows is a reason for, but not more often than now and then. Who goes
-// away meanwhile takes nobody along: the question is everybody's.
-func (k *keyring) of(ctx context.Context, issuer string, fresh bool) (caller.Keys, error) {
-	one := k.at(issuer)
+// keysOf returns the keys of an issuer. With fresh it fetches them again, for a
+// token with an unknown key, but not too often. The request does not depend on
+// the caller's context, because all callers share it.
+func (k *keyring) keysOf(ctx context.Context, issuer string, fresh bool) (caller.Keys, error) {
+	one := k.entry(issuer)
 	one.mu.Lock()
 	now := k.clock()
 	usable := one.usable(now)
@@ -66,12 +66,12 @@ func (k *keyring) of(ctx context.Context, issuer string, fresh bool) (caller.Key
 	case one.usable(k.clock()):
 		return one.keys, nil
 	case one.err == nil:
-		return caller.Keys{}, unavailable(issuer, fmt.Errorf("it has not answered for %s", keysMost))
+		return caller.Keys{}, unavailable(issuer, fmt.Errorf("the issuer has not answered for %s", keysMost))
 	}
 	return caller.Keys{}, one.err
 }
 
-func (k *keyring) at(issuer string) *issuerKeys {
+func (k *keyring) entry(issuer string) *issuerKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil {
@@ -85,12 +85,12 @@ func (k *keyring) at(issuer string) *issuerKeys {
 	return one
 }
 
-// usable reports whether there are keys that tokens can be held against.
+// usable reports whether there are keys to verify tokens with.
 func (i *issuerKeys) usable(now time.Time) bool {
 	return !i.at.IsZero() && now.Sub(i.at) < keysMost
 }
 
-// ask asks an issuer, once.
+// ask sends one request to an issuer.
 func (k *keyring) ask(ctx context.Context, issuer string, one *issuerKeys) {
 	ctx, stop := context.WithTimeout(ctx, keysTime)
 	defer stop()
@@ -106,8 +106,8 @@ func (k *keyring) ask(ctx context.Context, issuer string, one *issuerKeys) {
 
 func (k *keyring) fetched(ctx context.Context, issuer string) (keys caller.Keys, err error) {
 	defer func() {
-		if p := recover(); p != nil { // nothing that an issuer says ends the service
-			err = unavailable(issuer, fmt.Errorf("what it says is not to be read"))
+		if p := recover(); p != nil { // no answer of an issuer may end the service
+			err = unavailable(issuer, fmt.Errorf("the answer cannot be parsed"))
 		}
 	}()
 	return k.fetch(ctx, issuer)

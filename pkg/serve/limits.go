@@ -9,14 +9,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// slots bound how many requests are dealt with, and how many wait.
+// slots bound how many requests are processed, and how many wait.
 type slots struct{ work, room chan struct{} }
 
 func newSlots(atOnce, queue int) slots {
 	return slots{work: make(chan struct{}, atOnce), room: make(chan struct{}, atOnce+queue)}
 }
 
-// enter waits for a slot. Where too many wait already it refuses at once.
+// enter waits for a slot. If too many wait already it refuses at once.
 func (s slots) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.room <- struct{}{}:
@@ -32,14 +32,14 @@ func (s slots) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// shares bound how much of something one key may have at a time.
+// shares bound how much of a resource one key may use at a time.
 type shares struct {
 	most int
-	mu   sync.Mutex // owns all
+	mu   sync.Mutex // guards all fields
 	all  map[string]*share
 }
 
-// share is what one key has; it is forgotten when nobody uses it.
+// share is the use of one key; it is removed when unused.
 type share struct {
 	room  chan struct{}
 	users int
@@ -57,7 +57,7 @@ func (s *shares) enter(ctx context.Context, key string) (leave func(), err error
 	}
 }
 
-// tryEnter refuses at once where there is no room.
+// tryEnter refuses at once if there is no room.
 func (s *shares) tryEnter(key string) (leave func(), err error) {
 	one := s.use(key)
 	select {
@@ -99,34 +99,33 @@ func (s *shares) release(key string, one *share) {
 	}
 }
 
-// bodyRoom bounds the requests whose body is read at a time: what they hold may
-// be as many bytes as [Limits.Body], each.
+// bodyRoom bounds the requests whose body is read at a time: each may take up
+// to [Limits.Body] bytes.
 const bodyRoom = 64
 
-// askLater is the next act of who was not let in because too much is asked.
-const askLater = "nothing was decided; ask again after the time that Retry-After says"
+// askLater is the act for a request beyond a limit.
+const askLater = "nothing was decided; retry after the time in Retry-After"
 
 func errBusy() error {
-	return verdict.Refuse(verdict.Busy, "gate", "it has more to decide than it can").Advise(askLater)
+	return verdict.Refuse(verdict.Busy, "gate", "the gate is overloaded").Advise(askLater)
 }
 
-// maxRates bounds the callers whose rate is kept: there are no more than the
-// book has.
+// maxRates bounds the callers whose rate is tracked: the book has no more.
 const maxRates = 10_000
 
-// burst is for how many seconds at once a caller may ask what it may ask.
+// burst is how many seconds' worth of its rate a caller may use at once.
 const burst = 10
 
-// batch is how many decisions a request may ask for: no more than a caller may
-// ask for at once, or it would be told for ever to come again.
+// batch is how many decisions a request may contain: no more than a burst,
+// which a caller could never exceed by waiting.
 func (l Limits) batch() int { return min(api.MaxBatch, burst*l.PerCaller) }
 
-// rates are how much each caller may still ask.
+// rates track the remaining requests of each caller.
 type rates struct {
 	perSecond int
 	clock     func() time.Time
 
-	mu  sync.Mutex // owns all
+	mu  sync.Mutex // guards all fields
 	all map[string]*rate
 }
 
@@ -135,7 +134,7 @@ type rate struct {
 	at   time.Time
 }
 
-// take takes n decisions from what a caller may ask.
+// take charges n decisions to a caller's rate.
 func (r *rates) take(name string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,9 +20,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Ledger is where used approvals are written down: one place for all replicas
-// of a service, which can write what is not there yet and nothing else. The
-// zero Ledger is none.
+// Ledger records used override tokens: one place for all replicas of a service,
+// which needs to create objects and nothing else. The zero Ledger is none.
 type Ledger struct {
 	store.Place
 	store.Writer
@@ -30,12 +29,12 @@ type Ledger struct {
 
 func (l Ledger) isZero() bool { return l.Place == nil || l.Writer == nil }
 
-// used is what is written of an approval that was used.
+// used is the record of a used token.
 type used struct {
 	Schema  string    `json:"schema"`
 	Caller  string    `json:"caller"`
 	Request string    `json:"request"`
-	Until   time.Time `json:"until"` // from when on it need not be kept
+	Until   time.Time `json:"until"` // when the record may be deleted
 }
 
 const (
@@ -43,16 +42,16 @@ const (
 	maxUsed    = 4 << 10
 )
 
-// nameOf is the name under which the use of a token is written.
+// nameOf returns the object name for the use of a token.
 func nameOf(t caller.Shown) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %s %s", len(t.Issuer), t.Issuer, t.ID) // the length keeps the two apart
+	fmt.Fprintf(h, "%d %s %s", len(t.Issuer), t.Issuer, t.ID) // the length makes the two parts unambiguous
 	return "used/" + hex.EncodeToString(h.Sum(nil)) + ".json"
 }
 
-// spend uses up the token of a request that is to override. Of several that
-// show the same one, at whatever replica and after whatever restart, one gets
-// through. Where it cannot be told whether it was used nothing is decided.
+// spend uses up the token of an override request. If several requests use one
+// token, at any replica and after any restart, one succeeds. If the use cannot
+// be determined, the decision is unavailable.
 func (l Ledger) spend(ctx context.Context, who caller.Principal, request string) error {
 	t := who.Shown()
 	raw, err := json.Marshal(used{schemaUsed, who.Name(), request, t.Until.UTC()})
@@ -60,7 +59,7 @@ func (l Ledger) spend(ctx context.Context, who caller.Principal, request string)
 		return err
 	}
 	name := nameOf(t)
-	switch _, err := store.Read(ctx, l, name, maxUsed); { // a directory that is not mounted does not answer, and is not made
+	switch _, err := store.Read(ctx, l, name, maxUsed); { // the read fails for a directory that is not mounted, so that it is not created
 	case err == nil:
 		return replayed()
 	case !errors.Is(err, store.ErrNotFound):
@@ -70,7 +69,8 @@ func (l Ledger) spend(ctx context.Context, who caller.Principal, request string)
 	if !errors.Is(err, store.ErrExists) {
 		return unspent(l, err)
 	}
-	// A write whose answer was lost, and that was sent again, finds itself.
+	// A write that was repeated because its answer was lost finds its own
+	// object.
 	there, err := store.Read(ctx, l, name, maxUsed)
 	switch {
 	case err != nil:
@@ -82,22 +82,22 @@ func (l Ledger) spend(ctx context.Context, who caller.Principal, request string)
 }
 
 func replayed() error {
-	return verdict.Refuse(verdict.Replay, "token", "it was used for an override before")
+	return verdict.Refuse(verdict.Replay, "token", "the token was already used for an override")
 }
 
-// unspent is why it is not known whether a token was used; nil for nil.
+// unspent is why it is unknown whether a token was used; nil for nil.
 func unspent(at Ledger, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &verdict.UnavailableError{Place: at.URI(), Op: "writing down that an approval is used", Err: err}
+	return &verdict.UnavailableError{Place: at.URI(), Op: "recording the use of an override token", Err: err}
 }
 
-// Check reports whether the features were read, and the places that the service
-// writes to answer. It is for who starts it: one that does not answer later is
-// unavailable, each time.
+// Check reports whether the features were read, and whether the places that the
+// service writes to answer. It is for the start of the service; later failures
+// make each request unavailable.
 func (s *Server) Check(ctx context.Context) error {
-	if err := s.features.known(s.basis.Load().switched); err != nil {
+	if err := s.features.checkKnown(s.basis.Load().switched); err != nil {
 		return err
 	}
 	if s.world.Approvals.isZero() {
@@ -110,15 +110,14 @@ func (s *Server) Check(ctx context.Context) error {
 	return unspent(s.world.Approvals, err)
 }
 
-// mayBeUsed refuses a request to override that could be sent twice, or that
-// nobody could tell from one that was.
+// mayBeUsed refuses an override request whose token could be used twice.
 func (l Ledger) mayBeUsed(who caller.Principal) error {
 	switch {
 	case l.isZero():
-		return verdict.Refuse(verdict.NotGranted, who.Name(), "this gate serves no overrides: it has no place to write down which were used").
-			Advise("have the gate's operators name one, as approvals: PLACE in the service's file")
+		return verdict.Refuse(verdict.NotGranted, who.Name(), "this gate serves no overrides: it has no place to record used tokens").
+			Advise("ask the gate's operators to set approvals: PLACE in its configuration")
 	case who.Shown().ID == "":
-		return verdict.Refuse(verdict.Replay, "token", "it has no ID (jti), so it could be used without end")
+		return verdict.Refuse(verdict.Replay, "token", "the token has no ID (jti), so a repeated use could not be detected")
 	}
 	return nil
 }
@@ -127,8 +126,8 @@ func overrides(all []asked) bool {
 	return slices.ContainsFunc(all, func(a asked) bool { return a.Verb == api.Override })
 }
 
-// exceptions verifies the exceptions that a question brings, by the policy and
-// the trust root of this gate. Each has to hold: whoever sends it means it.
+// exceptions verifies the exceptions of a question with the policy and trust
+// root of this gate. All must be valid, because all were sent on purpose.
 func exceptions(basis *standing, a asked) ([]waiver.Exception, error) {
 	var all []waiver.Exception
 	for i, raw := range a.Exceptions {
@@ -148,24 +147,24 @@ func exceptions(basis *standing, a asked) ([]waiver.Exception, error) {
 	return all, nil
 }
 
-// checkExceptions refuses exceptions that are none, too many, or not asked for.
+// checkExceptions refuses invalid, unexpected, or too many exceptions.
 func checkExceptions(q api.Question) error {
 	switch n := len(q.Exceptions); {
 	case q.Verb != api.Override && n > 0:
-		return wrong("exceptions: they are for the verb override, not for %.50q", string(q.Verb))
+		return malformed("exceptions: only allowed with the verb override, not with %.50q", string(q.Verb))
 	case q.Verb == api.Override && n == 0, n > api.MaxExceptions:
-		return wrong("%d exceptions: want from 1 to %d", n, api.MaxExceptions)
+		return malformed("exceptions: want from 1 to %d, got %d", api.MaxExceptions, n)
 	}
 	for _, raw := range q.Exceptions {
 		if len(raw) == 0 || len(raw) > api.MaxException {
-			return wrong("an exception of %d bytes: want a bundle of %d at most", len(raw), api.MaxException)
+			return malformed("exceptions: a bundle of %d bytes, want from 1 to %d", len(raw), api.MaxException)
 		}
 	}
 	return nil
 }
 
-// excepting are the waivers of a question: those of the basis, and what it
-// brings.
+// excepting returns the waivers of a question: those of the basis, and its own
+// exceptions.
 func (basis *standing) excepting(a asked) (gate.Waivers, error) {
 	w := basis.Waivers
 	if a.Verb != api.Override {

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// process writes what the process itself takes, by the names that dashboards
-// of Go programs know.
+// process writes metrics of the process, with the names that dashboards for Go
+// programs use.
 func process(w io.Writer) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -23,7 +23,7 @@ func process(w io.Writer) {
 	}
 }
 
-// ratio is the part of a hundred that a number is of all, for people.
+// ratio is a percentage, for people.
 func ratio(part, all int64) string {
 	if all == 0 {
 		return "none"

@@ -8,20 +8,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/serve/caller"
 )
 
-// How long somebody is known by a token before its signature is checked again,
-// and how many tokens are known at most, in two generations. Both are less than
-// what an issuer's keys are kept for and what the book may hold.
+// How long a verified token is accepted without a new check of its signature,
+// and how many are cached at most, in two generations. Both are less than the
+// lifetime of cached issuer keys and the size of the book.
 const (
 	knownFor = time.Minute
 	maxKnown = 4096
 )
 
-// recognised are the tokens that were verified a moment ago: a caller shows the
-// same one with each request. A token is known by the digest of every byte of
-// it, until it expires, and by nobody but the basis that recognised it: after a
-// reload every token is verified anew. What was refused is not kept.
+// recognised caches verified tokens: a caller sends the same one with each
+// request. A token is identified by the digest of all its bytes, until it
+// expires, and only within its basis: after a reload every token is verified
+// again. Rejected tokens are not cached.
 type recognised struct {
-	mu       sync.Mutex // owns the maps
+	mu       sync.Mutex // guards the maps
 	new, old map[[sha256.Size]byte]recognisedCaller
 }
 
@@ -30,7 +30,7 @@ type recognisedCaller struct {
 	until time.Time
 }
 
-// find returns who showed a token, if that is known at this time.
+// find returns the owner of a token that is cached and still valid.
 func (r *recognised) find(token string, now time.Time) (caller.Principal, bool) {
 	key := sha256.Sum256([]byte(token))
 	r.mu.Lock()
@@ -39,13 +39,13 @@ func (r *recognised) find(token string, now time.Time) (caller.Principal, bool) 
 	if !is {
 		one, is = r.old[key]
 	}
-	if !is || !now.Before(one.until) || now.Before(one.until.Add(-knownFor)) { // a clock that was set back begins anew
+	if !is || !now.Before(one.until) || now.Before(one.until.Add(-knownFor)) { // the clock was set back: start with an empty cache
 		return caller.Principal{}, false
 	}
 	return one.who, true
 }
 
-// keep remembers who showed a token that was verified at this time.
+// keep caches the owner of a verified token.
 func (r *recognised) keep(token string, who caller.Principal, now time.Time) {
 	until := now.Add(knownFor)
 	if expires := who.Shown().Until; expires.Before(until) {

@@ -19,20 +19,20 @@ import (
 // recordTime is how long a request waits for its line to be written.
 const recordTime = time.Second
 
-// record writes the record: a line for each decision and for each request that
-// was not let in, each with the digest of the line before. One that was edited,
-// dropped or moved shows; see [CheckRecord].
+// record writes the record: a line for each decision and for each rejected
+// request, each with the digest of the line before, which reveals edited,
+// dropped or moved lines; see [RecordCheck].
 //
-// Lines are numbered and written by one at a time. What cannot be written is
-// not said to anybody either.
+// One goroutine at a time numbers and writes lines. A decision that cannot be
+// written is not answered.
 type record struct {
 	out   io.Writer
 	clock func() time.Time
 
-	turn chan struct{} // has room for one: who is in it owns the rest
+	turn chan struct{} // capacity one; its holder guards the fields below
 	head api.Head
-	// lost says that the last lines may have been written or not: the next one
-	// begins another record, which names the end of this one.
+	// lost says that the last lines may or may not have been written: the next
+	// line begins another record, which names the end of this one.
 	lost error
 	last []api.Line // decisions
 }
@@ -41,7 +41,7 @@ func newRecord(out io.Writer, clock func() time.Time) *record {
 	return &record{out: out, clock: clock, turn: make(chan struct{}, 1)}
 }
 
-// add writes lines, all or none of which can be relied upon.
+// add writes lines; after an error none of them counts as written.
 func (r *record) add(ctx context.Context, entries ...api.Entry) error {
 	texts := make([][]byte, len(entries))
 	for i, e := range entries {
@@ -55,10 +55,10 @@ func (r *record) add(ctx context.Context, entries ...api.Entry) error {
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return unwritten(errors.New("it takes no lines"))
+		return unwritten(errors.New("the log accepts no more lines"))
 	}
 	done := make(chan error, 1)
-	go func() { // a log that stands still holds up one line, and no answer
+	go func() { // a blocked log blocks this goroutine, but no answer
 		defer func() { <-r.turn }()
 		done <- r.write(entries, texts)
 	}()
@@ -66,21 +66,21 @@ func (r *record) add(ctx context.Context, entries ...api.Entry) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return unwritten(errors.New("it took too long"))
+		return unwritten(errors.New("the log took too long"))
 	}
 }
 
 func unwritten(err error) error {
-	return &verdict.UnavailableError{Place: "the record", Op: "writing what was decided", Err: err}
+	return &verdict.UnavailableError{Place: "the record", Op: "writing the record of decisions", Err: err}
 }
 
-// write links and writes lines, by whoever's turn it is.
+// write links and writes lines; the caller holds turn.
 func (r *record) write(entries []api.Entry, texts [][]byte) error {
 	head, block := r.head, []byte(nil)
 	if head.Number == 0 || r.lost != nil {
 		first := api.Entry{Time: r.clock(), Level: levelInfo, Message: api.Began}
 		if r.lost != nil {
-			block = append(block, '\n') // ends a line that was written in part
+			block = append(block, '\n') // ends an incomplete line
 		}
 		if head.Number > 0 {
 			first.After = &head
@@ -105,13 +105,13 @@ func (r *record) write(entries []api.Entry, texts [][]byte) error {
 		return r.lost
 	}
 	r.head, r.lost = head, nil
-	if r.last = append(r.last, lines...); len(r.last) > 2*api.MaxAudit { // now and then
+	if r.last = append(r.last, lines...); len(r.last) > 2*api.MaxAudit { // trimmed rarely
 		r.last = slices.Clone(r.last[len(r.last)-api.MaxAudit:])
 	}
 	return nil
 }
 
-// link puts a line behind the head, and returns the new one.
+// link chains a line to the head, and returns the new head.
 func link(block, text []byte, head api.Head) (api.Link, []byte, api.Head) {
 	l := api.Link{Instance: head.Instance, Number: head.Number + 1, Previous: head.Digest}
 	from := len(block)
@@ -130,15 +130,15 @@ func link(block, text []byte, head api.Head) (api.Link, []byte, api.Head) {
 	return l, append(block, '\n'), next
 }
 
-// tell is where the record ends, the decisions of it that are kept, the oldest
-// first, and why its last line could not be written.
+// tell returns the end of the record, its latest decisions, oldest first, and
+// why its last line could not be written.
 func (r *record) tell(ctx context.Context) (head api.Head, last []api.Line, lost error) {
 	ctx, stop := context.WithTimeout(ctx, recordTime)
 	defer stop()
 	select {
 	case r.turn <- struct{}{}:
 	case <-ctx.Done():
-		return api.Head{}, nil, unwritten(errors.New("it takes no lines"))
+		return api.Head{}, nil, unwritten(errors.New("the log accepts no more lines"))
 	}
 	defer func() { <-r.turn }()
 	if r.head.Number == 0 {
@@ -149,7 +149,7 @@ func (r *record) tell(ctx context.Context) (head api.Head, last []api.Line, lost
 	return r.head, slices.Clone(r.last[max(0, len(r.last)-api.MaxAudit):]), r.lost
 }
 
-// Levels of lines, as package slog writes them.
+// Levels of lines, in the form of package slog.
 const (
 	levelInfo = "INFO"
 	levelWarn = "WARN"

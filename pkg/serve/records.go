@@ -10,7 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// records are what is written down and counted of requests.
+// records are the record and the statistics of requests.
 type records struct {
 	world     *World
 	record    *record
@@ -18,18 +18,18 @@ type records struct {
 	strangers strangers
 }
 
-// request is a request that was decided, for the record.
+// request is a decided request, for the record.
 type request struct {
 	id        string
 	who       caller.Principal
 	questions []asked
 	decided   []api.Decision
-	acts      []trace.Context // in each of which one was decided
+	acts      []trace.Context // contexts, in each of which one question was decided
 	took      time.Duration
 }
 
-// writeDown records each decision of a request, then counts it. What could not
-// be written is not answered.
+// writeDown records each decision of a request, then counts it. After an error
+// the decisions must not be answered.
 func (r *records) writeDown(ctx context.Context, basis *standing, of request) error {
 	now := r.world.Clock()
 	entries := make([]api.Entry, len(of.decided))
@@ -61,25 +61,24 @@ func (r *records) writeDown(ctx context.Context, basis *standing, of request) er
 	return nil
 }
 
-// maxReasons is how many reasons of a decision are written down.
+// maxReasons is how many reasons of a decision are recorded.
 const maxReasons = 20
 
-// writeNotLetIn records requests that were not let in.
+// writeNotLetIn records rejected requests.
 func (r *records) writeNotLetIn(ctx context.Context, e api.Entry) {
 	ctx, end := span.Start(ctx, span.Gate)
 	end(nil)
 	own := span.Of(ctx)
 	e.Trace, e.Span, e.Time, e.Level, e.Message = own.Trace, own.Span, r.world.Clock(), levelWarn, api.NotLetIn
 	if e.Count == 1 {
-		e.Count = 0 // it goes without saying
+		e.Count = 0 // implied by the outcome
 	}
-	if err := r.record.add(ctx, e); err != nil { // it is a no in any case; the log may be what stands still, so nothing is said there
+	if err := r.record.add(ctx, e); err != nil { // the request is rejected in any case; the log may be what is blocked, so nothing is logged
 		r.tally.unrecorded()
 	}
 }
 
-// writeStrangers writes down the requests of unknown callers that no line stands
-// for yet.
+// writeStrangers records requests of unknown callers that are not recorded yet.
 func (r *records) writeStrangers(ctx context.Context) {
 	for code, n := range r.strangers.rest(r.world.Clock()) {
 		r.writeNotLetIn(ctx, api.Entry{Code: code, Count: n})

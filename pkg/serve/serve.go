@@ -22,37 +22,37 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Timeouts of a connection. Whoever sends or reads slowly is not waited for.
+// Timeouts of a connection; slower clients are disconnected.
 const (
 	headerTime = 5 * time.Second
 	readTime   = 30 * time.Second
 	writeTime  = 60 * time.Second
 	idleTime   = 60 * time.Second
 	maxHeader  = 16 << 10
-	// DrainTime is how long requests have to end when the service ends: less
-	// than Kubernetes waits before it kills.
+	// DrainTime is how long requests may take when the service ends: less than
+	// Kubernetes waits before it kills the process.
 	DrainTime = 25 * time.Second
-	// maxDeadline leaves who is being answered when the service ends the time for
-	// it, and maxRemember is how long a decision may outlive its reasons; both in
-	// seconds.
+	// maxDeadline keeps a request shorter than the drain time, and maxRemember
+	// limits how long a decision may outlive changes outside of the basis; both
+	// in seconds.
 	maxDeadline = 20
 	maxRemember = 3600
 )
 
-// Config is how the service is run: a file of kind GateService. Paths in it are
-// relative to it.
+// Config is the configuration of the service: a file of kind GateService. Paths
+// in it are relative to the file.
 type Config struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	Grounds    `yaml:",inline"`
-	// Listen is where callers ask, Admin where those who look after the service
-	// do; both HOST:PORT.
+	// Listen is the address for callers, Admin the one for operators; both
+	// HOST:PORT.
 	Listen string `yaml:"listen"`
 	Admin  string `yaml:"admin"`
 	TLS    *TLS   `yaml:"tls"`
-	// Approvals is the place where used approvals are written: a directory that is
-	// there, or a bucket; the same for all replicas. Without it nothing is
-	// overridden.
+	// Approvals is the place where used override tokens are recorded: an
+	// existing directory, or a bucket; the same for all replicas. Without it
+	// there are no overrides.
 	Approvals string `yaml:"approvals"`
 	Limits    struct {
 		DeadlineSeconds int `yaml:"deadlineSeconds"`
@@ -63,38 +63,39 @@ type Config struct {
 	} `yaml:"limits"`
 }
 
-// Grounds are where the service finds what its decisions rest on.
+// Grounds are the files that decisions depend on.
 type Grounds struct {
 	Profile string `yaml:"profile"` // policy, trust root, known defects
-	Callers string `yaml:"callers"` // the book
-	// Summaries has what is accepted to be promoted vouched for: by a summary that
-	// the verifier signs, for whom and by whose policy the profile says in records.
+	Callers string `yaml:"callers"` // the book of callers
+	// Summaries enables signed summaries of accepted promotions; the section
+	// records of the profile names the verifier and the policy in them.
 	Summaries bool `yaml:"summaries"`
-	// Features are where others switch what the policy lets them; none leaves the
-	// policy as it is written.
+	// Features enables features that switch requirements of the policy; without
+	// it the policy applies as written.
 	Features *FeatureUse `yaml:"features"`
 }
 
-// FeatureUse is how the service goes by features.
+// FeatureUse is how the service uses features.
 type FeatureUse struct {
-	// Site is where they are kept: a directory, or a bucket.
+	// Site is where they are stored: a directory, or a bucket.
 	Site string `yaml:"site"`
-	// ReportAs is the name under which it reports what it found, which those who
-	// switch features wait for; without one it reports nothing.
+	// ReportAs is the name under which the service reports its findings, which
+	// those who switch features wait for; without a name it does not report.
 	ReportAs string `yaml:"reportAs"`
-	// Reconcile is the file of a reconciler that is to run inside the service.
+	// Reconcile is the configuration file of a reconciler to run inside the
+	// service.
 	Reconcile string `yaml:"reconcile"`
 }
 
 // TLS are the files of the service's certificate. With Clients, the authorities
-// of client certificates, callers can show one.
+// of client certificates, callers can authenticate with a certificate.
 type TLS struct {
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
 	Clients     string `yaml:"clients"`
 }
 
-// ParseConfig reads a configuration whose paths are relative to dir.
+// ParseConfig parses a configuration whose paths are relative to dir.
 func ParseConfig(raw []byte, dir string) (Config, error) {
 	var c Config
 	refuse := func(format string, args ...any) (Config, error) {
@@ -112,19 +113,19 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 	case c.Profile == "" || c.Callers == "":
 		return refuse("profile and callers are required")
 	case err != nil || err2 != nil || c.Listen == c.Admin && port != "0":
-		return refuse("listen %q, admin %q: want two addresses, HOST:PORT", c.Listen, c.Admin)
+		return refuse("listen %q, admin %q: want two different addresses, HOST:PORT", c.Listen, c.Admin)
 	case c.Features != nil && c.Features.Site == "":
-		return refuse("features: want site, the directory or bucket where they are kept")
+		return refuse("features: site is required, the directory or bucket where they are stored")
 	case c.Features != nil && !isReporter(c.Features.ReportAs):
 		return refuse("features: reportAs %.100q: want a name without spaces of at most 100 characters, such as gate", c.Features.ReportAs)
 	case c.TLS == nil && !transport.Loopback(host):
-		return refuse("tls: required, for %s is not this machine alone", c.Listen)
+		return refuse("tls: required, because other machines can reach %s", c.Listen)
 	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):
-		return refuse("tls: want certificate and key")
+		return refuse("tls: certificate and key are required")
 	case l.DeadlineSeconds < 0 || l.AtOnce < 0 || l.Queue < 0 || l.PerCaller < 0 || l.RememberSeconds < 0:
-		return refuse("limits: want numbers from 1")
+		return refuse("limits: values must not be negative")
 	case l.DeadlineSeconds > maxDeadline || l.RememberSeconds > maxRemember:
-		return refuse("limits: want deadlineSeconds of %d and rememberSeconds of %d at most", maxDeadline, maxRemember)
+		return refuse("limits: want at most %d for deadlineSeconds and %d for rememberSeconds", maxDeadline, maxRemember)
 	}
 	paths := []*string{&c.Profile, &c.Callers}
 	if !strings.Contains(c.Approvals, "://") {
@@ -147,34 +148,34 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 	return c, nil
 }
 
-// isReporter reports whether text can be a name to report as; none is "".
+// isReporter reports whether text is a valid reporter name, or "" for none.
 func isReporter(text string) bool {
 	return len(text) <= 100 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' })
 }
 
-// Check reads the files of the certificate, as the service does when it begins.
+// Check reads the files of the certificate, as the service does when it starts.
 func (c Config) Check() error {
 	_, err := c.certificates()
 	return err
 }
 
-// Bear are the limits that the configuration sets.
-func (c Config) Bear() Limits {
+// ServerLimits returns the limits in the configuration.
+func (c Config) ServerLimits() Limits {
 	return Limits{
 		Deadline: time.Duration(c.Limits.DeadlineSeconds) * time.Second, AtOnce: c.Limits.AtOnce, Queue: c.Limits.Queue,
 		PerCaller: c.Limits.PerCaller, Remember: time.Duration(c.Limits.RememberSeconds) * time.Second,
 	}
 }
 
-// Serve listens until ctx ends; then it takes no new requests, and ends when
-// those that it has are answered, or after [DrainTime]. Ready is told where it
-// listens. Each value of reload has the basis read anew.
+// Serve listens until ctx ends; then it accepts no new requests, and returns
+// when current requests are answered, or after [DrainTime]. ready receives the
+// addresses. Each value of reload triggers a reload of the basis.
 func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, ready func(callers, admin string)) error {
 	certificates, err := c.certificates()
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.records.record.tell(ctx); err != nil { // what cannot be recorded is not begun
+	if _, _, err := s.records.record.tell(ctx); err != nil { // a service that cannot write its record must not start
 		return err
 	}
 	front, err := listen(c.Listen)
@@ -216,19 +217,19 @@ func (s *Server) Serve(ctx context.Context, c Config, reload <-chan os.Signal, r
 	}
 }
 
-// renew reads the basis anew, and has everything begin by it that rests on one.
+// renew reads the basis again, and restarts what depends on it.
 func (s *Server) renew(ctx context.Context) {
 	if s.Reload(ctx) != nil {
-		return // what is wrong is logged, and shown
+		return // errors are logged, and shown on the status page
 	}
 	select {
 	case s.reloaded <- struct{}{}:
-	default: // it was told already
+	default: // a restart is already pending
 	}
 }
 
-// begin tends the features beside what is answered. The function that it returns
-// ends that, and waits for it.
+// begin maintains the features in the background. The returned function ends
+// that, and waits for it.
 func (s *Server) begin(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -240,13 +241,13 @@ func (s *Server) begin(ctx context.Context) (end func()) {
 		stop()
 		select {
 		case <-ended:
-		case <-time.After(DrainTime): // what a pass has begun another one goes on with
+		case <-time.After(DrainTime): // the next pass continues what a pass began
 		}
 	}
 }
 
-// tend reads the features now and then, reports what was found, and reconciles
-// where that is ours, until ctx ends and for what is under way then.
+// tend periodically reads the features, reports findings, and reconciles if
+// configured, until ctx ends; a pass under way is completed.
 func (s *Server) tend(ctx context.Context) {
 	if s.world.Features == nil {
 		return
@@ -264,7 +265,7 @@ func (s *Server) tend(ctx context.Context) {
 			<-looped
 			return
 		case <-time.After(s.limits.Follow):
-			_ = s.Follow(ctx) // what is wrong is logged, and shown
+			_ = s.Follow(ctx) // errors are logged, and shown on the status page
 		case <-s.reloaded:
 			if stop := s.features.looping.Load(); stop != nil {
 				(*stop)()
@@ -273,13 +274,13 @@ func (s *Server) tend(ctx context.Context) {
 	}
 }
 
-// end answers what is being asked, and no more.
+// end answers current requests, and accepts no new ones.
 func (s *Server) end(all ...*http.Server) error {
 	ctx, stop := context.WithTimeout(context.Background(), DrainTime)
 	defer stop()
 	s.Drain()
 	defer s.records.writeStrangers(ctx)
-	_ = transport.Sleep(ctx, min(s.limits.Parting, DrainTime/2)) // ctx outlasts it
+	_ = transport.Sleep(ctx, min(s.limits.Parting, DrainTime/2)) // it must outlast ctx
 	var wait sync.WaitGroup
 	errs := make([]error, len(all))
 	for i, one := range all {
@@ -293,7 +294,7 @@ func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 100},
-		BaseContext: func(net.Listener) context.Context { return span.Anew(context.WithoutCancel(ctx)) }, // who is being answered is answered
+		BaseContext: func(net.Listener) context.Context { return span.Anew(context.WithoutCancel(ctx)) }, // current requests are answered
 		ErrorLog:    slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 }
@@ -306,7 +307,7 @@ func listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// certificates reads the files anew for each connection, so that a certificate
+// certificates reads the files again for each connection, so that a certificate
 // can be renewed while the service runs.
 func (c Config) certificates() (*tls.Config, error) {
 	if c.TLS == nil {
@@ -327,7 +328,7 @@ func (c Config) certificates() (*tls.Config, error) {
 		}
 		now.ClientCAs, now.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 		if !now.ClientCAs.AppendCertsFromPEM(raw) {
-			return nil, verdict.Refuse(verdict.ConfigParse, c.TLS.Clients, "there is no certificate in it")
+			return nil, verdict.Refuse(verdict.ConfigParse, c.TLS.Clients, "the file contains no certificate")
 		}
 		return now, nil
 	}
@@ -336,12 +337,12 @@ func (c Config) certificates() (*tls.Config, error) {
 		return nil, err
 	}
 	last := first
-	var mu sync.Mutex // owns last
+	var mu sync.Mutex // guards last
 	first = first.Clone()
 	first.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if now, err := read(); err == nil { // half-written files are not taken over
+		if now, err := read(); err == nil { // half-written files are ignored
 			last = now
 		}
 		return last, nil

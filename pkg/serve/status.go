@@ -22,13 +22,13 @@ var statusPage string
 //go:embed openapi.json
 var openAPI []byte
 
-// page is what the status page shows.
+// page is the content of the status page.
 type page struct {
 	Now                        time.Time
 	Policy, PolicyDigest       string
 	TrustRoot                  string
-	RootAge                    string // since it was read; empty is unknown
-	RootDate                   string // when the root was current, where that is known
+	RootAge                    string // since it was read; "" if unknown
+	RootDate                   string // date of the root, if known
 	Lab                        bool
 	Since                      time.Time
 	Failed                     string
@@ -44,7 +44,7 @@ type page struct {
 	Features                   *featuresPage
 }
 
-// reason is a code and how often it was said.
+// reason is a code and its count.
 type reason struct {
 	Code  verdict.Code
 	Count int64
@@ -53,8 +53,8 @@ type reason struct {
 
 // status answers GET /statusz with a page for people.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	if !s.flags.ask(known.StatusPage) {
-		http.Error(w, "there is no status page: the feature "+known.StatusPage+" is off; /flagz says by whom", http.StatusNotFound)
+	if !s.flags.enabled(known.StatusPage) {
+		http.Error(w, "no status page: the feature "+known.StatusPage+" is off; see /flagz for who set it", http.StatusNotFound)
 		return
 	}
 	t, err := template.New("status").Parse(statusPage)
@@ -68,7 +68,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		err = t.Execute(&out, p)
 	}
 	if err != nil {
-		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		http.Error(w, "the status page cannot be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -110,7 +110,7 @@ func (s *Server) page() page {
 	p.Cached, p.Reasons, p.TurnedAway = t.hits, byCount(t.reasons), byCount(t.away)
 	p.HitRatio = ratio(p.Cached, p.All)
 	for i, away := range p.TurnedAway {
-		switch away.Code { // what to do is said to who asks a service, not to who runs a command
+		switch away.Code { // the act is for a caller of the service, not for a user of a command
 		case verdict.Usage:
 			p.TurnedAway[i].Fix = seeDocument
 		case verdict.Busy:
@@ -125,7 +125,7 @@ func (s *Server) page() page {
 	return p
 }
 
-// byCount are the codes, the most frequent first.
+// byCount returns the codes, the most frequent first.
 func byCount(counts map[verdict.Code]int64) []reason {
 	var all []reason
 	for _, c := range slices.Sorted(maps.Keys(counts)) {

@@ -7,13 +7,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// strangersEvery is how often requests of unknown callers are written down, for
-// each reason: whoever reaches the port may send them without end.
+// strangersEvery is how often requests of unknown callers are recorded, for
+// each reason: anyone who reaches the port may send any number of them.
 const strangersEvery = time.Second
 
-// strangers counts the requests of callers who were not recognised.
+// strangers counts the requests of unknown callers.
 type strangers struct {
-	mu  sync.Mutex // owns all
+	mu  sync.Mutex // guards all fields
 	all map[verdict.Code]*turned
 }
 
@@ -22,7 +22,7 @@ type turned struct {
 	last      time.Time // when a line was written
 }
 
-// met is how many requests the next line stands for; zero if none is due.
+// met returns how many requests the next line covers; zero if none is due.
 func (s *strangers) met(code verdict.Code, now time.Time) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *strangers) met(code verdict.Code, now time.Time) int64 {
 	return n
 }
 
-// rest are the requests that no line stands for yet.
+// rest returns the requests that are not recorded yet.
 func (s *strangers) rest(now time.Time) map[verdict.Code]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,15 +13,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Summaries is how a gate vouches for what may be promoted: by a SLSA
-// verification summary for each destination, which who asked attaches there.
-// That of an override names what was excepted, as every summary of a verdict
-// with exceptions does. The gate itself writes to no registry. The zero value
-// signs none.
+// Summaries configures how a gate attests promotions: by a SLSA verification
+// summary for each destination, which the caller attaches there. The summary of
+// an override names the exceptions. The gate itself writes to no registry. The
+// zero value signs none.
 type Summaries struct {
 	// Signer signs in the role verifier.
 	Signer Signer
-	// Verifier is for whom the signer speaks.
+	// Verifier is the identity in the summaries.
 	Verifier vsa.Verifier
 	// Policy is the address at which the policy can be read.
 	Policy string
@@ -33,7 +32,7 @@ type Signer interface {
 	Statement(ctx context.Context, s intoto.Statement) ([]byte, verify.Evidence, error)
 }
 
-// String names those who are said to have judged, and by what.
+// String names the verifier and the policy in the summaries.
 func (s Summaries) String() string {
 	if s.Signer == nil {
 		return ""
@@ -41,23 +40,23 @@ func (s Summaries) String() string {
 	return fmt.Sprintf("summaries by %q of %q", s.Verifier.ID, s.Policy)
 }
 
-// speakOf reports whether a decision is to be vouched for.
-func (s Summaries) speakOf(a asked, got made) bool {
+// wants reports whether a decision gets a summary.
+func (s Summaries) wants(a asked, got made) bool {
 	return s.Signer != nil && a.Verb != api.Verify && got.verdict.Outcome() == verdict.Accepted
 }
 
-// summary is what is to be summarized: a question, the decision on it, and the
-// key by which that is remembered.
+// summary is what is to be summarized: a question, its decision, and its cache
+// key.
 type summary struct {
 	asked
 	made
 	key string
 }
 
-// summarized is the decision with its summary. One decision has one summary for
-// each destination, for as long as it is remembered, however many ask; that of
-// an override is nobody else's. Where it cannot be signed nothing is decided:
-// whoever counts on the verifier's word does not go on without it.
+// summarized returns the decision with its summary. Each decision has one
+// cached summary for each destination, shared by all callers; that of an
+// override is not shared. If signing fails, the decision is unavailable: a
+// caller that relies on the summary must not proceed without it.
 func (d *decider) summarized(ctx context.Context, basis *standing, of summary) (made, error) {
 	remembered := &d.vouch
 	if of.Verb == api.Override {
@@ -69,20 +68,20 @@ func (d *decider) summarized(ctx context.Context, basis *standing, of summary) (
 			d.world.Log.InfoContext(own, "summary signed", "image", of.Image, "to", of.To, "bundle", digest.Of(digest.SHA256, bundle).String())
 			return made{verdict: of.verdict, until: of.until, summary: bundle}
 		}
-		d.world.Log.ErrorContext(own, "summary not signed", "image", of.Image, "to", of.To, "error", err.Error(), "code", string(verdict.FindingOf(of.To, err).Code))
+		d.world.Log.ErrorContext(own, "summary could not be signed", "image", of.Image, "to", of.To, "error", err.Error(), "code", string(verdict.FindingOf(of.To, err).Code))
 		without := *of.verdict
-		without.Findings = append(slices.Clone(without.Findings), verdict.Find(verdict.PlaceDown, of.To, "it would be accepted, but its summary could not be signed: %v", err))
+		without.Findings = append(slices.Clone(without.Findings), verdict.Find(verdict.PlaceDown, of.To, "the image would be accepted, but its summary could not be signed: %v", err))
 		return made{verdict: &without}
 	}))
 	return got, err
 }
 
 // sign signs the summary of a decision: that every manifest of the image was
-// judged for the destination that was asked about.
+// judged for the requested destination.
 func (s Summaries) sign(ctx context.Context, of summary) ([]byte, error) {
 	var subjects []intoto.Subject
 	for _, in := range of.verdict.Inputs {
-		if in.Place == of.Image && !in.Digest.IsZero() { // the others are documents that were read besides
+		if in.Place == of.Image && !in.Digest.IsZero() { // the others are documents that were also read
 			subjects = append(subjects, intoto.Subject{Name: of.To + "@" + in.Digest.String(), Digests: digest.Set{SHA256: in.Digest}})
 		}
 	}

@@ -17,17 +17,17 @@ import (
 // kept is how many decisions the status page shows.
 const kept = 50
 
-// tally counts. Its labels are outcomes and codes, of which there are only so
-// many, never anything that somebody sent.
+// tally counts. Its labels are outcomes and codes, a fixed set, never text from
+// a request.
 type tally struct {
-	mu       sync.Mutex // owns the rest
+	mu       sync.Mutex // guards the fields below
 	outcomes map[verdict.Outcome]int64
-	reasons  map[verdict.Code]int64 // of what was refused
-	away     map[verdict.Code]int64 // of requests that were not let in
+	reasons  map[verdict.Code]int64 // of refused decisions
+	away     map[verdict.Code]int64 // of rejected requests
 	hits     int64
-	unsaid   int64    // lines that the record did not take
+	unsaid   int64    // lines that could not be written to the record
 	reloads  [2]int64 // failed, succeeded
-	features [2]int64 // the same, of readings of the features
+	features [2]int64 // the same for readings of the features
 	seconds  histogram
 	last     []line
 }
@@ -120,7 +120,7 @@ func (t *tally) add(d api.Decision, l line) {
 // metrics answers GET /metrics in the text format of Prometheus.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	var all bytes.Buffer // who reads slowly holds up no decision
+	var all bytes.Buffer // rendered to memory first: a slow reader blocks no decision
 	s.records.tally.write(&all)
 	s.features.measure(&all, s.basis.Load().switched)
 	process(&all)
@@ -133,33 +133,33 @@ func (t *tally) write(w io.Writer) {
 	head := func(name, kind, help string) {
 		fmt.Fprintf(w, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
 	}
-	head("waybill_gate_decisions_total", "counter", "Decisions by their outcome.")
+	head("waybill_gate_decisions_total", "counter", "Decisions, by outcome.")
 	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal, verdict.Undecided} {
 		fmt.Fprintf(w, "waybill_gate_decisions_total{outcome=%q} %d\n", o.String(), t.outcomes[o])
 	}
-	head("waybill_gate_findings_total", "counter", "Findings of decisions by their reason code.")
+	head("waybill_gate_findings_total", "counter", "Findings of decisions, by reason code.")
 	for _, c := range slices.Sorted(maps.Keys(t.reasons)) {
 		fmt.Fprintf(w, "waybill_gate_findings_total{code=%q} %d\n", string(c), t.reasons[c])
 	}
-	head("waybill_gate_rejected_requests_total", "counter", "Requests that were not decided about, by reason code.")
+	head("waybill_gate_rejected_requests_total", "counter", "Requests rejected before a decision, by reason code.")
 	for _, c := range slices.Sorted(maps.Keys(t.away)) {
 		fmt.Fprintf(w, "waybill_gate_rejected_requests_total{code=%q} %d\n", string(c), t.away[c])
 	}
-	head("waybill_gate_cached_decisions_total", "counter", "Decisions that were made before.")
+	head("waybill_gate_cached_decisions_total", "counter", "Decisions answered from the cache.")
 	fmt.Fprintf(w, "waybill_gate_cached_decisions_total %d\n", t.hits)
 	var decided int64
 	for _, n := range t.outcomes {
 		decided += n
 	}
-	head("waybill_gate_cache_hit_ratio", "gauge", "Decisions that were made before, as a part of all.")
+	head("waybill_gate_cache_hit_ratio", "gauge", "Share of decisions answered from the cache.")
 	fmt.Fprintf(w, "waybill_gate_cache_hit_ratio %g\n", float64(t.hits)/float64(max(1, decided)))
-	head("waybill_gate_unrecorded_total", "counter", "Requests that the record did not take; no decision is among the answers to them.")
+	head("waybill_gate_unrecorded_total", "counter", "Requests that could not be recorded; they were answered without a decision.")
 	fmt.Fprintf(w, "waybill_gate_unrecorded_total %d\n", t.unsaid)
-	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers.")
+	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers, by result.")
 	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
-	head("waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy.")
+	head("waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy, by result.")
 	fmt.Fprintf(w, "waybill_features_reads_total{result=\"failed\"} %d\nwaybill_features_reads_total{result=\"ok\"} %d\n", t.features[0], t.features[1])
-	head("waybill_gate_request_seconds", "histogram", "How long decisions took.")
+	head("waybill_gate_request_seconds", "histogram", "Duration of requests in seconds.")
 	var sum int64
 	for i, n := range t.seconds.counts {
 		sum += n

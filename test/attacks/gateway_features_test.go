@@ -259,7 +259,7 @@ func TestGatewayFeaturesUnknown(t *testing.T) {
 		_, metrics := s.admin("/metrics")
 		ready, _ := s.admin("/readyz")
 		known := status != http.StatusServiceUnavailable
-		if got != status || known != (ready == 200) || known != strings.Contains(metrics, "waybill_features_known 1\n") || strings.Contains(page, "so nothing is decided") == known {
+		if got != status || known != (ready == 200) || known != strings.Contains(metrics, "waybill_features_known 1\n") || strings.Contains(page, "so no decisions are made") == known {
 			t.Errorf("%s: %d %v, ready %d, %s", when, got, d.Verdict.Findings, ready, page)
 		}
 	}
@@ -271,7 +271,7 @@ func TestGatewayFeaturesUnknown(t *testing.T) {
 	s.ahead.Store(int64(9 * time.Minute))
 	stands("after 9 minutes", s.bare, 403)
 	stands("after 9 minutes", s.image, 200)
-	if _, page := s.admin("/statusz"); !strings.Contains(page, "could not be read at") || !strings.Contains(s.log.String(), "features not read") {
+	if _, page := s.admin("/statusz"); !strings.Contains(page, "could not be read at") || !strings.Contains(s.log.String(), "features could not be read") {
 		t.Errorf("nobody is told:\n%s", page)
 	}
 	if err := s.server.Reload(t.Context()); err != nil {
@@ -302,7 +302,7 @@ func TestGatewayFeaturesNeverRead(t *testing.T) {
 	if ready, _ := s.admin("/readyz"); ready != 503 {
 		t.Errorf("ready: %d", ready)
 	}
-	if _, page := s.admin("/statusz"); !strings.Contains(page, "They were never read") {
+	if _, page := s.admin("/statusz"); !strings.Contains(page, "Never read") {
 		t.Errorf("the page does not say it:\n%s", page)
 	}
 	if err := s.server.Check(t.Context()); verdict.OutcomeOf(err) != verdict.Unavailable {

@@ -428,7 +428,7 @@ func TestGatewayBearsALot(t *testing.T) {
 		_ = resp.Body.Close()
 		n, _ := statuses.LoadOrStore(resp.StatusCode, new(atomic.Int64))
 		n.(*atomic.Int64).Add(1)
-		if resp.StatusCode == http.StatusTooManyRequests && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(said), "ask again")) {
+		if resp.StatusCode == http.StatusTooManyRequests && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(said), "retry after")) {
 			t.Errorf("it does not say when to come again: %s", said)
 		}
 	}

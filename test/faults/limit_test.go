@@ -17,7 +17,7 @@ func TestRow11EndlessBodies(t *testing.T) {
 		{"file", toBucket, all("GET", "lantern-linux-amd64.tar.gz?", faults.Endless), 1, "lantern-linux-amd64.tar.gz"},
 		{"file that says so", toBucket, all("GET", "lantern-linux-amd64.tar.gz?", faults.Lengthens), 1, "lantern-linux-amd64.tar.gz"},
 		{"manifest of the release", toBucket, all("GET", "release.manifest", faults.Endless), 1, ""},
-		{"listing", toBucket, all("GET", "/o?", faults.Endless), 3, "a page is longer"},
+		{"listing", toBucket, all("GET", "/o?", faults.Endless), 3, "a page exceeds"},
 		{"image manifest", toRegistry, all("GET", "/manifests/sha256:", faults.Endless), 1, "TAMPERED"},
 		{"blob", toRegistry, all("GET", "/blobs/", faults.Endless), 1, "TAMPERED"},
 		{"referrers", toRegistry, all("GET", "/referrers/", faults.Endless), 1, "LIMIT"},

@@ -174,7 +174,7 @@ func TestGateServe(t *testing.T) {
 		{"a tag", s.token(nil), strings.Replace(s.question("verify", good, ""), "@"+good, ":"+scene.Version, 1), 422, "sha256"},
 		{"an unknown key", s.token(nil), strings.Replace(s.question("verify", good, ""), `"verb"`, `"verified":true,"verb"`, 1), 422, "verified"},
 		{"nothing", s.token(nil), `{"schema":"waybill/decision-request/v1","decisions":[]}`, 422, "decisions"},
-		{"too much", s.token(nil), strings.Repeat(" ", 1<<20) + s.question("verify", good, ""), 422, "longer"},
+		{"too much", s.token(nil), strings.Repeat(" ", 1<<20) + s.question("verify", good, ""), 422, "exceeds"},
 	} {
 		if status, said := s.ask(c.token, c.body); status != c.status || !strings.Contains(said, c.said) {
 			t.Errorf("%s: %d, want %d and %s:\n%s", c.name, status, c.status, c.said, said)

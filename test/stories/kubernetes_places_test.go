@@ -309,7 +309,7 @@ func guarded(t *testing.T, s ship) {
 		t.Setenv(name, value)
 	}
 	args := []string{"verify", "release", upstream, "--profile", "profile.yaml", "--files", "s3+" + srv.URL + "/release/kubernetes/" + upstream + "/"}
-	want(t, s.Run(t.Context(), append([]string{"k8s-verify-release"}, args[2:]...)...), 3, "403 Forbidden", "waybill verify release sends those of the environment")
+	want(t, s.Run(t.Context(), append([]string{"k8s-verify-release"}, args[2:]...)...), 3, "403 Forbidden", "waybill verify release sends the credentials of the environment")
 	r := s.Run(t.Context(), append([]string{"waybill"}, args...)...)
 	want(t, r, 0, "ACCEPTED: complete")
 	if strings.Contains(r.Stdout+r.Stderr, labSecret) {

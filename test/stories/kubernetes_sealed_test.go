@@ -381,7 +381,7 @@ func folded(t *testing.T, s ship) {
 	r, kept := s.verify(t), s.verify(t, "--download", "folded")
 	undo()
 	want(t, r, 1, "PLAN_EXTRA", "Release.yaml")
-	want(t, kept, 1, "PATH", `"Release.yaml" are one name where case counts for nothing`)
+	want(t, kept, 1, "PATH", `the name differs only in case from "Release.yaml"`)
 	if there, _ := filepath.Glob(s.Path("folded")); len(there) > 0 {
 		t.Errorf("there is %q", there)
 	}

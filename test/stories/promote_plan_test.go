@@ -67,7 +67,7 @@ func TestPromotePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(2, "images/b/images.yaml", ".")
-	says(2, "there is no such file", "nowhere.yaml")
+	says(2, "no such file", "nowhere.yaml")
 	put("whole.yaml", "registries:\n- {name: staging.example.test/a, src: true}\n- {name: us.example.test/prod}\nimages:\n- name: demo\n  dmap: {"+pinned("1")+": [\"v1\"]}\n")
 	says(0, "moves 1,", "whole.yaml")
 	says(2, "want table or json", "whole.yaml", "-o", "yaml")

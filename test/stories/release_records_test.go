@@ -289,13 +289,13 @@ func TestReleaseMarkers(t *testing.T) {
 	want(t, n.releases(t, "--confirm"), 0, "marker lantern/stable.txt stays at v0.2.0", "marker lantern/stable-0.1.txt moved from v0.1.0-rc.1 to v0.1.0")
 	n.put(t, "lantern/stable.txt", "<html>")
 	n.put(t, "lantern/stable-0.1.txt", "v0.0.9")
-	want(t, n.releases(t), 1, "FILE_CONFLICT", "something else than a version")
-	want(t, n.releases(t, "--confirm"), 1, "FILE_CONFLICT", "something else than a version", "look who wrote it")
+	want(t, n.releases(t), 1, "FILE_CONFLICT", "does not hold a version")
+	want(t, n.releases(t, "--confirm"), 1, "FILE_CONFLICT", "does not hold a version", "find out who wrote the marker")
 	if a, b := n.object(t, "lantern/stable.txt"), n.object(t, "lantern/stable-0.1.txt"); a != "<html>" || b != "v0.0.9" {
 		t.Errorf("the markers hold %q and %q", a, b)
 	}
 	s := n.stands(t)
-	if s.Public != "yes" || len(s.Markers) != 2 || !strings.Contains(s.Markers[0].Problem, "something else") || !strings.Contains(s.Next, " release ") {
+	if s.Public != "yes" || len(s.Markers) != 2 || !strings.Contains(s.Markers[0].Problem, "does not hold a version") || !strings.Contains(s.Next, " release ") {
 		t.Errorf("%+v", s)
 	}
 	n.put(t, "lantern/stable.txt", "v0.0.1")

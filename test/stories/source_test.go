@@ -155,7 +155,7 @@ func TestSourceStories(t *testing.T) {
 		want(t, s.build(t, "lantern", "since"), 0)
 		want(t, s.build(t, "lantern", "since"), 0, "is done already")
 		s.git(t, "tag", "-f", "-a", "-m", "again", scene.Version)
-		want(t, s.build(t, "lantern", "since"), 1, "SOURCE_MOVED", "after the build was begun")
+		want(t, s.build(t, "lantern", "since"), 1, "SOURCE_MOVED", "after the build began")
 		want(t, s.build(t, "lantern", "afresh"), 0)
 	})
 	t.Run("signed tags", func(t *testing.T) { s.signedTags(t) })

@@ -193,7 +193,7 @@ func TestStatusOfWhatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	want(t, k.Run(t.Context(), sign...), 3, "BUSY", "another run is at work", "wait until the other run has ended")
+	want(t, k.Run(t.Context(), sign...), 3, "BUSY", "in use by another run", "wait until the other run has ended")
 	if s = k.status(t, version); !s.Busy || !strings.Contains(s.Next, " status ") {
 		t.Errorf("%+v", s)
 	}

@@ -3,7 +3,7 @@ package git
 import "strings"
 
 // Split splits REPOSITORY@REF; an @ before the last slash belongs to the
-// address. Without a ref it is empty.
+// address. The reference is empty if none is given.
 func Split(text string) (repository, ref string) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 0 || strings.Contains(text[at:], "/") && !strings.Contains(text[at:], "refs/") {

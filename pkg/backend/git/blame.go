@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Blamed is the commit that wrote a line, and who that commit says wrote it.
-// Nobody proves it: whoever makes a commit writes any name into it.
+// Blamed is the commit that wrote a line, and the author that the commit names.
+// The name proves nothing: anyone can write any author into a commit.
 type Blamed struct{ Commit, Author string }
 
-// maxBlamed bounds how many lines are asked about at once.
+// maxBlamed bounds how many lines one call may name.
 const maxBlamed = 1000
 
-// Blame says which commits wrote lines of a file of a work tree, by number. The
-// file must be as it was committed, or nothing is known of its lines; neither
-// is it where no repository holds the file. Both are no errors.
+// Blame returns the commit that wrote each of the given lines (by number) of a
+// file in a work tree. It returns nothing, and no error, if the file differs
+// from what is committed or is in no repository.
 func Blame(ctx context.Context, file string, content []byte, lines []int) (map[int]Blamed, error) {
 	if len(lines) == 0 {
 		return nil, nil
@@ -28,7 +28,7 @@ func Blame(ctx context.Context, file string, content []byte, lines []int) (map[i
 	if len(lines) > maxBlamed {
 		return nil, usage("blaming %q: more than %d lines", file, maxBlamed)
 	}
-	top, name, found := holding(file)
+	top, name, found := findWorkTree(file)
 	if !found {
 		return nil, nil
 	}
@@ -51,8 +51,8 @@ func Blame(ctx context.Context, file string, content []byte, lines []int) (map[i
 	if err != nil {
 		return nil, err
 	}
-	// Of the objects alone: neither a program that the repository names for its
-	// texts, nor its list of commits that are not to be blamed, has a say.
+	// Only the repository's objects count: its configured text conversion
+	// programs and its list of commits to ignore are switched off.
 	objects, err := r.Objects()
 	if err != nil {
 		return nil, err
@@ -77,8 +77,9 @@ func Blame(ctx context.Context, file string, content []byte, lines []int) (map[i
 	return parseBlame(out), nil
 }
 
-// holding finds the work tree that a file lies in, and its name there.
-func holding(file string) (top, name string, found bool) {
+// findWorkTree returns the work tree that contains a file, and the file's name
+// in it.
+func findWorkTree(file string) (top, name string, found bool) {
 	abs, err := filepath.Abs(file)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
@@ -97,8 +98,8 @@ func holding(file string) (top, name string, found bool) {
 	}
 }
 
-// parseBlame reads what git says of lines: of each its commit, and of each
-// commit, once, who wrote it.
+// parseBlame reads git's porcelain output: each line with its commit, and the
+// author once for each commit.
 func parseBlame(out string) map[int]Blamed {
 	authors, commits := map[string]string{}, map[int]string{}
 	commit, author := "", ""

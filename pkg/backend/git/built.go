@@ -10,17 +10,16 @@ const (
 	// Tagged: the commit that the reference names.
 	Tagged Rule = "tagged"
 	// EmptyChild: if the reference names an empty commit, that commit's parent.
-	// Empty means that it has exactly one parent and the very tree of that
-	// parent, so that both are the same source. Kubernetes tags its releases so:
-	// the commit that is tagged is made for the tag, after the commit that is
-	// released was chosen. A reference that names any other commit names the
-	// one that is built, as the first releases of a branch do.
+	// Empty means exactly one parent and the same tree as that parent.
+	// Kubernetes tags its releases this way: the tagged commit is made for the
+	// tag, after the commit to release was chosen. Any other commit is built
+	// itself, as for the first releases of a branch.
 	EmptyChild Rule = "empty-child"
 )
 
-// Built is the commit that is built when a reference named c. By the rule
-// [EmptyChild] that may be c's parent; its Release is c then, so that both are
-// named. The ids prove the rule: nobody is asked.
+// Built returns the commit to build when a reference named c. Under
+// [EmptyChild] that may be c's parent; Release is then c, so that both are
+// recorded. The commit ids alone prove the result.
 func (r *Repository) Built(ctx context.Context, c Commit, rule Rule) (Commit, error) {
 	switch {
 	case rule == Tagged:
@@ -28,13 +27,13 @@ func (r *Repository) Built(ctx context.Context, c Commit, rule Rule) (Commit, er
 	case rule != EmptyChild:
 		return Commit{}, usage("choosing the commit to build: there is no rule %.40q", string(rule))
 	case c.Release != "":
-		return Commit{}, usage("choosing the commit to build: commit %.40q was chosen by the rule already", c.Commit)
+		return Commit{}, usage("choosing the commit to build: the rule was already applied to commit %.40q", c.Commit)
 	}
-	child, parents, err := r.family(ctx, c.Commit)
+	child, parents, err := r.readCommit(ctx, c.Commit)
 	if err != nil || len(parents) != 1 {
 		return c, err
 	}
-	parent, _, err := r.family(ctx, parents[0])
+	parent, _, err := r.readCommit(ctx, parents[0])
 	if err != nil {
 		return Commit{}, err
 	}
@@ -45,9 +44,9 @@ func (r *Repository) Built(ctx context.Context, c Commit, rule Rule) (Commit, er
 	return parent, nil
 }
 
-// family reads a commit and the ids of its parents.
-func (r *Repository) family(ctx context.Context, id string) (Commit, []string, error) {
-	if err := r.need(ctx, id); err != nil {
+// readCommit reads a commit and the ids of its parents.
+func (r *Repository) readCommit(ctx context.Context, id string) (Commit, []string, error) {
+	if err := r.ensureCommit(ctx, id); err != nil {
 		return Commit{}, nil, err
 	}
 	o, err := r.objects(ctx)
@@ -55,5 +54,5 @@ func (r *Repository) family(ctx context.Context, id string) (Commit, []string, e
 		return Commit{}, nil, err
 	}
 	defer func() { _ = o.Close() }()
-	return o.family(id)
+	return o.parseCommit(id)
 }

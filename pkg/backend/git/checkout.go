@@ -43,13 +43,13 @@ func order(mode, name string) string {
 	return name
 }
 
-// tree reads a tree object: mode, space, name, NUL, id; again and again.
+// tree reads a tree object: mode, space, name, NUL and id for each entry.
 func (o *objects) tree(id string) ([]entry, error) {
 	raw, err := o.meta(id, "tree", maxMeta)
 	if err != nil {
 		return nil, err
 	}
-	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a tree that ends in the middle"}
+	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a truncated tree"}
 	var entries []entry
 	seen := map[string]bool{}
 	for len(raw) > 0 {
@@ -59,9 +59,10 @@ func (o *objects) tree(id string) ([]entry, error) {
 			return nil, broken
 		}
 		e := entry{mode: mode, name: name, id: hex.EncodeToString(rest[:len(id)/2])}
-		// A name that stands twice is a file to one reader and a link to another.
+		// Of two entries with one name, one reader takes the first and another
+		// the second: a file here, a link there.
 		if seen[name] || len(entries) > 0 && e.order() <= entries[len(entries)-1].order() {
-			return nil, &TamperedError{Repository: o.repo, ID: id, Got: fmt.Sprintf("a tree with %.80q twice or out of order", name)}
+			return nil, &TamperedError{Repository: o.repo, ID: id, Got: fmt.Sprintf("a tree with duplicate or misordered entry %.80q", name)}
 		}
 		seen[name], entries = true, append(entries, e)
 		raw = rest[len(id)/2:]
@@ -69,8 +70,8 @@ func (o *objects) tree(id string) ([]entry, error) {
 	return entries, nil
 }
 
-// checkEntry refuses names that are not one plain part of a path, or that git
-// would take for its own directory on one of the file systems there are.
+// checkEntry refuses names that are not a single plain path element, and names
+// that git would take for its own directory on some file system.
 func checkEntry(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":
@@ -82,8 +83,8 @@ func checkEntry(name string) string {
 	case len(name) > 255:
 		return "the name is longer than 255 bytes"
 	}
-	// Some file systems ignore case, trailing dots and spaces, streams
-	// (":"), and letters without width.
+	// Some file systems ignore case, trailing dots and spaces, streams (":"),
+	// and zero-width characters.
 	plain := strings.Map(func(r rune) rune {
 		if r > 0x7e {
 			return -1
@@ -98,12 +99,12 @@ func checkEntry(name string) string {
 	return ""
 }
 
-// checkLink refuses a target that leaves the tree. ".." may stand at the
-// beginning only: behind a name it would be taken from wherever that name, a
-// link itself perhaps, leads.
+// checkLink refuses a target outside the tree. ".." is allowed only at the
+// start: after a name, ".." is resolved relative to where that name leads, and
+// that may be another link.
 func checkLink(at, target string) string {
 	if target == "" || !utf8.ValidString(target) || strings.ContainsAny(target, "\x00\\") {
-		return "the link has no target that can be followed"
+		return "the link target is empty, not UTF-8, or has a NUL or a backslash"
 	}
 	if path.IsAbs(target) {
 		return "the link leaves the tree"
@@ -123,25 +124,25 @@ func checkLink(at, target string) string {
 	return ""
 }
 
-// checkout is one tree on its way to a disk.
+// checkout writes one tree to disk.
 type checkout struct {
 	objects *objects
 	root    *os.Root
-	here    *os.Root // the directory that is being written, so that no path is walked twice
+	here    *os.Root // the directory being written, kept open: no path is resolved twice
 	commit  Commit
 	entries int
 	total   int64
-	links   []link   // made last, so that nothing is ever written through one
-	dirs    []string // in the order of making
+	links   []link   // links, made last: nothing is ever written through one
+	dirs    []string // directories, in the order they were made
 }
 
 type link struct{ name, target string }
 
-// Checkout writes the files of c into dir, which must be empty or absent.
-// Files have mode 0644 or 0755; files and directories have the commit's time.
-// On error dir holds only a part.
+// Checkout writes the files of c into dir, which must be empty or absent. Files
+// have mode 0644 or 0755; files and directories have the commit's time. After
+// an error dir is incomplete.
 func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
-	o, c, err := r.at(ctx, c)
+	o, c, err := r.openCommit(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -161,10 +162,10 @@ func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
 	return w.finish()
 }
 
-// at opens the objects of r and reads c again, so that what is written is
-// proven by the commit id alone.
-func (r *Repository) at(ctx context.Context, c Commit) (*objects, Commit, error) {
-	if err := r.need(ctx, c.Commit); err != nil {
+// openCommit opens the objects of r and reads c again, so that everything
+// written is proven by the commit id alone.
+func (r *Repository) openCommit(ctx context.Context, c Commit) (*objects, Commit, error) {
+	if err := r.ensureCommit(ctx, c.Commit); err != nil {
 		return nil, Commit{}, err
 	}
 	o, err := r.objects(ctx)
@@ -266,8 +267,8 @@ func (w *checkout) entry(e entry, name string, depth int) error {
 	case "160000":
 		return w.refuse(name, "FILE_TYPE", "submodules are not followed")
 	}
-	// Among the unknown is 100664, of git's first weeks: nothing on a disk would
-	// tell it from 100644, and what is checked out must prove its tree.
+	// Mode 100664, from git's first weeks, counts as unknown too: on disk it
+	// looks like 100644, and a checkout must prove its tree.
 	return w.refuse(name, "FILE_TYPE", fmt.Sprintf("unknown mode %.20q", e.mode))
 }
 
@@ -292,8 +293,8 @@ func (w *checkout) failed(name string, err error) error {
 	return diskError(name, err)
 }
 
-// diskError is for a disk that does not take what it is given. An error of the
-// object being written keeps its own kind.
+// diskError is for a failed write to the disk. An error of the object being
+// read keeps its own kind.
 func diskError(name string, err error) error {
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
@@ -302,15 +303,15 @@ func diskError(name string, err error) error {
 	return &UnavailableError{Place: name, Op: "checking out", Err: err}
 }
 
-// file writes one file. A second file of that name, which a file system that
-// ignores case would see, is an error.
+// file writes one file. It fails if the name exists, for instance in other case
+// on a file system that ignores case.
 func (w *checkout) file(id, name string, mode os.FileMode) error {
 	content, err := w.objects.open(id, "blob")
 	if err != nil {
 		return err
 	}
 	if w.total += content.size; w.total > maxTotal {
-		return w.refuse(name, "LIMIT", fmt.Sprintf("with it the tree has more than %d bytes", int64(maxTotal)))
+		return w.refuse(name, "LIMIT", fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
 	}
 	f, err := w.here.OpenFile(path.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -318,7 +319,7 @@ func (w *checkout) file(id, name string, mode os.FileMode) error {
 	}
 	_, err = io.Copy(f, content)
 	if err == nil {
-		err = f.Chmod(mode) // whatever the umask is
+		err = f.Chmod(mode) // set again: the umask must not matter
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return w.failed(name, err)
@@ -333,7 +334,8 @@ func (w *checkout) stamp(dir *os.Root, name string) error {
 	return nil
 }
 
-// finish makes the links, then stamps the directories, which change no more.
+// finish makes the links, then sets the times of the directories, which no
+// longer change.
 func (w *checkout) finish() error {
 	for _, l := range w.links {
 		if err := w.root.Symlink(l.target, l.name); err != nil {
@@ -350,7 +352,7 @@ func (w *checkout) finish() error {
 
 // ReadFile is described at the function [ReadFile].
 func (r *Repository) ReadFile(ctx context.Context, c Commit, name string) ([]byte, error) {
-	o, c, err := r.at(ctx, c)
+	o, c, err := r.openCommit(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -388,5 +390,5 @@ func (o *objects) find(tree, name string) (entry, error) {
 	return entry{}, ErrNotFound
 }
 
-// Epoch is the commit's time as SOURCE_DATE_EPOCH has it.
+// Epoch is the commit's time in the form of SOURCE_DATE_EPOCH.
 func (c Commit) Epoch() int64 { return c.Time.Truncate(time.Second).Unix() }

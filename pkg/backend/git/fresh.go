@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// CheckUnmoved refuses if the tag that c was found by names something else by
-// now, be it another tag object for the same commit. A branch may move, and a
+// CheckUnmoved refuses if the tag that c was resolved from has changed since,
+// even to another tag object for the same commit. A branch may move, and a
 // commit id cannot.
 func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
 	if !strings.HasPrefix(c.Ref, "refs/tags/") {
 		return nil
 	}
-	now, err := r.tip(ctx, c.Ref)
+	now, err := r.currentID(ctx, c.Ref)
 	if err != nil {
 		return err
 	}
@@ -30,19 +30,19 @@ func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
 	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved at %s after it was resolved", r.uri).Differ(c.named(), now)}
 }
 
-// CheckSame refuses if now was found by the same tag as c and is not the same:
-// the tag moved between the two.
+// CheckSame refuses if now was resolved from the same tag as c with another
+// result: the tag moved in between.
 func (c Commit) CheckSame(now Commit) error {
 	if c.Ref != now.Ref || !strings.HasPrefix(c.Ref, "refs/tags/") || c.named() == now.named() {
 		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved after the build was begun").Differ(c.named(), now.named())}
+	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved after the build began").Differ(c.named(), now.named())}
 }
 
-// CheckClean refuses a work tree in which files that git follows differ from
-// what is committed: whoever asks for it as a source would not get what lies
-// there. Files that git does not follow are in nobody's way, like those of the
-// release itself. A bare or remote repository has no work tree.
+// CheckClean refuses a work tree whose tracked files differ from what is
+// committed: the caller would otherwise build something other than the files on
+// disk. Untracked files do not matter, such as those that the release itself
+// writes. A bare or remote repository has no work tree.
 func CheckClean(ctx context.Context, repo string) error {
 	r, err := Open(ctx, repo)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Repository) CheckClean(ctx context.Context) error {
 	if r.work == "" {
 		return nil
 	}
-	g, err := r.quiet(ctx)
+	g, err := r.comparing(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func (r *Repository) CheckClean(ctx context.Context) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	return verdict.Refuse(verdict.SourceDirty, r.uri, "%d of its files differ from what is committed: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
+	return verdict.Refuse(verdict.SourceDirty, r.uri, "the work tree has uncommitted changes in %d of its files: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
 }
 
-// quiet is git for looking at a work tree. Comparing a file may have to clean
-// it with a program that the repository's own configuration names; each of
-// these is replaced by none, and the file is compared as it lies there.
-func (r *Repository) quiet(ctx context.Context) (git, error) {
+// comparing is a git that compares a work tree with its index. Git may run a
+// filter program from the repository's own configuration for that; each of
+// these is replaced by none, and the files are compared as they are on disk.
+func (r *Repository) comparing(ctx context.Context) (git, error) {
 	names, err := r.git.run(ctx, "config", "--null", "--name-only", "--get-regexp", `^filter\.`)
 	if err != nil && exitCode(err) != 1 { // 1: there are none
 		return git{}, r.unavailable("reading the configuration", err)

@@ -18,14 +18,14 @@ import (
 type git struct {
 	dir      string      // the git directory
 	objects  string      // where objects are, if not in dir
-	work     string      // the work tree, if it is to be looked at
-	protocol string      // the one that may be spoken, "" for none
-	passed   []string    // variables of our own environment that git may see
-	replaced [][2]string // settings of the repository that are not to count
+	work     string      // the work tree, for commands that need one
+	protocol string      // the only network protocol allowed, "" for none
+	passed   []string    // variables of our own environment passed on to git
+	replaced [][2]string // settings of the repository to override
 }
 
-// remoteVariables are what reaching a remote repository may need. None of them
-// makes git read a configuration or run a program of its choice.
+// remoteVariables are the variables that a remote repository may need. None of
+// them makes git read a configuration or run a program of its choice.
 func remoteVariables() []string {
 	return []string{
 		"HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -33,7 +33,7 @@ func remoteVariables() []string {
 	}
 }
 
-// environment is everything that git gets to know.
+// environment is the complete environment of git.
 func (g git) environment() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -49,8 +49,8 @@ func (g git) environment() []string {
 		"GIT_ASKPASS=",
 		"SSH_ASKPASS=",
 		"GIT_SSH_COMMAND=ssh -o BatchMode=yes",
-		// Unlike our settings below, no setting of a repository outdoes this: one
-		// that lacks objects could name a program to fetch them with.
+		// Unlike the settings below, this cannot be overridden by a repository:
+		// one that lacks objects could name a program to fetch them with.
 		"GIT_ALLOW_PROTOCOL=" + cmp.Or(g.protocol, "none"),
 	}
 	if g.work != "" {
@@ -82,7 +82,7 @@ func (g git) environment() []string {
 		config = append(config, [2]string{"protocol." + g.protocol + ".allow", "always"})
 	}
 	if file := os.Getenv("SSL_CERT_FILE"); file != "" && g.protocol == "https" {
-		// Not every build of git's HTTP library looks at the variable.
+		// Not every build of git's HTTP library reads the variable.
 		config = append(config, [2]string{"http.sslCAInfo", file})
 	}
 	config = append(config, g.replaced...)
@@ -94,7 +94,7 @@ func (g git) environment() []string {
 	return env
 }
 
-// command prepares git with args. Words from outside must stand behind
+// command prepares git with args. Arguments from outside must come after
 // --end-of-options, or be ids or full names of references.
 func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager"}, args...)...)
@@ -104,7 +104,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// gitError is how git ended.
+// gitError says how git exited.
 type gitError struct {
 	act    string
 	code   int
@@ -118,7 +118,7 @@ func (e *gitError) Error() string {
 
 func (e *gitError) Unwrap() error { return e.err }
 
-// run returns what git writes to its standard output.
+// run returns git's standard output.
 func (g git) run(ctx context.Context, args ...string) (string, error) {
 	cmd := g.command(ctx, args...)
 	var out, complaint bytes.Buffer
@@ -127,7 +127,7 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	if err == nil {
 		return out.String(), nil
 	}
-	failed := &gitError{act: args[0], code: -1, stderr: last(complaint.String()), err: err}
+	failed := &gitError{act: args[0], code: -1, stderr: lastLines(complaint.String()), err: err}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		failed.code = exit.ExitCode()
@@ -138,8 +138,8 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	return "", failed
 }
 
-// last returns the end of a complaint, where the reason stands.
-func last(text string) string {
+// lastLines returns the end of git's error output, where the reason is.
+func lastLines(text string) string {
 	const limit = 400
 	text = strings.TrimSpace(text)
 	if len(text) > limit {

@@ -1,15 +1,15 @@
 package git
 
-// measure counts what a tree would be on a disk, before anything is written. A
-// few trees that name each other again and again are small to store and endless
-// to write: each is read here once.
+// measure counts the entries that a tree would have on disk, before anything is
+// written. A few trees that name each other repeatedly are small to store and
+// endless to write: each is read here once.
 func (w *checkout) measure() error {
 	_, err := w.entriesBelow(w.commit.Tree, "", 0, map[string]measured{})
 	return err
 }
 
-// measured is how many entries a tree has with all below it, and how deep it
-// is.
+// measured is how many entries a tree has, including all below it, and how deep
+// it is.
 type measured struct{ entries, deep int }
 
 func (w *checkout) entriesBelow(id, at string, depth int, known map[string]measured) (measured, error) {
@@ -34,7 +34,7 @@ func (w *checkout) entriesBelow(id, at string, depth int, known map[string]measu
 		}
 		m.entries, m.deep = m.entries+below.entries, max(m.deep, 1+below.deep)
 		if m.entries > maxEntries {
-			return measured{}, w.refuse(at+"/"+e.name, "LIMIT", "with it the tree has too many entries")
+			return measured{}, w.refuse(at+"/"+e.name, "LIMIT", "the tree has too many entries")
 		}
 		if depth+m.deep > maxTreeDeep+1 {
 			return measured{}, w.refuse(at+"/"+e.name, "LIMIT", "the tree is too deep")

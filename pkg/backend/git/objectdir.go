@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ownObjects is where a local repository keeps its objects. One that borrows
-// them from elsewhere is refused: what lies there may be somebody else's, and
-// who knows an id could have it written into a source.
+// ownObjects returns the object directory of a local repository. A repository
+// that borrows objects from elsewhere is refused: they may belong to somebody
+// else, and anyone who knows an id could have it written into a source.
 func ownObjects(uri, dir string) (string, error) {
 	if raw, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { // of a linked work tree
 		common := strings.TrimSpace(string(raw))
@@ -30,7 +30,7 @@ func ownObjects(uri, dir string) (string, error) {
 		return "", &UnavailableError{Place: uri, Op: "opening repository", Err: err}
 	}
 	if !info.IsDir() {
-		return "", borrowed(uri, "objects is no directory of its own")
+		return "", borrowed(uri, "objects is not a directory")
 	}
 	for _, name := range []string{"alternates", "http-alternates"} {
 		raw, err := os.ReadFile(filepath.Join(objects, "info", name))
@@ -45,20 +45,20 @@ func ownObjects(uri, dir string) (string, error) {
 }
 
 func borrowed(uri, why string) error {
-	return verdict.Refuse(verdict.SourceShared, uri, "it takes objects from outside of itself: %s", why)
+	return verdict.Refuse(verdict.SourceShared, uri, "the repository takes objects from elsewhere: %s", why)
 }
 
-// Objects is the directory of the objects of r, as far as they are there: for a
-// remote repository, what was fetched.
+// Objects is the directory of the objects of r: for a remote repository, those
+// fetched so far.
 func (r *Repository) Objects() (string, error) { return ownObjects(r.uri, r.git.dir) }
 
-// Name is the repository in the "git+scheme:" spelling.
+// Name is the repository as a "git+scheme:" URI.
 func (r *Repository) Name() string { return r.uri }
 
-// Confirm reads c again, by its id alone, which proves tree and time. A remote
-// repository is fetched as far as a checkout of c needs.
+// Confirm reads c again by its id, which proves tree and time. From a remote
+// repository it fetches what a checkout of c needs.
 func (r *Repository) Confirm(ctx context.Context, c Commit) (Commit, error) {
-	o, read, err := r.at(ctx, c)
+	o, read, err := r.openCommit(ctx, c)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -68,9 +68,9 @@ func (r *Repository) Confirm(ctx context.Context, c Commit) (Commit, error) {
 	return read, nil
 }
 
-// OpenObjects opens nothing but the objects of some repository, which c names:
-// none of its configuration, references or hooks is there. The empty directory
-// git takes what git needs besides.
+// OpenObjects opens only the objects of a repository, which c names, without
+// its configuration, references or hooks. Everything else that git needs is put
+// into the empty directory git.
 func OpenObjects(objects, dir string, c Commit) (*Repository, error) {
 	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 	if len(c.Commit) == 64 {

@@ -22,13 +22,13 @@ import (
 // maxMeta is the largest commit or tree object that is read.
 const maxMeta = 64 << 20
 
-// objects reads verified objects out of one repository, through one process.
+// objects reads verified objects from one repository, through one git process.
 type objects struct {
 	repo string
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	// asked are ids that were asked for and will be opened, in this order.
+	// requested ids that were not opened yet, in this order
 	asked []string
 }
 
@@ -60,12 +60,12 @@ func (o *objects) unavailable(id string, err error) error {
 	return &UnavailableError{Place: o.repo, Op: "reading object " + id, Err: err}
 }
 
-// maxAsked is how many objects are asked for at once: so few that all questions
-// fit into a pipe, and nobody waits for the other to read.
+// maxAsked bounds the requests sent ahead: few enough that all fit into a pipe,
+// so that neither side blocks on the other.
 const maxAsked = 100
 
-// ask asks for objects that are opened next, in this order, so that the process
-// reads one while we write another.
+// ask requests objects that are opened next, in this order, so that git reads
+// one while we write another.
 func (o *objects) ask(list []entry) error {
 	var s strings.Builder
 	for _, e := range list {
@@ -78,7 +78,8 @@ func (o *objects) ask(list []entry) error {
 	return nil
 }
 
-// open asks for one object, if it was not asked for. All of its bytes must be read before the next.
+// open requests one object, if ask did not. All of its bytes must be read
+// before the next.
 func (o *objects) open(id, kind string) (*object, error) {
 	if len(o.asked) == 0 {
 		if err := o.ask([]entry{{id: id}}); err != nil {
@@ -86,7 +87,7 @@ func (o *objects) open(id, kind string) (*object, error) {
 		}
 	}
 	if o.asked[0] != id {
-		return nil, fmt.Errorf("reading object %s at %q: %s is due", id, o.repo, o.asked[0])
+		return nil, fmt.Errorf("reading object %s at %q: expected %s next", id, o.repo, o.asked[0])
 	}
 	o.asked = o.asked[1:]
 	header, err := o.out.ReadString('\n')
@@ -105,7 +106,8 @@ func (o *objects) open(id, kind string) (*object, error) {
 		return nil, o.unavailable(id, fmt.Errorf("git answered %.200q", header))
 	}
 	if fields[1] != kind {
-		// The process is not used after an error, so the rest may stay.
+		// The process is not used after an error, so the rest may remain
+		// unread.
 		return nil, &TamperedError{Repository: o.repo, ID: id, Got: "a " + fields[1] + " where a " + kind + " belongs"}
 	}
 	return newObject(o, id, kind, size), nil
@@ -154,10 +156,10 @@ func (obj *object) Read(p []byte) (int, error) {
 	return n, obj.err
 }
 
-// finish is io.EOF if the object is the one that was asked for.
+// finish returns io.EOF if the object hashes to the id asked for.
 func (obj *object) finish() error {
 	if c, err := obj.from.out.ReadByte(); err != nil || c != '\n' {
-		return obj.from.unavailable(obj.id, errors.New("git's answer has no end"))
+		return obj.from.unavailable(obj.id, errors.New("git's answer does not end where it should"))
 	}
 	if got := hex.EncodeToString(obj.sum.Sum(nil)); got != obj.id {
 		return &TamperedError{Repository: obj.from.repo, ID: obj.id, Got: got}
@@ -179,7 +181,7 @@ func (o *objects) meta(id, kind string, limit int64) ([]byte, error) {
 
 // commit reads the commit with this id.
 func (r *Repository) commit(ctx context.Context, id, ref string) (Commit, error) {
-	if err := r.need(ctx, id); err != nil {
+	if err := r.ensureCommit(ctx, id); err != nil {
 		return Commit{}, err
 	}
 	o, err := r.objects(ctx)
@@ -191,7 +193,7 @@ func (r *Repository) commit(ctx context.Context, id, ref string) (Commit, error)
 }
 
 func (o *objects) commit(id, ref string) (Commit, error) {
-	c, _, err := o.family(id)
+	c, _, err := o.parseCommit(id)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -199,16 +201,16 @@ func (o *objects) commit(id, ref string) (Commit, error) {
 	return c, nil
 }
 
-// family reads a commit and the ids of its parents. Its first line is its
-// tree, then come the parents, as git reads it; a commit that says one of
-// these elsewhere again could be read in two ways.
-func (o *objects) family(id string) (c Commit, parents []string, err error) {
+// parseCommit reads the tree, the time and the parents of a commit. The first
+// line is the tree, then come the parents, as git reads it. A commit that
+// repeats one of these elsewhere could be read in two ways.
+func (o *objects) parseCommit(id string) (c Commit, parents []string, err error) {
 	raw, err := o.meta(id, "commit", maxMeta)
 	if err != nil {
 		return Commit{}, nil, err
 	}
 	c = Commit{Repository: o.repo, Commit: id}
-	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a commit without one tree, one time and parents in their place"}
+	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a commit with a missing, repeated or misplaced tree, parent or time"}
 	header, _, _ := bytes.Cut(raw, []byte("\n\n"))
 	for i, line := range bytes.Split(header, []byte("\n")) {
 		key, value, _ := strings.Cut(string(line), " ")

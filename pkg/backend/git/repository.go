@@ -13,19 +13,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
-// Repository is an open repository. A remote one is fetched into a temporary
-// directory as far as it is asked for; [Repository.Close] removes that. It may
-// be read by several goroutines at once.
+// Repository is an open repository. A remote one is fetched on demand into a
+// temporary directory, which [Repository.Close] removes. It is safe for
+// concurrent use.
 type Repository struct {
-	fetching sync.Mutex // one at a time writes to the temporary directory
-	uri      string     // the "git+scheme:" spelling
+	fetching sync.Mutex // serialises writes to the temporary directory
+	uri      string     // the "git+scheme:" URI
 	remote   string     // what git fetches from; "" for a local repository
 	work     string     // the files of a local work tree; "" if it has none
-	temp     string     // to be removed
+	temp     string     // removed by Close
 	git      git
 }
 
-// Open opens repo. Of a remote repository nothing is read yet.
+// Open opens repo. Nothing is read from a remote repository yet.
 func Open(ctx context.Context, repo string) (*Repository, error) {
 	if !strings.Contains(repo, "://") {
 		return openLocal(ctx, repo)
@@ -40,25 +40,26 @@ func Open(ctx context.Context, repo string) (*Repository, error) {
 	switch u.Scheme {
 	case "git+file":
 		if u.Host != "" && u.Host != "localhost" {
-			return nil, usage("parsing repository %q: a file is on no other host", repo)
+			return nil, usage("parsing repository %q: a file URI must not name another host", repo)
 		}
 		return openLocal(ctx, filepath.FromSlash(u.Path))
 	case "git+https":
 		if u.User != nil {
-			return nil, usage("parsing repository %q: credentials do not belong into a URI", u.Redacted())
+			return nil, usage("parsing repository %q: a URI must not contain credentials", u.Redacted())
 		}
 		return openRemote(ctx, u, "https")
 	case "git+ssh":
 		// A leading "-" would be an option of ssh.
 		if strings.HasPrefix(u.Hostname(), "-") || u.User != nil && strings.HasPrefix(u.User.Username(), "-") {
-			return nil, usage("parsing repository %q: not the name of a host", u.Redacted())
+			return nil, usage("parsing repository %q: not a host name", u.Redacted())
 		}
 		return openRemote(ctx, u, "ssh")
 	}
 	return nil, usage("parsing repository %q: unknown scheme %q", u.Redacted(), u.Scheme)
 }
 
-// openLocal opens a work tree or a bare repository, not one somewhere above.
+// openLocal opens a work tree or a bare repository at exactly this path, not
+// one above it.
 func openLocal(_ context.Context, name string) (*Repository, error) {
 	abs, err := filepath.Abs(name)
 	if err != nil || name == "" {
@@ -79,7 +80,7 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 		dir = abs
 	}
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
-		return nil, r.unavailable("opening repository", errors.New("no git repository"))
+		return nil, r.unavailable("opening repository", errors.New("not a git repository"))
 	}
 	if _, err := ownObjects(r.uri, dir); err != nil {
 		return nil, err
@@ -88,7 +89,8 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 	return r, nil
 }
 
-// linkedDir reads the file that stands for the git directory of a work tree.
+// linkedDir reads the file that a linked work tree has instead of a git
+// directory.
 func linkedDir(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -96,7 +98,7 @@ func linkedDir(file string) (string, error) {
 	}
 	target, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
 	if !ok {
-		return "", fmt.Errorf("%q is no link to a git directory", file)
+		return "", fmt.Errorf("%q does not link to a git directory", file)
 	}
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(filepath.Dir(file), target)
@@ -142,9 +144,9 @@ func (r *Repository) missing(ref string) error {
 	return fmt.Errorf("resolving %q at %q: %w", ref, r.uri, ErrNotFound)
 }
 
-// Resolve returns the commit that ref names now. Annotated tags are
-// followed to their commit. A name that is a tag and a branch at once must be
-// given in full. No such reference is [ErrNotFound].
+// Resolve returns the commit that ref names now. Annotated tags are followed to
+// their commit. A name that is both a tag and a branch must be given in full.
+// An unknown reference is [ErrNotFound].
 func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 	if err := checkRef(ref); err != nil {
 		return Commit{}, err
@@ -156,7 +158,7 @@ func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	if full == "" { // HEAD without a branch
+	if full == "" { // HEAD is detached
 		full = "HEAD"
 	}
 	if r.remote != "" {
@@ -182,7 +184,7 @@ func (r *Repository) Resolve(ctx context.Context, ref string) (Commit, error) {
 	return c, err
 }
 
-// parse has git read the name of an object, and answers its id.
+// parse has git resolve the name of an object to its id.
 func (r *Repository) parse(ctx context.Context, ref, name string) (string, error) {
 	id, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name)
 	if exitCode(err) == 1 {
@@ -194,7 +196,7 @@ func (r *Repository) parse(ctx context.Context, ref, name string) (string, error
 	return strings.TrimSpace(id), nil
 }
 
-// fullName finds the one reference that is meant.
+// fullName finds the one reference that a name means.
 func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	if ref == "HEAD" {
 		if r.remote != "" {
@@ -215,7 +217,7 @@ func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	}
 	var found []string
 	for _, name := range candidates {
-		tip, err := r.tip(ctx, name)
+		tip, err := r.currentID(ctx, name)
 		if err != nil {
 			return "", err
 		}
@@ -229,12 +231,12 @@ func (r *Repository) fullName(ctx context.Context, ref string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", usage("resolving %q at %q: it is a tag and a branch; write %q or %q", ref, r.uri, found[0], found[1])
+	return "", usage("resolving %q at %q: both a tag and a branch have this name; write %q or %q", ref, r.uri, found[0], found[1])
 }
 
-// tip is the id that the reference with this full name has now, where the
-// repository is; "" if there is no such reference.
-func (r *Repository) tip(ctx context.Context, name string) (string, error) {
+// currentID is the id that the reference with this full name has now in the
+// original repository; "" if there is no such reference.
+func (r *Repository) currentID(ctx context.Context, name string) (string, error) {
 	args := []string{"for-each-ref", "--format=%(objectname)\t%(refname)", "--", name}
 	if r.remote != "" {
 		args = []string{"ls-remote", "--quiet", "--refs", "--", r.remote, name}
@@ -243,7 +245,7 @@ func (r *Repository) tip(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", r.unavailable("looking for "+name, err)
 	}
-	// Git also lists names of which this is a part.
+	// Git also lists references whose names only end in this one.
 	for line := range strings.Lines(list) {
 		if id, found, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found == name && isID(id) {
 			return id, nil
@@ -261,8 +263,9 @@ func (r *Repository) fetch(ctx context.Context, spec string) error {
 	return nil
 }
 
-// need makes sure that the commit with this id can be read.
-func (r *Repository) need(ctx context.Context, id string) error {
+// ensureCommit makes the commit with this id readable, and fetches it if ensureCommit
+// be.
+func (r *Repository) ensureCommit(ctx context.Context, id string) error {
 	if !isID(id) {
 		return usage("reading commit %.80q: not a full commit id", id)
 	}
@@ -277,8 +280,8 @@ func (r *Repository) need(ctx context.Context, id string) error {
 	if r.fetch(ctx, id) == nil {
 		return nil
 	}
-	// Not every server hands out commits by id: then all that it shows, with
-	// all history, also behind what was fetched without.
+	// Not every server serves commits by id. Then fetch all references with
+	// their history, also for what was fetched without.
 	_, err := r.git.run(ctx, "fetch", "--quiet", "--no-write-fetch-head", "--depth=2147483647", "--", r.remote,
 		"+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 	if err != nil {
@@ -287,7 +290,7 @@ func (r *Repository) need(ctx context.Context, id string) error {
 	return nil
 }
 
-// checkRef refuses what could be more than the name of a reference.
+// checkRef refuses anything that is not plainly the name of a reference.
 func checkRef(ref string) error {
 	if err := store.CheckName(ref); err != nil {
 		return usage("parsing reference: %w", err)

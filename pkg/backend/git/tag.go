@@ -19,27 +19,27 @@ const (
 	SignatureX509    = "x509"
 )
 
-// Tag says who is known to have signed a tag. The zero Tag is of a reference
-// that is no tag.
+// Tag says who is verified to have signed a tag. The zero Tag is for a
+// reference that is not a tag.
 type Tag struct {
 	// Signature is the kind of signature that the tag carries.
 	Signature string
-	// Signer is who signed it, as the allowed signers name them; "" if that was
-	// not verified. Then NotVerified says why.
+	// Signer is the verified signer, by the name in the allowed signers file;
+	// "" if none is verified, and then NotVerified says why.
 	Signer, NotVerified string
 }
 
 // maxTag is the largest tag object that is read.
 const maxTag = 1 << 20
 
-// VerifyTag says who signed the tag that c was found by. Signers is a file of
-// allowed signers in the format of ssh-keygen, the same that git takes as
-// gpg.ssh.allowedSignersFile; with none, nobody is verified. Only SSH
-// signatures are verified, by ssh-keygen. Not to be verified is an answer, not
-// an error: it says what is missing.
+// VerifyTag says who signed the tag that c was resolved from. Signers is an
+// allowed signers file in the format of ssh-keygen, as for git's
+// gpg.ssh.allowedSignersFile; without one, no signer is verified. Only SSH
+// signatures are verified, by ssh-keygen. An unverified tag is an answer, not
+// an error; NotVerified gives the reason.
 //
-// A signer is named only if the tag object is of this very tag and names the
-// commit directly: a signed tag is genuine under another name as well.
+// A signer is returned only if the tag object has this very name and names the
+// commit directly: a signed tag remains genuine when stored under another name.
 func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 	if len(signers) > 0 {
 		if err := checkSigners(signers); err != nil {
@@ -50,7 +50,7 @@ func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 		return Tag{}, nil
 	}
 	if c.Tag == "" {
-		return Tag{Signature: Unsigned, NotVerified: "the tag is a name only; nobody can sign that"}, nil
+		return Tag{Signature: Unsigned, NotVerified: "the tag is lightweight, so it carries no signature; use git tag -s"}, nil
 	}
 	r, err := Open(ctx, c.Repository)
 	if err != nil {
@@ -61,7 +61,7 @@ func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 }
 
 func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
-	if err := r.need(ctx, c.Tag); err != nil {
+	if err := r.ensureCommit(ctx, c.Tag); err != nil {
 		return Tag{}, err
 	}
 	o, err := r.objects(ctx)
@@ -75,7 +75,7 @@ func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (T
 	}
 	payload, signature, kind := splitTag(raw)
 	tag := Tag{Signature: kind}
-	if tag.NotVerified = obstacle(c, raw, kind, signers); tag.NotVerified != "" {
+	if tag.NotVerified = notVerifiable(c, raw, kind, signers); tag.NotVerified != "" {
 		return tag, nil
 	}
 	if tag.Signer, tag.NotVerified, err = allowedSigner(ctx, payload, signature, signers); err != nil {
@@ -84,8 +84,9 @@ func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (T
 	return tag, nil
 }
 
-// obstacle is why nothing can be verified, "" if it can be tried.
-func obstacle(c Commit, raw []byte, kind string, signers []byte) string {
+// notVerifiable is why a tag's signature cannot be verified, "" if it can be
+// tried.
+func notVerifiable(c Commit, raw []byte, kind string, signers []byte) string {
 	commit := c.Commit
 	if c.Release != "" {
 		commit = c.Release
@@ -95,9 +96,9 @@ func obstacle(c Commit, raw []byte, kind string, signers []byte) string {
 	case kind == Unsigned:
 		return "the tag is not signed"
 	case kind != SignatureSSH:
-		return "signatures of this kind are not verified"
+		return "only SSH signatures are verified"
 	case !bytes.HasPrefix(raw, []byte(names)):
-		return "what is signed is a tag of another name, or not of this commit"
+		return "the signature is for a tag with another name or of another commit"
 	case len(signers) == 0:
 		return "no allowed signers were given"
 	}
@@ -105,7 +106,7 @@ func obstacle(c Commit, raw []byte, kind string, signers []byte) string {
 }
 
 // splitTag cuts a tag before its signature, where git does: before the last
-// line that begins one.
+// line that begins a signature.
 func splitTag(raw []byte) (payload, signature []byte, kind string) {
 	kind, at := Unsigned, len(raw)
 	begins := map[string]string{
@@ -124,7 +125,7 @@ func splitTag(raw []byte) (payload, signature []byte, kind string) {
 	return raw[:at], raw[at:], kind
 }
 
-// checkSigners refuses a file in which ssh-keygen would find nobody.
+// checkSigners refuses a file in which ssh-keygen would find no signer.
 func checkSigners(signers []byte) error {
 	found := false
 	for line := range strings.Lines(string(signers)) {
@@ -133,12 +134,12 @@ func checkSigners(signers []byte) error {
 			continue
 		}
 		if len(fields) < 3 {
-			return usage("reading allowed signers: %.80q is not a name, a kind of key and a key", strings.TrimSpace(line))
+			return usage("reading allowed signers: %.80q is not a name, a key type and a key", strings.TrimSpace(line))
 		}
 		found = true
 	}
 	if !found {
-		return usage("reading allowed signers: there are none")
+		return usage("reading allowed signers: the file lists no signers")
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func allowedSigner(ctx context.Context, payload, signature, signers []byte) (sig
 		return "", "", err
 	}
 	if !ok {
-		return "", "none of the allowed signers has the key that signed", err
+		return "", "the key that signed does not belong to an allowed signer", err
 	}
 	for line := range strings.Lines(names) {
 		name := strings.TrimSpace(line)
@@ -171,10 +172,11 @@ func allowedSigner(ctx context.Context, payload, signature, signers []byte) (sig
 			return name, "", nil
 		}
 	}
-	return "", "the signature does not hold", nil
+	return "", "the signature is invalid", nil
 }
 
-// keygen runs ssh-keygen with nothing of our surroundings. Not ok is its no.
+// keygen runs ssh-keygen in an empty environment. ok is false if ssh-keygen
+// rejects.
 func keygen(ctx context.Context, in []byte, args ...string) (out string, ok bool, err error) {
 	cmd := exec.CommandContext(ctx, "ssh-keygen", args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}

@@ -18,14 +18,14 @@ import (
 )
 
 // CheckTree refuses a directory that is not exactly the tree of c: every name,
-// mode and byte, and the times that [Checkout] gives. It believes nobody who
-// wrote there: it hashes files and directories into ids of git itself, follows
-// nothing, and has the limits of a checkout. Nobody may be writing any more.
+// mode and byte, and the times that [Checkout] sets. It trusts nothing in the
+// directory: it hashes files and directories into git ids, follows no links,
+// and has the limits of a checkout. Writers must have finished.
 //
-// Tree and time of c are taken as they stand: see [Repository.Confirm].
+// Tree and time of c are not checked here: see [Repository.Confirm].
 func CheckTree(ctx context.Context, dir string, c Commit) error {
 	if !isID(c.Tree) || c.Time.IsZero() {
-		return usage("checking a directory: commit %.80q has no tree or no time", c.Commit)
+		return usage("checking a directory: commit %.80q lacks its tree or time", c.Commit)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func CheckTree(ctx context.Context, dir string, c Commit) error {
 	if got := hex.EncodeToString(id); got != c.Tree {
 		return &TamperedError{Repository: c.Repository, ID: c.Tree, Got: "a directory that is the tree " + got}
 	}
-	return p.look(".", info)
+	return p.checkAttributes(".", info)
 }
 
 // prover hashes one directory.
@@ -66,7 +66,7 @@ func (p *prover) hash() hash.Hash {
 	return sha1.New() //nolint:gosec // see above
 }
 
-// line is one entry of a tree on its way into its id.
+// line is one entry of a tree, before it is hashed.
 type line struct {
 	mode, name string
 	id         []byte
@@ -102,7 +102,7 @@ func (p *prover) tree(ctx context.Context, dir *os.Root, at string, depth int) (
 	return sum.Sum(nil), nil
 }
 
-// names lists a directory, as far as a tree may have entries.
+// names lists a directory, up to the limit of entries of a tree.
 func (p *prover) names(dir *os.Root, at string) (names []string, err error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *prover) names(dir *os.Root, at string) (names []string, err error) {
 	}
 }
 
-// entry hashes one entry of a directory. at is its whole path, for errors.
+// entry hashes one entry of a directory. at is its full path, for errors.
 func (p *prover) entry(ctx context.Context, dir *os.Root, at string, depth int) (line, error) {
 	l := line{name: path.Base(at)}
 	info, err := dir.Lstat(l.name)
@@ -159,30 +159,30 @@ func (p *prover) entry(ctx context.Context, dir *os.Root, at string, depth int) 
 			return line{}, err
 		}
 	default:
-		return line{}, p.refuse(at, "FILE_TYPE", fmt.Sprintf("a source has files, directories and links, this is %s", info.Mode().Type()))
+		return line{}, p.refuse(at, "FILE_TYPE", fmt.Sprintf("%s: a source holds only files, directories and links", info.Mode().Type()))
 	}
-	return l, p.look(at, info)
+	return l, p.checkAttributes(at, info)
 }
 
-// look refuses modes and times that no checkout gives.
-func (p *prover) look(at string, info fs.FileInfo) error {
+// checkAttributes refuses modes and times that a checkout never sets.
+func (p *prover) checkAttributes(at string, info fs.FileInfo) error {
 	mode := info.Mode()
 	fits := mode == 0o644 || mode == 0o755
 	if info.IsDir() {
 		fits = mode&^fs.ModePerm == fs.ModeDir && mode.Perm()&0o022 == 0
 	}
 	if !fits {
-		return p.refuse(at, "FILE_TYPE", "it has the mode "+mode.String())
+		return p.refuse(at, "FILE_TYPE", "its mode is "+mode.String())
 	}
 	if !info.ModTime().Equal(p.commit.Time) {
-		return p.refuse(at, "TAMPERED", fmt.Sprintf("it has the time %s, and the commit %s", info.ModTime().UTC(), p.commit.Time))
+		return p.refuse(at, "TAMPERED", fmt.Sprintf("its time is %s, want that of the commit, %s", info.ModTime().UTC(), p.commit.Time))
 	}
 	return nil
 }
 
 func (p *prover) blob(dir *os.Root, name, at string, info fs.FileInfo) ([]byte, error) {
 	if p.total += info.Size(); p.total > maxTotal {
-		return nil, p.refuse(at, "LIMIT", fmt.Sprintf("with it the tree has more than %d bytes", int64(maxTotal)))
+		return nil, p.refuse(at, "LIMIT", fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
 	}
 	f, err := dir.Open(name)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *prover) blob(dir *os.Root, name, at string, info fs.FileInfo) ([]byte, 
 		return nil, diskError(at, err)
 	}
 	if !os.SameFile(opened, info) {
-		return nil, p.refuse(at, "TAMPERED", "it changed while it was read")
+		return nil, p.refuse(at, "TAMPERED", "the file changed while it was read")
 	}
 	sum := p.hash()
 	sum.Write(header("blob", info.Size()))
@@ -203,12 +203,12 @@ func (p *prover) blob(dir *os.Root, name, at string, info fs.FileInfo) ([]byte, 
 		return nil, diskError(at, err)
 	}
 	if n != info.Size() {
-		return nil, p.refuse(at, "TAMPERED", "it changed while it was read")
+		return nil, p.refuse(at, "TAMPERED", "the file changed while it was read")
 	}
 	return sum.Sum(nil), nil
 }
 
-// header is what stands before the content of an object, and is hashed with it.
+// header is hashed before the content of an object.
 func header(kind string, size int64) []byte {
 	return fmt.Appendf(nil, "%s %d\x00", kind, size)
 }

@@ -20,16 +20,16 @@
 // store, replacements or grafts say. What the id itself is worth depends on
 // its hash function; for most repositories that is still SHA-1.
 //
-// Of git only plumbing is used, with an environment made from nothing: no
+// Only git's plumbing commands are used, in an empty environment: no
 // configuration of user or system, no hooks, filters, attributes, credential
-// helpers or prompts, and only the one network protocol that was asked for.
-// Files are written as they are stored. Submodules are refused, and so are
-// links that leave the tree and names that mean something to git itself.
+// helpers or prompts, and only the network protocol that the URI names. Files
+// are written as they are stored. Submodules, links that leave the tree, and
+// names with a meaning to git itself are refused.
 //
-// What is built is what was committed, and what is recorded must still be so
-// when it is recorded: [CheckClean] refuses a work tree with uncommitted changes,
+// Only committed files are built, and what is recorded must still be true at
+// that time: [CheckClean] refuses a work tree with uncommitted changes,
 // [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] finds the
-// commit to build where it may differ from the one that the tag names, and
+// commit to build if it differs from the one that the tag names, and
 // [VerifyTag] returns who signed a tag.
 package git
 
@@ -43,7 +43,7 @@ import (
 
 // Commit is one commit of one repository.
 type Commit struct {
-	// Repository is where it was found, in the "git+scheme:" spelling.
+	// Repository is where the commit was found, as a "git+scheme:" URI.
 	Repository string
 	// Ref is the full name of the reference that was resolved, such as
 	// "refs/tags/v1.2.3"; "" if a commit id was given.
@@ -61,7 +61,7 @@ type Commit struct {
 	Time time.Time
 }
 
-// AskedFor is the reference that was resolved, or the commit id if one was
+// AskedFor is the reference that was resolved, or else the commit id that was
 // given.
 func (c Commit) AskedFor() string {
 	if c.Ref == "" {
@@ -81,7 +81,7 @@ func (c Commit) named() string {
 	return c.Commit
 }
 
-// ReadFile returns one file of c. No such file is [ErrNotFound].
+// ReadFile returns one file of c. A missing file is [ErrNotFound].
 func ReadFile(ctx context.Context, c Commit, name string) ([]byte, error) {
 	r, err := Open(ctx, c.Repository)
 	if err != nil {
@@ -91,29 +91,29 @@ func ReadFile(ctx context.Context, c Commit, name string) ([]byte, error) {
 	return r.ReadFile(ctx, c, name)
 }
 
-// ErrNotFound is the answer that a repository has no such reference, commit or
-// file.
+// ErrNotFound means that a repository has no such reference, commit or file.
 var ErrNotFound error = notFound{}
 
 type notFound struct{}
 
 func (notFound) Error() string { return "not found" }
 
-// Code is the reason code of the refusal that the error amounts to.
+// Code is the reason code of this error.
 func (notFound) Code() string { return "MISSING" }
 
 // UnavailableError reports that a repository gave no answer.
 type UnavailableError = verdict.UnavailableError
 
-// UsageError reports words that name no repository or reference; asking again will not help.
+// UsageError reports text that names no repository or reference; a retry will
+// not help.
 type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 
-// EntryError reports something in a tree that is not written to a disk.
+// EntryError reports an entry of a tree that cannot be written to a disk.
 type EntryError struct {
 	Commit string
-	Path   string // untouched; print it quoted only
+	Path   string // unescaped; print it quoted only
 	Reason string
 	code   string
 }
@@ -126,11 +126,11 @@ func (e *EntryError) Error() string {
 // Code is the reason code: PATH or FILE_TYPE.
 func (e *EntryError) Code() string { return e.code }
 
-// TamperedError reports an object that is not the one its id names.
+// TamperedError reports an object whose bytes do not match its id.
 type TamperedError struct {
 	Repository string
-	ID         string // what was asked for
-	Got        string // what the bytes hash to, or what is otherwise wrong
+	ID         string // the id asked for
+	Got        string // the id of the bytes, or what else is wrong
 }
 
 // Error names the object and what was found.

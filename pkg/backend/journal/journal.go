@@ -1,18 +1,18 @@
-// Package journal remembers what was done, so that it need not be done again.
+// Package journal records completed steps, so that a resumed run can skip them.
 //
 // A journal is a file of JSON lines. The first names the format; each further
-// line is one [Entry], on disk before [Journal.Append] returns. Nothing is
-// ever changed or removed. A line that a crash left half written at the end is
-// cut off when the journal is opened; damage anywhere else is an error.
+// line is one [Entry], on disk before [Journal.Append] returns. Nothing is ever
+// changed or removed. A last line that a crash left incomplete is cut off when
+// the journal is opened; damage anywhere else is an error.
 //
 //	j, err := journal.Open("state/journal.jsonl")
 //	…
 //	defer j.Close()
 //	err = j.Append(ctx, journal.Entry{Time: now, Act: "promote", Subject: name})
 //
-// A journal is a hint, the place is the truth: whoever resumes looks again at
-// what the journal says was done. It is not signed and proves nothing. One
-// process writes at a time, which an advisory lock sees to where there is one.
+// A journal is only a hint: a resumed run must check the steps it lists against
+// the actual place. It is not signed and proves nothing. One process writes at
+// a time, enforced by an advisory lock on systems that have one.
 package journal
 
 import (
@@ -33,21 +33,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// formatVersion is what this package writes and the newest that it reads.
+// formatVersion is the version written here, and the newest that can be read.
 const formatVersion = 1
 
 // maxLine is the longest line; an entry is a note, not a document.
 const maxLine = 1 << 20
 
-// Entry is one thing done.
+// Entry is one completed step.
 type Entry struct {
-	// Time when it was done, as the writer says.
+	// Time when it was done, as the writer reports it.
 	Time time.Time `json:"time"`
 	// Act is the verb: "build", "sign", "promote".
 	Act string `json:"act"`
 	// Subject is what it was done to.
 	Subject string `json:"subject,omitempty"`
-	// Detail is for whoever resumes the act; its form belongs to the act.
+	// Detail helps to resume the act; its form belongs to the act.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("opening journal %q: it has version %d, this program knows version %d", e.Path, e.Version, formatVersion)
 }
 
-// DamagedError reports a line, not the last, that is no entry.
+// DamagedError reports an invalid line before the last.
 type DamagedError struct {
 	Path string
 	Line int // counted from 1
@@ -80,47 +80,47 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("reading journal %q: line %d: %v", e.Path, e.Line, e.Err)
 }
 
-// Unwrap returns the fault of the line.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Code is the reason code: the state given does not fit the program.
+// Code is the reason code: the journal does not fit this program.
 func (e *VersionError) Code() string { return "CONFIG" }
 
-// Code is the reason code: the state given cannot be used.
+// Code is the reason code: the journal cannot be used.
 func (e *DamagedError) Code() string { return "CONFIG" }
 
 // errBusy says that another process has the file locked.
-var errBusy = errors.New("another process has it open")
+var errBusy = errors.New("another process has the journal open")
 
 // BusyError reports a journal that another process has open.
 type BusyError struct{ Path string }
 
-// Error says what is at work.
+// Error names the directory in use.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("%s: another run is at work there", filepath.Dir(e.Path))
+	return fmt.Sprintf("%s: in use by another run", filepath.Dir(e.Path))
 }
 
-// Code is the reason code: it is free again when the other run ends.
+// Code is the reason code: the journal is free again when the other run ends.
 func (e *BusyError) Code() string { return string(verdict.Busy) }
 
-// UnavailableError reports a disk that did not do what it was asked.
+// UnavailableError reports a disk that failed.
 type UnavailableError = verdict.UnavailableError
 
 // Journal is an open journal. It is safe for concurrent use.
 type Journal struct {
 	path string
 
-	disk sync.Mutex // held by the one that waits for the disk, before mu
+	disk sync.Mutex // held while writing to disk; locked before mu
 
-	mu      sync.Mutex // owns the rest
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
 	entries []Entry // as they are in the file
-	durable int     // how many of them the disk has for sure
+	durable int     // how many of them are certainly on disk
 	broken  error   // why no more may be appended
 }
 
-// Open opens the journal at path, making it if it is not there. Nothing that
-// was recorded is lost: a journal that cannot be understood is an error.
+// Open opens the journal at path, or creates it. A journal that cannot be
+// parsed is an error, so nothing recorded is ever lost.
 func Open(path string) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
@@ -137,8 +137,8 @@ func Open(path string) (*Journal, error) {
 }
 
 // Read returns the entries of the journal at path without opening it: nothing
-// is made, mended or locked, and a line that is being written is left out. It
-// has none where there is no journal.
+// is created, repaired or locked, and an incomplete last line is left out.
+// Without a journal there are no entries.
 func Read(path string) ([]Entry, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,12 +158,12 @@ func Busy(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() // and with it what was locked
+	defer f.Close() // closing also unlocks
 	return errors.Is(lock(f), errBusy)
 }
 
-// load locks the file, reads it, cuts off what a crash left, and begins an
-// empty one.
+// load locks the file, reads it, cuts off an incomplete last line, and writes
+// the header of an empty one.
 func (j *Journal) load() error {
 	if err := lock(j.file); errors.Is(err, errBusy) {
 		return &BusyError{Path: j.path}
@@ -180,7 +180,7 @@ func (j *Journal) load() error {
 	}
 	if whole < len(raw) {
 		if err := j.file.Truncate(int64(whole)); err != nil {
-			return j.unavailable("mending journal", err)
+			return j.unavailable("repairing journal", err)
 		}
 	}
 	if _, err := j.file.Seek(int64(whole), io.SeekStart); err != nil {
@@ -229,7 +229,7 @@ func (j *Journal) parse(raw []byte) error {
 	return nil
 }
 
-// parseHeader looks at the version first: a newer header may have more fields.
+// parseHeader checks the version first: a newer header may have more fields.
 func (j *Journal) parseHeader(line []byte) error {
 	var h header
 	if err := strictjson.UnmarshalOpen(line, &h); err != nil || h.Journal != "waybill" || h.Version < 1 {
@@ -241,9 +241,9 @@ func (j *Journal) parseHeader(line []byte) error {
 	return nil
 }
 
-// Append records e, durably: of several that append at once one waits for the
-// disk for all. After an error the journal takes no more: what the disk holds
-// is then known only to who opens it again.
+// Append records e durably; concurrent calls share one sync of the disk. After
+// an error the journal accepts no more entries: which entries are on disk is
+// known only after it is opened again.
 func (j *Journal) Append(ctx context.Context, e Entry) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("appending to journal: %w", err)
@@ -257,10 +257,10 @@ func (j *Journal) Append(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	return j.settle(number)
+	return j.sync(number)
 }
 
-// add writes an entry and says which one it is, counted from 1.
+// add writes an entry and returns its number, counted from 1.
 func (j *Journal) add(e Entry) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -274,8 +274,8 @@ func (j *Journal) add(e Entry) (int, error) {
 	return len(j.entries), nil
 }
 
-// settle waits until the disk has an entry, and all before it.
-func (j *Journal) settle(number int) error {
+// sync waits until an entry, and all before it, are on disk.
+func (j *Journal) sync(number int) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
 	j.mu.Lock()
@@ -305,9 +305,9 @@ func (j *Journal) write(v any) error {
 		return fmt.Errorf("appending to journal: %w", err)
 	}
 	if len(line) >= maxLine {
-		return fmt.Errorf("appending to journal: an entry of %d bytes", len(line))
+		return fmt.Errorf("appending to journal: an entry of %d bytes exceeds the limit", len(line))
 	}
-	if err := strictjson.Check(line); err != nil { // it must be readable again
+	if err := strictjson.Check(line); err != nil { // the line must be readable again
 		return fmt.Errorf("appending to journal: %w", err)
 	}
 	if _, err = j.file.Write(append(line, '\n')); err != nil {
@@ -329,6 +329,6 @@ func (j *Journal) Close() error {
 	defer j.disk.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken = errors.New("appending to journal: it is closed")
+	j.broken = errors.New("appending to journal: already closed")
 	return j.file.Close()
 }

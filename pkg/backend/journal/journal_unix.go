@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lock takes the file for this process until it is closed.
+// lock locks the file for this process until it is closed.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

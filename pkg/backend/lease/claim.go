@@ -15,7 +15,7 @@ const (
 	maxClaim = 4096
 )
 
-// claim is what a lease says. One without a holder was given back.
+// claim is the content of a lease. A claim without a holder was released.
 type claim struct {
 	Schema  string    `json:"schema"`
 	Holder  string    `json:"holder,omitempty"`
@@ -30,15 +30,15 @@ func parse(raw []byte) (claim, error) {
 	}
 	switch {
 	case c.Schema != schema:
-		return claim{}, fmt.Errorf("its schema is %q, not %s", c.Schema, schema)
+		return claim{}, fmt.Errorf("schema %q, want %s", c.Schema, schema)
 	case c.Number < 1 || c.Expires.IsZero():
-		return claim{}, errors.New("a lease has a number and an end")
+		return claim{}, errors.New("a lease needs a number and an expiry")
 	}
 	return c, nil
 }
 
-// isFree reports whether a lease can be claimed: there is none, it was given
-// back, or it ran out, by a clock that may differ by that much.
+// isFree reports whether a lease can be claimed: there is none, it was
+// released, or it expired more than the given clock difference ago.
 func (c claim) isFree(now time.Time, differ time.Duration) bool {
 	return c.Holder == "" || now.Round(0).After(c.Expires.Add(differ))
 }

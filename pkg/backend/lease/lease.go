@@ -1,10 +1,10 @@
-// Package lease lets one of several processes do something, for a time.
+// Package lease lets one of several processes act, for a limited time.
 //
-// A lease is an object in a place that can tie a write to what it replaces: a
-// directory or a bucket. It names its holder, a number that grows with each
-// claim, and when it runs out. Who has it renews it; who finds it run out takes
-// it over, with the next number. Each write is tied to the bytes that were
-// looked at, so of several that reach for it one gets it.
+// A lease is an object in a place that supports conditional writes: a directory
+// or a bucket. It names its holder, a number that grows with each claim, and
+// its expiry. The holder renews it; another process may take over an expired
+// lease, with the next number. Each write succeeds only if the object still has
+// the bytes that were read, so one of several claimants gets it.
 //
 //	held, err := lease.Claim(ctx, lease.Place{Place: at, Writer: at}, "promotion.lease.json", lease.Config{Holder: me})
 //	…
@@ -12,17 +12,17 @@
 //	…
 //	err = held.Held(ctx) // before each act that only one may do
 //
-// A directory must be there already: one that is not may be a share that is not
-// mounted, and a lease in its place would keep nobody out.
+// A directory must exist: a missing one may be a share that is not mounted, and
+// a lease written there would exclude nobody.
 //
-// The number fences: whoever was stopped for longer than its term, and wakes,
-// asks [Lease.Held] and learns that there is a higher one. A registry knows no
-// numbers and refuses nothing by them, so what was asked for before the stop,
-// and is sent after it, still gets through. That gap is as wide as one request.
-// It takes a stop between the answer of Held and the request to fall into it.
+// The number is a fencing token: a process that was suspended for longer than
+// its term calls [Lease.Held] and learns of a higher number. Registries do not
+// check these numbers, so a request prepared before the suspension and sent
+// after it still gets through. That gap is one request wide: the process must
+// be suspended between the return of Held and the request.
 //
 // Clocks of different machines may differ by a quarter of the term: a holder
-// stops a quarter before the end, and nobody takes over until a quarter after.
+// stops a quarter before the expiry, and others wait until a quarter after it.
 package lease
 
 import (
@@ -39,17 +39,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Term is how long a lease lasts that is not renewed, unless a [Config] says
+// Term is how long a lease lasts without renewal, unless a [Config] says
 // otherwise.
 const Term = 2 * time.Minute
 
-// attempts is how often a lease is looked at again, when another was quicker.
+// attempts is how often a write is tried again after another process wrote
+// first.
 const attempts = 4
 
-// parting is how long giving a lease back may take: it runs out by itself.
-const parting = 10 * time.Second
+// releaseTimeout bounds [Lease.Release]: an unreleased lease expires anyway.
+const releaseTimeout = 10 * time.Second
 
-// Place is where leases lie, to be read and written.
+// Place is where leases are read and written.
 type Place struct {
 	store.Place
 	store.Writer
@@ -57,8 +58,8 @@ type Place struct {
 
 // Config says who claims a lease and for how long.
 type Config struct {
-	// Holder names who claims it, for whoever finds it taken. No two processes
-	// may have the same.
+	// Holder identifies the claimant to others who find the lease taken. No two
+	// processes may share one.
 	Holder string
 	// Term is how long it lasts without being renewed. Default [Term].
 	Term time.Duration
@@ -74,16 +75,16 @@ type Lease struct {
 	c    Config
 	stop context.CancelFunc
 
-	mu    sync.Mutex // owns the rest, and is held while the lease is renewed
+	mu    sync.Mutex // guards the fields below; held during a renewal
 	claim claim
-	raw   []byte    // the claim, as it lies there
-	since time.Time // the clock, before the claim was written
+	raw   []byte    // the claim as written to the place
+	since time.Time // our clock before the claim was written
 	lost  error
 }
 
-// Claim takes a lease that nobody has, or that ran out. One that another has is
-// refused as BUSY, which names the holder and the end. The context is that of
-// the renewals, too.
+// Claim takes a lease that is free or expired. A lease held by another process
+// is refused as BUSY, which names the holder and the expiry. Renewals use ctx,
+// too.
 func Claim(ctx context.Context, at Place, name string, c Config) (*Lease, error) {
 	if c.Term == 0 {
 		c.Term = Term
@@ -92,22 +93,22 @@ func Claim(ctx context.Context, at Place, name string, c Config) (*Lease, error)
 		c.Clock = time.Now
 	}
 	if _, tied := at.Writer.(store.Replacer); !tied || c.Holder == "" || c.Term < 0 {
-		return nil, verdict.Refuse(verdict.Usage, at.URI(), "a lease needs a holder, a term, and a place that ties a write to what it replaces")
+		return nil, verdict.Refuse(verdict.Usage, at.URI(), "a lease needs a holder, a term, and a place that supports conditional writes")
 	}
 	l := &Lease{at: at, name: name, c: c}
-	err := l.take(ctx)
+	err := l.claimFree(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, l.stop = context.WithCancel(ctx)
-	go l.renewNowAndThen(ctx)
+	go l.renewPeriodically(ctx)
 	return l, nil
 }
 
-// take writes the claim, over one that ran out or where there is none.
-func (l *Lease) take(ctx context.Context) (err error) {
+// claimFree writes our claim over an expired or missing one.
+func (l *Lease) claimFree(ctx context.Context) (err error) {
 	for range attempts {
-		old, raw, looked := l.look(ctx)
+		old, raw, looked := l.readClaim(ctx)
 		if looked != nil {
 			return looked
 		}
@@ -120,28 +121,29 @@ func (l *Lease) take(ctx context.Context) (err error) {
 			l.since = now
 			return nil
 		}
-		if !isOthers(err) {
+		if !isConflict(err) {
 			return err
 		}
 	}
-	return &verdict.UnavailableError{Place: l.at.URI(), Op: "claiming " + l.name, Err: fmt.Errorf("others write it without a pause: %w", err)}
+	return &verdict.UnavailableError{Place: l.at.URI(), Op: "claiming " + l.name, Err: fmt.Errorf("other processes keep changing the lease: %w", err)}
 }
 
-// isOthers reports whether a write failed because another came before.
-func isOthers(err error) bool {
+// isConflict reports whether a write failed because another process wrote
+// first.
+func isConflict(err error) bool {
 	return errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNotFound)
 }
 
 func (l *Lease) busy(by claim) error {
-	return verdict.Refuse(verdict.Busy, l.where(), "%q has the lease, number %d, until %s", by.Holder, by.Number, by.Expires.Format(time.RFC3339)).
-		Advise("nothing was done without it; wait for the other run, or until its lease has run out")
+	return verdict.Refuse(verdict.Busy, l.subject(), "held by %q until %s (number %d)", by.Holder, by.Expires.Format(time.RFC3339), by.Number).
+		Advise("nothing was changed; wait until the other run ends or its lease expires")
 }
 
-// where names the object.
-func (l *Lease) where() string { return l.name + " at " + l.at.URI() }
+// subject names the object in refusals.
+func (l *Lease) subject() string { return l.name + " at " + l.at.URI() }
 
-// look reads what lies there; nothing is the zero claim.
-func (l *Lease) look(ctx context.Context) (claim, []byte, error) {
+// readClaim reads the current claim; the zero claim if there is none.
+func (l *Lease) readClaim(ctx context.Context) (claim, []byte, error) {
 	raw, err := store.Read(ctx, l.at, l.name, maxClaim)
 	if errors.Is(err, store.ErrNotFound) {
 		return claim{}, nil, nil
@@ -151,13 +153,13 @@ func (l *Lease) look(ctx context.Context) (claim, []byte, error) {
 	}
 	c, err := parse(raw)
 	if err != nil {
-		return claim{}, nil, verdict.Wrap(verdict.ConfigParse, l.where(), err).
-			Advise("look who wrote it; if it is no lease in use, remove it")
+		return claim{}, nil, verdict.Wrap(verdict.ConfigParse, l.subject(), err).
+			Advise("find out who wrote the object; remove it if it is not a lease in use")
 	}
 	return c, raw, nil
 }
 
-// write puts a claim in the place of the bytes that were looked at.
+// write replaces the bytes that were read with a claim.
 func (l *Lease) write(ctx context.Context, old []byte, c claim) error {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -174,16 +176,16 @@ func (l *Lease) write(ctx context.Context, old []byte, c claim) error {
 	return err
 }
 
-// Number is the number of the claim: one more than that of the holder before.
+// Number is the number of the claim: one more than the previous holder's.
 func (l *Lease) Number() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.claim.Number
 }
 
-// Held answers nil if the lease is still ours, with at least a quarter of its
-// term left. It costs nothing as long as the last renewal is fresh; else it
-// renews. A lease that another took is refused as BUSY, from then on.
+// Held returns nil if the lease is still ours with at least a quarter of its
+// term left. It costs nothing while the last renewal is fresh; otherwise it
+// renews. Once another process took the lease, every call returns BUSY.
 func (l *Lease) Held(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,22 +200,23 @@ func (l *Lease) Held(ctx context.Context) error {
 	case l.lost != nil:
 		return l.lost
 	case l.left() > l.c.Term/4:
-		return nil // what was not renewed now has not run out yet
+		return nil // the renewal failed, but the lease has not expired yet
 	case err == nil:
-		err = errors.New("renewing it took too long")
+		err = errors.New("the renewal took too long")
 	}
 	return &verdict.UnavailableError{Place: l.at.URI(), Op: "holding " + l.name, Err: err}
 }
 
-// left is how long the lease lasts yet, by the time of day and by the time that
-// passed, whichever says less: either can be set back, or stand still.
+// left is how long the lease lasts, by the wall clock or by the monotonic
+// clock, whichever says less: the wall clock can be set back, and the monotonic
+// clock can stop during a suspension.
 func (l *Lease) left() time.Duration {
 	now := l.c.Clock()
 	return min(l.claim.Expires.Sub(now.Round(0)), l.c.Term-now.Sub(l.since))
 }
 
-// renew writes a later end over our own claim. One that ran out is renewed as
-// well, if it still lies there: then nobody had it in between.
+// renew extends our own claim. An expired claim that is still in place is
+// renewed as well: then no other process held the lease in between.
 func (l *Lease) renew(ctx context.Context) error {
 	for range attempts {
 		now, next := l.c.Clock(), l.claim
@@ -223,35 +226,35 @@ func (l *Lease) renew(ctx context.Context) error {
 			l.since = now
 			return nil
 		}
-		if !isOthers(err) {
+		if !isConflict(err) {
 			return err
 		}
-		there, raw, err := l.look(ctx)
+		there, raw, err := l.readClaim(ctx)
 		if err != nil {
 			return err
 		}
 		if there.Holder != l.c.Holder || there.Number != l.claim.Number {
-			l.lost = l.taken(there)
+			l.lost = l.lostTo(there)
 			return l.lost
 		}
-		l.claim, l.raw = there, raw // a renewal of ours that was said to have failed
+		l.claim, l.raw = there, raw // an earlier renewal of ours that had returned an error
 	}
-	return errors.New("it changes all the time")
+	return errors.New("the lease keeps changing")
 }
 
-// taken is why a lease is lost.
-func (l *Lease) taken(by claim) error {
+// lostTo says why a lease is lost.
+func (l *Lease) lostTo(by claim) error {
 	if by.Number == 0 {
-		return verdict.Refuse(verdict.Busy, l.where(), "somebody removed the lease, number %d, while we had it", l.claim.Number).
-			Advise("find out who, and run it again")
+		return verdict.Refuse(verdict.Busy, l.subject(), "the lease, number %d, was removed while we held it", l.claim.Number).
+			Advise("find out who removed the object, then run the command again")
 	}
-	return verdict.Refuse(verdict.Busy, l.where(), "we had the lease, number %d, and did not renew it in time; number %d was claimed since", l.claim.Number, by.Number).
-		Advise("nothing was written after that; run it again, which does what the other run does not")
+	return verdict.Refuse(verdict.Busy, l.subject(), "our lease, number %d, was not renewed in time; number %d was claimed since", l.claim.Number, by.Number).
+		Advise("nothing was written after that; run the command again to complete whatever the other run does not do")
 }
 
-// renewNowAndThen is the one goroutine of a lease. It owns nothing, and ends
-// with the context.
-func (l *Lease) renewNowAndThen(ctx context.Context) {
+// renewPeriodically is the one goroutine of a lease. It guards no fields, and
+// ends with the context.
+func (l *Lease) renewPeriodically(ctx context.Context) {
 	tick := time.NewTicker(max(l.c.Term/4, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -261,15 +264,15 @@ func (l *Lease) renewNowAndThen(ctx context.Context) {
 		case <-tick.C:
 			l.mu.Lock()
 			if l.lost == nil && ctx.Err() == nil {
-				_ = l.renew(ctx) // who asks Held is told
+				_ = l.renew(ctx) // the next Held reports the error
 			}
 			l.mu.Unlock()
 		}
 	}
 }
 
-// Release gives the lease back, and keeps its number for who claims it next. It
-// does so although the context has ended. A lease that is lost is not touched.
+// Release frees the lease and keeps its number for the next holder, even if ctx
+// has ended. A lost lease is not touched.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	l.mu.Lock()
@@ -277,12 +280,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.lost != nil {
 		return nil
 	}
-	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), parting)
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer end()
 	free := claim{Schema: schema, Number: l.claim.Number, Expires: l.c.Clock().UTC()}
 	err := l.write(ctx, l.raw, free)
-	l.lost = verdict.Refuse(verdict.Busy, l.where(), "the lease was given back")
-	if isOthers(err) {
+	l.lost = verdict.Refuse(verdict.Busy, l.subject(), "the lease was released")
+	if isConflict(err) {
 		return nil
 	}
 	return err

@@ -1,15 +1,14 @@
 // Package marker moves version markers: files such as stable.txt that hold the
-// version of a release and nothing else, which is how people and scripts learn
-// what is newest. Nobody signs them; who wants a signed answer asks a channel
-// index.
+// version of a release and nothing else, which tell people and scripts what is
+// newest. Markers are unsigned; for a signed answer use a channel index.
 //
 //	moved, err := marker.Move(ctx, marker.Place{Place: place, Writer: writer}, "release/stable.txt", v)
 //
-// A marker only ever moves on. One that holds the same version or a higher one
-// stays, and one that holds something else than a version is never written
-// over. Each write is tied to what was looked at, so that of several writers
-// none takes back what another wrote. The caller sees to it that the release
-// is public and was verified: a marker tells people to fetch it.
+// A marker only moves forward. A marker with the same or a higher version
+// stays, and one that holds something other than a version is never
+// overwritten. Each write is conditional on the bytes that were read, so
+// concurrent writers cannot undo each other. The caller must first publish and
+// verify the release: a marker tells people to fetch it.
 package marker
 
 import (
@@ -30,30 +29,29 @@ import (
 // maxSize bounds a file that holds a version.
 const maxSize = 256
 
-// attempts is how often a marker is looked at again, when another writer was
-// quicker.
+// attempts is how often a write is tried again after another writer was faster.
 const attempts = 16
 
-// mediaType is how markers are served.
+// mediaType is the media type of markers.
 const mediaType = "text/plain"
 
-// Place is where markers lie, to be read and written.
+// Place is where markers are read and written.
 type Place struct {
 	store.Place
 	store.Writer
 }
 
-// Moved says what became of one marker.
+// Moved is the outcome for one marker.
 type Moved struct {
 	Name string
-	// From is what it held, and the zero Version when it was not there; Now is
-	// what it holds.
+	// From is the version before, the zero Version if the marker did not exist;
+	// Now is the version after.
 	From, Now version.Version
-	// Written says that it was written now.
+	// Written says that the marker was written by this call.
 	Written bool
 }
 
-// String says it in a line for people.
+// String describes the outcome in one line.
 func (m Moved) String() string {
 	switch {
 	case m.Written && m.From.IsZero():
@@ -64,8 +62,8 @@ func (m Moved) String() string {
 	return m.Name + " stays at " + m.Now.String()
 }
 
-// Check refuses markers that a version does not belong under: stable.txt is of
-// no candidate. Names that are not those of channels can be of any version.
+// Check refuses versions that do not fit a marker's channel: stable.txt must
+// not hold a release candidate. Names that are not channels accept any version.
 func Check(names []string, v version.Version) error {
 	for _, name := range names {
 		channel := strings.TrimSuffix(path.Base(name), ".txt")
@@ -73,14 +71,14 @@ func Check(names []string, v version.Version) error {
 			continue
 		}
 		if err := (channelindex.Entry{Channel: channel, Version: v.String()}).Validate(); err != nil {
-			return verdict.Refuse(verdict.Version, name, "%s does not belong there: %v", v, verdict.FindingOf("", err).Message).
-				Advise("mend the markers of release.yaml: {channel} stands for the channel of the version")
+			return verdict.Refuse(verdict.Version, name, "version %s does not fit this marker: %v", v, verdict.FindingOf("", err).Message).
+				Advise("correct the markers in release.yaml: {channel} expands to the channel of the version")
 		}
 	}
 	return nil
 }
 
-// Read is the version that a marker holds, and the zero Version if there is no
+// Read returns the version that a marker holds, the zero Version if there is no
 // such marker.
 func Read(ctx context.Context, at store.Place, name string) (version.Version, error) {
 	v, _, err := read(ctx, at, name)
@@ -97,13 +95,14 @@ func read(ctx context.Context, at store.Place, name string) (version.Version, di
 	}
 	v, err := version.Parse(strings.TrimRight(string(raw), "\r\n"))
 	if err != nil {
-		return version.Version{}, digest.Digest{}, verdict.Refuse(verdict.FileConflict, name, "the marker holds something else than a version: %v", err).
-			Advise("look who wrote it, and remove it; it is not written over")
+		return version.Version{}, digest.Digest{}, verdict.Refuse(verdict.FileConflict, name, "the marker does not hold a version: %v", err).
+			Advise("find out who wrote the marker, then remove it; Waybill never overwrites it")
 	}
 	return v, digest.Of(digest.SHA256, raw), nil
 }
 
-// Move has a marker hold a version, if it holds a lower one or is not there.
+// Move sets a marker to a version, if the marker is missing or holds a lower
+// one.
 func Move(ctx context.Context, at Place, name string, to version.Version) (Moved, error) {
 	var err error
 	for range attempts {
@@ -121,13 +120,12 @@ func Move(ctx context.Context, at Place, name string, to version.Version) (Moved
 			return Moved{}, err
 		}
 	}
-	return Moved{}, &verdict.UnavailableError{Place: at.URI(), Op: "moving " + name, Err: fmt.Errorf("others write it without a pause: %w", err)}
+	return Moved{}, &verdict.UnavailableError{Place: at.URI(), Op: "moving " + name, Err: fmt.Errorf("other writers keep changing the marker: %w", err)}
 }
 
-// write writes a version over the very bytes that were looked at, or where
-// there were none.
+// write replaces exactly the bytes that were read, or creates the marker.
 func (p Place) write(ctx context.Context, name string, old digest.Digest, to version.Version) error {
-	text := []byte(to.String()) // without an end of line, as Kubernetes writes it
+	text := []byte(to.String()) // no newline, as Kubernetes writes it
 	if old.IsZero() {
 		return p.Put(ctx, name, int64(len(text)), bytes.NewReader(text), store.PutOptions{IfAbsent: true, MediaType: mediaType})
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// aheadAtMost bounds how many manifests of one image, and how many bundles of
-// one manifest, are read ahead. What is beyond is read when it is asked for.
+// aheadAtMost bounds how many manifests of one image, and bundles of one
+// manifest, are read ahead. The rest is read on demand.
 const aheadAtMost = 16
 
-// aheadBytes bounds what is read of one bundle before it is asked for.
+// aheadBytes bounds how much of one bundle is read ahead.
 const aheadBytes = 256 << 10
 
-// Ahead asks for what whoever decides about an image is going to ask: the
-// manifests in it, what refers to each and holds a bundle, and what each
-// platform says of itself. A far registry then makes one wait for as many round
-// trips as one thing leads to the next, and not for as many as there are things.
+// Ahead prefetches what a decision about an image will read: its manifests, the
+// bundles that refer to each, and the configuration of each platform. With a
+// remote registry the latency is then one round trip for each level of
+// references, instead of one for each object.
 //
-// Nothing is judged here, and nothing is asked that would not be asked later:
-// the answers are there for who asks, and so is what went wrong. Whoever needs
-// no more calls end, which waits until nothing is under way.
+// Nothing is judged here, and only what will be read anyway is requested;
+// answers and errors are remembered for the later reader. The caller must call
+// end, which waits for all requests under way.
 func (m *Memory) Ahead(ctx context.Context, repo string, d digest.Digest) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	a := m.ahead(ctx, repo, d)
@@ -38,14 +38,14 @@ func (m *Memory) ahead(ctx context.Context, repo string, d digest.Digest) *ahead
 	return a
 }
 
-// ahead is what is read ahead of one image.
+// ahead prefetches one image.
 type ahead struct {
 	*Memory
 	repo string
 	wait sync.WaitGroup
 }
 
-// manifests reads an image and, if it is an index, what that names.
+// manifests reads an image and, if it is an index, its children.
 func (a *ahead) manifests(ctx context.Context, d digest.Digest) {
 	root, err := a.Resolve(ctx, a.repo, d.String())
 	if err != nil || !root.IsIndex() {
@@ -72,7 +72,7 @@ func (a *ahead) children(ctx context.Context, index Descriptor) []Descriptor {
 	return children
 }
 
-// bundles reads what refers to a manifest and is a bundle.
+// bundles reads the bundles that refer to a manifest.
 func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 	list, err := bundleReferrers(ctx, a, a.repo, d)
 	if err != nil {
@@ -82,16 +82,16 @@ func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 	for _, r := range list[:min(aheadAtMost, len(list))] {
 		a.wait.Go(func() {
 			left := reading{Target: Target{a, a.repo, d}, manifests: aheadBytes, bundles: aheadBytes}
-			if b, err := left.name(ctx, r); err == nil {
+			if b, err := left.locate(ctx, r); err == nil {
 				_, _ = left.bundle(ctx, b)
 			}
 		})
 	}
 }
 
-// referrersAhead asks for the manifests that refer to those of an image, for
-// whoever is about to copy them after it. As with [Memory.Ahead], only what will
-// be asked is asked.
+// referrersAhead prefetches the manifests that refer to those of an image, for
+// a copy that follows. As with [Memory.Ahead], only what will be read anyway is
+// requested.
 func (m *Memory) referrersAhead(ctx context.Context, repo string, of []*Node) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	a := &ahead{Memory: m, repo: repo}
@@ -104,10 +104,10 @@ func (m *Memory) referrersAhead(ctx context.Context, repo string, of []*Node) (e
 	}
 }
 
-// referrers reads the manifests that refer to another and can be copied.
+// referrers reads the manifests that refer to another and will be copied.
 func (a *ahead) referrers(ctx context.Context, d digest.Digest) {
 	list, err := listReferrers(ctx, a, a.repo, d)
-	if err != nil || len(list) > maxReferrers { // then not all are copied
+	if err != nil || len(list) > maxReferrers { // not all of them will be copied
 		return
 	}
 	for _, r := range list[:min(aheadAtMost, len(list))] {
@@ -116,7 +116,7 @@ func (a *ahead) referrers(ctx context.Context, d digest.Digest) {
 		}
 		a.wait.Go(func() {
 			if body, err := a.Fetch(ctx, a.repo, r); err == nil {
-				_ = body.Close() // it is remembered
+				_ = body.Close() // the answer is remembered
 			}
 		})
 	}

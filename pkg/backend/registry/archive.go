@@ -16,19 +16,19 @@ import (
 // Bounds of an archive that holds an image.
 const (
 	maxArchived = 1 << 16 // entries: a few for each layer
-	maxAliases  = 8       // links from one name to the file
+	maxAliases  = 8       // links followed from a name to its file
 )
 
-// Archive is a tar archive, not compressed, with an image in it: an OCI image
-// layout, or what docker save writes. It must be one that every program unpacks
-// alike (see package unpack), and stay readable while the image is used: where
-// each file lies was noted once, and nothing is unpacked.
+// Archive is an uncompressed tar archive with an image in it: an OCI image
+// layout, or the output of docker save. Every program must unpack it to the
+// same files (see package unpack), and it must stay readable while the image is
+// used: only the offsets of the files are recorded, nothing is unpacked.
 type Archive struct {
 	LayoutReader
 	tar *tarball
 }
 
-// OpenArchive finds the files of an archive.
+// OpenArchive indexes the files of an archive.
 func OpenArchive(r io.ReaderAt, size int64) (*Archive, error) {
 	t := &tarball{files: map[string]*io.SectionReader{}, links: map[string]string{}}
 	walker := unpack.New()
@@ -52,7 +52,7 @@ func OpenArchive(r io.ReaderAt, size int64) (*Archive, error) {
 	return &Archive{LayoutReader{t}, t}, nil
 }
 
-// tarball are the files of a tar archive, and links between them: docker save
+// tarball holds the files of a tar archive, and links between them: docker save
 // links layers of the same bytes.
 type tarball struct {
 	files map[string]*io.SectionReader
@@ -84,15 +84,15 @@ func (t *tarball) find(name string) *io.SectionReader {
 // Holds reports whether the archive has a file of this name.
 func (a *Archive) Holds(name string) bool { return a.tar.find(name) != nil }
 
-// Saved is an image as docker save describes it: without a manifest, its
-// configuration and layers by the names of their files.
+// Saved is an image as docker save describes it: without a manifest, and with
+// its configuration and layers named by their files.
 type Saved struct {
 	Config string
 	Names  []string `json:"RepoTags"`
 	Layers []string
 }
 
-// Saved lists the images in what docker save wrote.
+// Saved lists the images of a docker save archive.
 func (a *Archive) Saved(ctx context.Context) (list []Saved, err error) {
 	raw, err := a.whole(ctx, "manifest.json", MaxManifest)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *Archive) Saved(ctx context.Context) (list []Saved, err error) {
 }
 
 // Config reads the configuration of a saved image. If its name is a digest, the
-// bytes are held against it.
+// bytes must match.
 func (a *Archive) Config(ctx context.Context, s Saved) ([]byte, error) {
 	name, err := inside(s.Config)
 	if err != nil {
@@ -116,13 +116,13 @@ func (a *Archive) Config(ctx context.Context, s Saved) ([]byte, error) {
 		return nil, err
 	}
 	if sum, named := strings.CutSuffix(path.Base(name), ".json"); named && len(sum) == 64 && sum != digest.Of(digest.SHA256, raw).Hex() {
-		return nil, verdict.Refuse(verdict.Tampered, quoted(name), "the configuration is not the one that its name says")
+		return nil, verdict.Refuse(verdict.Tampered, quoted(name), "the configuration does not match the digest in its name")
 	}
 	return raw, nil
 }
 
-// Layer opens a layer of a saved image. Its bytes are held against nothing: the
-// configuration says what they are without compression.
+// Layer opens a layer of a saved image. Its bytes are not verified here: the
+// configuration lists the digests of the uncompressed layers.
 func (a *Archive) Layer(ctx context.Context, name string) (io.ReadCloser, error) {
 	name, err := inside(name)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *Archive) Layer(ctx context.Context, name string) (io.ReadCloser, error)
 // inside is the name of a file in the archive.
 func inside(name string) (string, error) {
 	if slices.Contains(strings.Split(name, "/"), "..") {
-		return "", verdict.Refuse(verdict.Path, quoted(name), "it leads out of the archive")
+		return "", verdict.Refuse(verdict.Path, quoted(name), "the name leads out of the archive")
 	}
 	return path.Clean("/" + name)[1:], nil
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// AttachedTag is the tag by which evidence is attached to a manifest where
-// there are no referrers.
+// AttachedTag is the tag by which evidence is attached to a manifest in
+// registries without referrers.
 func AttachedTag(d digest.Digest, suffix string) string {
 	return d.Algorithm().String() + "-" + d.Hex() + suffix
 }
 
-// AttachedManifest returns the manifest that such a tag names, as cosign writes
-// it: an image whose layers are the evidence. Its blobs must be pushed before it.
-// The same layers give the same bytes.
+// AttachedManifest returns the manifest for such a tag, in cosign's form: an
+// image whose layers are the evidence. Its blobs must be pushed first. The same
+// layers give the same bytes.
 func AttachedManifest(layers []oci.Signature) (Parcel, error) {
 	image, err := mutate.AppendSignatures(empty.Signatures(), false, layers...)
 	if err != nil {

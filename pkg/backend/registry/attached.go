@@ -13,18 +13,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Tags by which clients attached evidence to a manifest before there were
-// referrers: sha256-<digest> and one of these.
+// Suffixes of the tags by which clients attached evidence to a manifest before
+// there were referrers: sha256-<digest> and one of these.
 const (
 	SuffixSignatures   = ".sig"
 	SuffixAttestations = ".att"
 	SuffixSBOM         = ".sbom"
 )
 
-// CutAttachedTag splits a tag that is about a manifest, of what clients look for
-// of its evidence, or list of its referrers where the registry does not: into
-// [AttachedTag] without a suffix, and the suffix. Any suffix counts, and so does
-// another case: who pulls by such a tag takes it for a part of the image.
+// CutAttachedTag splits a tag that belongs to a manifest into its [AttachedTag]
+// without a suffix, and the suffix. Clients find evidence by such tags and, in
+// registries without referrers, the list of referrers. Any suffix and any case
+// counts: who pulls by such a tag takes it for a part of the image.
 func CutAttachedTag(tag string) (about, suffix string, is bool) {
 	const length = len("sha256-") + 64
 	if len(tag) < length || len(tag) > length && strings.IndexByte(".-_", tag[length]) < 0 {
@@ -33,13 +33,13 @@ func CutAttachedTag(tag string) (about, suffix string, is bool) {
 	return strings.ToLower(tag[:length]), tag[length:], true
 }
 
-// maxAttached bounds all that is attached by one tag.
+// maxAttached bounds the size of everything attached by one tag.
 const maxAttached = 64 << 20
 
 // AttachedTo returns the layers of the tag that attaches evidence to a
-// manifest, in their order, as cosign reads them, with their bytes at hand. None
-// is not an error. Whoever may write the repository may write the tag, so nothing
-// is known of them but their bytes.
+// manifest, in order, as cosign reads them, with their bytes. None is not an
+// error. Anyone who can write to the repository can write the tag, so nothing
+// is proven about the layers.
 func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, suffix string) ([]oci.Signature, error) {
 	tagged, err := src.Resolve(ctx, repo, AttachedTag(d, suffix))
 	if errors.Is(err, ErrNotFound) {
@@ -67,22 +67,23 @@ func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, s
 	return (&oneImage{src: src, repo: repo, node: node}).signatures(ctx)
 }
 
-// NoEvidenceError says why what a tag for evidence names is none.
+// NoEvidenceError says why the target of a tag for evidence is not evidence.
 type NoEvidenceError struct{ Tag, Why string }
 
-// Error names both.
-func (e *NoEvidenceError) Error() string { return fmt.Sprintf("%s is no evidence: %s", e.Tag, e.Why) }
+// Error names the tag and the reason.
+func (e *NoEvidenceError) Error() string { return fmt.Sprintf("%s is not evidence: %s", e.Tag, e.Why) }
 
-// AttachedEvidence reads what a tag for evidence names, and refuses it with a
-// [NoEvidenceError] unless it is one manifest whose layers all are evidence, and
-// whose configuration is one, by their bytes. A list of images has no layers of
-// its own, and what only says that it is evidence could be run.
+// AttachedEvidence reads the target of a tag for evidence, and refuses it with
+// a [NoEvidenceError] unless it is one manifest whose layers all are evidence,
+// and whose configuration is JSON, judged by their bytes. An index has no
+// layers of its own, and a manifest that only claims to be evidence could be
+// run as an image.
 func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor) (*Node, error) {
 	none := func(format string, args ...any) (*Node, error) {
 		return nil, &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: fmt.Sprintf(format, args...)}
 	}
 	if d.IsIndex() {
-		return none("it is a list of images")
+		return none("want one manifest, got an index")
 	}
 	node, err := Graph(ctx, src, repo, d)
 	var down *UnavailableError
@@ -92,21 +93,21 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 	case err != nil:
 		return none("%v", err)
 	case len(node.Children) > 0 || node.Descriptor.IsIndex():
-		return none("it is a list of images")
+		return none("want one manifest, got an index")
 	case node.Config.Digest.IsZero() || len(node.Layers) == 0 || len(node.Layers) > maxBundles:
-		return none("it has %d layers, or no configuration", len(node.Layers))
+		return none("want a configuration and 1 to %d layers, got %d layers", maxBundles, len(node.Layers))
 	}
 	left := int64(maxAttached)
 	for i, blob := range node.Blobs() {
 		if left -= blob.Size; blob.Size < 0 || left < 0 {
-			return none("it has more than %d bytes", maxAttached)
+			return none("configuration and layers exceed %d bytes", maxAttached)
 		}
 		raw, err := Read(ctx, src, repo, blob, maxAttached)
 		switch {
 		case err != nil:
-		case i == 0: // the configuration, of which nobody reads anything
+		case i == 0: // the configuration, which no client reads
 			if err = strictjson.Check(raw); err != nil {
-				err = fmt.Errorf("its configuration is none: %w", err)
+				err = fmt.Errorf("invalid configuration: %w", err)
 			}
 		default:
 			err = legacy.CheckLayer(blob.MediaType, raw)
@@ -121,30 +122,31 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 	return node, nil
 }
 
-// ReferrersTag reads what the tag of a manifest without a suffix names, under
-// which clients list its referrers where the registry does not, and refuses it
-// with a [NoEvidenceError] unless it is such a list and none of them can be run.
+// ReferrersTag reads the target of a manifest's tag without a suffix, under
+// which clients list its referrers in registries without that API. It refuses
+// with a [NoEvidenceError] unless the target is such a list and no referrer can
+// be run as an image.
 func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) error {
 	none := func(format string, args ...any) error {
 		return &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: fmt.Sprintf(format, args...)}
 	}
 	if !d.IsIndex() {
-		return none("it is no list of what refers to the image")
+		return none("want a list of referrers, got a single manifest")
 	}
 	list, err := referring(ctx, src, repo, d)
 	if err == nil && len(list) > maxBundles {
-		return none("it lists %d manifests, more than %d", len(list), maxBundles)
+		return none("%d referrers listed, at most %d are allowed", len(list), maxBundles)
 	}
 	for _, child := range list {
 		if child.IsIndex() {
-			return none("%s in it can be run as an image", child.Digest)
+			return none("referrer %s can be run as an image", child.Digest)
 		}
 		var node *Node
 		if node, err = Graph(ctx, src, repo, child); err != nil {
 			break
 		}
 		if node.isRunnable() {
-			return none("%s in it can be run as an image", child.Digest)
+			return none("referrer %s can be run as an image", child.Digest)
 		}
 	}
 	var down *UnavailableError
@@ -154,7 +156,7 @@ func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) er
 	return err
 }
 
-// referring are the manifests in an index, as they are listed there.
+// referring returns the entries of an index as descriptors.
 func referring(ctx context.Context, src Source, repo string, d Descriptor) ([]Descriptor, error) {
 	doc, _, err := readDocument(ctx, src, repo, d)
 	if err != nil {

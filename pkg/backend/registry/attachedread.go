@@ -14,8 +14,8 @@ import (
 )
 
 // oneImage answers the requests by which cosign reads an image from a registry,
-// with an image of any [Source]: its manifest was read and is held to our rules
-// already, and its blobs are verified as they are read.
+// from any [Source]. Its manifest was read and checked before, and blobs are
+// verified as they are read.
 type oneImage struct {
 	src    Source
 	repo   string
@@ -23,10 +23,10 @@ type oneImage struct {
 	failed error // why a blob could not be read
 }
 
-// oneImageName is the repository that is asked for: there is no other.
+// oneImageName is the repository that is requested: there is no other.
 const oneImageName = "source.invalid/attached"
 
-// signatures reads the layers of an image that is evidence, and their bytes.
+// signatures reads the layers of an evidence image with their bytes.
 func (o *oneImage) signatures(ctx context.Context) ([]oci.Signature, error) {
 	ref, err := name.NewDigest(oneImageName + "@" + o.node.Descriptor.Digest.String())
 	if err != nil {
@@ -59,7 +59,8 @@ type heldLayer struct {
 	payload []byte
 }
 
-// attachedLayer is another name for the type, which has a method of its own name.
+// attachedLayer is an alias, because the embedded type has a method of its own
+// name.
 type attachedLayer = oci.Signature
 
 // Payload implements [oci.Signature].

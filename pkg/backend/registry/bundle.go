@@ -21,9 +21,9 @@ const (
 	AnnotationPredicate = "dev.sigstore.bundle.predicateType"
 	// AnnotationContent says what the bundle holds.
 	AnnotationContent = "dev.sigstore.bundle.content"
-	// AnnotationLayer repeats the digest and the size of the bundle, so that
-	// who lists referrers can read it without reading the referrer. It is a
-	// hint: what it leads to proves something by itself, or nothing.
+	// AnnotationLayer repeats digest and size of the bundle, so that a client
+	// that lists referrers can read it without reading the referrer. It is a
+	// hint: the bundle must prove itself.
 	AnnotationLayer = "dev.waybill.bundle.layer"
 
 	mediaTypeEmpty = "application/vnd.oci.empty.v1+json"
@@ -35,21 +35,21 @@ type Blob struct {
 	Bytes      []byte
 }
 
-// BundleManifest returns the OCI 1.1 manifest by which a Sigstore bundle
-// refers to subject: its descriptor, its bytes, and the blobs that must be
-// pushed before it. The same arguments give the same bytes, so repeating a
-// push adds nothing; cosign's annotation with the time of the push, which
-// nothing reads, is left out for that reason.
+// BundleManifest returns the OCI 1.1 manifest by which a Sigstore bundle refers
+// to subject: its descriptor, its bytes, and the blobs that must be pushed
+// before it. The same arguments give the same bytes, so a push is idempotent;
+// cosign's annotation with the time of the push, which no client reads, is left
+// out for that reason.
 //
-// The subject must be the one that the bundle's statement is about; that is
-// not looked at here. It panics if the subject has no SHA-256 digest.
+// The subject must be the one that the bundle's statement is about; this is not
+// checked here. It panics if the subject has no SHA-256 digest.
 func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (Descriptor, []byte, []Blob) {
 	return HintedManifest(subject, bundle, predicateType, nil)
 }
 
 // HintedManifest is [BundleManifest] with more annotations, such as the ids of
-// the run that made the bundle. They prove nothing: whatever they say is signed
-// elsewhere, or not known. Those of a bundle take precedence.
+// the run that made the bundle. They are unsigned hints and prove nothing. The
+// bundle's own annotations take precedence.
 func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hints map[string]string) (Descriptor, []byte, []Blob) {
 	about := mustWire(subject)
 	config := blobOf(mediaTypeEmpty, []byte("{}"))
@@ -70,25 +70,24 @@ func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hin
 		Subject:       &about,
 		Annotations:   annotations,
 	}
-	manifest.Config.ArtifactType = MediaTypeBundle // cosign has it in both
+	manifest.Config.ArtifactType = MediaTypeBundle // cosign sets both
 	raw, err := json.Marshal(manifest)
 	if err != nil {
-		panic("registry: a manifest cannot be written: " + err.Error())
+		panic("registry: encoding a manifest: " + err.Error())
 	}
 	d := blobOf(MediaTypeManifest, raw).Descriptor
 	d.ArtifactType, d.Annotations = manifest.ArtifactType, manifest.Annotations
 	return d, raw, []Blob{config, layer}
 }
 
-// Refers reports whether a bundle refers to a manifest already, whatever hints
-// it came with.
+// Refers reports whether a bundle already refers to a manifest, with any hints.
 func Refers(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (bool, error) {
 	_, is, err := ReferrerOf(ctx, src, repo, to, bundle)
 	return is, err
 }
 
-// ReferrerOf is the manifest by which a bundle refers to another manifest
-// already, whatever hints it came with, and whether there is one.
+// ReferrerOf returns the manifest by which a bundle already refers to another
+// manifest, with any hints, and whether there is one.
 func ReferrerOf(ctx context.Context, src Source, repo string, to digest.Digest, bundle []byte) (Descriptor, bool, error) {
 	there, err := src.Referrers(ctx, repo, to)
 	if err != nil {
@@ -102,7 +101,7 @@ func ReferrerOf(ctx context.Context, src Source, repo string, to digest.Digest, 
 	return there[i], true, nil
 }
 
-// layerHint is what [AnnotationLayer] says of a bundle.
+// layerHint is the value of [AnnotationLayer] for a bundle.
 func layerHint(layer Descriptor) string { return fmt.Sprintf("%s %d", layer.Digest, layer.Size) }
 
 func mustWire(d Descriptor) v1.Descriptor {

@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// What is read of the evidence about one manifest, at most: of the manifests that
-// refer to it, and of the bundles that they name. The smallest are read first, so
-// whatever strangers attach, a bundle of up to alwaysRead bytes is read, or its
-// manifest refused.
+// Limits on the evidence read for one manifest: the manifests that refer to it,
+// and the bundles that they name. The smallest are read first, so bundles of up
+// to alwaysRead bytes are read, or refused with their manifest, whatever others
+// attach.
 const (
 	maxBundles     = 1000
 	maxBundleBytes = 32 << 20
@@ -29,19 +29,19 @@ type Target struct {
 	Digest     digest.Digest
 }
 
-// Heard says how much evidence refers to a manifest.
+// Heard counts the evidence that refers to a manifest.
 type Heard struct {
 	Bundles int
-	// Unread are those that were not read, because there are too many, or all
-	// together are too large.
+	// Unread is how many were not read, because they are too many or too large
+	// together.
 	Unread int
 }
 
-// EachBundle reads the Sigstore bundles that refer to a manifest, the smallest
-// first, and gives each to take, one at a time. They are parsed by nobody yet:
-// anybody may attach anything, so whoever takes one keeps no bytes of what does
-// not hold. Referrers of other kinds are left out before anything is counted,
-// and with kinds so are bundles that are annotated as saying something else.
+// EachBundle reads the Sigstore bundles that refer to a manifest, smallest
+// first, and passes them to take one at a time. They are not parsed yet, and
+// anyone may attach anything, so take must not retain the bytes of invalid
+// bundles. Referrers of other kinds are dropped before anything is counted;
+// with kinds, so are bundles annotated with another predicate type.
 func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...string) (Heard, error) {
 	return eachBundle(ctx, of, func(_ Descriptor, raw []byte) { take(raw) }, kinds...)
 }
@@ -69,19 +69,19 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 			return err
 		case errors.Is(err, errTooMany):
 			heard.Unread++
-		} // else a stranger's broken referrer, which must not stand in our way
+		} // otherwise a stranger's broken referrer, which must not block us
 		return nil
 	}
-	var bundles []named
+	var bundles []located
 	for _, referrer := range referrers[:most] {
-		b, err := r.name(ctx, referrer)
+		b, err := r.locate(ctx, referrer)
 		if err == nil {
 			bundles = append(bundles, b)
 		} else if err := count(err); err != nil {
 			return Heard{}, err
 		}
 	}
-	slices.SortStableFunc(bundles, func(a, b named) int { return cmp.Compare(a.layer.Size, b.layer.Size) })
+	slices.SortStableFunc(bundles, func(a, b located) int { return cmp.Compare(a.layer.Size, b.layer.Size) })
 	for _, b := range bundles {
 		raw, err := r.bundle(ctx, b)
 		if err == nil {
@@ -94,13 +94,13 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 	return heard, nil
 }
 
-// bySize puts first what says that it is smallest.
+// bySize sorts by claimed size, smallest first.
 func bySize(referrers []Descriptor) {
 	slices.SortStableFunc(referrers, func(a, b Descriptor) int { return cmp.Compare(claimedSize(a), claimedSize(b)) })
 }
 
-// claimedSize is how much a referrer says that its bundle has, or else its
-// manifest.
+// claimedSize is the size that a referrer claims for its bundle, or else its
+// manifest's.
 func claimedSize(r Descriptor) int64 {
 	if layer, named := annotatedLayer(r); named {
 		return layer.Size
@@ -109,7 +109,7 @@ func claimedSize(r Descriptor) int64 {
 }
 
 // Bundles returns the Sigstore bundles that refer to a manifest, as
-// [EachBundle] reads them. It is for those who need all of them.
+// [EachBundle] reads them, for callers that need all of them.
 func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
 	all, err := Referring(ctx, src, repo, d, kinds...)
 	bundles := make([][]byte, len(all))
@@ -119,9 +119,9 @@ func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kind
 	return bundles, err
 }
 
-// bundleReferrers lists the referrers that are bundles. Where there are so many
-// of other kinds that a list of all is too long, the registry is asked for
-// these alone: whoever floods an image with something else hides nothing.
+// bundleReferrers lists the referrers that are bundles. If a list of all is too
+// long, the registry is asked for bundles alone: flooding an image with other
+// referrers hides nothing.
 func bundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
 	all, err := listReferrers(ctx, src, repo, d)
 	if err != nil {
@@ -130,8 +130,8 @@ func bundleReferrers(ctx context.Context, src Source, repo string, d digest.Dige
 	return slices.DeleteFunc(slices.Clone(all), func(r Descriptor) bool { return r.ArtifactType != MediaTypeBundle }), nil
 }
 
-// listReferrers lists the referrers, or the bundles among them where a list of
-// all is too long.
+// listReferrers lists all referrers, or only the bundles if a list of all is
+// too long.
 func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
 	all, err := src.Referrers(ctx, repo, d)
 	var long *LimitError
@@ -143,22 +143,22 @@ func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest
 	return all, err
 }
 
-// errTooMany says that a bundle is not read after all the others.
-var errTooMany = errors.New("there are too many bytes of others")
+// errTooMany says that a bundle was left out after all the others.
+var errTooMany = errors.New("the byte limit was spent on other bundles")
 
-// reading counts what may still be read of the evidence about one manifest.
+// reading counts how much evidence about one manifest may still be read.
 type reading struct {
 	Target
-	manifests, bundles int64 // bytes that are left for each
+	manifests, bundles int64 // bytes left for each kind
 }
 
-// named is a bundle that a referrer names, in a hint beside it or in its manifest.
-type named struct {
+// located is a bundle that a referrer names, in a hint or in its manifest.
+type located struct {
 	referrer, layer Descriptor
 	hinted          bool
 }
 
-// spend takes what d has from what is left.
+// spend subtracts the size of d from what is left.
 func spend(left *int64, d Descriptor) error {
 	if d.Size > *left {
 		return errTooMany
@@ -167,18 +167,18 @@ func spend(left *int64, d Descriptor) error {
 	return nil
 }
 
-// name finds the bundle of a referrer.
-func (r *reading) name(ctx context.Context, referrer Descriptor) (named, error) {
+// locate finds the bundle of a referrer.
+func (r *reading) locate(ctx context.Context, referrer Descriptor) (located, error) {
 	layer, hinted := annotatedLayer(referrer)
 	var err error
 	if !hinted {
 		layer, err = r.layer(ctx, referrer)
 	}
-	return named{referrer, layer, hinted}, err
+	return located{referrer, layer, hinted}, err
 }
 
-// bundle reads a bundle. A hint that leads nowhere counts as none.
-func (r *reading) bundle(ctx context.Context, b named) ([]byte, error) {
+// bundle reads a bundle. A hint that leads nowhere is ignored.
+func (r *reading) bundle(ctx context.Context, b located) ([]byte, error) {
 	raw, err := r.fetch(ctx, b.layer)
 	var down *UnavailableError
 	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
@@ -200,12 +200,12 @@ func (r *reading) fetch(ctx context.Context, layer Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	defer body.Close()
-	raw := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+max(0, layer.Size))) // no more than MaxManifest
+	raw := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+max(0, layer.Size))) // at most MaxManifest
 	_, err = raw.ReadFrom(body)
 	return raw.Bytes(), err
 }
 
-// layer is the one layer of the manifest of a referrer.
+// layer returns the one layer of a referrer's manifest.
 func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, error) {
 	if referrer.IsIndex() {
 		return Descriptor{}, &LimitError{Place: r.Repository, What: "manifests of a bundle", Limit: 1}
@@ -223,7 +223,7 @@ func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, e
 	return node.Layers[0], nil
 }
 
-// annotatedLayer is the layer that a referrer's annotation names.
+// annotatedLayer returns the layer that a referrer's annotation names.
 func annotatedLayer(referrer Descriptor) (Descriptor, bool) {
 	text, count, _ := strings.Cut(referrer.Annotations[AnnotationLayer], " ")
 	named, err := digest.Parse(text)

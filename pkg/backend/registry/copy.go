@@ -17,28 +17,30 @@ import (
 )
 
 // copyWorkers is how many blobs of one manifest, and how many manifests of one
-// index, are copied at a time.
+// index, are copied concurrently.
 const copyWorkers = 4
 
-// referrerDepth: what refers to an image, and what refers to that, such as the
+// referrerDepth covers referrers of an image, and their referrers, such as the
 // signature of an SBOM.
 const referrerDepth = 2
 
-// maxReferrers bounds how many referrers of one manifest are copied. Whoever
-// can write to the source can add to them, so beyond that only bundles are.
+// maxReferrers bounds how many referrers of one manifest are copied. Anyone who
+// can write to the source can add referrers; beyond the bound only bundles are
+// copied.
 const maxReferrers = 1000
 
-// Copied is an image that was copied, and what refers to each of its manifests.
+// Copied is an image that was copied, and the referrers of each of its
+// manifests.
 type Copied struct {
 	Image     *Node
 	Referrers map[digest.Digest][]Descriptor
-	// Left are referrers that were left behind: they say nothing of the image.
+	// Left are referrers that were not copied, because they are not evidence.
 	Left []Descriptor
-	// Blobs are those of all of them, each once.
+	// Blobs are the blobs of all of them, each once.
 	Blobs []Descriptor
 }
 
-// add takes over what was copied of something that refers to c.
+// add merges what was copied for a referrer of c.
 func (c *Copied) add(more Copied) {
 	maps.Copy(c.Referrers, more.Referrers)
 	c.Left = append(c.Left, more.Left...)
@@ -49,15 +51,14 @@ func (c *Copied) add(more Copied) {
 	}
 }
 
-// Copy writes the image at d to dst, byte for byte, and everything that refers
+// Copy writes the image at d to dst, byte for byte, with everything that refers
 // to it or to one of its children: blobs before the manifest that names them,
-// children before their index, the image before its referrers. At each moment
-// dst holds only what is complete. It never writes a tag, and what dst already
-// holds is not sent again. Blobs that are in dst's registry already, in the
-// repository that they come from, are mounted.
+// children before their index, the image before its referrers. dst is complete
+// at every moment. Copy never writes a tag, and never sends what dst already
+// holds. A blob that dst's registry holds in the source repository is mounted.
 //
-// A referrer that can be run, or that nobody can read, is left behind: whoever
-// can write to the source can attach one, and nobody decided about it.
+// A referrer that is a runnable image, or cannot be read, is not copied: anyone
+// who can write to the source can attach one, and no decision covers it.
 func Copy(ctx context.Context, dst Sink, src Source, repo string, d Descriptor) (Copied, error) {
 	c := copier{dst: dst, src: src, repo: repo}
 	return c.image(ctx, d, referrerDepth)
@@ -69,11 +70,11 @@ type copier struct {
 	repo string
 }
 
-// image copies one graph, then its referrers down to the given depth.
+// image copies one graph, then its referrers to the given depth.
 func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, error) {
 	graph, err := Graph(ctx, c.src, c.repo, d)
 	if err == nil {
-		err = graph.here()
+		err = graph.checkComplete()
 	}
 	if err == nil && depth < referrerDepth && graph.isRunnable() {
 		err = errRunnable
@@ -98,7 +99,7 @@ func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, err
 	if !refers {
 		return done, nil
 	}
-	var mu sync.Mutex // owns done
+	var mu sync.Mutex // guards done
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(copyWorkers)
 	for _, n := range nodes {
@@ -113,14 +114,14 @@ func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, err
 	return done, group.Wait()
 }
 
-// referrers copies what refers to one manifest, one after another: each changes
-// the same list.
+// referrers copies the referrers of one manifest sequentially: each push
+// changes the same list.
 func (c copier) referrers(ctx context.Context, d digest.Digest, depth int) (Copied, error) {
 	all, err := listReferrers(ctx, c.src, c.repo, d)
 	if err != nil {
 		return Copied{}, err
 	}
-	if all, err = c.carried(all); err != nil {
+	if all, err = c.referrersToCopy(all); err != nil {
 		return Copied{}, err
 	}
 	done := Copied{Referrers: map[digest.Digest][]Descriptor{}}
@@ -129,7 +130,7 @@ func (c copier) referrers(ctx context.Context, d digest.Digest, depth int) (Copi
 		if !referrer.IsIndex() {
 			more, err = c.image(ctx, referrer, depth)
 		}
-		if strange(referrer, err) { // anybody can attach that, and it keeps nobody out
+		if isSkippable(referrer, err) { // anyone can attach such a referrer; it must not block the copy
 			done.Left = append(done.Left, referrer)
 			continue
 		}
@@ -142,40 +143,40 @@ func (c copier) referrers(ctx context.Context, d digest.Digest, depth int) (Copi
 	return done, nil
 }
 
-// here refuses an image of which a part is elsewhere: its layers name other
-// addresses, or are of the types that are not passed on. Whoever pulls the copy
-// would be sent there, and no registry would have all of it.
-func (n *Node) here() error {
+// checkComplete refuses an image with parts elsewhere: layers that name other
+// addresses or have non-distributable types. Clients of the copy would be sent
+// there, and no registry would hold the whole image.
+func (n *Node) checkComplete() error {
 	return n.Walk(func(n *Node) error {
 		for _, d := range append(n.Blobs(), n.Descriptor) {
 			if d.Elsewhere || strings.Contains(d.MediaType, ".foreign.") || strings.Contains(d.MediaType, ".nondistributable.") {
-				return verdict.Refuse(verdict.ForeignLayer, n.Descriptor.Digest.String(), "%s is to be fetched elsewhere", d.Digest)
+				return verdict.Refuse(verdict.ForeignLayer, n.Descriptor.Digest.String(), "%s must be fetched from outside of the registry", d.Digest)
 			}
 		}
 		return nil
 	})
 }
 
-// errRunnable is why a referrer is not copied that is an image itself.
-var errRunnable = errors.New("what refers to the image is an image itself")
+// errRunnable says why a referrer that is an image itself is not copied.
+var errRunnable = errors.New("the referrer is a runnable image")
 
 // isRunnable reports whether a manifest can be pulled and run as an image: it
-// is an index, or it has the configuration or the layers of one.
+// is an index, or has the configuration or layers of an image.
 func (n *Node) isRunnable() bool {
 	return n.Descriptor.IsIndex() || isImagePart(n.Config) || slices.ContainsFunc(n.Layers, isImagePart)
 }
 
-// isImagePart reports whether a blob is typed as the configuration or a layer
-// of an image, in the words of the image specification or of Docker.
+// isImagePart reports whether a blob has a media type of a configuration or
+// layer, as the image specification or Docker name them.
 func isImagePart(d Descriptor) bool {
 	kind := strings.ToLower(d.MediaType)
 	return strings.HasPrefix(kind, "application/vnd.oci.image.") || strings.HasPrefix(kind, "application/vnd.docker.")
 }
 
-// strange reports whether a referrer that could not be copied stays where it
-// is. One whose manifest cannot be read does, unless the list says where its
-// bundle is: that may have been believed without its manifest, so it counts.
-func strange(referrer Descriptor, err error) bool {
+// isSkippable reports whether a referrer that could not be copied is skipped. An
+// unreadable manifest is, unless the list says where its bundle is: such a
+// bundle may have been accepted without its manifest, so it must be copied.
+func isSkippable(referrer Descriptor, err error) bool {
 	var refused *verdict.Error
 	var form *FormError
 	switch _, named := annotatedLayer(referrer); {
@@ -187,15 +188,15 @@ func strange(referrer Descriptor, err error) bool {
 	return errors.As(err, &refused) && refused.Finding.Code == verdict.ForeignLayer
 }
 
-// isBundle reports whether a manifest carries a bundle and nothing else. It is
-// signed itself, and nobody signs it again. The layer says so also where a
-// registry is wrong about the type of the artifact.
+// isBundle reports whether a manifest carries a bundle and nothing else. A
+// bundle is signed itself and needs no signature. The layer says so even if the
+// registry reports a wrong artifact type.
 func (n *Node) isBundle() bool {
 	return len(n.Layers) == 1 && n.Layers[0].MediaType == MediaTypeBundle
 }
 
-// carried are the referrers that are copied.
-func (c copier) carried(all []Descriptor) ([]Descriptor, error) {
+// referrersToCopy returns the referrers to copy.
+func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 	if len(all) <= maxReferrers {
 		return all, nil
 	}
@@ -231,7 +232,7 @@ func (c copier) node(ctx context.Context, n *Node) error {
 	return c.dst.PushManifest(ctx, c.repo, n.Descriptor, n.Raw)
 }
 
-// blob mounts a blob, or else copies it.
+// blob mounts a blob, or copies it.
 func (c copier) blob(ctx context.Context, d Descriptor) error {
 	if m, can := c.dst.(mounter); can {
 		if mounted, err := m.mount(ctx, c.repo, d, c.src); mounted || err != nil {
@@ -240,7 +241,7 @@ func (c copier) blob(ctx context.Context, d Descriptor) error {
 	}
 	return c.dst.PushBlob(ctx, c.repo, d, func() (io.ReadCloser, error) {
 		if empty := blobOf(mediaTypeEmpty, []byte("{}")); d.Digest.Equal(empty.Descriptor.Digest) && d.Size == empty.Descriptor.Size {
-			return io.NopCloser(bytes.NewReader(empty.Bytes)), nil // the configuration of every bundle need not be asked for
+			return io.NopCloser(bytes.NewReader(empty.Bytes)), nil // present everywhere: the empty configuration of every bundle
 		}
 		return c.src.Fetch(ctx, c.repo, d)
 	})

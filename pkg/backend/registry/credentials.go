@@ -11,15 +11,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// helperPatience is how long a credential helper may take: it asks a keyring,
-// or a service that gives out short-lived passwords.
+// helperPatience is how long a credential helper may take: it reads a keyring,
+// or calls a service that issues short-lived passwords.
 const helperPatience = 10 * time.Second
 
-// credentials reads the Docker configuration and asks its helpers, which are
-// programs of others: one that hangs is left behind, and what one prints is
-// not shown, for it may be a password.
+// credentials reads the Docker configuration and runs its helpers, which are
+// foreign programs: one that hangs is abandoned, and its output is never shown,
+// because it may be a password.
 func credentials(ctx context.Context, target authn.Resource) (authn.Authenticator, error) {
-	patience, _ := transport.Patience() // a wrong one is the transport's error
+	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	ctx, cancel := context.WithTimeoutCause(ctx, min(helperPatience, patience), errors.New("the credential helper does not answer"))
 	defer cancel()
 	type answer struct {
@@ -34,7 +34,7 @@ func credentials(ctx context.Context, target authn.Resource) (authn.Authenticato
 	select {
 	case a := <-answers:
 		if a.err != nil {
-			return nil, fmt.Errorf("reading registry credentials of %q: the Docker configuration or its credential helper is at fault; what it says is not shown, for it may hold a secret", target.RegistryStr())
+			return nil, fmt.Errorf("reading registry credentials of %q: the Docker configuration or its credential helper failed; its output may hold a secret and is not shown", target.RegistryStr())
 		}
 		return a.auth, nil
 	case <-ctx.Done():

@@ -8,10 +8,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// WithoutAnnotations is a manifest as it was before some annotations were added
-// to it: all else of it stays as it is written, so that one which was made
-// without them is the same, byte for byte. One that has none of them is
-// returned as it came.
+// WithoutAnnotations returns a manifest as it was before some annotations were
+// added: all other bytes stay, so the result equals a manifest made without
+// them. A manifest without these annotations is returned unchanged.
 func WithoutAnnotations(d Descriptor, raw []byte, names ...string) (Descriptor, []byte, error) {
 	doc, err := parse(d, raw)
 	if err != nil {
@@ -24,7 +23,7 @@ func WithoutAnnotations(d Descriptor, raw []byte, names ...string) (Descriptor, 
 	if len(left) == len(doc.Annotations) {
 		return d, raw, nil
 	}
-	var member json.RawMessage // none, if none is left
+	var member json.RawMessage // annotations is dropped when empty
 	if len(left) > 0 {
 		member = mustJSON(left)
 	}
@@ -35,8 +34,8 @@ func WithoutAnnotations(d Descriptor, raw []byte, names ...string) (Descriptor, 
 	return d, raw, nil
 }
 
-// edited replaces one member of a JSON object, or leaves it out. The others
-// stay as they are written, in their order.
+// edited replaces or removes one member of a JSON object. The others keep their
+// bytes and their order.
 func edited(raw []byte, key string, value json.RawMessage) ([]byte, error) {
 	in := json.NewDecoder(bytes.NewReader(raw))
 	out := bytes.NewBufferString("{")
@@ -66,7 +65,7 @@ func edited(raw []byte, key string, value json.RawMessage) ([]byte, error) {
 func mustJSON(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic("registry: a manifest cannot be written: " + err.Error())
+		panic("registry: encoding a manifest: " + err.Error())
 	}
 	return raw
 }

@@ -11,45 +11,46 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ErrNotFound is the answer that a repository, tag, manifest or blob is not
-// there.
+// ErrNotFound means that the registry has no such repository, tag, manifest or
+// blob.
 var ErrNotFound error = notFound{}
 
 type notFound struct{}
 
 func (notFound) Error() string { return "not found" }
 
-// Code is the reason code of the refusal that the error amounts to.
+// Code is the reason code of this error.
 func (notFound) Code() string { return "MISSING" }
 
-// UnavailableError reports that a registry gave no answer, or none that can be
-// understood: nothing is known about what it holds.
+// UnavailableError reports that a registry gave no usable answer: what it holds
+// is unknown.
 type UnavailableError = verdict.UnavailableError
 
-// UsageError reports words that name no registry, repository or tag; asking again will not help.
+// UsageError reports text that names no registry, repository or tag; a retry
+// will not help.
 type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 
-// TamperedError reports bytes that are not those of their descriptor.
+// TamperedError reports bytes that do not match their descriptor.
 type TamperedError struct {
 	Place  string
-	Digest digest.Digest // what was asked for
+	Digest digest.Digest // the descriptor asked for
 	Err    error         // [*digest.MismatchError] or [*digest.SizeError]
 }
 
-// Error names the place and what differs.
+// Error names the registry and the mismatch.
 func (e *TamperedError) Error() string {
 	return fmt.Sprintf("reading %s at %q: %v", e.Digest, e.Place, e.Err)
 }
 
-// Unwrap returns the difference.
+// Unwrap returns the mismatch.
 func (e *TamperedError) Unwrap() error { return e.Err }
 
 // Code is the reason code of the refusal.
 func (e *TamperedError) Code() string { return "TAMPERED" }
 
-// TagError reports a tag that names something else as soon as it was written.
+// TagError reports a tag that named another digest right after it was written.
 type TagError struct {
 	Tag       string
 	Want, Got digest.Digest
@@ -57,13 +58,13 @@ type TagError struct {
 
 // Error names the tag and both digests.
 func (e *TagError) Error() string {
-	return fmt.Sprintf("tagging %q: somebody else did so at the same time: want %s, got %s", e.Tag, e.Want, e.Got)
+	return fmt.Sprintf("tagging %q: another writer changed the tag at the same time: want %s, got %s", e.Tag, e.Want, e.Got)
 }
 
 // Code is the reason code of the refusal.
 func (e *TagError) Code() string { return "TAG_RACE" }
 
-// LimitError reports content that is larger than what is read.
+// LimitError reports content larger than the limit.
 type LimitError struct {
 	Place string
 	What  string
@@ -78,23 +79,23 @@ func (e *LimitError) Error() string {
 // Code is the reason code of the refusal.
 func (e *LimitError) Code() string { return "LIMIT" }
 
-// FormError reports a manifest whose bytes are as addressed but do not say
-// what a manifest says.
+// FormError reports a manifest whose digest is right but whose content is
+// invalid.
 type FormError struct {
 	Digest digest.Digest
 	Err    error
 }
 
-// Error names the manifest and the fault.
+// Error names the manifest and the cause.
 func (e *FormError) Error() string { return fmt.Sprintf("parsing manifest %s: %v", e.Digest, e.Err) }
 
-// Unwrap returns the fault.
+// Unwrap returns the cause.
 func (e *FormError) Unwrap() error { return e.Err }
 
 // Code is the reason code of the refusal.
 func (e *FormError) Code() string { return "MANIFEST_PARSE" }
 
-// verified returns the bytes of d out of body, hashed.
+// verified returns the bytes of d from body, hashed as they are read.
 func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
 	world := &failing{r: body, place: place, op: "reading " + d.Digest.String()}
 	return &verifiedBody{
@@ -106,7 +107,7 @@ func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
 	}
 }
 
-// failing turns failures of a connection into unavailability.
+// failing reports failures of a connection as unavailability.
 type failing struct {
 	r         io.Reader
 	place, op string
@@ -140,10 +141,10 @@ func (v *verifiedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// size is how many bytes there are to be.
+// size returns how many bytes are expected.
 func (v *verifiedBody) size() int64 { return v.bytes }
 
-// maxRoom is how much room is made for what somebody says is so long.
+// maxRoom bounds the memory allocated for a size that is only claimed.
 const maxRoom = 64 << 10
 
 // Read reads all of d, which must not have more than limit bytes.
@@ -168,8 +169,8 @@ func readDocument(ctx context.Context, src Source, repo string, d Descriptor) (d
 	return doc, raw, err
 }
 
-// fetchAll reads a whole manifest. Room is made once for what says how long it
-// is.
+// fetchAll reads a whole manifest. Memory is allocated once, for the declared
+// size.
 func fetchAll(body io.ReadCloser) ([]byte, error) {
 	defer body.Close()
 	sized, is := body.(interface{ size() int64 })

@@ -12,14 +12,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Foreign is an OCI image layout that another tool wrote. Those know no
-// repositories: an entry of index.json has a tag, or a whole name, and where it
-// has only a tag it is the image of whatever repository is asked for.
+// Foreign is an OCI image layout written by another tool. Such layouts have no
+// repositories: an entry of index.json has a full name or only a tag. An entry
+// with only a tag matches every repository.
 type Foreign struct{ LayoutReader }
 
 var _ Source = (*Foreign)(nil)
 
-// OpenForeign returns the layout in the directory dir. Nothing is read yet.
+// OpenForeign opens the layout in the directory dir. Nothing is read yet.
 func OpenForeign(dir string) (*Foreign, error) {
 	place, err := store.Open(dir, nil)
 	if err != nil {
@@ -28,8 +28,8 @@ func OpenForeign(dir string) (*Foreign, error) {
 	return &Foreign{LayoutReader{place}}, nil
 }
 
-// reference is what an entry of index.json is called; "" stands for any
-// repository.
+// reference is the name of an entry of index.json; an empty repository matches
+// any.
 type reference struct{ repository, tag string }
 
 func (r reference) means(repo, tag string) bool {
@@ -49,8 +49,8 @@ func referenceOf(e v1.Descriptor) reference {
 	return reference{name[:i], name[i+1:]}
 }
 
-// References are the names of all images of the layout, sorted: REPOSITORY:TAG,
-// or :TAG where no repository is named.
+// References lists the names of all images of the layout, sorted:
+// REPOSITORY:TAG, or :TAG without a repository.
 func (f *Foreign) References(ctx context.Context) ([]string, error) {
 	index, err := f.index(ctx)
 	if err != nil {
@@ -66,14 +66,14 @@ func (f *Foreign) References(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Means reports whether a name of [Foreign.References] is that of a tag.
+// Means reports whether a name of [Foreign.References] matches a tag.
 func (f *Foreign) Means(name, repo, tag string) bool {
 	i := strings.LastIndexByte(name, ':')
 	return i >= 0 && reference{name[:i], name[i+1:]}.means(repo, tag)
 }
 
-// Resolve implements [Source]. Two entries of one name are refused: which of
-// them is meant nobody can say.
+// Resolve implements [Source]. Two entries of one name are refused as
+// ambiguous.
 func (f *Foreign) Resolve(ctx context.Context, repo, tag string) (Descriptor, error) {
 	index, err := f.index(ctx)
 	if err != nil {

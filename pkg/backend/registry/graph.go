@@ -6,28 +6,29 @@ import (
 	"fmt"
 )
 
-// Limits of one image: far above what people publish.
+// Limits of one image: far above any published image.
 const (
 	maxDepth = 3   // an index of indexes of images
 	maxNodes = 512 // manifests in one graph
 )
 
-// Node is one manifest of an image: its bytes are verified, the blobs that it
-// names are not yet read (see [VerifyBlobs]).
+// Node is one manifest of an image: its bytes are verified, its blobs are not
+// yet read (see [VerifyBlobs]).
 type Node struct {
 	Descriptor Descriptor
-	Raw        []byte // exactly the bytes that the digest addresses
-	// Config and Layers are what an image consists of; unset for an index.
+	Raw        []byte // exactly the bytes with this digest
+	// Config and Layers are the parts of an image; unset for an index.
 	Config Descriptor
 	Layers []Descriptor
-	// Children are the manifests of an index, in its order.
+	// Children are the manifests of an index, in order.
 	Children []*Node
-	// Subject is what a referrer refers to, else the zero Descriptor.
+	// Subject is the manifest that a referrer refers to, else the zero
+	// Descriptor.
 	Subject Descriptor
 }
 
-// Part is the manifest for a platform: the node itself for no platform, else
-// the child of an index. None is nil.
+// Part returns the manifest for a platform: the node itself if platform is
+// empty, else the child of an index, or nil.
 func (n *Node) Part(platform string) *Node {
 	if n.Descriptor.Platform == platform {
 		return n
@@ -40,8 +41,8 @@ func (n *Node) Part(platform string) *Node {
 	return nil
 }
 
-// Images are the images of single platforms: the node itself, or those of an
-// index. What build tools put into an index about them is none.
+// Images returns the single-platform images: the node itself, or the children
+// of an index. Attestations that build tools list in an index do not count.
 func (n *Node) Images() (list []*Node) {
 	_ = n.Walk(func(n *Node) error { // the visitor returns no error
 		if !n.Config.Digest.IsZero() && n.Descriptor.Platform != "unknown/unknown" && n.Subject.Digest.IsZero() {
@@ -52,9 +53,9 @@ func (n *Node) Images() (list []*Node) {
 	return list
 }
 
-// Graph reads the manifest of d and, if it is an index, those of all its
-// children. Every manifest is verified against its digest, and one that could
-// be read in two ways is a [*FormError].
+// Graph reads the manifest of d and, for an index, those of all its children.
+// Every manifest is verified against its digest; an ambiguous one is a
+// [*FormError].
 func Graph(ctx context.Context, src Source, repo string, d Descriptor) (*Node, error) {
 	w := walker{src: src, repo: repo}
 	return w.node(ctx, d, maxDepth)
@@ -92,7 +93,7 @@ func (w *walker) node(ctx context.Context, d Descriptor, depth int) (*Node, erro
 	return n, nil
 }
 
-// fill takes over what doc names, and returns the children to read.
+// fill copies the parts that doc names, and returns the children to read.
 func (n *Node) fill(doc document) ([]Descriptor, error) {
 	var err error
 	if doc.Subject != nil {
@@ -136,7 +137,8 @@ func (n *Node) Walk(visit func(*Node) error) error {
 	return nil
 }
 
-// Blobs returns the configuration and the layers of n, not those below it.
+// Blobs returns the configuration and layers of n, without those of its
+// children.
 func (n *Node) Blobs() []Descriptor {
 	if n.Config.Digest.IsZero() {
 		return nil
@@ -144,10 +146,9 @@ func (n *Node) Blobs() []Descriptor {
 	return append([]Descriptor{n.Config}, n.Layers...)
 }
 
-// VerifyBlobs reads every blob of the graph below n once and throws the bytes
-// away: what remains is that they were there, are the right ones, and that each
-// image is for the platform under which it is listed. It returns how many bytes
-// that were.
+// VerifyBlobs reads and discards every blob of the graph below n once. It
+// proves that all exist with the right bytes, and that each image is for the
+// platform under which it is listed. It returns the total size in bytes.
 func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, error) {
 	if n == nil {
 		return 0, errors.New("verifying blobs: no graph")

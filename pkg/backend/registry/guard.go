@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// guard keeps what a registry library does within our rules. Wherever the
-// library goes because the registry says so is held against the registry's own
+// guard applies our rules to the requests of a registry library. Addresses that
+// the registry sends the library to are checked against the registry's own
 // address.
 type guard struct{ next http.RoundTripper }
 
@@ -24,31 +24,31 @@ func newGuard(rt http.RoundTripper, host string) *guard {
 	return &guard{next: transport.Within(rt, home)}
 }
 
-// opensUpload picks the requests that only ask for a place to upload to.
+// opensUpload matches the requests that only open an upload.
 func opensUpload(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/blobs/uploads/")
 }
 
-// RoundTrip implements [http.RoundTripper]. The library believes more hosts to
-// be local than this machine.
+// RoundTrip implements [http.RoundTripper]. The library treats more hosts as
+// local than just this machine.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !transport.Loopback(req.URL.Hostname()) {
-		return nil, fmt.Errorf("speaking to %q: plain HTTP is for this machine only", req.URL.Host)
+		return nil, fmt.Errorf("speaking to %q: plain HTTP is allowed on this machine only", req.URL.Host)
 	}
 	req, err := unread(req)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := g.next.RoundTrip(req)
-	// What was asked for decides, not where the registry sends us.
+	// Judge by the original request, not by where the registry redirects.
 	if err == nil && !strings.Contains(firstOf(req).URL.Path, "/blobs/") {
 		resp.Body = &short{ReadCloser: resp.Body, left: 2 * MaxManifest, most: 2 * MaxManifest}
 	}
 	return resp, err
 }
 
-// unread gives a request an unread body: when a token has expired, the library
-// fetches another and sends the same request once more, body and all.
+// unread gives a request a body that can be sent again: when a token has
+// expired, the library fetches another and repeats the request with its body.
 func unread(req *http.Request) (*http.Request, error) {
 	if req.Body == nil || req.Body == http.NoBody || req.GetBody == nil {
 		return req, nil
@@ -67,13 +67,13 @@ func unread(req *http.Request) (*http.Request, error) {
 	return again, nil
 }
 
-// upload is the body of a blob that knows whether it was sent before.
+// upload is the body of a blob, and records whether it was already sent.
 type upload struct {
 	io.ReadCloser
 	used bool
 }
 
-// short ends what a library reads whole, and only blobs may be long.
+// short limits answers that a library reads whole; only blobs may be long.
 type short struct {
 	io.ReadCloser
 	left, most int64
@@ -83,7 +83,7 @@ type short struct {
 func (s *short) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if s.left -= int64(n); s.left < 0 {
-		return n, fmt.Errorf("reading an answer of the registry: it has more than %d bytes", s.most)
+		return n, fmt.Errorf("reading an answer of the registry: more than %d bytes", s.most)
 	}
 	return n, err
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Annotations of the entries of a layout's index. Build tools write the whole
-// name of an image as containerd does, and only its tag into the other.
+// Annotations of entries of a layout's index. Build tools write the full name
+// of an image as containerd does, and only the tag into the other annotation.
 const (
 	AnnotationRefName    = "org.opencontainers.image.ref.name"
 	AnnotationImageName  = "io.containerd.image.name"
 	annotationRepository = "vnd.waybill.repository"
 )
 
-// LayoutReader reads an OCI image layout (image specification, "Image Layout"),
-// wherever its files lie. It is safe for concurrent use.
+// LayoutReader reads an OCI image layout (image specification, "Image Layout")
+// from any file source. It is safe for concurrent use.
 type LayoutReader struct{ place files }
 
 // files opens the files of a layout, as a [store.Place] does.
@@ -66,11 +66,11 @@ func OpenLayout(dir string) (*Layout, error) {
 	return &Layout{LayoutReader: LayoutReader{place}, writer: writer}, nil
 }
 
-// ReadLayout reads the layout whose files dir opens: dir decides which links it
-// follows.
+// ReadLayout reads the layout whose files dir opens; dir decides which links
+// are followed.
 func ReadLayout(dir fs.FS) *LayoutReader { return &LayoutReader{tree{dir}} }
 
-// tree is a directory that the caller opened.
+// tree is an already open directory.
 type tree struct{ dir fs.FS }
 
 // URI implements files.
@@ -87,7 +87,7 @@ func (t tree) Open(_ context.Context, name string) (io.ReadCloser, int64, error)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = verdict.Refuse(verdict.FileType, name, "it is no regular file")
+		err = verdict.Refuse(verdict.FileType, name, "not a regular file")
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -96,10 +96,10 @@ func (t tree) Open(_ context.Context, name string) (io.ReadCloser, int64, error)
 }
 
 func notHeld(name string) error {
-	return verdict.Refuse(verdict.Missing, quoted(name), "the image names this file, and the layout or archive does not hold it")
+	return verdict.Refuse(verdict.Missing, quoted(name), "the image names this file, but the layout or archive lacks it")
 }
 
-// quoted keeps foreign text short.
+// quoted shortens foreign text.
 func quoted(name string) string { return fmt.Sprintf("%.200q", name) }
 
 func blobName(d digest.Digest) string { return "blobs/" + d.Algorithm().String() + "/" + d.Hex() }
@@ -117,7 +117,7 @@ func (l *LayoutReader) whole(ctx context.Context, name string, limit int64) ([]b
 	return fetchAll(body)
 }
 
-// index reads index.json. A directory without one is no layout.
+// index reads index.json. A directory without one is not a layout.
 func (l *LayoutReader) index(ctx context.Context) (v1.IndexManifest, error) {
 	var index v1.IndexManifest
 	raw, err := l.whole(ctx, "index.json", 16*MaxManifest) // one entry for each manifest of all repositories
@@ -127,7 +127,7 @@ func (l *LayoutReader) index(ctx context.Context) (v1.IndexManifest, error) {
 	var notAFile *store.FileTypeError
 	switch {
 	case errors.As(err, &notAFile):
-		return v1.IndexManifest{}, err // it answers, and it lies
+		return v1.IndexManifest{}, err // an invalid answer, not a missing one
 	case err != nil:
 		return v1.IndexManifest{}, &UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
 	}
@@ -143,7 +143,7 @@ func (l *LayoutReader) Listed(ctx context.Context) ([]Descriptor, error) {
 	return ListedIn(raw)
 }
 
-// ListedIn returns the entries of an index, which is not checked otherwise.
+// ListedIn returns the entries of an index without other checks.
 func ListedIn(index []byte) ([]Descriptor, error) {
 	var list []Descriptor
 	doc, err := parseDocument(index)
@@ -156,8 +156,8 @@ func ListedIn(index []byte) ([]Descriptor, error) {
 	return list, nil
 }
 
-// Document reads a whole manifest, index or configuration of any size up to
-// [MaxManifest], and holds it against its digest.
+// Document reads a whole manifest, index or configuration of up to
+// [MaxManifest] bytes, and verifies its digest.
 func (l *LayoutReader) Document(ctx context.Context, d digest.Digest) ([]byte, error) {
 	body, size, err := l.Blob(ctx, d)
 	if err != nil {
@@ -170,8 +170,8 @@ func (l *LayoutReader) Document(ctx context.Context, d digest.Digest) ([]byte, e
 	return fetchAll(verified(body, l.place.URI(), Descriptor{Digest: d, Size: size}))
 }
 
-// Blob opens a blob for callers that verify it themselves: the bytes are not
-// held against the digest. Everyone else calls [LayoutReader.Fetch].
+// Blob opens a blob without verifying it, for callers that verify the digest
+// themselves. All others call [LayoutReader.Fetch].
 func (l *LayoutReader) Blob(ctx context.Context, d digest.Digest) (io.ReadCloser, int64, error) {
 	if d.IsZero() {
 		return nil, 0, errors.New("reading layout: no digest")
@@ -247,7 +247,7 @@ func (l *LayoutReader) Referrers(ctx context.Context, repo string, d digest.Dige
 	return l.referring(ctx, repo, entries, d)
 }
 
-// referring are those of some entries whose subject is d.
+// referring returns the entries whose subject is d.
 func (l *LayoutReader) referring(ctx context.Context, repo string, entries []v1.Descriptor, d digest.Digest) ([]Descriptor, error) {
 	var found []Descriptor
 	for _, e := range entries {

@@ -31,8 +31,8 @@ func (l *Layout) PushBlob(ctx context.Context, _ string, d Descriptor, open func
 	return l.writer.Put(ctx, blobName(d.Digest), d.Size, verified(body, "source of "+l.place.URI(), d), store.PutOptions{})
 }
 
-// holds reports whether the bytes of d are there and right. A layout may lie
-// on a disk that somebody else can write to, so a name proves nothing.
+// holds reports whether the bytes of d exist and match. Others may be able to
+// write to the disk of a layout, so a name proves nothing.
 func (l *Layout) holds(ctx context.Context, d Descriptor) bool {
 	body, err := l.Fetch(ctx, "", d)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *Layout) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	})
 }
 
-// change rewrites index.json, beginning a layout if there is none.
+// change rewrites index.json, and creates a layout if there is none.
 func (l *Layout) change(ctx context.Context, edit func(*v1.IndexManifest)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Layout) rewrite(ctx context.Context, index v1.IndexManifest) error {
 	return l.writer.Put(ctx, "index.json", int64(len(raw)), strings.NewReader(string(raw)), store.PutOptions{})
 }
 
-// begin makes an empty layout if unread says that there is none yet.
+// begin creates an empty layout if unread says that there is none yet.
 func (l *Layout) begin(ctx context.Context, unread error) (v1.IndexManifest, error) {
 	if !errors.Is(unread, store.ErrNotFound) && !errors.Is(unread, fs.ErrNotExist) {
 		return v1.IndexManifest{}, unread

@@ -11,26 +11,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// maxListing bounds the pages of a listing together: one page may name every
+// maxListing bounds all pages of a listing together: one page may name every
 // digest.
 const maxListing = 256 << 20
 
-// Listing is what a registry says that a repository has. It is a claim, good
-// for planning: no manifest was read.
+// Listing is what a registry claims to hold in a repository, good enough for
+// planning: no manifest was read.
 type Listing struct {
-	// Tags are all tags, with what each names where the list says so, else with
+	// Tags are all tags, each with its digest if the list names it, else with
 	// the zero Digest.
 	Tags map[string]digest.Digest
-	// Digests are all manifests, tagged or not, where the list names them; nil
-	// where it does not.
+	// Digests are all manifests, tagged or not, if the list names them, else
+	// nil.
 	Digests map[digest.Digest]bool
-	// Pages is how many requests it took.
+	// Pages is the number of requests sent.
 	Pages int
 }
 
-// Listing lists a repository in as few requests as there are pages. Google's
-// registries name the manifests in the list of tags, with their tags; of others
-// the tags alone are known, see [Remote.Claimed].
+// Listing lists a repository in one request per page. Google's registries list
+// the manifests with their tags; other registries list only the tags, see
+// [Remote.Claimed].
 func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 	return Listing{}, &LimitError{Place: target.Name(), What: "pages of a list", Limit: maxPages}
 }
 
-// orNothing is the listing, unless it failed.
+// orNothing returns the listing, or nothing after an error.
 func (l Listing) orNothing(err error) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
@@ -61,8 +61,8 @@ func (l Listing) orNothing(err error) (Listing, error) {
 	return l, nil
 }
 
-// listPage reads one page as it comes, within what is left of the bound, and
-// returns the path of the next.
+// listPage reads one page as a stream, within the rest of the limit, and
+// returns the path of the next page.
 func (r *Remote) listPage(ctx context.Context, q query, l *Listing, bound *counting) (string, error) {
 	resp, err := r.ask(ctx, q)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Remote) listPage(ctx context.Context, q query, l *Listing, bound *count
 	return next, nil
 }
 
-// counting refuses more than it was told to let pass.
+// counting fails after its limit of bytes.
 type counting struct {
 	r    io.Reader
 	left int64
@@ -97,12 +97,12 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// manifestEntry is what Google's registries say of a manifest in the list.
+// manifestEntry is an entry of the manifests in a list of Google's registries.
 type manifestEntry struct {
 	Tags []string `json:"tag"`
 }
 
-// read reads a page key by key, without holding all of it.
+// read reads a page key by key, without keeping it in memory.
 func (l *Listing) read(r io.Reader) error {
 	in := json.NewDecoder(r)
 	err := inObject(in, func(key string) error {
@@ -128,7 +128,7 @@ func (l *Listing) read(r io.Reader) error {
 		return err
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return errors.New("the list goes on after its end")
+		return errors.New("the list has trailing data")
 	}
 	return nil
 }
@@ -149,21 +149,21 @@ func (l *Listing) manifest(in *json.Decoder, name string) error {
 	l.Digests[d] = true
 	for _, tag := range e.Tags {
 		if other := l.Tags[tag]; !other.IsZero() && !other.Equal(d) {
-			return fmt.Errorf("the list has the tag %q for %s and for %s", tag, other, d)
+			return fmt.Errorf("the list names two digests for the tag %q: %s and %s", tag, other, d)
 		}
 		l.Tags[tag] = d
 	}
 	return nil
 }
 
-// inObject goes over the keys of an object; null has none.
+// inObject iterates over the keys of an object; null has none.
 func inObject(in *json.Decoder, value func(key string) error) error {
 	t, err := in.Token()
 	if err != nil || t == nil {
 		return err
 	}
 	if t != json.Delim('{') {
-		return fmt.Errorf("the list has %v where an object should be", t)
+		return fmt.Errorf("the list has %v, want an object", t)
 	}
 	for in.More() {
 		key, err := in.Token()
@@ -178,8 +178,8 @@ func inObject(in *json.Decoder, value func(key string) error) error {
 	return err
 }
 
-// Claimed is what a registry says that a tag names, or, in place of a tag, that
-// it has a digest. No manifest is read, unless the registry does not say.
+// Claimed returns what the registry claims for a tag, or, for a digest, that it
+// exists. The manifest is read only if the registry does not say.
 func (r *Remote) Claimed(ctx context.Context, repo, tag string) (digest.Digest, error) {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *Remote) Claimed(ctx context.Context, repo, tag string) (digest.Digest, 
 	if err != nil {
 		return digest.Digest{}, err
 	}
-	_ = resp.Body.Close() // a HEAD has none
+	_ = resp.Body.Close() // a HEAD answer has no body
 	if d, err := digest.Parse(resp.Header.Get("Docker-Content-Digest")); err == nil {
 		return d, nil
 	}

@@ -10,67 +10,65 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// maxInMemory is the size up to which a blob is kept in memory; a larger one
-// goes to the disk.
+// maxInMemory is the largest blob kept in memory; larger ones go to disk.
 const maxInMemory = 1 << 20
 
-// maxRemembered bounds what is kept in memory together. What is asked for when
-// there is no room is read, and not kept.
+// maxRemembered bounds the total kept in memory. What does not fit is read and
+// not kept.
 const maxRemembered = 16 << 20
 
-// Memory is a registry of which each thing is asked once: whoever decides about
-// an image and then copies it to several places reads it one time. It is made
-// for one image and closed after it. Tags are asked each time, for they move.
+// Memory caches a registry, so that each object is requested once: an image
+// that is judged and then copied to several places is read one time. It is made
+// for one image and closed after it. Tags can move and are requested each time.
 type Memory struct {
 	src   *Remote
 	spool bool
 
-	mu    sync.Mutex // owns the maps, not what they hold
+	mu    sync.Mutex // guards the maps, not their values
 	known map[string]*answered
-	named map[string]Descriptor // by tags, when they were asked first
-	kept  int64                 // bytes of blobs and manifests in known
+	named map[string]Descriptor // the first answer for each tag
+	kept  int64                 // bytes of the blobs and manifests in known
 }
 
 var _ Source = (*Memory)(nil)
 
-// answered is a question and its answer, which is there when done is closed.
+// answered is a request and its answer, valid once done is closed.
 type answered struct {
 	done chan struct{}
 	d    Descriptor
 	raw  []byte
-	file *os.File // unnamed, in place of raw
+	file *os.File // an unlinked file, instead of raw
 	list []Descriptor
 	err  error
 
-	held      bool // its bytes are counted; owned by the mutex of the memory
-	abandoned bool // whoever asked was told to stop, which is no answer to the others
+	held      bool // its bytes are counted; guarded by the memory's mutex
+	abandoned bool // the first caller was cancelled, which is no answer for the others
 }
 
-// Remember returns a memory of src. With a spool, blobs that are too large for
-// the memory are kept on the disk until [Memory.Close]; without one they are
-// read each time.
+// Remember returns a cache of src. With a spool, blobs too large for memory are
+// cached on disk until [Memory.Close]; without one they are read each time.
 func Remember(src *Remote, spool bool) *Memory {
 	return &Memory{src: src, spool: spool, known: map[string]*answered{}}
 }
 
-// Remote is the registry that is remembered.
+// Remote is the registry behind the cache.
 func (m *Memory) Remote() *Remote { return m.src }
 
-// Close gives back what is on the disk.
+// Close frees the disk space.
 func (m *Memory) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.known {
 		if a.file != nil {
-			_ = a.file.Close() // it has no name any more
+			_ = a.file.Close() // the file is unlinked already
 		}
 	}
 	m.known = map[string]*answered{}
 }
 
-// once asks a question if nobody did, and waits for the answer. An error is no
-// answer: the next one asks again. So does whoever waited for one that was told
-// to stop.
+// once sends a request if no caller did, and otherwise waits for the answer.
+// Errors are not cached: the next caller tries again, and so does a waiter if
+// the first caller was cancelled.
 func (m *Memory) once(ctx context.Context, key string, ask func(*answered) error) (*answered, error) {
 	for {
 		a, mine := m.question(key)
@@ -93,7 +91,8 @@ func (m *Memory) once(ctx context.Context, key string, ask func(*answered) error
 	}
 }
 
-// question is the one of that key, and whether it is the caller who asks it.
+// question returns the request with that key, and whether the caller must send
+// it.
 func (m *Memory) question(key string) (a *answered, mine bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +115,7 @@ func (m *Memory) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 	want, byDigest := asDigest(tag)
 	if !byDigest {
 		d, raw, err := m.src.Manifest(ctx, repo, tag)
-		if err == nil { // what it names need not be read again
+		if err == nil { // the manifest that the tag names need not be read again
 			m.name(repo, tag, d)
 			_, err = m.once(ctx, key(repo, d.Digest), func(a *answered) error { a.d, a.raw = d, raw; return nil })
 		}
@@ -143,8 +142,8 @@ func (m *Memory) name(repo, tag string, d Descriptor) {
 	}
 }
 
-// Named is what a tag named when it was asked first, if it was: whoever decided
-// by it meant that, whatever it names now, and whether it is listed or not.
+// Named returns what a tag named when it was first resolved, if it was: a
+// decision refers to that digest, even if the tag moved since or is not listed.
 func (m *Memory) Named(repo, tag string) (Descriptor, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,15 +165,15 @@ func (m *Memory) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	if a.file != nil {
 		return io.NopCloser(io.NewSectionReader(a.file, 0, d.Size)), nil
 	}
-	m.hold(key(repo, d.Digest), a)
+	m.cache(key(repo, d.Digest), a)
 	if int64(len(a.raw)) != d.Size {
 		return nil, &TamperedError{Place: repo, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(a.raw))}}
 	}
-	return kept{bytes.NewReader(a.raw)}, nil
+	return cached{bytes.NewReader(a.raw)}, nil
 }
 
-// hold keeps an answer that was read, if there is room for it.
-func (m *Memory) hold(key string, a *answered) {
+// cache caches an answer if there is room.
+func (m *Memory) cache(key string, a *answered) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a.held || m.known[key] != a {
@@ -188,15 +187,15 @@ func (m *Memory) hold(key string, a *answered) {
 	delete(m.known, key)
 }
 
-// kept is what was read before.
-type kept struct{ *bytes.Reader }
+// cached returns a cached answer.
+type cached struct{ *bytes.Reader }
 
-func (k kept) size() int64 { return k.Size() }
+func (k cached) size() int64 { return k.Size() }
 
 // Close implements [io.Closer].
-func (kept) Close() error { return nil }
+func (cached) Close() error { return nil }
 
-// read reads all of d, which is verified on its way.
+// read reads all of d, which is verified meanwhile.
 func (m *Memory) read(ctx context.Context, repo string, d Descriptor, a *answered) error {
 	body, err := m.src.Fetch(ctx, repo, d)
 	if err != nil {
@@ -212,7 +211,7 @@ func (m *Memory) read(ctx context.Context, repo string, d Descriptor, a *answere
 	if err != nil {
 		return &UnavailableError{Place: os.TempDir(), Op: "keeping " + d.Digest.String(), Err: err}
 	}
-	_ = os.Remove(file.Name()) // where it cannot go yet, it goes when it is closed, or with the directory
+	_ = os.Remove(file.Name()) // systems that cannot unlink an open file remove it on close, or with the directory
 	if _, err := io.Copy(file, body); err != nil {
 		_ = file.Close()
 		return err
@@ -233,7 +232,7 @@ func (m *Memory) Referrers(ctx context.Context, repo string, d digest.Digest) ([
 	return a.list, nil
 }
 
-// ReferrersOf is [Remote.ReferrersOf], asked once.
+// ReferrersOf is a cached [Remote.ReferrersOf].
 func (m *Memory) ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error) {
 	a, err := m.once(ctx, kind+" referrers of "+key(repo, d), func(a *answered) (err error) {
 		a.list, err = m.src.ReferrersOf(ctx, repo, d, kind)

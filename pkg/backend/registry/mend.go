@@ -14,10 +14,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Mend forgets every manifest of which a part was cut off, by a power cut say: a
-// file of it is there with another size. It is then written again like one that
-// is not there. An index that is no JSON is begun anew. Only who alone writes to a
-// layout, and makes again what it lacks, may mend it.
+// Mend drops every manifest with a truncated file, for instance after a power
+// failure: a file of it exists with another size. It is then written again as
+// if it were missing. An index that is not JSON is started anew. Only the sole
+// writer of a layout, which recreates what is missing, may call this.
 func (l *Layout) Mend(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,8 +47,8 @@ func (l *Layout) Mend(ctx context.Context) error {
 }
 
 // isCut reports whether a file of a manifest, or of those that it lists, has
-// another size than it must have. Of what cannot be read for another reason, who
-// reads it says what is wrong.
+// the wrong size. Files that cannot be read for another reason are reported by
+// their later reader.
 func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 	if l.hasOtherSize(ctx, d) {
 		return true
@@ -68,7 +68,8 @@ func (l *Layout) isCut(ctx context.Context, d Descriptor, depth int) bool {
 	})
 }
 
-// hasOtherSize reports whether the file of a descriptor is there with another size.
+// hasOtherSize reports whether the file of a descriptor exists with another
+// size.
 func (l *Layout) hasOtherSize(ctx context.Context, d Descriptor) bool {
 	body, size, err := l.Blob(ctx, d.Digest)
 	if err != nil {

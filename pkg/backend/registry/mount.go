@@ -10,16 +10,16 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// mounter is a [Sink] that may have the blobs of some sources already, and
-// needs no more than to be told.
+// mounter is a [Sink] that can link blobs that its registry already holds in
+// another repository.
 type mounter interface {
 	mount(ctx context.Context, repo string, d Descriptor, from Source) (bool, error)
 }
 
-// mount makes a blob of another repository of the same registry one of repo
-// (distribution specification, "Mounting a blob from another repository").
-// What a registry says of that is not believed before it was looked at. Where
-// it cannot be done the answer is no, and the blob is copied.
+// mount links a blob of another repository of the same registry into repo
+// (distribution specification, "Mounting a blob from another repository"). The
+// registry's answer is verified by a lookup. If mounting is impossible the
+// answer is false, and the blob is copied.
 func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Source) (bool, error) {
 	src := remoteOf(from)
 	if src == nil || r.unmountable.Load() {
@@ -50,7 +50,7 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 	if err != nil {
 		return false, nil //nolint:nilerr // the longer way finds out what is wrong
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		r.unmountable.Store(true)
@@ -64,8 +64,8 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 	return there, err
 }
 
-// abandon ends an upload that a registry began where it could not mount. One
-// that cannot be ended the registry forgets by itself.
+// abandon cancels an upload that a registry opened because it could not mount.
+// An upload that cannot be cancelled expires in the registry.
 func (r *Remote) abandon(ctx context.Context, s *session, begun *http.Response) {
 	location, err := begun.Location()
 	if begun.StatusCode != http.StatusAccepted || err != nil || !strings.EqualFold(location.Host, begun.Request.URL.Host) {
@@ -80,7 +80,7 @@ func (r *Remote) abandon(ctx context.Context, s *session, begun *http.Response) 
 	}
 }
 
-// remoteOf is the registry behind a source, if there is one.
+// remoteOf returns the registry behind a source, if there is one.
 func remoteOf(src Source) *Remote {
 	switch s := src.(type) {
 	case *Remote:

@@ -10,19 +10,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// maxGreeting bounds the answers to a greeting, which the library reads to
-// their end and has no use for.
+// maxGreeting bounds the answers to a greeting, which the library reads
+// completely and ignores.
 const maxGreeting = 64 << 10
 
-// greeting is a transport that notes how a registry answers the first question
-// on the way to a repository: whether it lets anybody in. Until it has ended,
-// answers are short, and whoever shows credentials is not sent to another
-// host to ask there for what is demanded.
+// greeting is a transport for the first request to a registry. It records
+// whether the registry allows anonymous access. Until it has ended, answers are
+// limited, and a request that will carry credentials may not be redirected to
+// another host, which could demand them for itself.
 type greeting struct {
 	http.RoundTripper
-	named bool // credentials will be shown
+	named bool // credentials will be sent
 
-	mu                   sync.Mutex // guards what follows
+	mu                   sync.Mutex // guards the fields below
 	met, demanded, ended bool
 }
 
@@ -32,7 +32,7 @@ func (g *greeting) RoundTrip(r *http.Request) (*http.Response, error) {
 	ended := g.ended
 	g.mu.Unlock()
 	if first := firstOf(r); !ended && g.named && !sameHost(first.URL, r.URL) {
-		return nil, fmt.Errorf("greeting %q: it sends the greeting on to %q, whose demand for credentials is not its own", first.URL.Host, r.URL.Host)
+		return nil, fmt.Errorf("greeting %q: the registry redirects to %q, which must not ask for its credentials", first.URL.Host, r.URL.Host)
 	}
 	answer, err := g.RoundTripper.RoundTrip(r)
 	if err != nil {
@@ -49,22 +49,23 @@ func (g *greeting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// end ends the greeting: what goes this way now is what it was for.
+// end ends the greeting: the requests that follow are ordinary.
 func (g *greeting) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
 }
 
-// open reports whether every answer so far let us in, and we have no name
-// there: the way is then that of every repository and of every permission.
+// open reports whether every answer so far allowed anonymous access, and we
+// have no credentials: the session then serves all repositories and
+// permissions.
 func (g *greeting) open(as authn.Authenticator) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return as == authn.Anonymous && g.met && !g.demanded
 }
 
-// firstOf is the request that led to this one by redirects.
+// firstOf returns the request that led to this one by redirects.
 func firstOf(r *http.Request) *http.Request {
 	for range maxHops {
 		if r.Response == nil || r.Response.Request == nil {

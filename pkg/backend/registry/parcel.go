@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Parcel is a manifest with the blobs that are pushed before it, as
+// Parcel is a manifest with the blobs that must be pushed before it, as
 // [HintedManifest] and [AttachedManifest] make them.
 type Parcel struct {
 	Descriptor Descriptor
@@ -14,7 +14,7 @@ type Parcel struct {
 	Blobs      []Blob
 }
 
-// PushTo writes all of it. What is there already is left.
+// PushTo writes all of it, except what is there already.
 func (p Parcel) PushTo(ctx context.Context, to Sink, repo string) error {
 	for _, b := range p.Blobs {
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }

@@ -11,12 +11,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// maxConfig is how large the configuration of an image may be; those of large
-// images have some tens of kilobytes.
+// maxConfig bounds the configuration of an image; those of large images have
+// tens of kilobytes.
 const maxConfig = 8 << 20
 
-// PlatformError reports an image that says it is for another platform than the
-// index that lists it.
+// PlatformError reports an image that is for another platform than the index
+// lists it for.
 type PlatformError struct {
 	Image      Descriptor
 	Configured string
@@ -30,10 +30,10 @@ func (e *PlatformError) Error() string {
 // Code is the reason code of the refusal.
 func (e *PlatformError) Code() string { return "PLATFORM" }
 
-// CheckPlatform reads the configuration of n and demands that it is for the
-// platform under which an index lists n: whoever pulls by platform runs what
-// the entry names, whatever that is. What no index lists, and what is no
-// image, says nothing that could differ.
+// CheckPlatform reads the configuration of n and checks that it is for the
+// platform under which an index lists n: a client that pulls by platform runs
+// whatever the entry names. An image outside an index, or a manifest that is
+// not an image, cannot differ.
 func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error {
 	if !n.saysPlatform() {
 		return nil
@@ -45,19 +45,19 @@ func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error 
 	return checkPlatform(n.Descriptor, raw)
 }
 
-// saysPlatform reports whether n is listed for a platform and is an image, whose
-// configuration says one, too.
+// saysPlatform reports whether n is an image listed for a platform, so that its
+// configuration names one, too.
 func (n *Node) saysPlatform() bool {
 	kind, listed := n.Config.MediaType, n.Descriptor.Platform
 	return listed != "" && listed != "unknown/unknown" && (kind == string(types.OCIConfigJSON) || kind == string(types.DockerConfigJSON))
 }
 
-// checkPlatform holds a configuration against the entry of an index. A variant
-// is compared where both state one: many tools write it in one of them alone.
+// checkPlatform compares a configuration with the entry of an index. Variants
+// are compared only if both state one: many tools write only one of them.
 func checkPlatform(listed Descriptor, raw []byte) error {
 	var config platform
 	if err := strictjson.UnmarshalOpen(raw, &config); err != nil {
-		return &FormError{Digest: listed.Digest, Err: fmt.Errorf("its configuration: %w", err)}
+		return &FormError{Digest: listed.Digest, Err: fmt.Errorf("reading the configuration: %w", err)}
 	}
 	base := config.OS + "/" + config.Architecture
 	variant, ok := strings.CutPrefix(listed.Platform, base)
@@ -68,7 +68,7 @@ func checkPlatform(listed Descriptor, raw []byte) error {
 	return nil
 }
 
-// verifyBlob reads one blob of n and throws its bytes away.
+// verifyBlob reads one blob of n and discards the bytes.
 func verifyBlob(ctx context.Context, src Source, repo string, n *Node, blob Descriptor) (int64, error) {
 	if blob.Digest.Equal(n.Config.Digest) && n.saysPlatform() {
 		return blob.Size, CheckPlatform(ctx, src, repo, n)

@@ -11,8 +11,8 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// MayPush asks whether the credentials for pushing to repo are taken, and
-// changes nothing. A registry may take them and still refuse the push: only
+// MayPush checks that the push credentials for repo are accepted, and changes
+// nothing. A registry may accept them and still refuse the push: only
 // [Remote.ProbePush] finds that out.
 func (r *Remote) MayPush(ctx context.Context, repo string) error {
 	target, err := r.repository(repo)
@@ -24,9 +24,9 @@ func (r *Remote) MayPush(ctx context.Context, repo string) error {
 	return q.denied(err)
 }
 
-// ProbePush begins the upload of a blob to repo and cancels it (distribution
-// specification, "Pushing a blob in chunks", "Cancelling"). A registry that
-// cannot cancel forgets it by itself.
+// ProbePush opens the upload of a blob to repo and cancels it (distribution
+// specification, "Pushing a blob in chunks", "Cancelling"). In registries that
+// cannot cancel, the upload expires.
 func (r *Remote) ProbePush(ctx context.Context, repo string) error {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -53,14 +53,14 @@ func (r *Remote) ProbePush(ctx context.Context, repo string) error {
 	return nil
 }
 
-// cancel is best effort: an upload that nobody goes on with ends by itself.
+// cancel is best effort: an unused upload expires.
 func cancel(ctx context.Context, client *http.Client, where *url.URL) {
 	if cancelled, err := send(ctx, client, http.MethodDelete, where); err == nil {
 		_ = cancelled.Body.Close()
 	}
 }
 
-// send sends a request without a body. The caller closes the answer's.
+// send sends a request without a body. The caller closes the answer's body.
 func send(ctx context.Context, client *http.Client, method string, to *url.URL) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, to.String(), http.NoBody)
 	if err != nil {
@@ -69,7 +69,7 @@ func send(ctx context.Context, client *http.Client, method string, to *url.URL) 
 	return client.Do(request)
 }
 
-// denied tells a registry that says no from one that says nothing.
+// denied tells a denial from an unavailable registry.
 func (q query) denied(err error) error {
 	var said *ggcr.Error
 	if errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden) {

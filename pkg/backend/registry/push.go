@@ -21,7 +21,7 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 		return err
 	}
 	q := query{target: target, op: "writing " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
-	there, done, err := r.written.alone(ctx, q)
+	there, done, err := r.written.waitForPush(ctx, q)
 	if there || err != nil {
 		return err
 	}
@@ -37,21 +37,20 @@ func (r *Remote) PushBlob(ctx context.Context, repo string, d Descriptor, open f
 	if err != nil {
 		return err
 	}
-	return r.settle(ctx, q, q.failed(s.pusher.Upload(ctx, target, layer)), false)
+	return r.finishWrite(ctx, q, q.failed(s.pusher.Upload(ctx, target, layer)), false)
 }
 
 // PushManifest implements [Sink]. If the registry has no referrers API, a
 // manifest with a subject is also added to the list under the fallback tag.
 //
-// That it is there afterwards is seen when the image is read back, which
-// everyone does before a tag is written. A referrer is no part of the image, so
-// it is looked for here.
+// Images are read back before every tag is written, so they are not checked
+// here. A referrer is not part of the image, so its presence is checked here.
 func (r *Remote) PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error {
 	return r.pushManifest(ctx, repo, d, raw, true)
 }
 
-// pushManifest is PushManifest. Without looking, a referrer that the registry
-// says to list is believed to be there.
+// pushManifest is PushManifest; with look false, a referrer that the registry
+// confirms to list is not looked up.
 func (r *Remote) pushManifest(ctx context.Context, repo string, d Descriptor, raw []byte, look bool) error {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -66,24 +65,24 @@ func (r *Remote) pushManifest(ctx context.Context, repo string, d Descriptor, ra
 		path: "manifests/" + d.Digest.String(), accept: []string{d.MediaType},
 	}
 	content := rawManifest{raw: raw, mediaType: d.MediaType}
-	if doc.Subject == nil { // writing what is there costs no more than looking for it
-		return r.settle(ctx, q, r.put(ctx, target.Digest(d.Digest.String()), content), false)
+	if doc.Subject == nil { // writing again costs no more than a lookup
+		return r.finishWrite(ctx, q, r.put(ctx, target.Digest(d.Digest.String()), content), false)
 	}
 	if r.putReferrer(ctx, q, doc.Subject.Digest, content) {
-		return r.settle(ctx, q, nil, look)
+		return r.finishWrite(ctx, q, nil, look)
 	}
-	// The list of referrers is read, extended and written: two pushes at once
-	// could lose one. Other processes can still interfere.
+	// The list of referrers is read, extended and written: two concurrent
+	// pushes could lose one. Other processes can still interfere.
 	list := r.referrersOf(target.Name() + "@" + doc.Subject.Digest)
 	list.Lock()
 	defer list.Unlock()
 	if err := r.put(ctx, target.Digest(d.Digest.String()), content); err != nil {
-		return err // the manifest may be there, but not the list
+		return err // the manifest may exist, but not the list
 	}
-	return r.settle(ctx, q, nil, true)
+	return r.finishWrite(ctx, q, nil, true)
 }
 
-// Tag implements [Sink]. It reads back what the tag names.
+// Tag implements [Sink]. It reads back the tag.
 func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error {
 	raw, err := Read(ctx, r, repo, d, MaxManifest)
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *Remote) Tag(ctx context.Context, repo, tag string, d Descriptor) error 
 	return r.TagManifest(ctx, repo, tag, d, raw)
 }
 
-// TagManifest is [Remote.Tag] for those who have the bytes of the manifest,
+// TagManifest is [Remote.Tag] for callers that have the bytes of the manifest
 // and know that the registry has them, too.
 func (r *Remote) TagManifest(ctx context.Context, repo, tag string, d Descriptor, raw []byte) error {
 	target, err := r.repository(repo)
@@ -108,10 +107,10 @@ func (r *Remote) TagManifest(ctx context.Context, repo, tag string, d Descriptor
 	}
 	ref.Repository = target
 	q := query{target: target, op: fmt.Sprintf("writing tag %q", tag), path: "manifests/" + tag, accept: manifestTypes()}
-	if err := r.settle(ctx, q, r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType}), false); err != nil {
+	if err := r.finishWrite(ctx, q, r.put(ctx, ref, rawManifest{raw: raw, mediaType: d.MediaType}), false); err != nil {
 		return err
 	}
-	return r.named(ctx, repo, tag, d)
+	return r.checkTagged(ctx, repo, tag, d)
 }
 
 func (r *Remote) put(ctx context.Context, ref name.Reference, m rawManifest) error {
@@ -123,8 +122,8 @@ func (r *Remote) put(ctx context.Context, ref name.Reference, m rawManifest) err
 	return q.failed(s.pusher.Put(ctx, ref, m))
 }
 
-// failed sorts an error of the library: a fault of the source keeps its kind,
-// all else means that the registry did not take it.
+// failed classifies an error of the library: a fault of the source keeps its
+// kind, all else means that the registry did not accept the write.
 func (q query) failed(err error) error {
 	var coded interface{ Code() string }
 	if err == nil || errors.As(err, &coded) {
@@ -133,7 +132,7 @@ func (q query) failed(err error) error {
 	return q.unavailable(err)
 }
 
-// checkManifest refuses to write bytes under another digest than theirs.
+// checkManifest refuses to write bytes that do not match the digest.
 func checkManifest(place string, d Descriptor, raw []byte) (document, error) {
 	if got := digest.Of(digest.SHA256, raw); !got.Equal(d.Digest) {
 		return document{}, &TamperedError{Place: place, Digest: d.Digest, Err: &digest.MismatchError{Want: d.Digest, Got: got}}
@@ -147,7 +146,8 @@ func checkManifest(place string, d Descriptor, raw []byte) (document, error) {
 	return parse(d, raw)
 }
 
-// rawManifest writes the bytes that were signed, not a rendering of them.
+// rawManifest writes the original bytes, because a re-encoding would change the
+// digest.
 type rawManifest struct {
 	raw       []byte
 	mediaType string
@@ -156,10 +156,10 @@ type rawManifest struct {
 // RawManifest implements remote.Taggable.
 func (m rawManifest) RawManifest() ([]byte, error) { return m.raw, nil }
 
-// MediaType is asked for by the library.
+// MediaType is required by the library.
 func (m rawManifest) MediaType() (types.MediaType, error) { return types.MediaType(m.mediaType), nil }
 
-// layer is a blob on its way up.
+// layer is a blob being uploaded.
 type layer struct {
 	place string
 	d     Descriptor
@@ -178,12 +178,13 @@ func newLayer(place string, d Descriptor, open func() (io.ReadCloser, error)) (*
 // Digest implements [v1.Layer].
 func (l *layer) Digest() (v1.Hash, error) { return l.hash, nil }
 
-// DiffID implements [v1.Layer]; a blob is not unpacked here.
+// DiffID implements [v1.Layer]; unsupported, because a blob is not unpacked
+// here.
 func (l *layer) DiffID() (v1.Hash, error) {
-	return v1.Hash{}, errors.New("registry: not a file system")
+	return v1.Hash{}, errors.New("registry: blobs are not unpacked here")
 }
 
-// Compressed implements [v1.Layer]: the bytes as they are addressed.
+// Compressed implements [v1.Layer]: the stored bytes.
 func (l *layer) Compressed() (io.ReadCloser, error) {
 	body, err := l.open()
 	if err != nil {
@@ -192,14 +193,15 @@ func (l *layer) Compressed() (io.ReadCloser, error) {
 	return &upload{ReadCloser: verified(body, "source of "+l.place, l.d)}, nil
 }
 
-// Uncompressed implements [v1.Layer]; a blob is not unpacked here.
+// Uncompressed implements [v1.Layer]; unsupported, because a blob is not
+// unpacked here.
 func (l *layer) Uncompressed() (io.ReadCloser, error) {
-	return nil, errors.New("registry: not a file system")
+	return nil, errors.New("registry: blobs are not unpacked here")
 }
 
 // Size implements [v1.Layer].
 func (l *layer) Size() (int64, error) { return l.d.Size, nil }
 
-// MediaType implements [v1.Layer]. The library leaves out blobs of some types
-// without a word; all that is asked for is written.
+// MediaType implements [v1.Layer]. The library silently skips blobs of some
+// media types, so every blob gets a type that is written.
 func (l *layer) MediaType() (types.MediaType, error) { return "application/octet-stream", nil }

@@ -10,9 +10,9 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// ReadLater is a registry whose user reads back everything that he wrote, what
-// refers to an image included, before he relies on it: what the registry says
-// that it lists is then not looked for after each write.
+// ReadLater is a registry whose user reads back everything written, referrers
+// included, before relying on it: a referrer that the registry confirms to list
+// is then not looked up after each write.
 type ReadLater struct{ *Remote }
 
 // PushManifest implements [Sink].
@@ -20,11 +20,11 @@ func (r ReadLater) PushManifest(ctx context.Context, repo string, d Descriptor, 
 	return r.pushManifest(ctx, repo, d, raw, false)
 }
 
-// putReferrer writes a manifest that refers to another. A registry that lists
-// it says so in its answer (distribution specification, "Pushing Manifests with
-// Subject"). One that does not is not asked in this way again: the library
-// finds out whether it lists referrers at all, and keeps the list if it does
-// not. Whatever goes wrong is for the longer way to find out, too.
+// putReferrer writes a manifest that refers to another. A registry with the
+// referrers API confirms that in its answer (distribution specification,
+// "Pushing Manifests with Subject"). One that does not is not tried again in
+// this way: the library detects whether it has the API, and else keeps the
+// list. Failures are left to that longer way as well.
 func (r *Remote) putReferrer(ctx context.Context, q query, subject string, m rawManifest) (listed bool) {
 	if r.listless.Load() {
 		return false
@@ -42,7 +42,7 @@ func (r *Remote) putReferrer(ctx context.Context, q query, subject string, m raw
 	if err != nil {
 		return false
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		return false
@@ -52,7 +52,8 @@ func (r *Remote) putReferrer(ctx context.Context, q query, subject string, m raw
 	return listed
 }
 
-// referrersOf is what is held while the referrers of one subject change.
+// referrersOf returns the mutex to hold while the referrers of one subject
+// change.
 func (r *Remote) referrersOf(subject string) *sync.Mutex {
 	r.mu.Lock()
 	defer r.mu.Unlock()

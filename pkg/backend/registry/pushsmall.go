@@ -8,14 +8,14 @@ import (
 	"net/url"
 )
 
-// maxSmall is the size up to which a blob is offered in one request: that of
-// every bundle and of most configurations.
+// maxSmall is the largest blob sent in one request: it covers every bundle and
+// most configurations.
 const maxSmall = 128 << 10
 
-// pushSmall offers a small blob in one request (distribution specification,
-// "Single POST"), where looking for it, beginning, sending and ending take
-// four. A registry that does not take it so is not asked again, and whatever
-// goes wrong is for the longer way to find out.
+// pushSmall sends a small blob in one request (distribution specification,
+// "Single POST"), where lookup, start, upload and end take four. A registry
+// that rejects this is not tried again, and any failure is left to the longer
+// way.
 func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descriptor, open func() (io.ReadCloser, error)) (taken bool, err error) {
 	if d.Size > maxSmall || r.whole.Load() {
 		return false, nil
@@ -39,7 +39,7 @@ func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descripto
 	if err != nil {
 		return false, nil
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
 	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusCreated:

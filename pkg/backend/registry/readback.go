@@ -12,34 +12,35 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// readBackAtOnce is how many lists and blobs of one image are looked for at a
-// time, beside its manifests: hosts with a quota refuse what comes all at once.
+// readBackAtOnce is how many lists and blobs of one image are read back
+// concurrently, beside its manifests: registries with a rate limit refuse
+// bursts.
 const readBackAtOnce = 8
 
-// DriftError reports a registry that does not show what it took.
+// DriftError reports a registry that does not show what it accepted.
 type DriftError struct {
 	Place string
 	What  string
-	Shown int // how many others it shows in its place
+	Shown int // how many others it shows instead
 }
 
-// Error names what is not shown.
+// Error names the missing object.
 func (e *DriftError) Error() string {
-	return fmt.Sprintf("reading back at %q: the registry took %s, and does not show it", e.Place, e.What)
+	return fmt.Sprintf("reading back at %q: the registry accepted %s but does not list it", e.Place, e.What)
 }
 
 // Code is the reason code of the refusal.
 func (e *DriftError) Code() string { return "REPLICA_DRIFT" }
 
-// ReadBack demands that a place shows all that was copied: each manifest by its
-// bytes, what refers to each of them in its list, and each blob. None waits for
-// those of another kind. What a registry lost is unavailable, for it may
-// have it the next time; what it has and does not show is a [*DriftError]. A
-// manifest that is not there is reported before all else.
+// ReadBack checks that a place shows everything that was copied: each manifest
+// by its bytes, the referrers of each in its list, and each blob; all three
+// concurrently. What a registry lost is unavailable, because a retry may
+// succeed; what it has but does not show is a [*DriftError]. A missing manifest
+// is reported first.
 func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	manifests, below := errgroup.WithContext(ctx)
 	_ = c.Image.Walk(func(n *Node) error { // the visitor returns no error
-		manifests.Go(func() error { // verified bytes: what they name need not be looked at again
+		manifests.Go(func() error { // the bytes are verified: what they name need not be checked again
 			if _, err := Read(below, at, repo, n.Descriptor, MaxManifest); err != nil {
 				return fmt.Errorf("reading back: %w", err)
 			}
@@ -49,7 +50,7 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	})
 	group, inner := errgroup.WithContext(below)
 	group.SetLimit(readBackAtOnce)
-	for of, list := range c.Referrers { // the image's, and theirs
+	for of, list := range c.Referrers { // the image's blobs, and those of its referrers
 		if len(list) > 0 {
 			group.Go(func() error { return readBackReferrers(inner, at, repo, of, list) })
 		}
@@ -57,7 +58,7 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	remote, is := at.(*Remote)
 	for _, b := range c.Blobs {
 		if !is {
-			break // a layout reads what it wrote
+			break // a layout read back what it wrote
 		}
 		group.Go(func() error {
 			there, err := remote.Holds(inner, repo, b)
@@ -74,10 +75,10 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	return shown
 }
 
-// readBackReferrers looks for referrers in the list of their subject. A list
-// that has not caught up is asked for again, as long as there is patience.
+// readBackReferrers looks for referrers in the list of their subject. A stale
+// list is requested again until the patience ends.
 func readBackReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want []Descriptor) error {
-	patience, _ := transport.Patience() // a wrong one is the transport's error
+	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	begun, wait := time.Now(), min(100*time.Millisecond, patience/16)
 	for {
 		there, err := at.Referrers(ctx, repo, of)
@@ -92,7 +93,7 @@ func readBackReferrers(ctx context.Context, at Source, repo string, of digest.Di
 		}
 		missing := want[lacks]
 		if time.Since(begun)+wait > patience {
-			if _, err := Graph(ctx, at, repo, missing); err != nil { // it is lost, and not only hidden
+			if _, err := Graph(ctx, at, repo, missing); err != nil { // the manifest is lost, not only unlisted
 				return fmt.Errorf("reading back: %w", err)
 			}
 			return &DriftError{Place: repo, What: fmt.Sprintf("%s, which refers to %s", missing.Digest, of), Shown: len(there)}

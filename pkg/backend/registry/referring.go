@@ -6,14 +6,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// ReferringBundle is a bundle with the manifest by which it refers to something: its
-// annotations are hints, which anybody may have written.
+// ReferringBundle is a bundle with the manifest by which it refers to a
+// subject. Its annotations are unsigned hints.
 type ReferringBundle struct {
 	Descriptor Descriptor
 	Bytes      []byte
 }
 
-// Referring is [Bundles] with what is annotated to each.
+// Referring is [Bundles] with the annotations of each.
 func Referring(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([]ReferringBundle, error) {
 	var all []ReferringBundle
 	heard, err := eachBundle(ctx, Target{src, repo, d}, func(referrer Descriptor, raw []byte) {
@@ -29,7 +29,7 @@ func Referring(ctx context.Context, src Source, repo string, d digest.Digest, ki
 }
 
 // BundleReferrers lists the referrers that are bundles, as the source describes
-// them. Where a list of all is too long, the registry is asked for these alone.
+// them. If a list of all is too long, the registry is asked for bundles alone.
 func BundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
 	return bundleReferrers(ctx, src, repo, d)
 }

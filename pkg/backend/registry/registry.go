@@ -1,8 +1,8 @@
-// Package registry reads and writes images and what refers to them.
+// Package registry reads and writes images and their referrers.
 //
-// [OpenRemote] speaks to a registry (OCI distribution specification 1.1) and
-// [OpenLayout] to an OCI image layout on disk; both are [Source] and [Sink],
-// so that [Copy], [Graph] and everything above need not know which.
+// [OpenRemote] opens a registry (OCI distribution specification 1.1) and
+// [OpenLayout] an OCI image layout on disk; both implement [Source] and [Sink],
+// so [Copy], [Graph] and all callers work with either.
 //
 //	staging, err := registry.OpenRemote("127.0.0.1:5000/staging", rt)
 //	…
@@ -10,14 +10,13 @@
 //	node, err := registry.Graph(ctx, staging, "demo", d)
 //	err = registry.Copy(ctx, release, staging, "demo", d)
 //
-// Content is addressed by digest and every byte that [Source.Fetch] delivers
-// was hashed on its way: altered bytes are a [TamperedError], never data. What
-// is not addressed by digest is a claim of the registry: which digest a tag
-// names, which tags there are, and what refers to a manifest. Those claims are
-// read, not believed; a registry can hide what it does not want to show.
+// Content is addressed by digest, and [Source.Fetch] hashes every byte that it
+// returns: altered bytes are a [TamperedError], never data. Everything else is
+// only a claim of the registry: which digest a tag names, which tags exist, and
+// which referrers a manifest has. A registry can hide any of these.
 //
-// The package decides nothing about signatures and never writes a tag unless
-// asked by [Sink.Tag].
+// The package decides nothing about signatures, and only [Sink.Tag] writes a
+// tag.
 package registry
 
 import (
@@ -31,8 +30,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// MaxManifest is the largest manifest, index or list that is read. It is the
-// least that registries must accept (distribution specification, "Pushing
+// MaxManifest is the largest manifest, index or list that is read: the size
+// that every registry must accept (distribution specification, "Pushing
 // Manifests").
 const MaxManifest = 4 << 20
 
@@ -44,7 +43,7 @@ const (
 	MediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 )
 
-// Descriptor says which bytes are meant: an OCI content descriptor.
+// Descriptor identifies bytes: an OCI content descriptor.
 type Descriptor struct {
 	MediaType string
 	Digest    digest.Digest
@@ -56,7 +55,7 @@ type Descriptor struct {
 	ArtifactType string
 	Annotations  map[string]string
 	// Elsewhere says that the manifest names other addresses to fetch it from.
-	// None of them is ever asked.
+	// They are never contacted.
 	Elsewhere bool
 }
 
@@ -70,16 +69,16 @@ func (d Descriptor) IsManifest() bool {
 	return d.IsIndex() || d.MediaType == MediaTypeManifest || d.MediaType == MediaTypeDockerManifest
 }
 
-// Source is where images are read. Nothing found is [ErrNotFound], no answer
+// Source is where images are read. A missing object is [ErrNotFound], no answer
 // is [*UnavailableError].
 type Source interface {
-	// Resolve returns what the tag names now, or, in place of a tag, what a
-	// digest ("sha256:…") addresses. The digest in the answer is that of bytes
-	// that were read, not one that was merely announced.
+	// Resolve returns what the tag names now; a digest ("sha256:…") may be
+	// given instead of a tag. The digest in the answer is computed from bytes
+	// that were read, not merely announced.
 	Resolve(ctx context.Context, repo, tag string) (Descriptor, error)
-	// Fetch returns the bytes of d, a manifest or a blob. The reader ends
-	// with [io.EOF] only if digest and size are those of d, else with a
-	// [*TamperedError] or an [*UnavailableError]. The caller closes it.
+	// Fetch returns the bytes of d, a manifest or a blob. The reader ends with
+	// [io.EOF] only if digest and size match d, else with a [*TamperedError] or
+	// an [*UnavailableError]. The caller closes it.
 	Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error)
 	// Referrers returns the manifests whose subject is d, as the source
 	// describes them, sorted by digest. None is not an error.
@@ -88,34 +87,33 @@ type Source interface {
 	Tags(ctx context.Context, repo string) ([]string, error)
 }
 
-// Sink is where images are written. Writing what is there already does
-// nothing, so any step can be repeated.
+// Sink is where images are written. All writes are idempotent.
 type Sink interface {
-	// PushBlob writes one blob; open is called only if it is not there.
+	// PushBlob writes one blob; open is called only if the blob is missing.
 	PushBlob(ctx context.Context, repo string, d Descriptor, open func() (io.ReadCloser, error)) error
-	// PushManifest writes the manifest whose bytes are raw, under its digest.
+	// PushManifest writes the manifest raw under its digest.
 	PushManifest(ctx context.Context, repo string, d Descriptor, raw []byte) error
-	// Tag makes the tag name d, which must be there.
+	// Tag makes the tag name d, which must exist.
 	Tag(ctx context.Context, repo, tag string, d Descriptor) error
 }
 
-// checkRepository refuses a repository name that no registry would take.
+// checkRepository refuses a repository name that no registry accepts.
 func checkRepository(repo string) error {
 	_, err := name.NewRepository("registry.invalid/"+repo, name.StrictValidation)
 	if err != nil {
 		return usage("naming repository: %w", err)
 	}
-	// The library lets parts pass that a server, or a directory, takes for
-	// another path.
+	// The library accepts path elements that a server or directory interprets
+	// as another path.
 	for part := range strings.SplitSeq(repo, "/") {
 		if strings.Trim(part, "._-") == "" {
-			return usage("naming repository %q: its part %q is no name", repo, part)
+			return usage("naming repository %q: invalid path element %q", repo, part)
 		}
 	}
 	return nil
 }
 
-// checkTag refuses a tag that no registry would take.
+// checkTag refuses a tag that no registry accepts.
 func checkTag(repo, tag string) error {
 	_, err := name.NewTag("registry.invalid/"+repo+":"+tag, name.StrictValidation)
 	if err != nil {

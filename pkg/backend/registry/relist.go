@@ -15,11 +15,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// ErrKept is the answer of a registry that lets nobody delete, or not us.
-var ErrKept = errors.New("the registry does not let it be deleted")
+// ErrKept is the answer of a registry that does not allow deletion, or not by
+// us.
+var ErrKept = errors.New("the registry does not allow the deletion")
 
-// Delete takes a manifest out of a repository, by its digest. One that is not
-// there any more is no error. Tags that name it go with it, at some registries.
+// Delete removes a manifest from a repository, by its digest. A missing one is
+// no error. In some registries its tags are removed, too.
 func (r *Remote) Delete(ctx context.Context, repo string, d digest.Digest) error {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -38,19 +39,19 @@ func (r *Remote) Delete(ctx context.Context, repo string, d digest.Digest) error
 	if err != nil {
 		return q.unavailable(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // so that the connection serves again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
 	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusAccepted, http.StatusOK, http.StatusNoContent, http.StatusNotFound:
 		r.written.forget(q)
 		return nil
 	case http.StatusMethodNotAllowed, http.StatusForbidden, http.StatusUnauthorized, http.StatusBadRequest, http.StatusNotImplemented:
-		return fmt.Errorf("%s at %q: %w: it answered %q", q.op, target.Name(), ErrKept, resp.Status)
+		return fmt.Errorf("%s at %q: %w: status %q", q.op, target.Name(), ErrKept, resp.Status)
 	}
 	return q.unavailable(fmt.Errorf("the registry answered %q", resp.Status))
 }
 
-// forget is told what is gone, so that nobody waits for it.
+// forget drops a write from the record, so that later reads do not wait for it.
 func (w *written) forget(q query) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,18 +59,19 @@ func (w *written) forget(q query) {
 	delete(w.before, q.key())
 }
 
-// Swap is a referrer that takes the place of another.
+// Swap is a referrer that replaces another.
 type Swap struct{ Of, Old, New digest.Digest }
 
-// Relist takes a referrer out of the list of its subject, where that is kept
-// under a tag, and only if the one in its place stands there: so whichever
-// version of the list is read, one of the two is found. The manifest stays,
-// unlisted, for somebody who writes back an older version of the list would
-// name it again. Where there is no such tag nothing is done.
+// Relist removes a referrer from the list of its subject, where that list is a
+// tag, and only if its replacement is listed: every version of the list then
+// has at least one of the two. The manifest itself stays, because another
+// writer may restore an older version of the list. Without such a tag nothing
+// is done.
 //
-// Registries write tags without conditions. A referrer that another program
-// lists between our reading and our writing can be lost from the list, as with
-// every program that keeps one; who pushes one looks whether it is listed.
+// Registries cannot write tags conditionally. A referrer that another program
+// lists between our read and our write can be lost from the list, as with every
+// program that maintains one; a writer must check afterwards that its referrer
+// is listed.
 func (r *Remote) Relist(ctx context.Context, repo string, s Swap) error {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -97,19 +99,20 @@ func (r *Remote) Relist(ctx context.Context, repo string, s Swap) error {
 	}
 	ref.Repository = target
 	q := query{target: target, op: fmt.Sprintf("writing the list %q", tag), path: "manifests/" + tag, accept: manifestTypes()}
-	if err := r.settle(ctx, q, r.put(ctx, ref, rawManifest{raw: after, mediaType: d.MediaType}), false); err != nil {
+	if err := r.finishWrite(ctx, q, r.put(ctx, ref, rawManifest{raw: after, mediaType: d.MediaType}), false); err != nil {
 		return err
 	}
-	return r.named(ctx, repo, tag, d)
+	return r.checkTagged(ctx, repo, tag, d)
 }
 
-// in is the list without the old one; nil if it does not name that.
+// in returns the list without the old referrer; nil if the list does not name
+// that.
 func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 	var list struct {
 		Manifests []json.RawMessage `json:"manifests"`
 	}
 	if !d.IsIndex() {
-		return nil, &FormError{Digest: d.Digest, Err: errors.New("it stands where a list of referrers should be, and is none")}
+		return nil, &FormError{Digest: d.Digest, Err: errors.New("not a list of referrers, although its tag is that of one")}
 	}
 	if err := decodeOpen(raw, &list); err != nil {
 		return nil, &FormError{Digest: d.Digest, Err: err}
@@ -123,18 +126,18 @@ func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if !slices.ContainsFunc(rest, func(e json.RawMessage) bool { return names(e, s.New) }) {
-		return nil, &DriftError{Place: AttachedTag(s.Of, ""), What: s.New.String() + ", which takes the place of " + s.Old.String(), Shown: len(rest)}
+		return nil, &DriftError{Place: AttachedTag(s.Of, ""), What: s.New.String() + ", which replaces " + s.Old.String(), Shown: len(rest)}
 	}
 	return edited(raw, "manifests", mustJSON(rest))
 }
 
-// AwaitReferrers demands that referrers stand in the list of their subject. A
-// list that has not caught up is asked for again, as long as there is patience.
+// AwaitReferrers checks that referrers are in the list of their subject. A
+// stale list is requested again until the patience ends.
 func AwaitReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want ...Descriptor) error {
 	return readBackReferrers(ctx, at, repo, of, want)
 }
 
-// Entries are the digests that an index lists, whether they are there or not.
+// Entries returns the digests that an index lists, whether they exist or not.
 func Entries(d Descriptor, raw []byte) ([]digest.Digest, error) {
 	doc, err := parse(d, raw)
 	if err != nil {

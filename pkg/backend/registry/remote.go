@@ -21,25 +21,25 @@ import (
 )
 
 // Remote is a registry, or the part of one below a prefix. It is safe for
-// concurrent use. Credentials come from the Docker configuration and its
-// helpers, per registry.
+// concurrent use. Credentials for each registry come from the Docker
+// configuration and its helpers.
 type Remote struct {
 	prefix string
 	rt     http.RoundTripper
 
-	greeted sync.Once // the registry was asked once who may come in
+	greeted sync.Once // one access check of the registry at a time
 
-	mu       sync.Mutex        // owns the maps, not what they hold, open and silent
-	open     http.RoundTripper // to every repository, if the registry asks nobody who they are
+	mu       sync.Mutex        // guards the maps, not their values, and open and silent
+	open     http.RoundTripper // session for every repository, if the registry allows anonymous access
 	sessions map[sessionKey]*session
-	subjects map[string]*sync.Mutex // each held while a referrer is pushed, see PushManifest
+	subjects map[string]*sync.Mutex // each is held while a referrer is pushed, see PushManifest
 
-	silent      error // what a greeting that took too long ended with, until that is forgotten
+	silent      error // the error of a greeting that timed out, until silentUntil
 	silentUntil time.Time
 
-	whole       atomic.Bool // it did not take a blob in one request
-	unmountable atomic.Bool // it did not mount a blob
-	listless    atomic.Bool // it did not say that it lists a referrer
+	whole       atomic.Bool // the registry rejected a blob in one request
+	unmountable atomic.Bool // the registry did not mount a blob
+	listless    atomic.Bool // the registry did not confirm a referrer
 
 	written written
 }
@@ -49,16 +49,16 @@ var _ interface {
 	Sink
 } = (*Remote)(nil)
 
-// OpenRemote returns the registry at prefix, "registry.example/team" or
-// "127.0.0.1:5000", reached through rt. Plain HTTP is spoken to loopback hosts
-// only, TLS to all others. Nothing is read yet.
+// OpenRemote returns the registry at prefix, such as "registry.example/team" or
+// "127.0.0.1:5000", reached through rt. Plain HTTP is used for loopback hosts
+// only, TLS for all others. Nothing is read yet.
 func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
 	prefix = strings.TrimSuffix(prefix, "/")
 	host, _, _ := strings.Cut(prefix, "/")
-	// A first part that could be a directory would silently mean a
+	// A first element that could be a directory would silently mean a
 	// repository of some default registry.
 	if host != "localhost" && !strings.ContainsAny(host, ".:") || strings.Contains(prefix, "//") {
-		return nil, usage("opening registry %q: it does not start with a host", prefix)
+		return nil, usage("opening registry %q: the address must start with a host", prefix)
 	}
 	if rt == nil {
 		return nil, usage("opening registry %q: no transport", prefix)
@@ -69,7 +69,7 @@ func OpenRemote(prefix string, rt http.RoundTripper) (*Remote, error) {
 	return &Remote{prefix: prefix, rt: newGuard(rt, host), sessions: map[sessionKey]*session{}, subjects: map[string]*sync.Mutex{}}, nil
 }
 
-// Prefix returns what was opened, without a slash at the end.
+// Prefix returns the opened prefix, without a slash at the end.
 func (r *Remote) Prefix() string { return r.prefix }
 
 // repository resolves repo below the prefix.
@@ -90,7 +90,7 @@ func (r *Remote) repository(repo string) (name.Repository, error) {
 	return parsed, nil
 }
 
-// hostname cuts the port off.
+// hostname removes the port.
 func hostname(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		host = host[:i]
@@ -104,7 +104,7 @@ func (r *Remote) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 	return d, err
 }
 
-// Manifest is [Remote.Resolve] with the bytes that were read for it.
+// Manifest is [Remote.Resolve], and also returns the bytes that were read.
 func (r *Remote) Manifest(ctx context.Context, repo, tag string) (Descriptor, []byte, error) {
 	op := fmt.Sprintf("resolving tag %q", tag)
 	target, err := r.repository(repo)
@@ -138,8 +138,8 @@ func (r *Remote) Manifest(ctx context.Context, repo, tag string) (Descriptor, []
 	return d, raw, nil
 }
 
-// asDigest reads a digest that stands in the place of a tag. No tag has a
-// colon, so neither can be taken for the other.
+// asDigest parses a digest given instead of a tag. A tag has no colon, so they
+// cannot be confused.
 func asDigest(tag string) (digest.Digest, bool) {
 	d, err := digest.Parse(tag)
 	return d, err == nil && d.Algorithm() == digest.SHA256
@@ -195,8 +195,8 @@ func (r *Remote) Referrers(ctx context.Context, repo string, d digest.Digest) ([
 	return r.referrers(ctx, repo, d, "")
 }
 
-// ReferrersOf asks for the referrers of one artifact type. A registry may list
-// the others, too.
+// ReferrersOf lists the referrers of one artifact type. A registry may list the
+// others, too.
 func (r *Remote) ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error) {
 	return r.referrers(ctx, repo, d, "?artifactType="+url.QueryEscape(kind))
 }
@@ -225,7 +225,7 @@ func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, fi
 	q.path = "manifests/" + d.Algorithm().String() + "-" + d.Hex()
 	switch err := r.pages(ctx, q, collect); {
 	case errors.Is(err, ErrNotFound):
-		return nil, nil // the specification's way to say: none
+		return nil, nil // the specification's answer for: none
 	case err != nil:
 		return nil, err
 	}

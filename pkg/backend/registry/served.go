@@ -2,7 +2,7 @@ package registry
 
 import "github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 
-// Served is what a registry serves of an image, as SBOMs are held against it.
+// Served is what a registry serves of an image, to compare SBOMs with.
 func (n *Node) Served() sbomcheck.Image {
 	out := sbomcheck.Image{}
 	for _, image := range n.Images() {

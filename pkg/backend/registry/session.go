@@ -22,19 +22,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// maxPages bounds a paged list: a registry could go on for ever.
+// maxPages bounds a paged list: a registry could continue for ever.
 const maxPages = 10_000
 
 // maxList bounds the bytes of all pages of a list of tags or referrers, which
-// stand in memory together.
+// are in memory together.
 const maxList = 32 << 20
 
-// maxSessions bounds the repositories that are known at a time: a service may be
-// asked about any number of them. One that is forgotten is opened anew.
+// maxSessions bounds the cached sessions: a service may be asked about any
+// number of repositories. An evicted session is opened again.
 const maxSessions = 1000
 
-// errNoAPI is how registries without the referrers API answer, if not by 404.
-var errNoAPI = errors.New("the registry has no such interface")
+// errNoAPI is the answer of registries without the referrers API, if not 404.
+var errNoAPI = errors.New("the registry does not support this API")
 
 // sessionKey names one permission for one repository.
 type sessionKey struct {
@@ -42,21 +42,21 @@ type sessionKey struct {
 	scope string
 }
 
-// session is a way to a repository, with credentials.
+// session is an authenticated way to a repository.
 type session struct {
-	mu     sync.Mutex // owns the rest while it is made; then it never changes
+	mu     sync.Mutex // guards the fields below while they are set; then they never change
 	client *http.Client
-	pusher *remote.Pusher // only where something may be written
+	pusher *remote.Pusher // only if something may be written
 }
 
-// session returns the way to target, opening it at first. A failed opening is
-// tried again next time.
+// session returns the session for target, and opens it on first use. A failed
+// opening is tried again next time.
 func (r *Remote) session(ctx context.Context, target name.Repository, scope string) (*session, error) {
 	key := sessionKey{repo: target.Name(), scope: scope}
 	r.mu.Lock()
 	s, ok := r.sessions[key]
 	if !ok {
-		if len(r.sessions) >= maxSessions { // whoever is in one stays in it
+		if len(r.sessions) >= maxSessions { // callers that use an evicted session keep it
 			clear(r.sessions)
 		}
 		s = &session{}
@@ -86,17 +86,17 @@ func (r *Remote) session(ctx context.Context, target name.Repository, scope stri
 	return s, nil
 }
 
-// newPusher is the library's way to write. The way to the registry is a
-// [ggcr.Wrapper], so neither option adds retries to those of the transport
-// below. A whole upload is repeated, as nobody else can.
+// newPusher returns the library's writer. Our transport is a [ggcr.Wrapper], so
+// neither option adds retries to those of the transport below. Only the library
+// can repeat a whole upload.
 func newPusher(way http.RoundTripper) (*remote.Pusher, error) {
 	return remote.NewPusher(remote.WithTransport(way), remote.WithRetryPredicate(uploadAgain),
 		remote.WithRetryBackoff(remote.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Jitter: 0.5, Steps: uploads}))
 }
 
-// way is the way to a repository. The registry is asked who may come in; one
-// that lets in anybody is not asked again, and the first answer is waited for
-// by all who set out at the same time.
+// way returns an authenticated transport for a repository. If the registry
+// allows anonymous access, this is remembered; concurrent first callers share
+// one check.
 func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (way http.RoundTripper, err error) {
 	first := false
 	r.greeted.Do(func() {
@@ -115,8 +115,8 @@ func (r *Remote) way(ctx context.Context, target name.Repository, as authn.Authe
 	return r.greet(ctx, target, as, scope)
 }
 
-// greet asks the registry who may come in. One that took all the patience
-// there is keeps nobody else waiting: they have its answer for as long again.
+// greet checks access to the registry. A registry that times out does not delay
+// later callers: they get the same error for as long again.
 func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Authenticator, scope string) (http.RoundTripper, error) {
 	r.mu.Lock()
 	silent, until := r.silent, r.silentUntil
@@ -124,7 +124,7 @@ func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Aut
 	if silent != nil && time.Now().Before(until) {
 		return nil, silent
 	}
-	patience, _ := transport.Patience() // a wrong one is the transport's error
+	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	first := &greeting{RoundTripper: r.rt, named: as != authn.Anonymous}
@@ -134,7 +134,7 @@ func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Aut
 	defer r.mu.Unlock()
 	switch {
 	case late:
-		r.silent, r.silentUntil = fmt.Errorf("greeting %q: it neither let us in nor turned us away within %s: %w", target.RegistryStr(), patience, err), time.Now().Add(patience)
+		r.silent, r.silentUntil = fmt.Errorf("greeting %q: the registry neither granted nor denied access within %s: %w", target.RegistryStr(), patience, err), time.Now().Add(patience)
 		return nil, r.silent
 	case err != nil:
 		return nil, err
@@ -145,11 +145,11 @@ func (r *Remote) greet(ctx context.Context, target name.Repository, as authn.Aut
 	return way, nil
 }
 
-// uploads is how often an upload is begun at most.
+// uploads is how many times an upload is started at most.
 const uploads = 3
 
-// uploadAgain reports whether an upload that failed may go better: its source
-// was not at fault, and the registry did not refuse it.
+// uploadAgain reports whether a failed upload may succeed when repeated: its
+// source was not at fault, and the registry did not refuse it.
 func uploadAgain(err error) bool {
 	var coded interface{ Code() string }
 	var refused *ggcr.Error
@@ -162,10 +162,10 @@ func uploadAgain(err error) bool {
 	return true
 }
 
-// query is one question to a repository.
+// query is one request to a repository.
 type query struct {
 	target name.Repository
-	op     string // for errors
+	op     string // what is done, for errors
 	method string // default GET
 	path   string // below /v2/<repository>/
 	accept []string
@@ -175,17 +175,17 @@ func (q query) unavailable(err error) error {
 	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{err}}
 }
 
-// discreet is an error that may quote a registry, which may quote what it was
-// shown: our credentials.
+// discreet is an error whose text may contain our credentials, because a
+// registry may quote them.
 type discreet struct{ error }
 
-// Error is the text without them.
+// Error returns the text without credentials.
 func (d discreet) Error() string { return redact.Secrets(d.error.Error()) }
 
 // Unwrap returns the error itself.
 func (d discreet) Unwrap() error { return d.error }
 
-// askOnce sends q and returns the answer if it is 200.
+// askOnce sends q and returns the answer if its status is 200.
 func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
 	s, err := r.session(ctx, q.target, ggcr.PullScope)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
 	return nil, q.refused(resp)
 }
 
-// refused makes an error of an answer other than 200.
+// refused turns an answer other than 200 into an error.
 func (q query) refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -257,7 +257,7 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) er
 			return &LimitError{Place: q.target.Name(), What: "bytes of a list", Limit: maxList}
 		}
 		if strings.HasPrefix(q.path, "referrers/") && mediaType(header) != MediaTypeIndex {
-			return q.unavailable(errNoAPI) // some other page of the server
+			return q.unavailable(errNoAPI) // a page elsewhere on the server
 		}
 		if err := collect(raw); err != nil {
 			return q.unavailable(err)
@@ -278,7 +278,7 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) er
 }
 
 // next returns the path of the following page, "" after the last. A list that
-// continues elsewhere is not followed.
+// continues on another host is not followed.
 func (q query) next(link string) (string, error) {
 	if link == "" {
 		return "", nil
@@ -307,7 +307,7 @@ func manifestTypes() []string {
 	return []string{MediaTypeIndex, MediaTypeManifest, MediaTypeDockerList, MediaTypeDockerManifest}
 }
 
-// mediaType is the content type without parameters.
+// mediaType returns the content type without parameters.
 func mediaType(h http.Header) string {
 	parsed, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {
@@ -316,5 +316,5 @@ func mediaType(h http.Header) string {
 	return parsed
 }
 
-// decodeOpen reads a list, which registries extend as they like.
+// decodeOpen reads a list, in which registries may add fields.
 func decodeOpen(raw []byte, v any) error { return strictjson.UnmarshalOpen(raw, v) }

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// document is what is read of a manifest or an index, in whatever dialect.
-// Others may extend both, so unknown fields are ignored.
+// document is the part of a manifest or index that is read, in the OCI or the
+// Docker form. Others may extend both, so unknown fields are ignored.
 type document struct {
 	SchemaVersion int64             `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -24,7 +24,7 @@ type document struct {
 	Annotations   map[string]string `json:"annotations"`
 }
 
-// element is a content descriptor as written.
+// element is a content descriptor in JSON.
 type element struct {
 	MediaType    string            `json:"mediaType"`
 	Digest       string            `json:"digest"`
@@ -61,14 +61,14 @@ func parseDocument(raw []byte) (document, error) {
 	return doc, nil
 }
 
-// check refuses bytes that could be read as two different things: as an index
-// by one client and as an image by another.
+// check refuses ambiguous bytes: an index for one client and an image for
+// another.
 func (doc document) check(d Descriptor) error {
 	switch {
 	case doc.SchemaVersion != 2:
 		return fmt.Errorf("schema version %d, want 2", doc.SchemaVersion)
 	case doc.MediaType != "" && doc.MediaType != d.MediaType:
-		return fmt.Errorf("media type %q inside, %q outside", doc.MediaType, d.MediaType)
+		return fmt.Errorf("media type %q in the document, %q in its descriptor", doc.MediaType, d.MediaType)
 	case d.IsIndex() && (doc.Config != nil || doc.Layers != nil):
 		return errors.New("an index with a configuration or layers")
 	case !d.IsIndex() && doc.Manifests != nil:
@@ -114,8 +114,8 @@ func (e element) descriptor() (Descriptor, error) {
 	return out, nil
 }
 
-// wire returns the form in which d is written. The platform stays behind: it is
-// a property of an index's entry.
+// wire returns d in its JSON form. The platform is left out: it belongs to an
+// index's entry.
 func (d Descriptor) wire() (v1.Descriptor, error) {
 	hash, err := v1.NewHash(d.Digest.String())
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// errLost is the cause when a registry took something and does not have it.
-var errLost = errors.New("the registry took it, and does not have it")
+// errLost is the cause when a registry accepted something and does not have it.
+var errLost = errors.New("the registry accepted the write, but does not have the object")
 
-// rememberedWrites is how many writes are remembered at least, and half of how
-// many at most: far more than are under way at once, and little memory however
-// large a promotion is.
+// rememberedWrites is the minimum number of remembered writes, and half of the
+// maximum: far more than are under way at once, and little memory in a
+// promotion of any size.
 const rememberedWrites = 4096
 
-// written remembers what a registry said lately that it took. That it does not
-// have it is then no answer but a contradiction: it has not caught up, or it
-// lost it. It is asked again as long as there is patience.
+// written remembers what a registry recently accepted. If the registry then
+// answers that it lacks the object, it is stale or lost the object: the request
+// is repeated until the patience ends.
 type written struct {
-	mu             sync.Mutex // owns the rest
+	mu             sync.Mutex // guards the fields below
 	lately, before map[string]bool
 	busy           map[string]chan struct{} // closed when a push ends
 }
@@ -47,9 +47,9 @@ func (w *written) has(q query) bool {
 
 func (q query) key() string { return q.target.Name() + "/" + q.path }
 
-// alone waits until nobody pushes what q names. It is there then, or it is for
-// the caller to push it, and to say when that is done.
-func (w *written) alone(ctx context.Context, q query) (there bool, done func(), err error) {
+// waitForPush waits until no other goroutine pushes the object of q. Then either the
+// object exists, or the caller must push it and report when that is done.
+func (w *written) waitForPush(ctx context.Context, q query) (there bool, done func(), err error) {
 	key := q.key()
 	for {
 		w.mu.Lock()
@@ -81,10 +81,10 @@ func (w *written) alone(ctx context.Context, q query) (there bool, done func(), 
 	}
 }
 
-// ask sends q and returns the answer if it is 200. What this registry took is
-// waited for.
+// ask sends q and returns the answer if its status is 200. It waits for objects
+// that this registry accepted.
 func (r *Remote) ask(ctx context.Context, q query) (*http.Response, error) {
-	patience, _ := transport.Patience() // a wrong one is the transport's error
+	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	begun, wait := time.Now(), min(100*time.Millisecond, patience/16)
 	for {
 		resp, err := r.askOnce(ctx, q)
@@ -105,7 +105,7 @@ func (r *Remote) ask(ctx context.Context, q query) (*http.Response, error) {
 	}
 }
 
-// holds asks whether the registry has what q names.
+// holds asks whether the registry has the object of q.
 func (r *Remote) holds(ctx context.Context, q query) (bool, error) {
 	q.method = http.MethodHead
 	resp, err := r.ask(ctx, q)
@@ -118,9 +118,10 @@ func (r *Remote) holds(ctx context.Context, q query) (bool, error) {
 	return false, err
 }
 
-// settle decides how a write ended. One that failed may have been done all the
-// same; one that succeeded may be lost, and is looked for if nobody else does.
-func (r *Remote) settle(ctx context.Context, q query, failed error, look bool) error {
+// finishWrite decides how a write ended. A failed write may have been done all
+// the same; a successful one may be lost, and is looked up if no caller does so
+// later.
+func (r *Remote) finishWrite(ctx context.Context, q query, failed error, look bool) error {
 	var down *UnavailableError
 	if failed != nil && !errors.As(failed, &down) {
 		return failed // the source is at fault
@@ -138,8 +139,8 @@ func (r *Remote) settle(ctx context.Context, q query, failed error, look bool) e
 	return err
 }
 
-// named checks that a tag names what it was made to name.
-func (r *Remote) named(ctx context.Context, repo, tag string, d Descriptor) error {
+// checkTagged checks that a tag names the digest that was written.
+func (r *Remote) checkTagged(ctx context.Context, repo, tag string, d Descriptor) error {
 	held, err := r.Resolve(ctx, repo, tag)
 	if err != nil {
 		return err
@@ -150,8 +151,8 @@ func (r *Remote) named(ctx context.Context, repo, tag string, d Descriptor) erro
 	return nil
 }
 
-// Holds asks whether a registry has a blob. What it said that it took, it is
-// given time to show.
+// Holds asks whether a registry has a blob. A recently accepted blob may take a
+// while to appear, so it is awaited.
 func (r *Remote) Holds(ctx context.Context, repo string, d Descriptor) (bool, error) {
 	target, err := r.repository(repo)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Evidence is a directory of a log's answers, one a file, named by the
-// signature that it is of. What is in it is as little believed as the log.
+// Evidence is a directory of a log's answers, one file for each, named by the
+// signature. Like the log, it is not trusted.
 type Evidence struct {
 	place  store.Place
 	writer store.Writer
 }
 
-// OpenEvidence returns the directory at a path, and makes it if need be.
+// OpenEvidence returns the directory at a path, and creates it if needed.
 func OpenEvidence(dir string) (*Evidence, error) {
 	if dir == "" || strings.Contains(dir, "://") {
-		return nil, verdict.Refuse(verdict.Usage, "evidence", "%q is no path of a directory", dir)
+		return nil, verdict.Refuse(verdict.Usage, "evidence", "%q is not a directory path", dir)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, verdict.Wrap(verdict.PlaceDown, "evidence", err)
@@ -42,7 +42,7 @@ func OpenEvidence(dir string) (*Evidence, error) {
 
 func fileOf(m legacy.Material) string { return m.Name().Hex() + ".rekor.json" }
 
-// read returns the kept answer; [store.ErrNotFound] if none was.
+// read returns the stored answer, or [store.ErrNotFound].
 func (e *Evidence) read(ctx context.Context, m legacy.Material) ([]byte, error) {
 	body, _, err := e.place.Open(ctx, fileOf(m))
 	if err != nil {
@@ -56,20 +56,20 @@ func (e *Evidence) keep(ctx context.Context, m legacy.Material, answer []byte) e
 	return e.writer.Put(ctx, fileOf(m), int64(len(answer)), bytes.NewReader(answer), store.PutOptions{MediaType: "application/json"})
 }
 
-// Finder proves legacy signatures, with a log entry from wherever there is one:
-// carried along, kept, or asked for, in this order.
+// Finder proves legacy signatures. The log entry comes from the signature
+// itself, from stored answers, or from the log, in this order.
 type Finder struct {
-	// Log is asked for what nobody has. Nil asks nobody.
+	// Log is asked for missing entries. Nil asks no log.
 	Log *Log
-	// Evidence is where answers are kept. Nil keeps none.
+	// Evidence stores answers. Nil stores none.
 	Evidence *Evidence
 }
 
-// Prove completes a signature and has it proven. Where an entry is needed and
-// there is nobody to ask, that is no refusal: nothing was decided.
+// Prove completes a signature with its log entry and verifies it. A missing
+// entry without a log to ask is unavailable, not refused.
 func (f Finder) Prove(ctx context.Context, m legacy.Material, prove func(bundle []byte) (verify.Evidence, error)) (verify.Evidence, error) {
 	if m.IsZero() {
-		return verify.Evidence{}, verdict.Refuse(verdict.NoArtifact, "signature", "there is none")
+		return verify.Evidence{}, verdict.Refuse(verdict.NoArtifact, "signature", "no signature was given")
 	}
 	whole, answer, err := f.complete(ctx, m)
 	if err != nil {
@@ -91,9 +91,9 @@ func (f Finder) Prove(ctx context.Context, m legacy.Material, prove func(bundle 
 	return e, nil
 }
 
-// complete adds the entry, to a signature that holds for what it is of: of
-// another no log need be asked. It returns the answer that is to be kept, nil if
-// none is new.
+// complete adds the log entry. The signature is checked first, so no log is
+// asked about an invalid one. answer is what should be stored, nil if nothing
+// new.
 func (f Finder) complete(ctx context.Context, m legacy.Material) (whole legacy.Material, answer []byte, err error) {
 	if m.Logged() {
 		return m, nil, nil
@@ -111,7 +111,7 @@ func (f Finder) complete(ctx context.Context, m legacy.Material) (whole legacy.M
 		}
 	}
 	if f.Log == nil {
-		return legacy.Material{}, nil, verdict.Refuse(verdict.LogUnasked, "signature", "it carries no log entry that says when it was made, and no log may be asked")
+		return legacy.Material{}, nil, verdict.Refuse(verdict.LogUnasked, "signature", "no log entry proves when the signature was made, and no log may be asked")
 	}
 	answer, whole, err = f.Log.Find(ctx, m)
 	return whole, answer, err

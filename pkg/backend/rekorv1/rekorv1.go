@@ -1,5 +1,5 @@
-// Package rekorv1 asks a Rekor v1 log for the entry that a legacy signature does
-// not carry along, and keeps the answer so that it need not be asked again.
+// Package rekorv1 retrieves from a Rekor v1 log the entry that a legacy
+// signature lacks, and stores the answer for later runs.
 //
 //	log, err := rekorv1.Open("https://log.example.org", rt)
 //	kept, err := rekorv1.OpenEvidence("evidence")
@@ -8,9 +8,9 @@
 //		return verifier.Blob(bundle, digests)
 //	})
 //
-// A log's answer is a claim. Its entry must be the one that was asked for, of
-// this artifact, this signature and this certificate; then pkg/judge/verify proves
-// it like any entry that came along. Only an answer that was proven is kept.
+// A log's answer is only a claim. Its entry must be for this artifact, this
+// signature and this certificate; then pkg/judge/verify verifies it like an
+// entry that came with the signature. Only verified answers are stored.
 //
 // API: Rekor v1, openapi.yaml.
 package rekorv1
@@ -36,27 +36,27 @@ import (
 
 const (
 	maxAnswer = 32 << 20
-	maxFound  = 200 // entries of one artifact that are looked at
-	batch     = 10  // entries that a log gives out at once
+	maxFound  = 200 // entries of one artifact that are examined
+	batch     = 10  // entries that a log returns at once
 )
 
-// Log is a Rekor v1 log that can be asked.
+// Log is a Rekor v1 log.
 type Log struct {
 	address string
 	client  *http.Client
 }
 
-// Open returns the log at address, https, or http on this machine. Nothing is
-// asked yet.
+// Open returns the log at address: https, or http on this machine. Nothing is
+// requested yet.
 func Open(address string, rt http.RoundTripper) (*Log, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, "log", err)
 	}
 	if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		return nil, verdict.Refuse(verdict.Usage, "log", "%q is no https address of a log", address)
+		return nil, verdict.Refuse(verdict.Usage, "log", "%q is not the https address of a log", address)
 	}
-	// What is asked by POST changes nothing, so it may be asked again.
+	// The POST requests used here change nothing, so they may be repeated.
 	return &Log{address: strings.TrimSuffix(address, "/"), client: transport.Client(transport.Repeatable(rt))}, nil
 }
 
@@ -65,18 +65,18 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// UnavailableError reports that the log gave no answer: nothing is known about
-// what it holds.
+// UnavailableError reports that the log gave no answer: what it holds is
+// unknown.
 type UnavailableError = verdict.UnavailableError
 
-// Find asks for the entry of a signature and returns the log's answer as it
-// gave it, and what m is with it. First it asks for the one entry whose name
-// is computed from the signature; nobody can hide that behind others. Where
-// there is none by that name, it searches by the digest of what was signed.
+// Find retrieves the entry of a signature. It returns the log's unchanged
+// answer, and m completed with it. The first request is for the entry whose
+// name is computed from the signature: other entries cannot hide that one. If
+// it does not exist, Find searches by the digest of the signed bytes.
 func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found legacy.Material, err error) {
 	s := &search{material: m, named: true}
 	if name := m.EntryName(); name != "" {
-		if err := l.look(ctx, s, []string{name}); err != nil || s.answer != nil {
+		if err := l.retrieve(ctx, s, []string{name}); err != nil || s.answer != nil {
 			return s.answer, s.found, err
 		}
 	}
@@ -86,31 +86,30 @@ func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found
 		return nil, legacy.Material{}, err
 	}
 	if len(names) > maxFound {
-		return nil, legacy.Material{}, verdict.Refuse(verdict.Limit, "log", "it has %d entries of this digest, the limit is %d", len(names), maxFound)
+		return nil, legacy.Material{}, verdict.Refuse(verdict.Limit, "log", "%d entries for this digest, the limit is %d", len(names), maxFound)
 	}
 	for asked := range slices.Chunk(names, batch) {
-		if err := l.look(ctx, s, asked); err != nil || s.answer != nil {
+		if err := l.retrieve(ctx, s, asked); err != nil || s.answer != nil {
 			return s.answer, s.found, err
 		}
 	}
-	if s.nearest != nil { // no entry is the signature's
+	if s.nearest != nil { // no entry is for the signature
 		return nil, legacy.Material{}, s.nearest
 	}
-	return nil, legacy.Material{}, verdict.Refuse(verdict.LogMissing, "signature", "the log %s has no entry of it", l.address)
+	return nil, legacy.Material{}, verdict.Refuse(verdict.LogMissing, "signature", "the log %s has no entry for this signature", l.address)
 }
 
-// search is what was found so far.
+// search is the state of one [Log.Find].
 type search struct {
 	material legacy.Material
 	named    bool   // asked by the name that is computed from the signature
 	answer   []byte // nil until found
 	found    legacy.Material
-	nearest  error // why the nearest entry was not the one
+	nearest  error // why the most similar entry does not match
 }
 
-// remember keeps the refusal that is most about the signature that was asked
-// for: of its entry in another form, of another signature of the artifact, of
-// anything else.
+// remember keeps the most specific refusal: of the signature's entry in another
+// form, then of another signature of the artifact, then any other.
 func (s *search) remember(err error) {
 	rank := func(err error) int {
 		switch verdict.FindingOf("", err).Code {
@@ -126,14 +125,14 @@ func (s *search) remember(err error) {
 	}
 }
 
-// look retrieves entries by name until one is the signature's.
-func (l *Log) look(ctx context.Context, s *search, names []string) error {
+// retrieve requests entries by name until one matches the signature.
+func (l *Log) retrieve(ctx context.Context, s *search, names []string) error {
 	var answers []json.RawMessage
 	if err := l.post(ctx, "/api/v1/log/entries/retrieve", map[string][]string{"entryUUIDs": names}, &answers); err != nil {
 		return err
 	}
 	if len(answers) > len(names) {
-		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %d entries, asked for %d", len(answers), len(names))
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log returned %d entries, requested: %d", len(answers), len(names))
 	}
 	for _, raw := range answers {
 		if err := s.consider(raw, names); err != nil || s.answer != nil {
@@ -143,11 +142,11 @@ func (l *Log) look(ctx context.Context, s *search, names []string) error {
 	return nil
 }
 
-// consider takes an answer when it is the signature's. In a public log anybody
-// may enter anything under the digest of an artifact, in any form: an entry that
-// a search finds and that cannot be read, or is of another artifact, is skipped.
-// An entry that was not asked for, or that is not what its computed name says, is
-// a log that lies.
+// consider accepts an answer if it matches the signature. In a public log
+// anyone may enter anything under the digest of an artifact, in any form: an
+// entry found by a search is skipped if it cannot be read or is for another
+// artifact. An entry that was not requested, or does not match its computed
+// name, is refused: the log lies.
 func (s *search) consider(raw []byte, names []string) error {
 	name, entry, err := legacy.ParseAnswer(raw)
 	var refused *verdict.Error
@@ -159,7 +158,7 @@ func (s *search) consider(raw []byte, names []string) error {
 		return err
 	}
 	if !slices.ContainsFunc(names, func(asked string) bool { return leafOf(asked) == leafOf(name) }) {
-		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log answers with %s, which was not asked for", name)
+		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the log returned entry %s, which was not requested", name)
 	}
 	found, err := s.material.With(entry)
 	unbound := errors.As(err, &refused) && refused.Finding.Code == verdict.LogEntryUnbound
@@ -175,10 +174,10 @@ func (s *search) consider(raw []byte, names []string) error {
 	return nil
 }
 
-// leafOf is an entry's name without the name of its tree.
+// leafOf removes the name of the tree from an entry's name.
 func leafOf(name string) string { return name[max(0, len(name)-64):] }
 
-// post asks one question of the API.
+// post sends one request to the API.
 func (l *Log) post(ctx context.Context, path string, question, answer any) error {
 	failed := &UnavailableError{Place: l.address, Op: "asking the log"}
 	body, err := json.Marshal(question)
@@ -203,10 +202,10 @@ func (l *Log) post(ctx context.Context, path string, question, answer any) error
 		failed.Err = err
 		return failed
 	case response.StatusCode != http.StatusOK:
-		failed.Err = fmt.Errorf("it answered %s: %.200q", response.Status, raw)
+		failed.Err = fmt.Errorf("status %s: %.200q", response.Status, raw)
 		return failed
 	case len(raw) > maxAnswer:
-		return verdict.Refuse(verdict.Limit, "log", "an answer of more than %d bytes", maxAnswer)
+		return verdict.Refuse(verdict.Limit, "log", "the answer has more than %d bytes", maxAnswer)
 	}
 	if err := strictjson.Unmarshal(raw, answer, strictjson.MaxSize(maxAnswer)); err != nil {
 		return verdict.Wrap(verdict.LogEntryParse, "log", err)

@@ -20,7 +20,7 @@ const maxPage = 16 << 20
 // maxPages is ten times what [MaxObjects] objects need.
 const maxPages = 20_000
 
-// Bucket says where a part of a bucket is.
+// Bucket identifies a part of a bucket.
 type Bucket struct {
 	// Endpoint is the origin of the service, without a slash at the end.
 	Endpoint string
@@ -28,11 +28,9 @@ type Bucket struct {
 	Name string
 	// Prefix of all object names: "" or something that ends with "/".
 	Prefix string
-	// S3 is set for a service that speaks the language of Amazon's, else it is
-	// Google's.
+	// S3 selects Amazon's protocol, otherwise it is Google's.
 	S3 bool
-	// Emulated is set for an emulator on this machine, which asks for no
-	// credentials.
+	// Emulated marks an emulator on this machine, which needs no credentials.
 	Emulated bool
 }
 
@@ -42,8 +40,8 @@ const (
 )
 
 // ParseBucket reads "gs://bucket/prefix/" and "s3://bucket/prefix/";
-// "s3+https://host/bucket/prefix/" for a region of Amazon's or a service that
-// speaks its language; and, for this machine only,
+// "s3+https://host/bucket/prefix/" for a region of Amazon or a compatible
+// service; and, for this machine only,
 // "gs+http://127.0.0.1:PORT/bucket/prefix/" and the same with s3.
 func ParseBucket(uri string) (Bucket, error) {
 	u, err := parseURI(uri)
@@ -65,7 +63,7 @@ func ParseBucket(uri string) (Bucket, error) {
 	case !elsewhere:
 	case protocol == "http":
 		if !transport.Loopback(u.Hostname()) {
-			return refuse("an emulator without TLS is read on this machine only")
+			return refuse("plain HTTP is only for an emulator on this machine")
 		}
 		b.Emulated = true
 	case protocol != "https" || !b.S3 || u.Host == "":
@@ -76,7 +74,7 @@ func ParseBucket(uri string) (Bucket, error) {
 		b.Name, prefix, _ = strings.Cut(prefix, "/")
 	}
 	if CheckName(b.Name) != nil || strings.Contains(b.Name, "/") {
-		return refuse("no bucket, or not the name of one")
+		return refuse("missing or invalid bucket name")
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
 		if err := CheckName(prefix); err != nil {
@@ -87,7 +85,7 @@ func ParseBucket(uri string) (Bucket, error) {
 	return b, nil
 }
 
-// URI returns the spelling that [ParseBucket] reads.
+// URI returns the form that [ParseBucket] reads.
 func (b Bucket) URI() string {
 	language := "gs"
 	if b.S3 {
@@ -99,32 +97,32 @@ func (b Bucket) URI() string {
 	return language + "+" + b.Endpoint + "/" + b.Name + "/" + b.Prefix
 }
 
-// bucketPlace reads a bucket without credentials, over plain HTTP, which needs
-// no client library.
+// bucketPlace reads a public bucket over plain HTTP requests, without a client
+// library.
 type bucketPlace struct {
 	Bucket
 	language
 	client *http.Client
 }
 
-// language is how a service is asked.
+// language is the protocol of a service.
 type language interface {
-	// listing is the address of the page of b's listing that token names; ""
-	// names the first.
+	// listing returns the address of the page of b's listing that token names;
+	// "" names the first.
 	listing(b Bucket, token string) string
-	// read reads a page.
+	// read parses a page.
 	read(raw []byte) (page, error)
-	// object is the address of the bytes of one object.
+	// object returns the address of the bytes of one object.
 	object(b Bucket, name string) string
 }
 
-// page is what is read of a page of a listing.
+// page is one page of a listing.
 type page struct {
 	items []listed
 	next  string // names the next page; "" if this is the last
 }
 
-// listed is one object as a listing has it.
+// listed is one object of a listing.
 type listed struct{ name, size, generation string }
 
 func openBucket(uri string, rt http.RoundTripper) (*bucketPlace, error) {
@@ -204,8 +202,8 @@ func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 	return objects, nil
 }
 
-// checkFolder reports whether an object stands for a folder, as consoles and
-// mounts make them: it has no bytes, so nothing can be in it that nobody listed.
+// checkFolder reports whether an object represents a folder, as consoles and
+// mounts create them: it has no bytes, so it cannot hide content.
 func checkFolder(name string, size int64) (bool, error) {
 	folder, is := strings.CutSuffix(name, "/")
 	named := is && CheckName(folder) == nil
@@ -213,7 +211,7 @@ func checkFolder(name string, size int64) (bool, error) {
 	case name != "" && !named:
 		return false, nil
 	case size > 0:
-		return false, &NameError{Name: name, Reason: fmt.Sprintf("it is named as a folder is, and has %d bytes; remove the object", size)}
+		return false, &NameError{Name: name, Reason: fmt.Sprintf("the name is that of a folder, but the object has %d bytes; remove the object", size)}
 	}
 	return true, nil
 }
@@ -222,9 +220,8 @@ func checkFolder(name string, size int64) (bool, error) {
 func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
 	answer, _, err := b.fetch(ctx, b.listing(b.Bucket, token), "listing")
 	if errors.Is(err, ErrNotFound) {
-		// Nothing is known of a bucket that is not there, least of all that
-		// it is empty.
-		return page{}, b.unavailable("listing", fmt.Errorf("no bucket %q", b.Name))
+		// A missing bucket is unavailable; above all, it is not an empty one.
+		return page{}, b.unavailable("listing", fmt.Errorf("bucket %q does not exist", b.Name))
 	}
 	if err != nil {
 		return page{}, err
@@ -235,7 +232,7 @@ func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
 	case err != nil:
 		return page{}, err
 	case len(raw) > maxPage:
-		return page{}, b.unavailable("listing", fmt.Errorf("a page is longer than %d bytes", maxPage))
+		return page{}, b.unavailable("listing", fmt.Errorf("a page exceeds %d bytes", maxPage))
 	}
 	p, err := b.read(raw)
 	if err != nil {
@@ -252,13 +249,13 @@ func (b *bucketPlace) Open(ctx context.Context, name string) (io.ReadCloser, int
 	return b.fetch(ctx, b.object(b.Bucket, b.Prefix+name), "reading "+quote(name))
 }
 
-// fetch sends one GET. A bucket that is not public is not for this package, so
-// it says who reads it.
+// fetch sends one GET. The error for a private bucket names a command that
+// sends credentials.
 func (b *bucketPlace) fetch(ctx context.Context, target, op string) (io.ReadCloser, int64, error) {
 	failed := &UnavailableError{Place: b.URI(), Op: op}
 	answer, size, err := fetch(ctx, b.client, target, failed)
 	if errors.Is(err, ErrPrivate) {
-		failed.Err = fmt.Errorf("%w; waybill verify release sends those of the environment", failed.Err)
+		failed.Err = fmt.Errorf("%w; waybill verify release sends the credentials of the environment", failed.Err)
 	}
 	return answer, size, err
 }

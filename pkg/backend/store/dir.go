@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// dir is a directory. Every operation opens the directory anew and stays
-// inside it by [os.Root], whatever links somebody makes meanwhile.
+// dir is a directory. Every operation opens the directory anew and stays inside
+// it by [os.Root], even if links are created meanwhile.
 type dir struct {
 	path string // absolute
 	uri  string
@@ -106,7 +106,7 @@ func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.D
 		info, err := l.root.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && IsStaging(name):
-			return nil // its writer ended meanwhile
+			return nil // removed by its writer meanwhile
 		case err != nil:
 			return l.dir.unavailable("listing", err)
 		}
@@ -144,12 +144,12 @@ func (d *dir) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 }
 
 // openRegular opens a plain file without following a link in any part of the
-// name. Should somebody swap a part between the look and the opening, the
-// opened file is not the one that was looked at, which is noticed; and it is
-// inside the directory in any case.
+// name. If a part is swapped between the check and the opening, the opened file
+// is not the checked one, which is detected; and it is inside the directory in
+// any case.
 func (d *dir) openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	op := "reading " + quote(name)
-	seen, err := d.look(root, name)
+	seen, err := d.lstat(root, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,9 +172,9 @@ func (d *dir) openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, er
 	return nil, nil, err
 }
 
-// look returns what lies at name if that is a plain file reached through plain
-// directories only. A missing part is [fs.ErrNotExist].
-func (d *dir) look(root *os.Root, name string) (fs.FileInfo, error) {
+// lstat returns the plain file at name, reached through plain directories only.
+// A missing part is [fs.ErrNotExist].
+func (d *dir) lstat(root *os.Root, name string) (fs.FileInfo, error) {
 	var info fs.FileInfo
 	for end := 0; end < len(name); end++ {
 		next := strings.IndexByte(name[end:], '/')
@@ -202,7 +202,7 @@ func (d *dir) look(root *os.Root, name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// body turns failures in the middle of reading into unavailability.
+// body reports read failures as unavailability.
 type body struct {
 	io.ReadCloser
 	place, op string

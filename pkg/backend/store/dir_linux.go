@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quick opens a plain file inside a directory in one step, where the system can refuse
-// to follow a link in any part of a name: part after part takes a step for each.
-// Where it cannot, or whatever else there is in the way, it is for the caller to
-// go part after part, and to say what there is.
+// quick opens a plain file inside a directory in one system call, if the kernel
+// can refuse to follow a link in any part of a name; opening part by part takes
+// a call for each. If it fails for any reason, the caller opens part by part
+// and reports the reason.
 func quick(path, name string) (*os.File, fs.FileInfo, bool) {
 	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

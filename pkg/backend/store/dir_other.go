@@ -4,12 +4,12 @@ package store
 
 import "os"
 
-// openNoWait is nothing where opening a file cannot wait.
+// openNoWait is zero on systems where opening a file cannot block.
 const openNoWait = 0
 
-// flush does nothing where a directory cannot be synced: there the file system
-// orders its own entries.
+// flush does nothing on systems that cannot sync a directory: there the file
+// system orders its own entries.
 func flush(*os.File) error { return nil }
 
-// lock locks nothing where a directory cannot be locked.
+// lock does nothing on systems that cannot lock a directory.
 func (d *dir) lock() (func(), error) { return func() {}, nil }

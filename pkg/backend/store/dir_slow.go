@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// quick opens nothing where the system knows no such step.
+// quick always fails on systems without such a system call.
 func quick(path, name string) (*os.File, fs.FileInfo, bool) { return nil, nil, false }
 
-// sizeIn knows no size where the system has no such question.
+// sizeIn always fails on systems without such a system call.
 func sizeIn(*os.File, string) (int64, bool) { return 0, false }

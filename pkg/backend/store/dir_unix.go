@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// openNoWait keeps the opening of a named pipe, swapped in at the last moment,
-// from waiting for a writer. It changes nothing for a regular file.
+// openNoWait keeps an open from blocking on a named pipe that was swapped in at
+// the last moment. It changes nothing for a regular file.
 const openNoWait = syscall.O_NONBLOCK
 
 // flush makes the entries of an open directory durable.
 func flush(f *os.File) error { return f.Sync() }
 
-// lock waits for the directory itself, in which no file needs to be made, and
-// returns what lets go of it.
+// lock waits for a lock on the directory itself, which needs no lock file, and
+// returns the function that unlocks it.
 func (d *dir) lock() (func(), error) {
 	f, err := os.Open(d.path)
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 // stagingPrefix begins the name of a file that is being written, beside its
-// final name. One that a crash left behind is listed like any other object: a
-// hidden corner of a place would be a place to hide things.
+// final name. One left by a crash is listed like any other object: a place must
+// have no name under which files can be hidden.
 const stagingPrefix = ".waybill-tmp-"
 
-// IsStaging reports whether a file of this name is one that was never whole:
-// it is being written, or its writer was killed. Who alone writes to a
-// directory may remove what an earlier run left of them.
+// IsStaging reports whether a file of this name is incomplete: it is being
+// written, or its writer was killed. The sole writer of a directory may remove
+// the remains of earlier runs.
 func IsStaging(name string) bool { return strings.HasPrefix(path.Base(name), stagingPrefix) }
 
 // Put implements [Writer].
@@ -39,7 +39,7 @@ func (d *dir) Put(ctx context.Context, name string, size int64, r io.Reader, opt
 		return d.unavailable(op, err)
 	}
 	defer root.Close()
-	switch _, err := d.look(root, name); {
+	switch _, err := d.lstat(root, name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
@@ -51,7 +51,7 @@ func (d *dir) Put(ctx context.Context, name string, size int64, r io.Reader, opt
 		return d.unavailable(op, err)
 	}
 	staged := path.Join(parent, stagingPrefix+rand.Text())
-	defer func() { _ = root.Remove(staged) }() // gone already after a rename
+	defer func() { _ = root.Remove(staged) }() // already renamed on success
 	if err := d.stage(ctx, root, staged, &counted{r: r, want: size}); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -81,8 +81,8 @@ func (d *dir) stage(ctx context.Context, root *os.Root, staged string, r *counte
 	return nil
 }
 
-// publish gives the staged file its name, at once and durably. A link, unlike
-// a rename, fails if the name is taken.
+// publish gives the staged file its name, atomically and durably. A link,
+// unlike a rename, fails if the name exists.
 func (d *dir) publish(root *os.Root, staged, name string, opts PutOptions) error {
 	act := root.Rename
 	if opts.IfAbsent {
@@ -102,8 +102,8 @@ func (d *dir) publish(root *os.Root, staged, name string, opts PutOptions) error
 	return nil
 }
 
-// Move moves a file into a directory under a name, at once and durably, in place
-// of what has that name. Both are on one file system.
+// Move moves a file into a directory under a name, atomically and durably,
+// replacing any file with that name. Both must be on one file system.
 func Move(path, dir, name string) error {
 	if err := CheckName(name); err != nil {
 		return fmt.Errorf("moving %q: %w", path, err)
@@ -138,7 +138,7 @@ func move(from, dir, name string) error {
 	return flush(parent)
 }
 
-// makeDirs makes the directory at name and those above it, durably.
+// makeDirs creates the directory at name and its parents, durably.
 func makeDirs(root *os.Root, name string) error {
 	if name == "." {
 		return nil
@@ -165,9 +165,9 @@ func syncDir(root *os.Root, name string) error {
 	return flush(f)
 }
 
-// counted refuses a source with another number of bytes than declared, keeps
-// the source's own error apart from those of the destination, and stops when
-// the caller does.
+// counted fails if the number of bytes differs from the declared one, keeps the
+// source's own error apart from those of the destination, and stops when the
+// context ends.
 type counted struct {
 	r    io.Reader
 	want int64 // -1 if unknown

@@ -7,41 +7,41 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The answers of a place that are not failures of the place.
+// Answers of a place, as opposed to failures to answer.
 var (
-	// ErrNotFound: the place answered that it has no such object.
+	// ErrNotFound: the place has no such object.
 	ErrNotFound error = sentinel{code: "MISSING", text: "no such object"}
-	// ErrNotListable: the place cannot say what it holds.
+	// ErrNotListable: the place cannot list its objects.
 	ErrNotListable error = sentinel{code: "NOT_LISTABLE", text: "the place cannot be listed"}
-	// ErrExists: an object is there that was to be absent.
-	ErrExists error = sentinel{code: "FILE_CONFLICT", text: "the object exists already"}
-	// ErrChanged: the object is not the one that was to be replaced.
-	ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object is another one by now"}
-	// ErrPrivate: the place does not answer everybody, and was asked without
-	// credentials. It comes inside an [UnavailableError].
-	ErrPrivate error = sentinel{code: "UNAVAILABLE", text: "it does not answer everybody, and no credentials were sent"}
+	// ErrExists: an object exists that had to be absent.
+	ErrExists error = sentinel{code: "FILE_CONFLICT", text: "the object already exists"}
+	// ErrChanged: the object is not the one to replace.
+	ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object has changed since it was read"}
+	// ErrPrivate: the place denied an anonymous request. It comes inside an
+	// [UnavailableError].
+	ErrPrivate error = sentinel{code: "UNAVAILABLE", text: "anonymous access was denied, and no credentials were sent"}
 )
 
-// sentinel is an error of which only the identity matters.
+// sentinel is an error that is compared by identity only.
 type sentinel struct{ code, text string }
 
 func (s sentinel) Error() string { return s.text }
 
-// Code is the reason code of the refusal that the error amounts to.
+// Code is the reason code of this error.
 func (s sentinel) Code() string { return s.code }
 
-// UnavailableError reports that a place gave no answer: nothing is known about
-// what it holds.
+// UnavailableError reports that a place gave no answer: what it holds is
+// unknown.
 type UnavailableError = verdict.UnavailableError
 
-// UsageError reports words that name no place; asking again will not help.
+// UsageError reports text that names no place; a retry will not help.
 type UsageError = verdict.UsageError
 
 func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 
 // NameError reports a name outside the grammar of [CheckName].
 type NameError struct {
-	Name   string // the refused name, untouched; print it quoted only
+	Name   string // the refused name, unescaped; print it quoted only
 	Reason string
 }
 
@@ -68,7 +68,7 @@ func (e *FileTypeError) Error() string {
 // Code is the reason code of the refusal.
 func (e *FileTypeError) Code() string { return "FILE_TYPE" }
 
-// LimitError reports a place with more objects than are read.
+// LimitError reports a place with more objects than the limit.
 type LimitError struct {
 	Place string
 	Limit int

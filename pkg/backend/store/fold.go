@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// CheckNames refuses names that cannot lie in one directory of every system:
-// one that [CheckName] refuses, two that differ in upper and lower case alone,
-// in whatever part of them, and one that is the directory of another. The
-// answer is the same on all systems, whatever this one could hold.
+// CheckNames refuses names that cannot be in one directory on every system: a
+// name that [CheckName] refuses, two names (or parts of names) that differ only
+// in case, and a file whose name is also the directory of another. The result
+// is the same on all systems.
 func CheckNames(names []string) error {
 	sorted := slices.Sorted(slices.Values(names))
 	for _, name := range sorted {
@@ -23,7 +23,7 @@ func CheckNames(names []string) error {
 	for _, name := range sorted {
 		for dir := range parents(name) {
 			if _, is := slices.BinarySearch(sorted, dir); is {
-				return &NameError{Name: dir, Reason: "it is a file, and the directory of " + quote(name)}
+				return &NameError{Name: dir, Reason: "the name is both a file and the directory of " + quote(name)}
 			}
 		}
 	}
@@ -39,10 +39,10 @@ func checkListed(objects []Object) error {
 	return CheckNames(names)
 }
 
-// checkFold refuses names of which a part is spelled in two ways. Only what
-// has a capital letter is remembered, which is little of any release.
+// checkFold refuses names of which a part is spelled in two ways. Only parts
+// with a capital letter are remembered, which are few in any release.
 func checkFold(names []string) error {
-	spelled := map[string]string{} // by how it is where case counts for nothing
+	spelled := map[string]string{} // by the lower-case form
 	for _, name := range names {
 		for part := range parts(name) {
 			folded := strings.ToLower(part)
@@ -50,7 +50,7 @@ func checkFold(names []string) error {
 				continue
 			}
 			if other, taken := spelled[folded]; taken && other != part {
-				return folds(part, other)
+				return caseConflict(part, other)
 			}
 			spelled[folded] = part
 		}
@@ -61,18 +61,18 @@ func checkFold(names []string) error {
 	for _, name := range names {
 		for part := range parts(name) {
 			if other, taken := spelled[part]; taken {
-				return folds(part, other)
+				return caseConflict(part, other)
 			}
 		}
 	}
 	return nil
 }
 
-func folds(name, other string) error {
-	return &NameError{Name: name, Reason: "it and " + quote(other) + " are one name where case counts for nothing"}
+func caseConflict(name, other string) error {
+	return &NameError{Name: name, Reason: "the name differs only in case from " + quote(other)}
 }
 
-// parents are the directories above a name, the topmost first.
+// parents yields the directories above a name, the topmost first.
 func parents(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range len(name) {
@@ -83,5 +83,5 @@ func parents(name string) iter.Seq[string] {
 	}
 }
 
-// parts are the directories above a name, and the name.
+// parts yields the directories above a name, and the name.
 func parts(name string) iter.Seq[string] { return parents(name + "/") }

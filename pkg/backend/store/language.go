@@ -29,7 +29,7 @@ func (google) listing(b Bucket, token string) string {
 }
 
 func (google) read(raw []byte) (page, error) {
-	var answer struct { // the service adds fields freely
+	var answer struct { // the service may add fields
 		Items []struct {
 			Name       string `json:"name"`
 			Size       string `json:"size"`
@@ -51,7 +51,7 @@ func (google) object(b Bucket, name string) string {
 	return b.Endpoint + "/download/storage/v1/b/" + url.PathEscape(b.Name) + "/o/" + url.PathEscape(name) + "?alt=media"
 }
 
-// amazon is the REST API of Amazon S3, which others speak too:
+// amazon is the REST API of Amazon S3, which other services offer too:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
 type amazon struct{}
 
@@ -60,7 +60,7 @@ func (amazon) listing(b Bucket, token string) string {
 		"list-type":     {"2"},
 		"prefix":        {b.Prefix},
 		"max-keys":      {"1000"},
-		"encoding-type": {"url"}, // XML cannot spell every name
+		"encoding-type": {"url"}, // XML cannot represent every name
 	}
 	if token != "" {
 		query.Set("continuation-token", token)
@@ -85,14 +85,14 @@ func (amazon) read(raw []byte) (page, error) {
 		return page{}, fmt.Errorf("reading the list: %w", err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return page{}, errors.New("reading the list: something follows it")
+		return page{}, errors.New("reading the list: trailing data")
 	}
 	switch {
 	case answer.Truncated == "true" && answer.Next != "":
 	case answer.Truncated == "false":
 		answer.Next = ""
 	default:
-		return page{}, errors.New("the list says neither that it is whole nor how it goes on")
+		return page{}, errors.New("the list neither ends nor names its next page")
 	}
 	p := page{next: answer.Next}
 	for _, item := range answer.Contents {
@@ -109,6 +109,6 @@ func (amazon) read(raw []byte) (page, error) {
 }
 
 func (amazon) object(b Bucket, name string) string {
-	// In a path of this service a plus sign is a blank, unless it is escaped.
+	// In a path, this service reads an unescaped plus sign as a space.
 	return b.Endpoint + "/" + url.PathEscape(b.Name) + "/" + strings.ReplaceAll(name, "+", "%2B")
 }

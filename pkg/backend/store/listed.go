@@ -2,16 +2,16 @@ package store
 
 import "context"
 
-// elsewhere is a place whose names another place knows.
+// elsewhere is a place whose names come from another place.
 type elsewhere struct {
 	Place
 	names Place
 }
 
-// Listed is a place that is read at one address and listed at another: files
-// behind a web server or a cache, which lists nothing, and the bucket that they
-// come from. What the list says is as good as who answers it: what is only at
-// the first address, and unknown at the second, is not seen.
+// Listed reads a place at one address and lists it at another: for files behind
+// a web server or a cache, which cannot be listed, and the bucket that they
+// come from. The list is as trustworthy as the second address; objects that
+// exist only at the first are not seen.
 func Listed(at, names Place) Place { return elsewhere{Place: at, names: names} }
 
 // List implements [Place].

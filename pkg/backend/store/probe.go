@@ -9,36 +9,35 @@ import (
 	"path/filepath"
 )
 
-// ErrNotAsked is the answer of a place that cannot say whether it may be
-// written without being written.
-var ErrNotAsked = errors.New("the place answers only to a write")
+// ErrNotAsked is the answer of a place that has no way to check the write
+// permission without a write.
+var ErrNotAsked = errors.New("the permission can only be checked by a write")
 
-// ProbePrefix begins the name of what [Prober.ProbeWrite] writes. One that
-// could not be removed is listed like any other object, and is extra.
+// ProbePrefix begins the name of the object that [Prober.ProbeWrite] writes.
+// One that could not be removed is listed like any other object, and is extra.
 const ProbePrefix = ".waybill-probe-"
 
-// Prober is a [Writer] that can find out whether it may write.
+// Prober is a [Writer] that can check whether it may write.
 type Prober interface {
-	// MayWrite asks for the permission and changes nothing. A place that
-	// cannot be asked so answers [ErrNotAsked], a place that says no
-	// [os.ErrPermission].
+	// MayWrite checks the permission and changes nothing. A place without such
+	// a check answers [ErrNotAsked], a place that denies it [os.ErrPermission].
 	MayWrite(ctx context.Context) error
 	// ProbeWrite writes a small object and removes it.
 	ProbeWrite(ctx context.Context) error
 }
 
-// ProbeName is a name that nothing has.
+// ProbeName returns an unused name.
 func ProbeName() string { return ProbePrefix + rand.Text() }
 
-// MayWrite implements [Prober]: it asks the directory, or the nearest above it
-// that is there.
+// MayWrite implements [Prober]: it checks the directory, or the nearest
+// existing one above it.
 func (d *dir) MayWrite(context.Context) error {
 	at := d.path
 	for {
 		info, err := os.Stat(at)
 		switch {
 		case err == nil && !info.IsDir():
-			return d.unavailable("asking for permission", errors.New(at+" is no directory"))
+			return d.unavailable("asking for permission", errors.New(at+" is not a directory"))
 		case err == nil:
 			return access(at)
 		case !errors.Is(err, os.ErrNotExist) || filepath.Dir(at) == at:
@@ -48,7 +47,7 @@ func (d *dir) MayWrite(context.Context) error {
 	}
 }
 
-// ProbeWrite implements [Prober]. A directory that had to be made stays.
+// ProbeWrite implements [Prober]. A directory that had to be created remains.
 func (d *dir) ProbeWrite(ctx context.Context) error {
 	name, body := ProbeName(), []byte("waybill doctor was here\n")
 	if err := d.Put(ctx, name, int64(len(body)), bytes.NewReader(body), PutOptions{IfAbsent: true}); err != nil {

@@ -2,5 +2,5 @@
 
 package store
 
-// access cannot be asked here.
+// access cannot be checked on this system.
 func access(string) error { return ErrNotAsked }

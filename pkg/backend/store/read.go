@@ -9,18 +9,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxHint is as much as is set aside for an object because it says so itself.
+// maxHint bounds the memory allocated for an object's declared size.
 const maxHint = 4 << 20
 
 // Read reads a whole object of at most limit bytes. A larger one is refused
-// with code LIMIT before more of it is held.
+// with code LIMIT before more of it is in memory.
 func Read(ctx context.Context, from Place, name string, limit int64) ([]byte, error) {
 	body, size, err := from.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	// The size only saves growing the buffer; a lie about it saves less.
+	// The size only avoids growing the buffer; a wrong one does no harm.
 	buf := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxHint)+bytes.MinRead))
 	if _, err := buf.ReadFrom(io.LimitReader(body, limit+1)); err != nil {
 		return nil, fmt.Errorf("reading %q: %w", name, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Replacement says which bytes take the place of which object.
+// Replacement names the object to replace, and its new bytes.
 type Replacement struct {
 	// Old is the SHA-256 digest of the object that may be replaced.
 	Old       digest.Digest
@@ -16,20 +16,19 @@ type Replacement struct {
 	MediaType string
 }
 
-// Replacer is a [Writer] that can tie a write to what it replaces: nothing
-// comes between the look and the write. It answers [ErrChanged] if another
+// Replacer is a [Writer] with conditional writes: the object is replaced only
+// if it did not change since it was read. It answers [ErrChanged] if another
 // object is there, and [ErrNotFound] if none is.
 type Replacer interface {
 	Replace(ctx context.Context, name string, r Replacement) error
 }
 
-// maxReplaced bounds an object that is replaced.
+// maxReplaced bounds the size of an object that is replaced.
 const maxReplaced = 256 << 20
 
-// Replace writes over an object if it is still the one that was looked at.
-// Where the writer is no [Replacer] it looks, writes, and reads back; what
-// another wrote in between may be lost then, and is found out only if it came
-// last.
+// Replace overwrites an object if it still has the given digest. If the writer
+// is not a [Replacer], it reads, writes, and reads back; a concurrent write may
+// then be lost, and is detected only if it came last.
 func Replace(ctx context.Context, at Place, w Writer, name string, r Replacement) error {
 	if tied, can := w.(Replacer); can {
 		return tied.Replace(ctx, name, r)
@@ -43,7 +42,7 @@ func Replace(ctx context.Context, at Place, w Writer, name string, r Replacement
 	return r.check(ctx, at, name, digest.Of(digest.SHA256, r.New))
 }
 
-// check demands that the object there has a digest.
+// check requires that the current object has a digest.
 func (r Replacement) check(ctx context.Context, at Place, name string, want digest.Digest) error {
 	raw, err := Read(ctx, at, name, maxReplaced)
 	if err != nil {
@@ -55,8 +54,8 @@ func (r Replacement) check(ctx context.Context, at Place, name string, want dige
 	return nil
 }
 
-// Replace implements [Replacer], against every other process of this machine
-// that does so.
+// Replace implements [Replacer]; it excludes other processes of this machine
+// that use it.
 func (d *dir) Replace(ctx context.Context, name string, r Replacement) error {
 	unlock, err := d.lock()
 	if err != nil {

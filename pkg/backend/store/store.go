@@ -1,4 +1,5 @@
-// Package store reads and writes places: where the files of a release lie.
+// Package store reads and writes places: directories, buckets, web servers and
+// archives that hold the files of a release.
 //
 // A [Place] is a flat set of named objects under one URI. [Open] understands
 //
@@ -19,11 +20,11 @@
 //	objects, err := place.List(ctx)
 //	body, size, err := place.Open(ctx, "bin/linux/amd64/tool")
 //
-// Everything that lies in a place is listed or is an error: a symbolic link, a
-// device, a name outside the grammar of [CheckName] is refused and never
-// skipped, because what is skipped is never judged. Three different answers
-// stay apart: not there ([ErrNotFound]), not answered ([UnavailableError]),
-// and there but refused ([NameError], [FileTypeError]).
+// Everything in a place is listed or is an error: a symbolic link, a device, or
+// a name outside the grammar of [CheckName] is refused and never skipped,
+// because a skipped object would never be judged. Three answers are kept apart:
+// missing ([ErrNotFound]), unavailable ([UnavailableError]), and refused
+// ([NameError], [FileTypeError]).
 //
 // A tar archive is a place if GNU tar, bsdtar, busybox and python unpack it to
 // the objects that are listed: regular files and directories, with plain names
@@ -32,8 +33,8 @@
 // after its end (ARCHIVE_HIDDEN), a name twice (ARCHIVE_TWICE), an archive that
 // is cut off or compressed (ARCHIVE_PARSE). tar --format=ustar makes one.
 //
-// The package verifies no digest and limits no size: what is read here is the
-// claim of the place until the reader has hashed it.
+// The package verifies no digest and limits no size: everything that it reads
+// is only a claim of the place until the caller has hashed it.
 package store
 
 import (
@@ -45,24 +46,24 @@ import (
 	"strings"
 )
 
-// MaxObjects is the largest number of objects that a place may list.
+// MaxObjects is how many objects a place may list at most.
 const MaxObjects = 2_000_000
 
 // Object is one object of a place, as the place describes it.
 type Object struct {
-	// Name is relative to the place and obeys [CheckName].
+	// Name is relative to the place and satisfies [CheckName].
 	Name string
 	// Size in bytes; a claim until the bytes were read.
 	Size int64
-	// Generation names this version of the object where the place keeps such
-	// names, else "".
+	// Generation names this version of the object if the place has such names,
+	// else "".
 	Generation string
 }
 
 // Place is where objects can be read. Implementations are safe for concurrent
-// use, and retry nothing that their transport does not retry.
+// use; only their transport retries.
 type Place interface {
-	// URI returns the canonical spelling of where the place is.
+	// URI returns the canonical address of the place.
 	URI() string
 	// List returns every object, sorted by name. A place that cannot be
 	// listed answers [ErrNotListable].
@@ -83,10 +84,10 @@ type Writer interface {
 
 // PutOptions says how an object is written.
 type PutOptions struct {
-	// IfAbsent makes Put answer [ErrExists] if the object exists, whatever
-	// its bytes. Otherwise the object is replaced.
+	// IfAbsent makes Put answer [ErrExists] if the object exists, whatever its
+	// bytes. Otherwise the object is replaced.
 	IfAbsent bool
-	// MediaType is stored with the object where the place can. Default
+	// MediaType is stored with the object if the place supports that. Default
 	// "application/octet-stream".
 	MediaType string
 }
@@ -124,8 +125,8 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
 
-// OpenWriter returns the writer of the directory at uri, which is made when
-// the first object is written.
+// OpenWriter returns the writer of the directory at uri, which is created by
+// the first write.
 func OpenWriter(uri string) (Writer, error) {
 	if !strings.Contains(uri, "://") {
 		return openDir(uri)
@@ -140,15 +141,15 @@ func OpenWriter(uri string) (Writer, error) {
 	return openFileURI(u)
 }
 
-// parseURI refuses what no place has: credentials, a query, a fragment. The
-// scheme comes back in lower case, however it was spelled.
+// parseURI refuses credentials, a query and a fragment. The scheme is returned
+// in lower case.
 func parseURI(uri string) (*url.URL, error) {
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
 		return nil, usage("parsing place: %w", err)
 	case u.User != nil:
-		return nil, usage("parsing place %q: credentials do not belong into a URI", u.Redacted())
+		return nil, usage("parsing place %q: a URI must not contain credentials", u.Redacted())
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, usage("parsing place %q: a place has no query and no fragment", uri)
 	}
@@ -165,7 +166,7 @@ func openFileURI(u *url.URL) (*dir, error) {
 
 func localPath(u *url.URL) (string, error) {
 	if u.Host != "" && u.Host != "localhost" {
-		return "", usage("opening place %q: a %s URI names no other host", u, u.Scheme)
+		return "", usage("opening place %q: a %s URI must not name another host", u, u.Scheme)
 	}
 	return filepath.FromSlash(u.Path), nil
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// tape is a tar archive whose regular files are the objects. It must be one that
-// every program unpacks to these very objects: see package unpack. It is read
-// where it lies: what is wanted is found through an index of the headers, which
-// is made once, of an archive that must stay the same from then on.
+// tape is a tar archive whose regular files are the objects. Every program must
+// unpack it to exactly these objects: see package unpack. Objects are read in
+// place, by an index of the headers that is made once; the archive must not
+// change afterwards.
 type tape struct {
 	path string // absolute
 	uri  string
 
-	mu     sync.Mutex // owns what follows
+	mu     sync.Mutex // guards the fields below
 	looked os.FileInfo
 	index  map[string]span
 }
 
-// span is where the bytes of an object are.
+// span locates the bytes of an object.
 type span struct{ offset, size int64 }
 
-// isTape reports whether a path names an archive and no directory.
+// isTape reports whether a path names an archive and not a directory.
 func isTape(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, ".tar")
@@ -89,7 +89,7 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 	return &body{ReadCloser: section, place: t.uri, op: op}, at.size, nil
 }
 
-// open opens the archive and answers what is in it.
+// open opens the archive and returns its index.
 func (t *tape) open(ctx context.Context, op string) (*os.File, map[string]span, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, t.unavailable(op, err)
@@ -106,7 +106,7 @@ func (t *tape) open(ctx context.Context, op string) (*os.File, map[string]span, 
 	return f, index, nil
 }
 
-// read makes the index, or takes the one of the same file from before.
+// read makes the index, or reuses that of the same file.
 func (t *tape) read(ctx context.Context, f *os.File) (map[string]span, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -127,7 +127,7 @@ func (t *tape) read(ctx context.Context, f *os.File) (map[string]span, error) {
 	return t.index, nil
 }
 
-// scan reads the headers, and passes over what is between them.
+// scan reads the headers and skips the content between them.
 func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]span, error) {
 	index, names := map[string]span{}, []string{}
 	err := unpack.New().Place(f, size, func(e unpack.Entry, _ io.Reader) error {

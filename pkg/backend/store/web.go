@@ -28,7 +28,7 @@ func openWeb(u *url.URL, rt http.RoundTripper) *web {
 // URI implements [Place].
 func (w *web) URI() string { return w.base }
 
-// List implements [Place]: a web server does not say what it holds.
+// List implements [Place]: a web server cannot be listed.
 func (w *web) List(context.Context) ([]Object, error) {
 	return nil, fmt.Errorf("listing %q: %w", w.base, ErrNotListable)
 }
@@ -38,17 +38,17 @@ func (w *web) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 	if err := CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("reading at %q: %w", w.base, err)
 	}
-	// Every byte of a checked name stands for itself in a URL path.
+	// Every byte of a checked name is valid in a URL path without escaping.
 	return fetch(ctx, w.client, w.base+name, &UnavailableError{Place: w.base, Op: "reading " + quote(name)})
 }
 
-// fetch sends one GET. The error it may return is filled into failed.
+// fetch sends one GET. It fills its error into failed.
 func fetch(ctx context.Context, client *http.Client, target string, failed *UnavailableError) (io.ReadCloser, int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s at %q: %w", failed.Op, failed.Place, err)
 	}
-	// The stored bytes are wanted, not an encoding that is undone on the way.
+	// Request the stored bytes, not a transparently decompressed encoding.
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := client.Do(req)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Addresses that mean something else to each machine, beyond what package
-// netip knows: this network, shared by carriers (and one cloud's metadata),
-// protocol assignments, benchmarks, reserved, and site-local ones of old.
+// Addresses that mean something else on each machine, beyond those that package
+// netip knows: this network, carrier-shared (and one cloud's metadata service),
+// protocol assignments, benchmarks, reserved, and deprecated site-local ones.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"),
@@ -19,7 +19,7 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"),
 }
 
-// Addresses at which clouds answer each machine about itself, beyond the
+// Addresses at which clouds tell each machine about itself, beyond the
 // link-local ones.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"),
@@ -29,12 +29,12 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),
 }
 
-// IPv6 addresses that carry an IPv4 address, at this byte: a router may send
-// what is for them there.
+// Prefixes of IPv6 addresses that contain an IPv4 address, at this byte: a
+// router may forward such packets there.
 var carrying = []struct {
 	prefix netip.Prefix
 	at     int
-	mask   byte // its bytes are written with
+	mask   byte // XOR mask of the embedded bytes
 }{
 	{netip.MustParsePrefix("::/96"), 12, 0},           // IPv4-compatible
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, 0}, // SIIT
@@ -45,8 +45,8 @@ var carrying = []struct {
 	{netip.MustParsePrefix("2001::/32"), 12, 0xff},    // Teredo, its client
 }
 
-// Loopback reports whether host (without port) is this machine by its
-// spelling: "localhost" or a loopback address. Names are not resolved.
+// Loopback reports whether host (without port) is spelled as this machine:
+// "localhost" or a loopback address. Names are not resolved.
 func Loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -56,9 +56,9 @@ func Loopback(host string) bool {
 }
 
 // Internal reports whether host (without port) is spelled as an address that
-// means something else to each machine: loopback, private, link-local,
+// means something else on each machine: loopback, private, link-local,
 // unspecified, reserved or zoned. Names other than "localhost" are not
-// resolved; see [AddressError] for what happens when they are.
+// resolved; see [AddressError] for names that resolve to such an address.
 func Internal(host string) bool {
 	if Loopback(host) {
 		return true
@@ -69,21 +69,21 @@ func Internal(host string) bool {
 
 func internal(addr netip.Addr) bool {
 	return slices.ContainsFunc(meanings(addr), func(a netip.Addr) bool {
-		return a.IsLoopback() || a.IsPrivate() || isNowhere(a) ||
+		return a.IsLoopback() || a.IsPrivate() || isNeverValid(a) ||
 			slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 	}) || addr.Zone() != ""
 }
 
-// nowhere reports whether an address names no host that could be meant, on
-// whatever network: link-local, where clouds keep their metadata, above all.
-func nowhere(addr netip.Addr) bool { return slices.ContainsFunc(meanings(addr), isNowhere) }
+// neverValid reports whether an address can be no legitimate host on any
+// network: above all link-local addresses, where clouds serve their metadata.
+func neverValid(addr netip.Addr) bool { return slices.ContainsFunc(meanings(addr), isNeverValid) }
 
-func isNowhere(a netip.Addr) bool {
+func isNeverValid(a netip.Addr) bool {
 	return a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast() ||
 		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// meanings are an address and the IPv4 addresses that it carries.
+// meanings yields an address and the IPv4 addresses that it contains.
 func meanings(addr netip.Addr) []netip.Addr {
 	addr = addr.WithZone("").Unmap()
 	all := []netip.Addr{addr}
@@ -102,10 +102,10 @@ func meanings(addr netip.Addr) []netip.Addr {
 }
 
 // linkLocal reports whether host is spelled as an address that no redirect may
-// lead to, wherever it comes from.
+// lead to, not even from an internal server.
 func linkLocal(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && nowhere(addr)
+	return err == nil && neverValid(addr)
 }
 
 func asAddressError(err error) (*AddressError, bool) {

@@ -12,59 +12,61 @@ import (
 	"time"
 )
 
-// bytesPerSecond is the slowest that a body may come.
+// bytesPerSecond is the minimum rate of a body.
 const bytesPerSecond = 10 << 10
 
-// What libraries read whole: the answer to anything but a GET, and an error.
+// Limits of bodies that libraries read whole: error answers, and answers to
+// anything but a GET.
 const (
 	maxAnswer = 64 << 20
 	maxError  = 1 << 20
 )
 
-// StalledError reports a request or response body that fell silent or came too
+// StalledError reports a request or response body that stopped, or came too
 // slowly.
 type StalledError struct {
-	After time.Duration // how long it was waited for
-	Bytes int64         // what came in that time
+	After time.Duration // how long we waited
+	Bytes int64         // bytes received in that time
 }
 
-// Error says how long the silence lasted.
+// Error says how long the body stalled.
 func (e *StalledError) Error() string {
 	if e.Bytes > 0 {
 		return fmt.Sprintf("exchanging a body: only %d bytes came in %s", e.Bytes, e.After)
 	}
-	return fmt.Sprintf("exchanging a body: nothing came for %s", e.After)
+	return fmt.Sprintf("exchanging a body: no bytes came for %s", e.After)
 }
 
-// Unavailable reports that the world did not answer.
+// Unavailable reports that the remote side did not answer.
 func (e *StalledError) Unavailable() bool { return true }
 
-// LimitError reports an answer that is longer than such an answer may be.
+// LimitError reports an answer that exceeds its limit.
 type LimitError struct{ Limit int64 }
 
 // Error names the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("reading response: it has more than %d bytes", e.Limit)
+	return fmt.Sprintf("reading response: more than %d bytes", e.Limit)
 }
 
-// Unavailable reports that the world gave no answer that can be used.
+// Unavailable reports that there was no usable answer.
 func (e *LimitError) Unavailable() bool { return true }
 
-// EndlessError reports a body whose end looks like a broken connection: the
-// server said neither how long it is nor when it is over (RFC 9112, 6.3, 8).
+// EndlessError reports a body whose end cannot be told from a broken
+// connection: the server gave neither a length nor an end marker (RFC 9112,
+// 6.3, 8).
 type EndlessError struct{}
 
-// Error says so.
+// Error describes the problem.
 func (*EndlessError) Error() string {
-	return "reading response: the connection ended, and the server had not said how long the body is"
+	return "reading response: the connection ended, and the server had not declared the length of the body"
 }
 
-// Unavailable reports that the world gave no answer that can be used.
+// Unavailable reports that there was no usable answer.
 func (*EndlessError) Unavailable() bool { return true }
 
-// once sends one attempt. The deadlines of [http.Transport] stop at the
-// response header, and a deadline for a whole body would forbid large files on
-// slow lines; so bodies are watched.
+// once sends one attempt. The deadlines of [http.Transport] end at the response
+// header, and a deadline for a whole body would forbid large files on slow
+// lines; so bodies are monitored.
 func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 	t.counts.attempts.Add(1)
 	var remote atomic.Pointer[net.Addr]
@@ -77,7 +79,7 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 	if try.Body != nil && try.Body != http.NoBody {
 		try.Body = &sentBody{ReadCloser: try.Body, counts: &t.counts, silence: t.limits.silence, cancel: cancel}
 	}
-	resp, err := t.wires.by(who).RoundTrip(try.WithContext(ctx))
+	resp, err := t.wires.wireFor(who).RoundTrip(try.WithContext(ctx))
 	if err != nil {
 		var stalled *StalledError
 		if errors.As(context.Cause(ctx), &stalled) {
@@ -95,14 +97,14 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 		return resp, nil
 	}
 	resp.Body = &watchedBody{
-		ReadCloser: resp.Body, counts: &t.counts, limits: t.limits, most: mostOf(try.Method, resp), endless: endless(try.Method, resp),
+		ReadCloser: resp.Body, counts: &t.counts, limits: t.limits, most: limitOf(try.Method, resp), endless: endless(try.Method, resp),
 		cause: func() error { return context.Cause(ctx) }, cancel: cancel,
 	}
 	return resp, nil
 }
 
-// mostOf is the limit of a body, -1 for none.
-func mostOf(method string, resp *http.Response) int64 {
+// limitOf returns the limit of a body, -1 for none.
+func limitOf(method string, resp *http.Response) int64 {
 	switch {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		return maxError
@@ -117,8 +119,8 @@ func endless(method string, resp *http.Response) bool {
 		resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
 }
 
-// sentBody is a request body on its way: it counts, and gives up when the other
-// side takes nothing more.
+// sentBody is a request body being sent: it counts bytes, and fails when the
+// other side stops reading.
 type sentBody struct {
 	io.ReadCloser
 	counts  *counters
@@ -127,7 +129,7 @@ type sentBody struct {
 	timer   *time.Timer
 }
 
-// Read implements [io.Reader]. Between two reads, what was read is sent.
+// Read implements [io.Reader]. The time between two reads is spent sending.
 func (b *sentBody) Read(p []byte) (int, error) {
 	if b.timer != nil {
 		b.timer.Stop()
@@ -152,21 +154,21 @@ func (b *sentBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// watchedBody is a response body on its way: each silence, the pace and, where
-// there is one, the limit.
+// watchedBody is a response body being read: it monitors each pause, the rate
+// and, if there is one, the limit.
 type watchedBody struct {
 	io.ReadCloser
 	counts  *counters
 	limits  limits
 	most    int64
 	endless bool
-	cause   func() error // why the request was ended, nil if it was not
+	cause   func() error // why the request was cancelled, or nil
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 
 	seen    int64
-	blocked time.Duration // spent reading, in this window
-	brought int64         // in this window
+	blocked time.Duration // time spent reading in this window
+	brought int64         // bytes in this window
 }
 
 // Read implements [io.Reader].
@@ -197,7 +199,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pace refuses a body that keeps coming, but hardly.
+// pace fails a body that keeps coming, but below the minimum rate.
 func (b *watchedBody) pace(took time.Duration, n int64) error {
 	b.blocked += took
 	b.brought += n

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// How many requests wait for one host's answer where nobody said how many: what
-// a stranger is asked at first, and what one is asked that never asked for less.
-// A host 50 ms away answers no more than 1,280 requests a second to the first.
+// The default number of concurrent requests to one host: at first, and at most
+// for a host that never asked for less. At 50 ms per answer, the first value
+// allows 1,280 requests a second.
 const (
 	firstPerHost = 64
 	mostPerHost  = 96
 )
 
-// The pace after a host asked for less: first and slowest.
+// The gap between requests after a host asked for less: first and longest.
 const (
 	firstGap   = 4 * time.Millisecond
 	slowestGap = time.Second
 )
 
-// BusyError reports a host that asks everybody to wait for longer than there is
+// BusyError reports a host that asks clients to wait for longer than the
 // patience. Nothing was sent.
 type BusyError struct {
 	Host string
@@ -31,17 +31,17 @@ type BusyError struct {
 
 // Error names the host and the wait.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("asking %q: it asks to wait for %s", e.Host, e.Wait.Round(time.Second))
+	return fmt.Sprintf("sending a request to %q: the host asks to wait for %s", e.Host, e.Wait.Round(time.Second))
 }
 
-// Unavailable reports that the world was not asked.
+// Unavailable reports that no request was sent.
 func (e *BusyError) Unavailable() bool { return true }
 
-// hosts are the budgets, one for each origin.
+// hosts holds the budgets, one for each origin.
 type hosts struct {
 	first, most int
 
-	mu       sync.Mutex // owns byOrigin, not what it holds
+	mu       sync.Mutex // guards byOrigin, not its values
 	byOrigin map[string]*host
 }
 
@@ -59,29 +59,30 @@ func (h *hosts) of(origin string) *host {
 	return one
 }
 
-// host is what one host may be asked: how much at once, how often, and not
-// before when. Less at each 429, slowly more with each other answer.
+// host is the budget of one host: how many requests at a time, how often, and
+// not before when. Each 429 reduces it; each other answer slowly raises it.
 type host struct {
 	name  string
 	first float64
 
-	mu    sync.Mutex // owns the rest
-	most  float64    // that limit grows to; no more than first once it asked for less
-	limit float64    // of requests that wait for an answer
+	mu    sync.Mutex // guards the fields below
+	most  float64    // upper bound of limit; at most the first value once the host asked for less
+	limit float64    // requests that wait for an answer
 	busy  int
-	until time.Time     // nobody asks before
+	until time.Time     // no request is sent before
 	gap   time.Duration // between two requests, 0 for none
-	next  time.Time     // when the next may be sent, where there is a gap
-	down  bool          // somebody gave up, and nobody was answered since
-	// waiting are those that wait for a slot, in order; each is woken once.
+	next  time.Time     // when the next request may be sent, if there is a gap
+	down  bool          // a caller gave up, and no request was answered since
+	// waiting are the callers that wait for a slot, in order; each is woken
+	// once.
 	waiting []chan struct{}
 }
 
-// enter waits for a turn. It ends with an error if the host asks for more than
-// patience, or with the context.
+// enter waits for a slot. It fails if the host asks for more than patience, or
+// when the context ends.
 func (h *host) enter(ctx context.Context, slot bool, patience time.Duration) error {
 	err := h.turn(ctx, slot, patience)
-	if err != nil && slot { // it may have been woken for a slot that is now another's
+	if err != nil && slot { // this caller may have been woken for a slot that another took
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.wake()
@@ -131,7 +132,7 @@ func (h *host) turn(ctx context.Context, slot bool, patience time.Duration) erro
 	}
 }
 
-// forget takes somebody who goes away off the list of those that wait.
+// forget removes a caller that gives up from the queue.
 func (h *host) forget(free chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +141,7 @@ func (h *host) forget(free chan struct{}) {
 	}
 }
 
-// wake wakes as many of those that wait as there are slots. It needs mu.
+// wake wakes as many waiting callers as there are slots. The caller holds mu.
 func (h *host) wake() {
 	for free := int(h.limit) - h.busy; free > 0 && len(h.waiting) > 0; free-- {
 		close(h.waiting[0])
@@ -154,14 +155,14 @@ func (h *host) asksTooMuch(now time.Time, patience time.Duration) bool {
 	return h.until.Sub(now) > patience
 }
 
-// lesson is what an attempt said about its host.
+// lesson is what an attempt revealed about its host.
 type lesson struct {
-	overloaded bool          // it asks for less
-	pause      time.Duration // and for that long for nothing
-	answered   bool          // it does its work
+	overloaded bool          // the host asks for fewer requests
+	pause      time.Duration // and for none during this time
+	answered   bool          // the host works normally
 }
 
-// leave gives the turn back and learns.
+// leave frees the slot and applies the lesson.
 func (h *host) leave(slot bool, l lesson) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +170,7 @@ func (h *host) leave(slot bool, l lesson) {
 	switch {
 	case l.overloaded:
 		h.most = h.first
-		if now.After(h.until) { // the first of those that were on their way
+		if now.After(h.until) { // the first of several requests under way
 			h.limit = max(1, min(h.limit, float64(h.busy))/2)
 			h.gap = min(max(h.gap+h.gap/2, firstGap), slowestGap)
 		}
@@ -179,8 +180,8 @@ func (h *host) leave(slot bool, l lesson) {
 	case l.answered:
 		h.down = false
 		h.limit = min(h.most, h.limit+1/h.limit)
-		// A tenth more often after each second: in that time as many answers
-		// come as the gap goes into it.
+		// One tenth more often after each second: about as many answers come in
+		// a second as gaps fit into it.
 		if h.gap -= time.Duration(float64(h.gap) * h.gap.Seconds() / 10); h.gap < time.Millisecond {
 			h.gap = 0
 		}
@@ -191,8 +192,8 @@ func (h *host) leave(slot bool, l lesson) {
 	h.wake()
 }
 
-// gaveUp reports whether somebody gave up on the host, so that the next need
-// not try as long to learn the same.
+// gaveUp reports whether a caller gave up on the host, so that the next one
+// need not try as long to learn the same.
 func (h *host) gaveUp() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

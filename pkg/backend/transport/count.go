@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Counts says what went over the network so far.
+// Counts is the network traffic so far.
 type Counts struct {
-	Requests      int64 `json:"requests"`      // as they were asked for
-	Attempts      int64 `json:"attempts"`      // as they were sent, continuations included
+	Requests      int64 `json:"requests"`      // as requested by callers
+	Attempts      int64 `json:"attempts"`      // as sent, continuations included
 	Retries       int64 `json:"retries"`       // repeated after a failure
 	Continuations int64 `json:"continuations"` // of bodies that broke off
 	Sent          int64 `json:"sent"`          // bytes of bodies
@@ -20,7 +20,7 @@ type counters struct {
 	requests, attempts, retries, continuations, sent, received atomic.Int64
 }
 
-// Counts returns what went over the network until now.
+// Counts returns the network traffic so far.
 func (t *Transport) Counts() Counts {
 	c := &t.counts
 	return Counts{
@@ -29,18 +29,18 @@ func (t *Transport) Counts() Counts {
 	}
 }
 
-// Event is an attempt that did not succeed.
+// Event is a failed attempt.
 type Event struct {
 	Method  string
 	Host    string
 	Attempt int           // the first is 1
-	Status  int           // what was answered, 0 if nothing
-	Err     error         // why nothing was answered
+	Status  int           // status of the answer, 0 if none
+	Err     error         // why there was no answer
 	Wait    time.Duration // before the next attempt
 	Last    bool          // there is no next attempt
 }
 
-// observe tells whoever listens.
+// observe calls [Config.Observe], if set.
 func (t *Transport) observe(e Event, resp *http.Response) {
 	if t.config.Observe == nil {
 		return

@@ -69,7 +69,7 @@ func TestInnerDialRefusesMetadata(t *testing.T) {
 		"169.254.169.254:80": false, "[fe80::1]:80": false, "[64:ff9b::a9fe:a9fe]:80": false, "[2002:a9fe:a9fe::]:80": false,
 		"168.63.129.16:80": false, "100.100.100.200:80": false, "[fd00:ec2::254]:80": false, "0.0.0.0:80": false, "nonsense": false,
 	} {
-		if err := refuseNowhere("tcp", address, nil); (err == nil) != ok {
+		if err := refuseNeverValid("tcp", address, nil); (err == nil) != ok {
 			t.Errorf("%s: %v, want dialled %v", address, err, ok)
 		}
 	}

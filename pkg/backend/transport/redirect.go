@@ -25,13 +25,13 @@ const maxRedirects = 5
 //   - to another origin only without a body and with headers that carry no
 //     credentials.
 //
-// A [Transport] holds these rules itself, so that a library with a client of
-// its own keeps them too.
+// A [Transport] enforces these rules itself, also for libraries with their own
+// client.
 func Client(rt http.RoundTripper) *http.Client {
 	return &http.Client{Transport: rt, CheckRedirect: checkRedirect}
 }
 
-// RedirectError reports a redirect that was not followed.
+// RedirectError reports a redirect that was refused.
 type RedirectError struct {
 	From, To string // origins
 	Reason   string
@@ -54,37 +54,37 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if err := mayLead(first, req.URL); err != nil {
 		return err
 	}
-	if strays(first, req, via) {
+	if leavesOrigin(first, req, via) {
 		if req.Body != nil && req.Body != http.NoBody {
-			return &RedirectError{From: origin(first), To: origin(req.URL), Reason: "it would carry the request's body to another origin"}
+			return &RedirectError{From: origin(first), To: origin(req.URL), Reason: "the redirect would send the request's body to another origin"}
 		}
 		req.Header = harmless(req.Header)
 	}
 	return nil
 }
 
-// mayLead refuses to go from one address to another that it named.
+// mayLead refuses forbidden steps from one address to another that it named.
 func mayLead(from, to *url.URL) error {
 	refuse := func(reason string) error {
 		return &RedirectError{From: origin(from), To: origin(to), Reason: reason}
 	}
 	switch {
 	case to.Scheme != "https" && from.Scheme == "https":
-		return refuse("it leaves https")
+		return refuse("the redirect leaves https")
 	case to.Scheme != "https" && to.Scheme != "http":
-		return refuse("it leaves http")
+		return refuse("the redirect leaves http and https")
 	case to.Scheme != "https" && Loopback(from.Hostname()) && !Loopback(to.Hostname()):
-		return refuse("it leads to plain http on another machine")
+		return refuse("the redirect leads to plain http on another machine")
 	case strings.EqualFold(from.Hostname(), to.Hostname()):
 		return nil
 	case linkLocal(to.Hostname()), Internal(to.Hostname()) && !Internal(from.Hostname()):
-		return refuse("it leads to an internal address")
+		return refuse("the redirect leads to an internal address")
 	}
 	return nil
 }
 
-// strays reports whether any hop of the way has another origin than the first.
-func strays(first *url.URL, req *http.Request, via []*http.Request) bool {
+// leavesOrigin reports whether any hop has another origin than the first request.
+func leavesOrigin(first *url.URL, req *http.Request, via []*http.Request) bool {
 	for _, hop := range via {
 		if origin(hop.URL) != origin(first) {
 			return true
@@ -93,8 +93,8 @@ func strays(first *url.URL, req *http.Request, via []*http.Request) bool {
 	return origin(req.URL) != origin(first)
 }
 
-// harmless keeps the headers that any stranger may see. An allow-list: a
-// header of our own that carries a secret is not known by name here.
+// harmless keeps only the headers that any server may see. It is an allow-list:
+// our own secret headers are not known by name here.
 func harmless(h http.Header) http.Header {
 	kept := http.Header{}
 	for _, name := range []string{"Accept", "Accept-Encoding", "Range", "If-Range", "User-Agent"} {
@@ -105,7 +105,7 @@ func harmless(h http.Header) http.Header {
 	return kept
 }
 
-// origin is scheme, host and port, in one spelling.
+// origin returns scheme, host and port in canonical form.
 func origin(u *url.URL) string {
 	port := u.Port()
 	switch {
@@ -120,11 +120,11 @@ func origin(u *url.URL) string {
 
 // way is how a request is sent.
 type way struct {
-	header http.Header // in place of the request's own
+	header http.Header // request sent instead, if not nil
 	named  namer       // who named the address
 }
 
-// way decides how to send a request, and refuses those that must not be.
+// way decides how to send a request, and refuses forbidden ones.
 func (t *Transport) way(req *http.Request) (way, error) {
 	from, err := t.origin(req)
 	if err != nil {
@@ -145,7 +145,7 @@ func (t *Transport) way(req *http.Request) (way, error) {
 	if from == nil || strings.EqualFold(from.Hostname(), req.URL.Hostname()) {
 		return w, nil
 	}
-	// A proxy dials in our place, and is where the operator wants it.
+	// A proxy dials for us, and the operator chose it.
 	if proxy, err := http.ProxyFromEnvironment(req); t.config.Offline || err != nil || proxy == nil {
 		w.named = nameOf(req, from, via)
 	}
@@ -153,9 +153,9 @@ func (t *Transport) way(req *http.Request) (way, error) {
 }
 
 // nameOf says who named the address of a request that the operator did not
-// name. A server counts as internal by how it was spelled, or if each answer
-// that led here came over a connection to an internal address: what its name
-// meant at some other time says nothing.
+// name. A server counts as internal if its address is spelled so, or if each
+// answer that led here came over a connection to an internal address. Resolving
+// its name again would prove nothing: the result may have changed.
 func nameOf(req *http.Request, from *url.URL, via []*http.Request) namer {
 	switch {
 	case Internal(from.Hostname()):
@@ -178,7 +178,7 @@ func nameOf(req *http.Request, from *url.URL, via []*http.Request) namer {
 // did.
 func (t *Transport) origin(req *http.Request) (*url.URL, error) {
 	if req.URL == nil {
-		return nil, fmt.Errorf("sending a request: it has no address")
+		return nil, fmt.Errorf("sending a request without an address")
 	}
 	if via := hops(req); len(via) > 0 {
 		return via[0].URL, nil
@@ -187,7 +187,7 @@ func (t *Transport) origin(req *http.Request) (*url.URL, error) {
 	return found.home, nil
 }
 
-// hops are the requests that led to this one by redirects, the first first.
+// hops returns the requests that led to this one by redirects, in order.
 func hops(req *http.Request) (via []*http.Request) {
 	for answer := req.Response; answer != nil && answer.Request != nil && len(via) <= maxRedirects; answer = answer.Request.Response {
 		via = append(via, answer.Request)
@@ -196,20 +196,20 @@ func hops(req *http.Request) (via []*http.Request) {
 	return via
 }
 
-// foundBy is the key of the address in whose answers another was found.
+// foundBy is the context key of the address whose answers named another.
 type foundBy struct{}
 
-// finding is the address in whose answers another was found, and whether all of
-// them came from an internal address.
+// finding is the address whose answers named another, and whether all of these
+// answers came from an internal address.
 type finding struct {
 	home   *url.URL
 	inside bool
 }
 
-// Within returns a transport for a library that goes where the answers of home
-// point: the place of an upload, the service that gives out tokens. What holds
-// for a redirect from home holds for each such address, but that the library
-// says itself which credentials are for whom.
+// Within returns a transport for a library that follows addresses in the
+// answers of home: where to upload, or where to get tokens. Each such address
+// obeys the rules of a redirect from home, except that the library itself
+// decides which credentials are for whom.
 func Within(rt http.RoundTripper, home *url.URL) http.RoundTripper {
 	return &within{next: rt, home: home}
 }
@@ -217,8 +217,8 @@ func Within(rt http.RoundTripper, home *url.URL) http.RoundTripper {
 type within struct {
 	next http.RoundTripper
 	home *url.URL
-	// Where the answers of home came from. One from outside is enough to
-	// believe none of them.
+	// Where the answers of home came from. One from outside is enough to trust
+	// none of them.
 	inside, outside atomic.Bool
 }
 

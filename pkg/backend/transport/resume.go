@@ -11,9 +11,9 @@ import (
 // continuations is how often one body may break off.
 const continuations = 4
 
-// continued lets the body of a GET survive a broken connection, where the
-// server says which version of it that is: by a strong entity tag (RFC 9110,
-// 8.8.3), or by the digest that registries announce.
+// continued lets the body of a GET survive a broken connection, if the server
+// identifies the version: by a strong entity tag (RFC 9110, 8.8.3), or by the
+// digest that registries announce.
 func (t *Transport) continued(resp *http.Response, req *http.Request, w way) {
 	if req.Method != http.MethodGet && req.Method != "" || resp.StatusCode != http.StatusOK || resp.Uncompressed ||
 		req.Header.Get("Range") != "" || versionOf(resp) == "" || resp.ContentLength == 0 {
@@ -22,7 +22,7 @@ func (t *Transport) continued(resp *http.Response, req *http.Request, w way) {
 	resp.Body = &continuedBody{ReadCloser: resp.Body, t: t, req: req, way: w, version: versionOf(resp), total: resp.ContentLength}
 }
 
-// versionOf names what a server sent, "" if it does not say.
+// versionOf identifies the content that a server sent, "" if unknown.
 func versionOf(resp *http.Response) string {
 	if tag := resp.Header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
@@ -30,8 +30,8 @@ func versionOf(resp *http.Response) string {
 	return resp.Header.Get("Docker-Content-Digest")
 }
 
-// continuedBody asks for the rest when a body breaks off. Whoever must know
-// that the bytes are right hashes them, as ever.
+// continuedBody requests the rest when a body breaks off. A caller that needs
+// the right bytes must hash them, as always.
 type continuedBody struct {
 	io.ReadCloser
 	t       *Transport
@@ -40,14 +40,14 @@ type continuedBody struct {
 	version string
 	total   int64 // -1 if unknown
 	offset  int64
-	broken  error // what the last read met, delivered after its bytes
+	broken  error // error of the last read, returned after its bytes
 	times   int
 }
 
 // Read implements [io.Reader].
 func (b *continuedBody) Read(p []byte) (int, error) {
 	for {
-		if b.broken != nil && !b.again() {
+		if b.broken != nil && !b.resume() {
 			return 0, b.broken
 		}
 		n, err := b.ReadCloser.Read(p)
@@ -62,8 +62,8 @@ func (b *continuedBody) Read(p []byte) (int, error) {
 	}
 }
 
-// again replaces a body that broke off by one that begins there.
-func (b *continuedBody) again() bool {
+// resume replaces a body that broke off by one that begins at the same offset.
+func (b *continuedBody) resume() bool {
 	var endless *EndlessError
 	if b.times >= continuations || b.req.Context().Err() != nil || !transient(b.broken) && !errors.As(b.broken, &endless) {
 		return false
@@ -74,15 +74,15 @@ func (b *continuedBody) again() bool {
 	}
 	rest, err := b.rest()
 	if err != nil {
-		return false // what broke the first is what is reported
+		return false // the first error is reported
 	}
-	_ = b.Close() // it is broken
+	_ = b.Close() // broken already
 	b.t.counts.continuations.Add(1)
 	b.ReadCloser, b.broken = rest, nil
 	return true
 }
 
-// rest asks for the bytes from the offset on, of the same version.
+// rest requests the bytes from the offset on, of the same version.
 func (b *continuedBody) rest() (io.ReadCloser, error) {
 	w := b.way
 	w.header = w.header.Clone()
@@ -95,7 +95,7 @@ func (b *continuedBody) rest() (io.ReadCloser, error) {
 	}
 	resp, err := b.t.exchange(b.req, w, false)
 	if err == nil && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		discard(resp) // some want to know where a range ends
+		discard(resp) // some servers require the end of a range
 		w.header = b.way.header
 		resp, err = b.t.exchange(b.req, w, false)
 	}
@@ -105,8 +105,8 @@ func (b *continuedBody) rest() (io.ReadCloser, error) {
 	skip := int64(0)
 	switch {
 	case versionOf(resp) != b.version || resp.Uncompressed:
-		err = fmt.Errorf("continuing response: it is another version")
-	case resp.StatusCode == http.StatusOK: // all of it, once more
+		err = fmt.Errorf("continuing response: the content changed meanwhile")
+	case resp.StatusCode == http.StatusOK: // the whole body again
 		skip = b.offset
 	case resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", b.offset)):
 		err = fmt.Errorf("continuing response: the server answered %s", resp.Status)

@@ -14,16 +14,15 @@ import (
 	"time"
 )
 
-// longestWait is the longest pause that we choose ourselves.
+// longestWait bounds the pauses that we choose ourselves.
 const longestWait = 30 * time.Second
 
-// refusals is how often a connection may be refused: whoever restarts a
-// service is done soon, and whoever stopped it wants to be told.
+// refusals bounds the attempts after "connection refused": a restart takes a
+// moment, and a stopped service should be reported.
 const refusals = 3
 
-// exchange sends a request as often as it takes, within reason. Without a slot
-// it does not count among those that wait for the host: it goes on with one
-// that was answered.
+// exchange sends a request with retries. Without a slot it does not count among
+// those that wait for the host: it continues one that was answered.
 func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Response, error) {
 	host := t.hosts.of(origin(req.URL))
 	var begun time.Time
@@ -52,7 +51,7 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 			!repeatable(req) || !harmlessAgain(req, resp, err, says)
 		t.observe(Event{Method: req.Method, Host: req.URL.Host, Attempt: attempt, Err: err, Wait: pause, Last: end}, resp)
 		if end {
-			host.giveUp(attempt > 1 && !hurried) // that one has no time says nothing to the others
+			host.giveUp(attempt > 1 && !hurried) // the deadline of one caller says nothing to the others
 			return resp, err
 		}
 		if resp != nil {
@@ -65,15 +64,15 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 	}
 }
 
-// endsWithin reports whether a request has no time for a pause. Then what was
-// answered is the answer: after the pause there would be none.
+// endsWithin reports whether a request ends before a pause would. Then the
+// current answer is final: after the pause there would be none.
 func endsWithin(ctx context.Context, pause time.Duration) bool {
 	until, has := ctx.Deadline()
 	return has && time.Until(until) <= pause
 }
 
-// prepare copies req, because a RoundTripper must not change what it is given
-// and because every attempt needs an unread body.
+// prepare copies req, because a RoundTripper must not change its argument, and
+// because every attempt needs an unread body.
 func prepare(req *http.Request, w way, agent string, attempt int) (*http.Request, error) {
 	try := req.WithContext(req.Context()) // a shallow copy
 	try.Header = w.header.Clone()
@@ -98,7 +97,7 @@ func repeatable(req *http.Request) bool {
 	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 }
 
-// failed reports whether another attempt could end better.
+// failed reports whether another attempt could succeed.
 func failed(req *http.Request, resp *http.Response, err error) bool {
 	if req.Context().Err() != nil {
 		return false
@@ -114,14 +113,14 @@ func failed(req *http.Request, resp *http.Response, err error) bool {
 	return false
 }
 
-// overloaded reports whether the host asks for less.
+// overloaded reports whether the host asks for fewer requests.
 func overloaded(resp *http.Response, says bool) bool {
 	return resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && says)
 }
 
-// harmlessAgain reports whether another attempt cannot do the same act twice:
-// the act may be repeated, or the server says that it did not take it, or it
-// never heard of it.
+// harmlessAgain reports whether another attempt cannot act twice: the request
+// is idempotent, or the server says that it did not accept it, or the server
+// never received it.
 func harmlessAgain(req *http.Request, resp *http.Response, err error, says bool) bool {
 	return idempotent(req) || overloaded(resp, says) || unsent(err)
 }
@@ -140,9 +139,8 @@ func idempotent(req *http.Request) bool {
 // repeated. Without a value it is not sent.
 const markRepeatable = "Idempotency-Key"
 
-// Repeatable returns a transport for requests that may be sent twice whatever
-// their method says: questions asked by POST, writes that are bound to what was
-// there before.
+// Repeatable returns a transport for requests that are idempotent whatever
+// their method says: POST queries, and conditional writes.
 func Repeatable(rt http.RoundTripper) http.RoundTripper {
 	return repeater{next: rt, which: func(*http.Request) bool { return true }}
 }
@@ -170,13 +168,13 @@ func (r repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(marked)
 }
 
-// transient reports errors of a connection that another connection may not
-// have. An unknown name, a bad certificate and an address that may not be
-// dialled are answers: repeating them only delays the report.
+// transient reports connection errors that another connection may avoid. An
+// unknown name, a bad certificate and a forbidden address are final: a retry
+// only delays the report.
 func transient(err error) bool {
 	for _, passing := range []error{
 		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, syscall.ECONNREFUSED,
-		net.ErrClosed, // what the writer sees when the reader met the end first
+		net.ErrClosed, // seen by the writer when the reader ended first
 	} {
 		if errors.Is(err, passing) {
 			return true
@@ -195,20 +193,21 @@ func transient(err error) bool {
 	}
 	var stalled *StalledError
 	var slow net.Error
-	// net/http says so of a connection that ends before the answer begins.
+	// net/http's text for a connection that ends before the answer begins.
 	return errors.As(err, &stalled) || errors.As(err, &slow) && slow.Timeout() || strings.HasSuffix(err.Error(), "server closed idle connection")
 }
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// unsent reports whether nothing of the request left: there was no connection.
+// unsent reports whether nothing of the request was sent: there was no
+// connection.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// pause is the time before the next attempt: as long as the server asks, or
-// longer after each attempt, and never the same for two workers.
+// pause is the time before the next attempt: as long as the server asks, else
+// longer after each attempt, and jittered for each worker.
 func (t *Transport) pause(attempt int, asked time.Duration, says bool) time.Duration {
 	if says {
 		return asked + jitter(t.limits.firstWait/4)
@@ -219,7 +218,7 @@ func (t *Transport) pause(attempt int, asked time.Duration, says bool) time.Dura
 
 func jitter(most time.Duration) time.Duration { return rand.N(most + 1) }
 
-// maxAsked is what a number of seconds that no clock can hold means.
+// maxAsked replaces a number of seconds that exceeds a duration.
 const maxAsked = 100 * 365 * 24 * time.Hour
 
 // retryAfter reads both forms of the header: seconds and a date.
@@ -241,8 +240,8 @@ func retryAfter(resp *http.Response) (asked time.Duration, says bool) {
 	return 0, false
 }
 
-// discard reads a little of the body, so that the connection can be used
-// again, and closes it.
+// discard reads a little of the body, so that the connection can be reused, and
+// closes it.
 func discard(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // best effort
 	_ = resp.Body.Close()

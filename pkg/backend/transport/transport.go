@@ -1,41 +1,40 @@
-// Package transport is the one way to the network.
+// Package transport sends every network request of the product.
 //
-// Every HTTP request of the product goes through a [Transport]: registries,
-// buckets, certificate authority, log, timestamps and the trust root alike. It
-// owns the deadlines of each phase, the retries, the budget of each host, the
-// rules of redirects, the proxy, and the switch that forbids the network
-// altogether:
+// Requests to registries, buckets, certificate authority, log, timestamp
+// authority and trust root all go through a [Transport]. It sets the deadline
+// of each phase, the retries, the budget of each host, the rules for redirects,
+// the proxy, and the offline switch:
 //
 //	rt := transport.New(transport.Config{UserAgent: "waybill/1.0"})
 //	client := transport.Client(rt)
 //
 // What it promises:
 //
-//   - Dialling, the TLS handshake, the response header, each silence within a
-//     body and the pace of a body have a limit of their own; no request hangs
-//     for ever. How long one request is tried in all is [Config.Patience].
+//   - Dialling, the TLS handshake, the response header, each pause within a
+//     body and the rate of a body have their own limits; no request hangs for
+//     ever. [Config.Patience] limits the total time of one request.
 //   - Retries are jittered, honour Retry-After (RFC 9110, 10.2.3) and end with
-//     the request's context. What has no time for another attempt ends with the
-//     answer that it has. A request is repeated only if repeating it is harmless
-//     (RFC 9110, 9.2.2, or [Repeatable]) or nothing of it was sent, and only if
-//     its body can be read again.
+//     the request's context. Without time for another attempt, the last answer
+//     is returned. A request is repeated only if it is idempotent (RFC 9110,
+//     9.2.2, or [Repeatable]) or nothing of it was sent, and only if its body
+//     can be read again.
 //   - All workers share one budget per host: when it answers 429, all of them
-//     wait, and then ask less at once and less often, until it takes more again.
-//   - The body of a GET that breaks off is continued where it broke, if the
-//     server names the same version of it; else it ends with an error. A body
-//     whose end cannot be told from a broken connection ends with an error too.
-//   - Redirects follow the rules of [Client], whoever follows them: the
-//     transport sees which answer caused a request. An address that a stranger
-//     named is held against the rules again when it is dialled, after its name
-//     was resolved.
+//     wait, and then send fewer and slower requests until it accepts more.
+//   - The body of a GET that breaks off is continued there, if the server
+//     identifies the same version; else it ends with an error, and so does a
+//     body whose end cannot be told from a broken connection.
+//   - Redirects obey the rules of [Client], also in clients of a library: the
+//     transport sees which answer caused a request. An address that the operator
+//     did not name is checked again when it is dialled, after its name was
+//     resolved.
 //   - HTTPS_PROXY, HTTP_PROXY and NO_PROXY are honoured, never for loopback.
 //     SSL_CERT_FILE is honoured by crypto/x509.
 //   - Offline, every dial fails with [ErrOffline].
 //
-// It owns no credentials, no cookies and no cache. The body of a GET has no
-// limit here, for its reader knows what it expects; other bodies have one,
-// because libraries read them whole. An answer with an error status is an
-// answer, not an error.
+// It holds no credentials, cookies or cache. The body of a GET has no limit
+// here, because its reader knows what to expect; other bodies have one, because
+// libraries read them whole. An answer with an error status is an answer, not
+// an error.
 package transport
 
 import (
@@ -54,36 +53,36 @@ import (
 // [Config.Patience], a duration such as "90s" or "1h".
 const PatienceVariable = "WAYBILL_PATIENCE"
 
-// defaultPatience is for people who wait; a pipeline that shall ride out an
-// outage sets more.
+// defaultPatience suits interactive use; a pipeline that must survive an outage
+// sets more.
 const defaultPatience = 30 * time.Second
 
-// Config says how to reach the world. The zero value is a sound default.
+// Config configures a [Transport]. The zero value is a sound default.
 type Config struct {
 	// UserAgent begins the User-Agent of every request; a library's own name
 	// follows. Default "waybill".
 	UserAgent string
 	// Offline makes every dial fail with [ErrOffline], loopback included.
 	Offline bool
-	// Roots are the certificate authorities to believe; nil means those of
-	// the system (and SSL_CERT_FILE).
+	// Roots are the trusted certificate authorities; nil means those of the
+	// system (and SSL_CERT_FILE).
 	Roots *x509.CertPool
-	// Certificate is shown to servers that ask for one, at addresses that the
-	// operator named; nil shows none. A transport that has one is for one server.
+	// Certificate is the client certificate for servers at addresses that the
+	// operator named; nil means none. Use such a transport for one server only.
 	Certificate *tls.Certificate
-	// Attempts is how often one request is sent at most, those not counted that
-	// the host asked to send later: they end with the patience. Default 10.
+	// Attempts is how often one request is sent at most. Attempts that the host
+	// asked to delay are not counted: Patience limits them. Default 10.
 	Attempts int
-	// Patience is how long one request is tried in all. A server that asks for
-	// more by Retry-After is not asked again. No phase of one attempt takes
-	// longer either. Default: what [Patience] says.
+	// Patience is how long one request is tried in total, and the limit of each
+	// phase of an attempt. A Retry-After beyond it ends the request. Default:
+	// [Patience].
 	Patience time.Duration
-	// PerHost is how many requests wait for one host's answer at a time, at
-	// most. Default 64 at first, and slowly more, up to 96, at a host that has
-	// answered thousands and never asked for less.
+	// PerHost is how many requests wait for one host's answer at a time.
+	// Default 64 at first, growing slowly up to 96 for a host that has answered
+	// thousands and never asked for less.
 	PerHost int
-	// Observe is told of every attempt that did not succeed. It is called by
-	// several goroutines and must not block. May be nil.
+	// Observe is called for every failed attempt, by several goroutines; it
+	// must not block. May be nil.
 	Observe func(Event)
 }
 
@@ -95,11 +94,11 @@ type Transport struct {
 	wires  wires
 	hosts  hosts
 	counts counters
-	err    error // why no request will ever be sent
+	err    error // why no request can ever be sent
 }
 
-// New returns the transport that c describes. What the environment says wrongly
-// is the error of every request.
+// New returns a transport for c. An invalid environment variable becomes the
+// error of every request.
 func New(c Config) *Transport {
 	if c.UserAgent == "" {
 		c.UserAgent = "waybill"
@@ -122,7 +121,7 @@ func New(c Config) *Transport {
 }
 
 // Patience is how long one request is tried unless [Config.Patience] says
-// otherwise: half a minute, or what the environment says.
+// otherwise: half a minute, or the value of the environment variable.
 func Patience() (time.Duration, error) {
 	text := os.Getenv(PatienceVariable)
 	if text == "" {
@@ -135,15 +134,15 @@ func Patience() (time.Duration, error) {
 	return d, nil
 }
 
-// limits are those of one attempt.
+// limits are the limits of one attempt.
 type limits struct {
 	dial, tls, header time.Duration
 	silence           time.Duration // longest pause within a body
-	window            time.Duration // of reading, in which a body must bring bytesPerWindow
+	window            time.Duration // reading time in which a body must bring bytesPerWindow
 	firstWait         time.Duration // before the second attempt, doubled before each further
 }
 
-// limitsOf keeps each phase within the patience that there is.
+// limitsOf keeps each phase within the patience.
 func limitsOf(patience time.Duration) limits {
 	return limits{
 		dial:      min(10*time.Second, patience),

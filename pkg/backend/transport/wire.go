@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrOffline is the error of every dial when [Config.Offline] is set. It
-// reports itself as unavailability: the world was not asked.
+// ErrOffline is the error of every dial when [Config.Offline] is set. It counts
+// as unavailable: no request was sent.
 var ErrOffline error = offlineError{}
 
 type offlineError struct{}
@@ -20,31 +20,31 @@ type offlineError struct{}
 func (offlineError) Error() string     { return "the network is switched off (offline)" }
 func (offlineError) Unavailable() bool { return true }
 
-// AddressError reports an address that was not dialled: it is of this machine
-// or of a private network, and a stranger named it.
+// AddressError reports an address that was not dialled: it belongs to this
+// machine or to a private network, and was not named by the operator.
 type AddressError struct {
-	Host    string // as it was named
-	Address string // what the name means here
+	Host    string // as named
+	Address string // the address that the name resolves to here
 }
 
 // Error names both.
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("dialling %q: it is %s, an internal address, and not the operator named it", e.Host, e.Address)
+	return fmt.Sprintf("dialling %q: it resolves to the internal address %s, which only the operator may name", e.Host, e.Address)
 }
 
-// Unavailable reports that the world was not asked.
+// Unavailable reports that no request was sent.
 func (e *AddressError) Unavailable() bool { return true }
 
-// wires are the bottom: connections, without any second thoughts. Each has a
-// pool of its own, so that nothing dialled by the lenient is used by the strict.
+// wires are the connection pools. Each trust level has its own, so that a
+// connection allowed for one is never reused for a stricter one.
 type wires struct {
 	open    *http.Transport // for addresses that the operator named
 	inner   *http.Transport // for addresses that an internal server named
-	guarded *http.Transport // for addresses that anybody else named
+	guarded *http.Transport // for addresses that any other server named
 }
 
-// by is the wire for an address that somebody named.
-func (w wires) by(who namer) *http.Transport {
+// wireFor returns the wire for an address by who named it.
+func (w wires) wireFor(who namer) *http.Transport {
 	switch who {
 	case operator:
 		return w.open
@@ -71,17 +71,18 @@ func wired(c Config, l limits) wires {
 			return conn, named(err, address)
 		})
 	}
-	w := wires{open: with(nil), inner: with(refuseNowhere), guarded: with(refuseInternal)}
+	w := wires{open: with(nil), inner: with(refuseNeverValid), guarded: with(refuseInternal)}
 	if c.Certificate != nil {
-		shows(w.open, c.Certificate)
+		presenting(w.open, c.Certificate)
 	}
 	return w
 }
 
-// shows has a certificate shown to whoever asks for one, whichever authorities
-// it names: it says itself, by an alert, why it does not believe this one. That
-// comes after the handshake, and net/http's HTTP/2 does not pass it on.
-func shows(t *http.Transport, one *tls.Certificate) {
+// presenting presents a client certificate to every server that requests one,
+// whichever authorities it lists: a server that rejects the certificate then
+// says why, in an alert. The alert comes after the handshake, and net/http's
+// HTTP/2 does not report it.
+func presenting(t *http.Transport, one *tls.Certificate) {
 	t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return one, nil }
 	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
@@ -89,8 +90,8 @@ func shows(t *http.Transport, one *tls.Certificate) {
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// refuseInternal is asked of each address, after the name was resolved and
-// before the first packet: nobody can answer differently in between.
+// refuseInternal checks each address after the name was resolved and before the
+// first packet, so that a second resolution cannot differ.
 func refuseInternal(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || internal(to.Addr()) {
@@ -99,11 +100,11 @@ func refuseInternal(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// refuseNowhere is the same question where an internal server named the
-// address: it may lead to its neighbours, and not to the metadata of a cloud.
-func refuseNowhere(_, address string, _ syscall.RawConn) error {
+// refuseNeverValid is the check for addresses that an internal server named:
+// they may be its neighbours, but not the metadata service of a cloud.
+func refuseNeverValid(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || nowhere(to.Addr()) {
+	if err != nil || neverValid(to.Addr()) {
 		return &AddressError{Address: address}
 	}
 	return nil
@@ -112,8 +113,8 @@ func refuseNowhere(_, address string, _ syscall.RawConn) error {
 // viaInside marks the request of an answer that came from an internal address.
 type viaInside struct{}
 
-// marked notes on an answer that it came from an internal address. Whoever
-// answers for a proxy is not known.
+// marked records on an answer that it came from an internal address. Behind a
+// proxy this is unknown.
 func marked(resp *http.Response, remote net.Addr) {
 	if resp.Request == nil || remote == nil {
 		return
@@ -129,14 +130,13 @@ func marked(resp *http.Response, remote net.Addr) {
 }
 
 // cameFromInside reports whether the answer to a request came from an internal
-// address: by the connection that it came over, whatever its name means at
-// another time.
+// address: by its connection, because its name may resolve differently later.
 func cameFromInside(req *http.Request) bool {
 	came, _ := req.Context().Value(viaInside{}).(bool)
 	return came
 }
 
-// named adds what was asked for to what was refused.
+// named adds the requested host to a refusal.
 func named(err error, host string) error {
 	if refused, ok := asAddressError(err); ok {
 		return &AddressError{Host: host, Address: refused.Address}
@@ -144,7 +144,7 @@ func named(err error, host string) error {
 	return err
 }
 
-// wire makes one pool of connections.
+// wire makes one connection pool.
 func wire(c Config, l limits, d dial) *http.Transport {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment, // never for loopback
@@ -158,7 +158,7 @@ func wire(c Config, l limits, d dial) *http.Transport {
 		MaxIdleConns:          max(256, 2*c.PerHost),
 		MaxIdleConnsPerHost:   c.PerHost,
 		IdleConnTimeout:       90 * time.Second,
-		// A header of more is no header.
+		// A larger header is refused.
 		MaxResponseHeaderBytes: 256 << 10,
 	}
 	if c.Offline {

@@ -19,17 +19,17 @@ import (
 
 // The files of a cache.
 const (
-	sourceFile = "source.json" // what trust init was told; absent means the public-good instance
-	stateFile  = "state.json"  // metadata and targets; believed only after verifying again
+	sourceFile = "source.json" // the source given to trust init; absent means the public-good instance
+	stateFile  = "state.json"  // metadata and targets; used only after they are verified again
 	floorFile  = "floor.json"  // the highest versions seen
-	lockFile   = "lock"        // held for a moment, while the others are replaced
+	lockFile   = "lock"        // locked while the others are replaced
 )
 
-// maxState bounds what is read from a cache.
+// maxState bounds the files read from a cache.
 const maxState = 64 << 20
 
-// A state is what the last refreshes proved. One file holds all of it, so that
-// it is always of one piece.
+// A state is what the last refreshes verified. It is one file, so that it is
+// always consistent.
 type state struct {
 	Roots     map[int64][]byte  `json:"roots"`
 	Timestamp []byte            `json:"timestamp"`
@@ -42,13 +42,14 @@ func newState() state {
 	return state{Roots: map[int64][]byte{}, Roles: map[string][]byte{}}
 }
 
-// A cache is a directory; without a name it keeps nothing.
+// A cache is a directory; without a name nothing is stored.
 type cache struct {
 	dir  string
-	anew bool // forget what is there
+	anew bool // ignore the stored state
 }
 
-// read returns what the cache holds. Damage is noted and not believed.
+// read returns the content of the cache. Damage is noted, and the damaged file
+// is ignored.
 func (c cache) read(url string) (s state, f floor, notes []string, err error) {
 	s, f = newState(), newFloor(url)
 	if c.dir == "" || c.anew {
@@ -81,8 +82,8 @@ func (c cache) read(url string) (s state, f floor, notes []string, err error) {
 	return s, f, notes, nil
 }
 
-// unmarshal reads one file of the cache into v, which is left alone if there is
-// no such file.
+// unmarshal reads one file of the cache into v, which is unchanged if the file
+// is missing.
 func (c cache) unmarshal(name string, v any) error {
 	raw, err := c.readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +106,7 @@ func (c cache) readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxState {
-		return nil, fmt.Errorf("%q is no regular file of at most %d bytes", name, maxState)
+		return nil, fmt.Errorf("%q is not a regular file of at most %d bytes", name, maxState)
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -115,8 +116,8 @@ func (c cache) readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxState))
 }
 
-// write replaces state and floor, unless another process saw more meanwhile.
-// The floor comes last: it never stands above a state that was lost.
+// write replaces state and floor, unless another process meanwhile saw more.
+// The floor is written last: it must never be ahead of a lost state.
 func (c cache) write(ctx context.Context, s state, f floor) error {
 	if c.dir == "" {
 		return nil
@@ -142,7 +143,7 @@ func (c cache) write(ctx context.Context, s state, f floor) error {
 	})
 }
 
-// locked replaces files while no other process does.
+// locked replaces files while holding the lock.
 func (c cache) locked(ctx context.Context, act func(store.Writer) error) error {
 	err := func() error {
 		if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -163,12 +164,12 @@ func (c cache) locked(ctx context.Context, act func(store.Writer) error) error {
 		return act(w)
 	}()
 	if err != nil {
-		return verdict.Wrap(verdict.TrustDown, subject, fmt.Errorf("remembering what was seen in %q: %w", c.dir, err))
+		return verdict.Wrap(verdict.TrustDown, subject, fmt.Errorf("storing the verified state in %q: %w", c.dir, err))
 	}
 	return nil
 }
 
-// waitForLock takes the lock as soon as its holder is done.
+// waitForLock takes the lock as soon as it is free.
 func waitForLock(ctx context.Context, f *os.File) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -17,17 +17,17 @@ import (
 // maxRotations is how many new roots one refresh follows.
 const maxRotations = 256
 
-// client takes the steps of one refresh. Each step proves one role, first with
-// what the cache holds and then with what the repository offers, and puts the
-// bytes that it proved where the cache had unproven ones.
+// client performs one refresh. Each step verifies one role, first with the
+// cache and then with the repository, and replaces unverified bytes of the
+// cache with verified ones.
 type client struct {
 	cfg     Config
-	remote  *fetcher // nil: the cache alone
+	remote  *fetcher // nil: use the cache alone
 	trusted *trustedmetadata.TrustedMetadata
 	cache   cache
 	state   state
 	floor   floor
-	learned bool // the repository offered something new, and it was proven
+	learned bool // the repository offered something new, and it was verified
 	notes   []string
 }
 
@@ -44,7 +44,7 @@ func open(cfg Config, ca cache) (*client, error) {
 	return c, c.begin()
 }
 
-// begin trusts the initial root, and judges the time of judgement itself.
+// begin trusts the initial root, and checks the evaluation time.
 func (c *client) begin() error {
 	err := judge(metadata.ROOT, c.cfg.Root, func(raw []byte) (err error) {
 		c.trusted, err = trustedmetadata.New(raw)
@@ -59,14 +59,14 @@ func (c *client) begin() error {
 		earliest = c.floor.Proven
 	}
 	if c.cfg.Now.Add(skew).Before(earliest) {
-		return &verdict.Error{Finding: verdict.Find(verdict.Clock, subject, "the time of judgement lies before what is proven to have been").
+		return &verdict.Error{Finding: verdict.Find(verdict.Clock, subject, "the evaluation time is earlier than metadata that was already signed").
 			Differ("not before "+earliest.UTC().Format(time.RFC3339), c.cfg.Now.UTC().Format(time.RFC3339))}
 	}
 	return nil
 }
 
-// refresh is the client workflow. What was proven is remembered even if a
-// later step fails, or the next refresh could be led behind it.
+// refresh is the client workflow. Verified metadata is stored even if a later
+// step fails; otherwise the next refresh could be rolled back behind it.
 func (c *client) refresh(ctx context.Context) (Targets, error) {
 	t, failed := c.update(ctx)
 	if failed == nil {
@@ -81,7 +81,7 @@ func (c *client) refresh(ctx context.Context) (Targets, error) {
 	return t, failed
 }
 
-// load is the same, with nobody to ask and nothing new to remember.
+// load is the same from the cache alone.
 func (c *client) load(ctx context.Context) (Targets, error) {
 	t, err := c.update(ctx)
 	if err != nil {
@@ -101,11 +101,11 @@ func (c *client) update(ctx context.Context) (Targets, error) {
 	if err != nil {
 		return Targets{}, err
 	}
-	return c.vouched(files), nil
+	return c.describeState(files), nil
 }
 
-// vouched describes the state that was proven.
-func (c *client) vouched(files map[string][]byte) Targets {
+// describeState describes the verified state.
+func (c *client) describeState(files map[string][]byte) Targets {
 	root, top := c.trusted.Root.Signed, c.trusted.Targets[metadata.TARGETS].Signed
 	expires := root.Expires
 	for _, e := range []time.Time{c.trusted.Timestamp.Signed.Expires, c.trusted.Snapshot.Signed.Expires, top.Expires} {
@@ -123,8 +123,8 @@ func (c *client) vouched(files map[string][]byte) Targets {
 }
 
 // root walks from the initial root to the newest, version by version: each is
-// signed by the one before it and by itself (5.3). An expired root may lead on
-// to the next; the last one may not be expired, which the timestamp step asks.
+// signed by the one before it and by itself (5.3). An expired root may lead to
+// the next one; the last may not be expired, which the timestamp step checks.
 func (c *client) root(ctx context.Context) error {
 	for {
 		next := c.trusted.Root.Signed.Version + 1
@@ -143,9 +143,9 @@ func (c *client) root(ctx context.Context) error {
 		}
 	}
 	if got := c.trusted.Root.Signed.Version; got < c.cfg.MinRoot {
-		return verdict.Refuse(verdict.TUFRollback, subject, "the newest root has version %d, the least that will do is %d", got, c.cfg.MinRoot)
+		return verdict.Refuse(verdict.TUFRollback, subject, "the newest root has version %d, want at least %d", got, c.cfg.MinRoot)
 	}
-	return c.reach(metadata.ROOT, c.trusted.Root.Signed.Version)
+	return c.raiseFloor(metadata.ROOT, c.trusted.Root.Signed.Version)
 }
 
 func (c *client) newRoots(ctx context.Context) error {
@@ -153,7 +153,7 @@ func (c *client) newRoots(ctx context.Context) error {
 		next := c.trusted.Root.Signed.Version + 1
 		raw, err := c.remote.get(ctx, maxRoot, strconv.FormatInt(next, 10)+".root.json")
 		if errors.Is(err, errNotFound) {
-			return nil // the one file whose absence is an answer
+			return nil // the one file that may be missing
 		}
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (c *client) newRoots(ctx context.Context) error {
 		}
 		c.state.Roots[next], c.learned = raw, true
 	}
-	return verdict.Refuse(verdict.Limit, subject, "more than %d new roots at once", maxRotations)
+	return verdict.Refuse(verdict.Limit, subject, "more than %d new root versions since the last refresh", maxRotations)
 }
 
 func (c *client) updateRoot(raw []byte) error {
@@ -173,18 +173,18 @@ func (c *client) updateRoot(raw []byte) error {
 	})
 }
 
-// timestamp asks for the newest state (5.4). A cached one, even expired, is
-// loaded first: the new one may not be older.
+// timestamp fetches the newest state (5.4). A cached timestamp, even expired,
+// is loaded first: the new one may not be older.
 func (c *client) timestamp(ctx context.Context) error {
 	ask := func(raw []byte) error {
 		_, err := c.trusted.UpdateTimestamp(raw)
 		return err
 	}
-	if err := c.cached(metadata.TIMESTAMP, c.state.Timestamp, ask); c.remote == nil {
+	if err := c.verifyCached(metadata.TIMESTAMP, c.state.Timestamp, ask); c.remote == nil {
 		if err != nil {
 			return err
 		}
-		return c.reach(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version)
+		return c.raiseFloor(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version)
 	}
 	raw, err := c.remote.get(ctx, maxTimestamp, "timestamp.json")
 	if err != nil {
@@ -197,24 +197,25 @@ func (c *client) timestamp(ctx context.Context) error {
 	err = judge(metadata.TIMESTAMP, raw, ask)
 	switch {
 	case errors.As(err, &same):
-		return c.reach(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version)
+		return c.raiseFloor(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version)
 	case errors.As(err, &older):
 		return verdict.Wrap(verdict.TUFRollback, subject, fmt.Errorf("timestamp: %w", err))
 	case err != nil:
 		return refusal(metadata.TIMESTAMP, err)
 	}
-	if err := c.reach(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version); err != nil {
+	if err := c.raiseFloor(metadata.TIMESTAMP, c.trusted.Timestamp.Signed.Version); err != nil {
 		return err
 	}
 	c.state.Timestamp, c.learned = raw, true
 	return nil
 }
 
-// snapshot fetches what the timestamp promises (5.5), unless the cache has it.
+// snapshot fetches the snapshot that the timestamp lists (5.5), unless it is
+// cached.
 func (c *client) snapshot(ctx context.Context) error {
 	promised := c.trusted.Timestamp.Signed.Meta["snapshot.json"]
 	if promised == nil {
-		return verdict.Refuse(verdict.TUFParse, subject, "the timestamp promises no snapshot")
+		return verdict.Refuse(verdict.TUFParse, subject, "the timestamp lists no snapshot")
 	}
 	ask := func(trusted bool) func([]byte) error {
 		return func(raw []byte) error {
@@ -222,14 +223,14 @@ func (c *client) snapshot(ctx context.Context) error {
 			return err
 		}
 	}
-	err := c.cached(metadata.SNAPSHOT, c.state.Snapshot, ask(true))
+	err := c.verifyCached(metadata.SNAPSHOT, c.state.Snapshot, ask(true))
 	if err != nil && c.remote != nil {
 		err = c.newSnapshot(ctx, promised, ask(false))
 	}
 	if err != nil {
 		return err
 	}
-	return c.reach(metadata.SNAPSHOT, c.trusted.Snapshot.Signed.Version)
+	return c.raiseFloor(metadata.SNAPSHOT, c.trusted.Snapshot.Signed.Version)
 }
 
 func (c *client) newSnapshot(ctx context.Context, promised *metadata.MetaFiles, ask func([]byte) error) error {
@@ -240,9 +241,9 @@ func (c *client) newSnapshot(ctx context.Context, promised *metadata.MetaFiles, 
 	before := c.trusted.Snapshot
 	if err := judge(metadata.SNAPSHOT, raw, ask); err != nil {
 		var version *metadata.ErrBadVersionNumber
-		if errors.As(err, &version) && c.trusted.Snapshot == before { // go-tuf kept the one that it knew
+		if errors.As(err, &version) && c.trusted.Snapshot == before { // go-tuf kept the previous one
 			return verdict.Refuse(verdict.TUFRollback, subject,
-				"snapshot %d promises older metadata than snapshot %d did", promised.Version, before.Signed.Version)
+				"snapshot %d lists older metadata than snapshot %d", promised.Version, before.Signed.Version)
 		}
 		return refusal(metadata.SNAPSHOT, err)
 	}
@@ -250,28 +251,28 @@ func (c *client) newSnapshot(ctx context.Context, promised *metadata.MetaFiles, 
 	return nil
 }
 
-// targets fetches the list of files that the snapshot promises (5.6).
+// targets fetches the list of files that the snapshot names (5.6).
 func (c *client) targets(ctx context.Context) error {
 	if err := c.role(ctx, metadata.TARGETS, metadata.ROOT); err != nil {
 		return err
 	}
-	return c.reach(metadata.TARGETS, c.trusted.Targets[metadata.TARGETS].Signed.Version)
+	return c.raiseFloor(metadata.TARGETS, c.trusted.Targets[metadata.TARGETS].Signed.Version)
 }
 
-// cached offers what the cache holds. With nobody to ask, it has to do.
-func (c *client) cached(role string, raw []byte, ask func([]byte) error) error {
+// verifyCached verifies a role from the cache.
+func (c *client) verifyCached(role string, raw []byte, ask func([]byte) error) error {
 	if raw == nil {
-		return unproven("nothing was fetched yet: the cache holds no %s", role)
+		return unproven("the cache has no %s: it was never refreshed", role)
 	}
 	err := judge(role, raw, ask)
 	if err == nil {
 		return nil
 	}
-	// Old metadata and metadata of rotated keys are no damage.
+	// Old metadata, and metadata of rotated keys, are not damage.
 	if refused := refusal(role, err); verdict.FindingOf("", refused).Code == verdict.TUFParse {
 		c.note("%s in the cache is damaged: %v", role, err)
 	}
-	return unproven("the %s in the cache does not hold: %v", role, err)
+	return unproven("the %s in the cache is not valid: %v", role, err)
 }
 
 func (c *client) note(format string, args ...any) {
@@ -286,7 +287,8 @@ func (c *client) versioned(version int64, name string) string {
 	return strconv.FormatInt(version, 10) + "." + name
 }
 
-// limit is what a file may have: what was promised, but never too much.
+// limit is the most bytes that a file may have: its listed length, but never
+// above a maximum.
 func limit(promised, most int64) int64 {
 	if promised > 0 && promised < most {
 		return promised

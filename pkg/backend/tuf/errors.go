@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// refusal gives go-tuf's reason to refuse a role its code. A version number
-// that is lower than one seen before is for the caller to tell apart.
+// refusal maps go-tuf's reason to refuse a role to a code. The caller must
+// detect a version number below one seen before.
 func refusal(role string, err error) error {
 	var (
 		judged    *verdict.Error
@@ -36,7 +36,7 @@ func refusal(role string, err error) error {
 	return verdict.Wrap(code, subject, fmt.Errorf("%s: %w", role, err))
 }
 
-// absent reports a file that must be there and is not.
+// absent reports a required file that is missing.
 func absent(role string, err error) error {
 	if errors.Is(err, errNotFound) {
 		return verdict.Wrap(verdict.TrustDown, subject, fmt.Errorf("%s: %w", role, err))
@@ -49,8 +49,8 @@ func unproven(format string, args ...any) error {
 	return verdict.Refuse(verdict.TrustDown, subject, format, args...)
 }
 
-// strict refuses JSON that two readers could read differently, and roles that
-// need no signature, before go-tuf sees them.
+// strict refuses ambiguous JSON, and roles that need no signature, before
+// go-tuf reads them.
 func strict(raw []byte) error {
 	var shape struct {
 		Signed struct {
@@ -64,13 +64,13 @@ func strict(raw []byte) error {
 	}
 	for role, r := range shape.Signed.Roles {
 		if r.Threshold < 1 {
-			return &metadata.ErrUnsignedMetadata{Msg: fmt.Sprintf("%s would need %d signatures", role, r.Threshold)}
+			return &metadata.ErrUnsignedMetadata{Msg: fmt.Sprintf("the role %s requires only %d signatures", role, r.Threshold)}
 		}
 	}
 	return nil
 }
 
-// judge runs one judgement of go-tuf on metadata that a stranger wrote.
+// judge lets go-tuf verify untrusted metadata.
 func judge(role string, raw []byte, ask func([]byte) error) error {
 	if err := strict(raw); err != nil {
 		return err
@@ -78,12 +78,12 @@ func judge(role string, raw []byte, ask func([]byte) error) error {
 	return guarded(role, func() error { return ask(raw) })
 }
 
-// guarded makes a panic a refusal like any other: some malformed metadata made
-// go-tuf panic in the past (CVE-2026-23991).
+// guarded turns a panic into a refusal: malformed metadata made go-tuf panic in
+// the past (CVE-2026-23991).
 func guarded(role string, ask func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = verdict.Refuse(verdict.TUFParse, subject, "%s: reading it panics: %.200v", role, p)
+			err = verdict.Refuse(verdict.TUFParse, subject, "%s: the library panics on it: %.200v", role, p)
 		}
 	}()
 	return ask()

@@ -13,11 +13,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// subject names what every finding of this package speaks of.
+// subject is the subject of every finding of this package.
 const subject = "trust root"
 
-// The most bytes that a file may have, as go-tuf and the Sigstore clients have
-// them. A repository that needs more is refused rather than read.
+// The most bytes that a file may have, as in go-tuf and the Sigstore clients.
+// Larger files are refused.
 const (
 	maxRoot      = 512_000
 	maxTimestamp = 16_384
@@ -29,12 +29,11 @@ const (
 // errNotFound is the answer that a file does not exist.
 var errNotFound = errors.New("the repository has no such file")
 
-// errSlow ends a file that comes too slowly, however steadily it drips.
-var errSlow = errors.New("it took too long")
+// errSlow ends a file that exceeds its total time, however steadily it comes.
+var errSlow = errors.New("the file took too long")
 
-// CheckURL refuses addresses of repositories that cannot be used: anything but
-// https, except http on loopback, and addresses with credentials, a query or a
-// fragment.
+// CheckURL refuses invalid repository addresses: anything but https (or http on
+// loopback), and addresses with credentials, a query or a fragment.
 func CheckURL(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -48,7 +47,7 @@ func CheckURL(address string) error {
 	return verdict.Refuse(verdict.Usage, subject, "repository %q: want https (http is for loopback only)", address)
 }
 
-// fetcher reads files of one repository. It sends no credentials anywhere.
+// fetcher reads files of one repository. It sends no credentials.
 type fetcher struct {
 	client   *http.Client
 	base     string
@@ -88,7 +87,7 @@ func (f *fetcher) read(ctx context.Context, limit int64, where string) ([]byte, 
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, errNotFound
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the repository answers %s", resp.Status)
+		return nil, fmt.Errorf("status %s", resp.Status)
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxDelegations is how many roles may be asked for one file.
+// maxDelegations is how many roles may be consulted for one file.
 const maxDelegations = 32
 
-// errNoTarget is the answer that no role lists a file.
+// errNoTarget means that no role lists a file.
 var errNoTarget = errors.New("no role lists the file")
 
-// files fetches what was asked for and is listed (5.7).
+// files fetches the requested files that are listed (5.7).
 func (c *client) files(ctx context.Context) (map[string][]byte, error) {
 	names, optional := c.cfg.Files, ""
 	if names == nil {
@@ -31,7 +31,7 @@ func (c *client) files(ctx context.Context) (map[string][]byte, error) {
 			continue
 		}
 		if errors.Is(err, errNoTarget) {
-			return nil, verdict.Refuse(verdict.TUFTarget, subject, "the repository lists no %q", name)
+			return nil, verdict.Refuse(verdict.TUFTarget, subject, "the repository does not list %q", name)
 		}
 		if err != nil {
 			return nil, err
@@ -47,9 +47,9 @@ func (c *client) files(ctx context.Context) (map[string][]byte, error) {
 // A delegation is a role, and the role that delegates to it.
 type delegation struct{ role, parent string }
 
-// find asks the roles in order of appearance, each before its later siblings
-// (5.6.7): who comes first is trusted more. A terminating delegation is the
-// last word, even if it does not list the file.
+// find consults the roles in order of appearance, each before its later
+// siblings (5.6.7): earlier roles are trusted more. A terminating delegation
+// ends the search, even if it does not list the file.
 func (c *client) find(ctx context.Context, name string) (*metadata.TargetFiles, error) {
 	visit := []delegation{{metadata.TARGETS, metadata.ROOT}}
 	asked := map[string]bool{}
@@ -60,7 +60,7 @@ func (c *client) find(ctx context.Context, name string) (*metadata.TargetFiles, 
 			continue
 		}
 		if len(asked) > maxDelegations {
-			return nil, verdict.Refuse(verdict.Limit, subject, "more than %d roles to ask for %q", maxDelegations, name)
+			return nil, verdict.Refuse(verdict.Limit, subject, "more than %d roles would have to be consulted for %q", maxDelegations, name)
 		}
 		if err := c.role(ctx, d.role, d.parent); err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func (c *client) find(ctx context.Context, name string) (*metadata.TargetFiles, 
 	return nil, errNoTarget
 }
 
-// delegations lists the roles that a role trusts with a file, up to the first
+// delegations returns the roles that a role trusts with a file, up to the first
 // terminating one.
 func delegations(signed metadata.TargetsType, role, name string) (children []delegation, last bool, err error) {
 	if signed.Delegations == nil {
@@ -101,20 +101,21 @@ func delegations(signed metadata.TargetsType, role, name string) (children []del
 	return children, last, err
 }
 
-// role proves a role that lists files: from the cache if the snapshot promises
-// exactly that, else from the repository. A role that was proven before is proven
-// again: two roles can delegate to one of the same name, each with its own keys,
-// and what the keys of one signed is not signed for the files of the other.
+// role verifies a role that lists files: from the cache if it matches the
+// snapshot, else from the repository. A role is verified again for each
+// delegation: two roles can delegate to one of the same name with different
+// keys, and a signature by the keys of one does not count for the files of the
+// other.
 func (c *client) role(ctx context.Context, role, parent string) error {
 	promised := c.trusted.Snapshot.Signed.Meta[role+".json"]
 	if promised == nil {
-		return verdict.Refuse(verdict.TUFParse, subject, "the snapshot promises no role %q", role)
+		return verdict.Refuse(verdict.TUFParse, subject, "the snapshot lists no role %q", role)
 	}
 	ask := func(raw []byte) error {
 		_, err := c.trusted.UpdateDelegatedTargets(raw, role, parent)
 		return err
 	}
-	err := c.cached(role, c.state.Roles[role], ask)
+	err := c.verifyCached(role, c.state.Roles[role], ask)
 	if err == nil || c.remote == nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (c *client) role(ctx context.Context, role, parent string) error {
 	return nil
 }
 
-// file is a target whose length and digests are as listed.
+// file returns a target whose length and digests match the list.
 func (c *client) file(ctx context.Context, name string, listed *metadata.TargetFiles) ([]byte, error) {
 	if listed.Length > maxFile {
 		return nil, verdict.Refuse(verdict.Limit, subject, "%q has %d bytes, the limit is %d", name, listed.Length, maxFile)
@@ -139,14 +140,14 @@ func (c *client) file(ctx context.Context, name string, listed *metadata.TargetF
 		return raw, nil
 	}
 	if c.remote == nil {
-		return nil, unproven("the cache holds no %q as it is listed now", name)
+		return nil, unproven("the cache has no copy of %q that matches the list", name)
 	}
 	sum := listed.Hashes["sha256"]
 	if sum == nil {
 		sum = listed.Hashes["sha512"]
 	}
 	if sum == nil {
-		return nil, verdict.Refuse(verdict.TUFParse, subject, "%q is listed without a digest that we know", name)
+		return nil, verdict.Refuse(verdict.TUFParse, subject, "%q is listed without a SHA-256 or SHA-512 digest", name)
 	}
 	dir, base := path.Split(name)
 	if c.trusted.Root.Signed.ConsistentSnapshot {

@@ -12,18 +12,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// A floor is what was seen of a repository and must not be gone behind.
+// A floor is the highest state seen of a repository, below which a refresh must
+// not go.
 type floor struct {
 	URL   string          `json:"url"`
 	Roles map[string]mark `json:"roles"`
-	// Seen is the time of judgement of the last successful refresh. It is the
-	// caller's word: it says when to ask again, and nothing else.
+	// Seen is the evaluation time of the last successful refresh. It comes from
+	// the caller, and only decides when to refresh again.
 	Seen time.Time `json:"seen"`
-	// Proven is the latest time that signed metadata proves to have been.
+	// Proven is the latest point in time that signed metadata proves to have
+	// passed.
 	Proven time.Time `json:"proven"`
 }
 
-// A mark is the highest version of a role, and the keys that vouched for it.
+// A mark is the highest version of a role, and the keys that signed it.
 type mark struct {
 	Version int64  `json:"version"`
 	Keys    string `json:"keys"`
@@ -31,7 +33,7 @@ type mark struct {
 
 func newFloor(url string) floor { return floor{URL: url, Roles: map[string]mark{}} }
 
-// ahead reports whether f saw more of the same repository than other did.
+// ahead reports whether f saw more of the same repository than other.
 func (f floor) ahead(other floor) bool {
 	if f.URL != other.URL {
 		return false
@@ -44,26 +46,25 @@ func (f floor) ahead(other floor) bool {
 	return mine.Keys == theirs.Keys && mine.Version > theirs.Version
 }
 
-// reach refuses a version of a role below the floor, and raises the floor to
+// raiseFloor refuses a version of a role below the floor, and raises the floor to
 // it. A role whose keys were replaced starts anew.
-func (c *client) reach(role string, version int64) error {
+func (c *client) raiseFloor(role string, version int64) error {
 	keys := c.keys(role)
 	seen := c.floor.Roles[role]
 	if seen.Keys == keys && version < seen.Version {
-		return verdict.Refuse(verdict.TUFRollback, subject, "%s: version %d is offered, %d was seen before", role, version, seen.Version)
+		return verdict.Refuse(verdict.TUFRollback, subject, "%s: version %d is offered, but version %d was seen before", role, version, seen.Version)
 	}
 	c.floor.Roles[role] = mark{Version: version, Keys: keys}
 	return nil
 }
 
-// expiryPeriod is the field of a role in the root by which tuf-on-ci says how
-// many days the metadata of that role is valid.
+// expiryPeriod is the field of a role in the root by which tuf-on-ci declares
+// how many days the metadata of that role is valid.
 const expiryPeriod = "x-tuf-on-ci-expiry-period"
 
-// proven is the time that must have been for the timestamp to be as it is: when
-// it was signed, if the root says how long timestamps are valid, but never
-// later than the time of judgement. A time that somebody only supposes proves
-// nothing.
+// proven is the latest point in time that the timestamp proves to have passed:
+// when it was signed, if the root declares how long timestamps are valid, but
+// never later than the evaluation time. A merely assumed time proves nothing.
 func (c *client) proven() time.Time {
 	timestamp := c.trusted.Timestamp.Signed
 	role := c.trusted.Root.Signed.Roles[metadata.TIMESTAMP]
@@ -81,10 +82,10 @@ func (c *client) proven() time.Time {
 	return signed
 }
 
-// keys names the keys that can raise the version of a role: its own, and those
-// of the role that promises a version of it. They are what is replaced to
-// recover from a version that was set too high (5.3.11). The root names none:
-// its versions only ever go up by one.
+// keys identifies the keys that can raise the version of a role: its own, and
+// those of the role that lists its version. Replacing them recovers from a
+// version that was set too high (5.3.11). The root has none: its versions only
+// ever go up by one.
 func (c *client) keys(role string) string {
 	governing := map[string][]string{
 		metadata.TIMESTAMP: {metadata.TIMESTAMP},

@@ -4,6 +4,6 @@ package tuf
 
 import "os"
 
-// tryLock does nothing where there are no advisory locks: each file is still
+// tryLock does nothing on systems without advisory locks: each file is still
 // replaced as a whole, but of two processes the slower one wins.
 func tryLock(*os.File) (bool, error) { return true, nil }

@@ -12,28 +12,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// savedSource is how a cache remembers a [Source].
+// savedSource is the stored form of a [Source].
 type savedSource struct {
 	URL  string `json:"url"`
 	Root []byte `json:"root"`
 }
 
-// Remembered is the source that the cache was initialised with, or
-// [PublicGood] if it never was. A cache that no longer says is an error: it
-// must not fall back to a source that nobody chose.
+// Remembered returns the source that the cache was initialised with, or
+// [PublicGood] if it never was. An unreadable cache is an error: it must not
+// fall back to a source that was not chosen.
 func Remembered(dir string) (Source, error) {
 	var saved savedSource
 	err := cache{dir: dir}.unmarshal(sourceFile, &saved)
 	var bad *strictjson.Error
 	if errors.As(err, &bad) {
 		return Source{}, verdict.Wrap(verdict.ConfigParse, filepath.Join(dir, sourceFile),
-			fmt.Errorf("run trust init again: %w", err))
+			fmt.Errorf("run waybill trust init again: %w", err))
 	}
 	if err != nil {
 		return Source{}, err
 	}
 	if saved.URL == "" {
-		if err := lost(dir); err != nil {
+		if err := checkLost(dir); err != nil {
 			return Source{}, err
 		}
 		return PublicGood(), nil
@@ -41,9 +41,9 @@ func Remembered(dir string) (Source, error) {
 	return Source(saved), nil
 }
 
-// lost refuses a cache that forgot its source and still holds the floor of
+// checkLost refuses a cache whose source file is missing but whose floor belongs to
 // another repository than the public-good one.
-func lost(dir string) error {
+func checkLost(dir string) error {
 	var f floor
 	err := cache{dir: dir}.unmarshal(floorFile, &f)
 	var bad *strictjson.Error
@@ -54,12 +54,11 @@ func lost(dir string) error {
 		return nil
 	}
 	return verdict.Refuse(verdict.ConfigParse, filepath.Join(dir, sourceFile),
-		"it is gone, but the cache was made for %q; run trust init again, with that repository or another", f.URL)
+		"the file is missing, but the cache was made for %q; run waybill trust init again, with that repository or another", f.URL)
 }
 
-// Init refreshes from a source and makes it the one that the cache remembers.
-// What the cache knew of another source is forgotten. If the refresh fails,
-// nothing changes.
+// Init refreshes from a source and stores it as the source of the cache. The
+// state of another source is deleted. If the refresh fails, nothing changes.
 func Init(ctx context.Context, c Config) (Targets, error) {
 	if err := c.check(); err != nil {
 		return Targets{}, err

@@ -1,5 +1,5 @@
-// Package tuf fetches trust roots through The Update Framework, and keeps what
-// it has seen.
+// Package tuf fetches trust roots through The Update Framework, and caches
+// them.
 //
 //	t, err := tuf.Refresh(ctx, tuf.Config{
 //		URL: source.URL, Root: source.Root, // see [Remembered]
@@ -8,33 +8,33 @@
 //	root, err := trust.Parse(t.TrustedRoot())
 //
 // [Refresh] follows the client workflow of the TUF specification (5.3 to 5.7)
-// step by step; go-tuf judges every signature, hash, version and expiry, at the
-// time that the caller names. [Load] does the same with the cache alone. What
-// is added to go-tuf's own client, and why that client is not used:
+// step by step; go-tuf verifies every signature, hash, version and expiry, at
+// the time that the caller gives. [Load] does the same with the cache alone.
+// Differences from go-tuf's own client, which is not used:
 //
-//   - A cache is two files, each written whole or not at all, and nothing in
-//     it is believed: every load starts from the initial root and verifies
-//     again. go-tuf's client writes each role by itself, under names that the
-//     repository chooses, and without a cache it looks in the working
-//     directory.
+//   - A cache is two files, each written atomically, and not trusted: every
+//     load starts from the initial root and verifies everything again. go-tuf's
+//     client writes each role separately, under names that the repository
+//     chooses, and without a cache it reads the working directory.
 //   - A floor, apart from the metadata: the highest version of each role seen,
-//     so that a cache that was damaged, deleted in part or put back is noticed.
-//     The floor of a role falls with the keys that could have set it too high,
-//     as the specification's recovery from fast-forward attacks asks (5.3.11).
-//   - A time before the newest timestamp was signed, as far as the repository
-//     says how long its timestamps are valid, or before the date of the root
-//     that this program carries, is refused as CLOCK: a clock that was turned
-//     back makes replayed metadata look fresh. A time of judgement in the future
-//     proves nothing and is not held against later ones.
+//     which reveals a cache that was damaged, partly deleted or rolled back.
+//     The floor of a role is dropped when its keys are replaced, as the
+//     specification requires to recover from fast-forward attacks (5.3.11).
+//   - An evaluation time before the newest timestamp was signed (if the
+//     repository declares how long its timestamps are valid), or before the
+//     date of the embedded root, is refused as CLOCK: a clock set back makes
+//     replayed metadata look fresh. An evaluation time in the future proves
+//     nothing and does not restrict later ones.
 //   - Every failure has a code. A repository that does not answer is
-//     unavailable; it is never a reason to use what was fetched before.
+//     unavailable, and never a reason to use older files instead.
 //
-// Two processes may share a cache. Whoever saw more wins; nobody waits for
-// another's network. What is proven before a refresh fails is remembered.
+// Two processes may share a cache: the one that saw more wins, and neither
+// waits for the other's network. Metadata verified before a refresh fails is
+// stored.
 //
-// Whoever deletes the whole cache directory deletes the floor: what remains is
-// the version of the initial root, the expiry of the metadata, and the floor
-// that the caller names itself, see [Config.MinRoot].
+// Deleting the whole cache directory deletes the floor. What remains is the
+// version of the initial root, the expiry of the metadata, and the floor that
+// the caller names itself, see [Config.MinRoot].
 package tuf
 
 import (
@@ -57,46 +57,46 @@ const (
 // PublicGoodURL is the repository of the public-good instance.
 const PublicGoodURL = sigstore.DefaultMirror
 
-// skew is how far a clock may be behind what was proven before it is wrong.
+// skew is how far a clock may be behind the proven time.
 const skew = 5 * time.Minute
 
-// Source is a repository and the root metadata from which it is believed.
+// Source is a repository and the initial root metadata to trust.
 type Source struct {
 	URL  string
 	Root []byte // initial root metadata, of any version
 }
 
-// PublicGood is the repository of the public-good instance, with the initial
-// root that this program carries.
+// PublicGood is the repository of the public-good instance, with the embedded
+// initial root.
 func PublicGood() Source { return Source{URL: PublicGoodURL, Root: sigstore.DefaultRoot()} }
 
 // StagingURL is the repository of the staging instance.
 const StagingURL = sigstore.StagingMirror
 
-// Staging is the repository of the staging instance, with the initial root that
-// this program carries. Whoever can sign there proves nothing to others.
+// Staging is the repository of the staging instance, with the embedded initial
+// root. Its signatures prove nothing to others.
 func Staging() Source { return Source{URL: StagingURL, Root: sigstore.StagingRoot()} }
 
-// Config says what to refresh, from where, and as of when.
+// Config says what to refresh, from where, and for which time.
 type Config struct {
 	// URL is the repository: https, or http on loopback.
 	URL string
 	// Root is the initial root metadata. Its version is a floor.
 	Root []byte
-	// MinRoot is a floor that outlives the cache: the least version of the root
-	// metadata that will do. Zero sets none.
+	// MinRoot is a floor that does not depend on the cache: the lowest
+	// acceptable version of the root metadata. Zero sets none.
 	MinRoot int64
-	// Cache is a directory, made if need be. Empty means none: nothing is
-	// remembered, and every refresh begins at Root.
+	// Cache is a directory, created if needed. Empty means none: nothing is
+	// stored, and every refresh begins at Root.
 	Cache string
-	// Now is the time of judgement. Required.
+	// Now is the evaluation time. Required.
 	Now time.Time
-	// Transport reaches the repository; [Load] needs none. Its timeouts hold,
+	// Transport reaches the repository; [Load] needs none. Its timeouts apply,
 	// and so do the redirect rules of package transport.
 	Transport http.RoundTripper
-	// Patience is how long one file may take as a whole; default one minute.
+	// Patience is how long one file may take in total; default one minute.
 	Patience time.Duration
-	// Files are the targets to fetch, all of them required. Default the
+	// Files are the targets to fetch, all of them required. Default: the
 	// trusted root, and the signing configuration if there is one.
 	Files []string
 }
@@ -118,26 +118,26 @@ type Versions struct {
 	Targets   int64 `json:"targets"`
 }
 
-// TrustedRoot is the trusted_root.json, nil if it was not asked for.
+// TrustedRoot is the trusted_root.json, nil if it was not requested.
 func (t Targets) TrustedRoot() []byte { return t.File(TrustedRootFile) }
 
-// File is the target of that name, nil if it was not asked for.
+// File returns the target of that name, nil if it was not requested.
 func (t Targets) File(name string) []byte { return append([]byte(nil), t.files[name]...) }
 
-// Versions are those of the metadata that vouch for the files.
+// Versions are the versions of the metadata that list the files.
 func (t Targets) Versions() Versions { return t.versions }
 
-// Expires is when the first of the metadata does.
+// Expires is when the first of the metadata expires.
 func (t Targets) Expires() time.Time { return t.expires }
 
-// Refreshed is the time of judgement of the last refresh that succeeded.
+// Refreshed is the evaluation time of the last successful refresh.
 func (t Targets) Refreshed() time.Time { return t.refreshed }
 
-// Notes say what was wrong with the cache and was mended, for the log.
+// Notes describe damage that was found in the cache and repaired, for the log.
 func (t Targets) Notes() []string { return t.notes }
 
-// Refresh asks the repository for its newest state and returns its files. On
-// an error nothing is returned, whatever the cache holds.
+// Refresh fetches the newest state of the repository and returns its files.
+// After an error nothing is returned, whatever the cache holds.
 func Refresh(ctx context.Context, c Config) (Targets, error) {
 	if err := c.check(); err != nil {
 		return Targets{}, err
@@ -152,12 +152,12 @@ func Refresh(ctx context.Context, c Config) (Targets, error) {
 	return cl.refresh(ctx)
 }
 
-// fresh is how long a refresh is worth: within it, [Current] asks nobody.
+// fresh is how long [Current] uses the result of a refresh.
 const fresh = 24 * time.Hour
 
-// Current returns the files of the last refresh where it is less than a day
-// old, not of the future, and still valid, and else refreshes. It never steps back: where a refresh
-// is due and fails, that is the answer, whatever the cache holds.
+// Current returns the files of the last refresh if it is less than a day old,
+// not in the future, and still valid; else it refreshes. It never falls back: a
+// failed refresh is an error, whatever the cache holds.
 func Current(ctx context.Context, c Config) (Targets, error) {
 	t, err := Load(ctx, c)
 	age := c.Now.Sub(t.Refreshed())
@@ -170,8 +170,8 @@ func Current(ctx context.Context, c Config) (Targets, error) {
 	return Refresh(ctx, c)
 }
 
-// Load returns the files of the last refresh, if they are still valid, and
-// asks nobody. What it cannot prove is unavailable.
+// Load returns the files of the last refresh from the cache, if they are still
+// valid. What it cannot verify is unavailable.
 func Load(ctx context.Context, c Config) (Targets, error) {
 	c.Transport = nil
 	if err := c.check(); err != nil {
@@ -186,10 +186,10 @@ func Load(ctx context.Context, c Config) (Targets, error) {
 
 func (c *Config) check() error {
 	if c.Now.IsZero() {
-		return verdict.Refuse(verdict.InternalBug, "trust root", "no time of judgement was given")
+		return verdict.Refuse(verdict.InternalBug, "trust root", "no evaluation time was given")
 	}
 	if c.MinRoot < 0 {
-		return verdict.Refuse(verdict.Usage, "trust root", "the least version of the root is %d", c.MinRoot)
+		return verdict.Refuse(verdict.Usage, "trust root", "the lowest acceptable version of the root is %d, want 0 or more", c.MinRoot)
 	}
 	if c.Patience <= 0 {
 		c.Patience = time.Minute
@@ -197,8 +197,8 @@ func (c *Config) check() error {
 	return CheckURL(c.URL)
 }
 
-// earliest is the time before which no clock can be right for this repository:
-// the public-good root that this program carries was current then.
+// earliest is a lower bound for a correct clock: the date of the embedded
+// public-good root.
 func (c *Config) earliest() time.Time {
 	if c.URL == PublicGoodURL {
 		return trust.Embedded().Date()

@@ -2,8 +2,8 @@
 // images: the database of apk, that of dpkg, and the status.d files of
 // distroless images, which have no dpkg.
 //
-// The lists are claims of whoever made the image. They are bounded and read,
-// not believed.
+// The lists are claims of the maker of the image; they are bounded, and not
+// trusted.
 package distro
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The places of the databases, relative to the root of an image.
+// The paths of the databases, relative to the root of an image.
 const (
 	APKDatabase   = "lib/apk/db/installed"
 	APKDatabase2  = "usr/lib/apk/db/installed"
@@ -26,9 +26,9 @@ const (
 	OSRelease2    = "usr/lib/os-release"
 )
 
-// The bounds of one database.
+// The limits of one database.
 const (
-	// MaxDatabase bounds its bytes.
+	// MaxDatabase bounds its size in bytes.
 	MaxDatabase = 64 << 20
 	maxPackages = 100_000
 	maxField    = 64 << 10
@@ -43,11 +43,11 @@ type Package struct {
 	Maintainer, Licence, Notes string
 }
 
-// Release says which distribution an image is of.
+// Release names the distribution of an image.
 type Release struct{ ID, VersionID, Name string }
 
-// PURL is the package URL of the package in a distribution. Of one that does
-// not say which it is, none is guessed.
+// PURL returns the package URL of the package in a distribution. If the
+// distribution is unknown it is left out, not guessed.
 func (p Package) PURL(r Release) string {
 	purl := "pkg:" + p.Kind + "/"
 	if r.ID != "" {
@@ -70,14 +70,14 @@ func (p Package) PURL(r Release) string {
 	return purl + "?" + strings.Join(more, "&")
 }
 
-// stanza is one paragraph of a database: its fields, and where it begins.
+// stanza is one paragraph of a database: its fields, and its first line.
 type stanza struct {
 	fields map[string]string
 	line   int
 }
 
-// stanzas splits a text into paragraphs and their fields. Lines that go on
-// from the one before are joined to it.
+// stanzas splits a text into paragraphs and their fields. Continuation lines
+// are joined to their field.
 func stanzas(raw []byte, separator string) ([]stanza, error) {
 	if len(raw) > MaxDatabase {
 		return nil, verdict.Refuse(verdict.Limit, "", "a database of %d bytes, the limit is %d", len(raw), MaxDatabase)
@@ -110,11 +110,11 @@ func stanzas(raw []byte, separator string) ([]stanza, error) {
 		default:
 			name, value, found := strings.Cut(line, strings.TrimSpace(separator))
 			if !found {
-				return nil, fmt.Errorf("line %d of the database is no field", n)
+				return nil, fmt.Errorf("line %d of the database is not a field", n)
 			}
 			last = name
-			// apk repeats the names of fields for files; the first of each
-			// belongs to the package.
+			// apk repeats field names for files; the first of each belongs to
+			// the package.
 			if _, there := current.fields[name]; !there {
 				current.fields[name] = strings.TrimSpace(value[:min(len(value), maxField)])
 			}
@@ -145,8 +145,8 @@ func ParseAPK(raw []byte) ([]Package, error) {
 	return list, nil
 }
 
-// declared is a licence as the package declares it, if that is an expression;
-// else it is told in words.
+// declared returns the licence that the package declares, if it is an
+// expression; otherwise the comment quotes it.
 func declared(licence string) (expression, note string) {
 	switch {
 	case licence == "":
@@ -154,11 +154,11 @@ func declared(licence string) (expression, note string) {
 	case spdx.IsLicence(licence):
 		return licence, ""
 	}
-	return "", "Declares the licence " + fmt.Sprintf("%.200q", licence) + ", which is no SPDX expression."
+	return "", "Declares the licence " + fmt.Sprintf("%.200q", licence) + ", which is not an SPDX expression."
 }
 
-// ParseDpkg reads the database of dpkg, or one file of status.d. Packages that
-// were removed and left their configuration are no part of the image.
+// ParseDpkg reads the database of dpkg, or one file of status.d. Removed
+// packages of which only configuration remains are not part of the image.
 func ParseDpkg(raw []byte) ([]Package, error) {
 	paragraphs, err := stanzas(raw, ": ")
 	if err != nil {
@@ -167,7 +167,7 @@ func ParseDpkg(raw []byte) ([]Package, error) {
 	var list []Package
 	for _, s := range paragraphs {
 		f := s.fields
-		// Files of status.d have no status: they are of what was unpacked.
+		// Files of status.d have no status field: all are installed.
 		if status := strings.Fields(f["Status"]); len(status) == 3 && status[2] != "installed" {
 			continue
 		}
@@ -208,7 +208,8 @@ func ParseRelease(raw []byte) Release {
 	return r
 }
 
-// CopyrightOf names the package that a file of /usr/share/doc speaks of, or "".
+// CopyrightOf returns the package that a file of /usr/share/doc belongs to, or
+// "".
 func CopyrightOf(path string) string {
 	rest, found := strings.CutPrefix(path, "usr/share/doc/")
 	name, file, split := strings.Cut(rest, "/")
@@ -220,7 +221,7 @@ func CopyrightOf(path string) string {
 
 // ParseCopyright reads the licences that a Debian copyright file declares in
 // its machine-readable form, joined by AND; "" if there are none, or if one of
-// them has no SPDX name that we know.
+// them has no known SPDX name.
 func ParseCopyright(raw []byte) string {
 	if !strings.Contains(string(raw[:min(len(raw), 1024)]), "copyright-format/1.0") {
 		return ""
@@ -247,8 +248,8 @@ func ParseCopyright(raw []byte) string {
 	return strings.Join(all, " AND ")
 }
 
-// debianNames are the short names of the copyright format that differ from
-// those of SPDX.
+// debianNames maps short names of the copyright format to those of SPDX, where
+// they differ.
 var debianNames = map[string]string{
 	"Expat": "MIT", "MIT": "MIT", "ISC": "ISC", "Apache-2.0": "Apache-2.0", "Apache-2": "Apache-2.0", "Zlib": "Zlib", "zlib": "Zlib",
 	"BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "BSD-4-clause": "BSD-4-Clause", "MPL-2.0": "MPL-2.0",

@@ -9,37 +9,37 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// maxDisagreements is how many places are named in which copies are of another
-// state than the source; the rest is counted.
+// maxDisagreements is how many differences between copies and source are named;
+// the rest is counted.
 const maxDisagreements = 20
 
-// states compares a vendor/modules.txt with the go.mod, or with the files of a
-// workspace, that it is of. The rules are those by which the go command refuses
-// to build from copies: of each requirement it says that it is explicit, of each
-// replacement that it is one, and it says neither of anything else.
+// states compares a vendor/modules.txt with its go.mod, or with the files of
+// its workspace, by the rules by which the go command refuses inconsistent
+// vendoring: modules.txt marks each requirement as explicit, each replacement
+// as one, and nothing else.
 type states struct {
 	copied  vendored
 	asks    []*modfile.File
-	all     []replacements // the first that fits wins
+	all     []replacements // the first match wins
 	members map[string]string
-	dir     string // from which modules.txt names directories
+	dir     string // base directory of the directories in modules.txt
 	work    bool
 	found   []string
 	more    int
 }
 
-// consistent notes where the copies of a module, or of a workspace, are of
-// another state than it.
+// consistent records where vendored copies differ from their module or
+// workspace.
 func (r *treeReader) consistent(s states) {
 	s.required()
 	s.replaced()
 	s.listed()
 	file := path.Join(s.dir, "vendor", "modules.txt")
 	for _, reason := range s.found {
-		r.fault(file, reason+": they are of two states of the source")
+		r.fault(file, reason+": the vendored copies do not match the source")
 	}
 	if s.more > 0 {
-		r.fault(file, fmt.Sprintf("%d places more in which it is of another state of the source", s.more))
+		r.fault(file, fmt.Sprintf("%d more differences from the source", s.more))
 	}
 }
 
@@ -51,7 +51,7 @@ func (s *states) add(format string, args ...any) {
 	s.found = append(s.found, fmt.Sprintf(format, args...))
 }
 
-// source names what asks for modules.
+// source names the file that requires the modules.
 func (s *states) source() string {
 	if s.work {
 		return "the workspace"
@@ -59,13 +59,12 @@ func (s *states) source() string {
 	return "go.mod"
 }
 
-// old reports whether the module is of a Go that did not yet say in modules.txt
-// what go.mod asks for.
-func (s *states) old(of string) bool {
+// olderThan reports whether the module's Go version predates a part of modules.txt.
+func (s *states) olderThan(of string) bool {
 	return !s.work && (s.asks[0].Go == nil || before(s.asks[0].Go.Version, of))
 }
 
-// required: what a go.mod asks for is there, as that.
+// required checks that each requirement of a go.mod is listed as such.
 func (s *states) required() {
 	for _, f := range s.asks {
 		for _, want := range f.Require {
@@ -73,15 +72,15 @@ func (s *states) required() {
 			switch {
 			case s.copied.marks[want.Mod].explicit || s.members[want.Mod.Path] != "":
 			case has != "" && has != want.Mod.Version:
-				s.add("it has %.200q of %.200q, and go.mod asks for %.200s", has, want.Mod.Path, want.Mod.Version)
-			case !s.old("go1.14"):
-				s.add("it does not have %.200q %.200s, and go.mod asks for it", want.Mod.Path, want.Mod.Version)
+				s.add("lists version %.200q of %.200q, but go.mod requires %.200s", has, want.Mod.Path, want.Mod.Version)
+			case !s.olderThan("go1.14"):
+				s.add("lacks %.200q %.200s, which go.mod requires", want.Mod.Path, want.Mod.Version)
 			}
 		}
 	}
 }
 
-// replaced: what is replaced is so in both, and by the same.
+// replaced checks that both have the same replacements.
 func (s *states) replaced() {
 	declared := map[module.Version]bool{}
 	for _, from := range s.all {
@@ -93,21 +92,22 @@ func (s *states) replaced() {
 			said, is := s.copied.marks[to.Old].replacement, replacing(to, from.dir)
 			switch {
 			case said != "" && replacedBy(said, s.dir) != is:
-				s.add("it has %.200q replaced by %.200q, and %s by another", to.Old.Path, said, s.source())
-			case said == "" && s.members[to.Old.Path] == "" && !s.old("go1.14"):
-				s.add("it does not have %.200q replaced, and %s does", to.Old.Path, s.source())
+				s.add("replaces %.200q by %.200q, but %s by another", to.Old.Path, said, s.source())
+			case said == "" && s.members[to.Old.Path] == "" && !s.olderThan("go1.14"):
+				s.add("does not replace %.200q, but %s does", to.Old.Path, s.source())
 			}
 		}
 	}
 	for _, mod := range s.copied.order {
 		if s.copied.marks[mod].replacement != "" && !declared[mod] && !declared[module.Version{Path: mod.Path}] {
-			s.add("it has %.200q replaced, and %s has not", mod.Path, s.source())
+			s.add("replaces %.200q, but %s does not", mod.Path, s.source())
 		}
 	}
 }
 
-// listed: it has nothing that no go.mod asks for. Before Go 1.17, and in a
-// workspace, go.mod asks for a part of what is copied: then nothing explicit.
+// listed checks that modules.txt has nothing that no go.mod requires. Before Go
+// 1.17, and in a workspace, go.mod requires only a part of the copied modules:
+// then only explicit ones are checked.
 func (s *states) listed() {
 	asked, paths := map[module.Version]bool{}, map[string]bool{}
 	for _, f := range s.asks {
@@ -115,20 +115,20 @@ func (s *states) listed() {
 			asked[want.Mod], paths[want.Mod.Path] = true, true
 		}
 	}
-	all := !s.work && !s.old("go1.17")
+	all := !s.work && !s.olderThan("go1.17")
 	for _, mod := range s.copied.order {
 		mark := s.copied.marks[mod]
-		if asked[mod] || !s.work && paths[mod.Path] { // the other version was said above
+		if asked[mod] || !s.work && paths[mod.Path] { // a different version was reported by required
 			continue
 		}
 		if mark.explicit || all && mark.packages {
-			s.add("it has %.200q %.200s, which %s does not ask for", mod.Path, mod.Version, s.source())
+			s.add("lists %.200q %.200s, which %s does not require", mod.Path, mod.Version, s.source())
 		}
 	}
 }
 
-// replacing is what a replacement comes to: a module with its version, or a
-// directory as the tree names it.
+// replacing returns the target of a replacement: a module with its version, or
+// a directory relative to the tree.
 func replacing(to *modfile.Replace, dir string) string {
 	if to.New.Version != "" {
 		return to.New.Path + " " + to.New.Version
@@ -136,7 +136,7 @@ func replacing(to *modfile.Replace, dir string) string {
 	return replacedBy(to.New.Path, dir)
 }
 
-// replacedBy is [replacing] of a line of modules.txt.
+// replacedBy is [replacing] for a line of modules.txt.
 func replacedBy(said, dir string) string {
 	if strings.Contains(said, " ") || path.IsAbs(said) {
 		return said

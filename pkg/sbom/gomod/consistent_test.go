@@ -17,12 +17,12 @@ func TestCopiesOfAnotherState(t *testing.T) {
 	run("work", "vendor")
 	rows := []struct{ name, from, to, want string }{
 		{"as it was made", "", "", ""},
-		{"another version", "# example.test/wick v1.2.0\n", "# example.test/wick v1.1.0\n", `it has "v1.1.0" of "example.test/wick", and go.mod asks for v1.2.0`},
-		{"a module that nothing asks for", "# example.test/wick v1.2.0\n", "# example.test/soot v1.0.0\n## explicit\nexample.test/soot\n# example.test/wick v1.2.0\n", `it has "example.test/soot" v1.0.0, which the workspace does not ask for`},
-		{"not explicit", "## explicit; go 1.24\nexample.test/wick\n", "example.test/wick\n", `it does not have "example.test/wick" v1.2.0, and go.mod asks for it`},
-		{"replaced by another", "=> example.test/better v0.9.0", "=> example.test/better v0.8.0", `it has "example.test/oil" replaced by "example.test/better v0.8.0", and the workspace by another`},
-		{"not replaced", "# example.test/oil => example.test/better v0.9.0\n", "", `it does not have "example.test/oil" replaced, and the workspace does`},
-		{"replaced here alone", "# example.test/wick v1.2.0\n", "# example.test/wick v1.2.0 => example.test/better v0.9.0\n", `it has "example.test/wick" replaced, and the workspace has not`},
+		{"another version", "# example.test/wick v1.2.0\n", "# example.test/wick v1.1.0\n", `lists version "v1.1.0" of "example.test/wick", but go.mod requires v1.2.0`},
+		{"a module that nothing asks for", "# example.test/wick v1.2.0\n", "# example.test/soot v1.0.0\n## explicit\nexample.test/soot\n# example.test/wick v1.2.0\n", `lists "example.test/soot" v1.0.0, which the workspace does not require`},
+		{"not explicit", "## explicit; go 1.24\nexample.test/wick\n", "example.test/wick\n", `lacks "example.test/wick" v1.2.0, which go.mod requires`},
+		{"replaced by another", "=> example.test/better v0.9.0", "=> example.test/better v0.8.0", `replaces "example.test/oil" by "example.test/better v0.8.0", but the workspace by another`},
+		{"not replaced", "# example.test/oil => example.test/better v0.9.0\n", "", `does not replace "example.test/oil", but the workspace does`},
+		{"replaced here alone", "# example.test/wick v1.2.0\n", "# example.test/wick v1.2.0 => example.test/better v0.9.0\n", `replaces "example.test/wick", but the workspace does not`},
 	}
 	at := filepath.Join(dir, "vendor", "modules.txt")
 	raw, err := os.ReadFile(at)
@@ -59,12 +59,12 @@ func TestCopiesOfAModule(t *testing.T) {
 	const copies = "# example.org/wick v1.2.3\n## explicit; go 1.20\nexample.org/wick\n"
 	for name, row := range map[string]struct{ mod, copies, want string }{
 		"as it should be":                {asks, copies, ""},
-		"another version":                {asks, strings.ReplaceAll(copies, "v1.2.3", "v1.2.4"), "go.mod asks for v1.2.3"},
-		"a module that go.mod has not":   {asks, copies + "# example.org/soot v1.0.0\nexample.org/soot\n", `it has "example.org/soot" v1.0.0, which go.mod does not ask for`},
+		"another version":                {asks, strings.ReplaceAll(copies, "v1.2.3", "v1.2.4"), "go.mod requires v1.2.3"},
+		"a module that go.mod has not":   {asks, copies + "# example.org/soot v1.0.0\nexample.org/soot\n", `lists "example.org/soot" v1.0.0, which go.mod does not require`},
 		"the same of an older Go":        {strings.Replace(asks, "1.24", "1.16", 1), copies + "# example.org/soot v1.0.0\nexample.org/soot\n", ""},
-		"a module that it has not":       {asks + "require example.org/oil v0.1.0\n", copies, `it does not have "example.org/oil" v0.1.0`},
+		"a module that it has not":       {asks + "require example.org/oil v0.1.0\n", copies, `lacks "example.org/oil" v0.1.0`},
 		"the same before there was that": {strings.Replace(asks, "1.24", "1.13", 1) + "require example.org/oil v0.1.0\n", copies, ""},
-		"a replacement it has not":       {asks + "replace example.org/wick => ./wick\n", copies, `it does not have "example.org/wick" replaced`},
+		"a replacement it has not":       {asks + "replace example.org/wick => ./wick\n", copies, `does not replace "example.org/wick"`},
 		"a preview of a Go":              {strings.Replace(asks, "1.24", "1.27rc1", 1), copies, ""},
 	} {
 		got, err := gomod.ReadTree(tree(map[string]string{"go.mod": row.mod, "vendor/modules.txt": row.copies}), nil, []string{"."})
@@ -89,9 +89,9 @@ func TestCopiesOfTheOther(t *testing.T) {
 		works, dirs []string
 		want        string
 	}{
-		"a module's in a workspace":     {map[string]string{"go.work": work, "lantern/go.mod": asks, "vendor/modules.txt": copies}, []string{"."}, []string{"lantern"}, "it does not say that it is of the workspace"},
+		"a module's in a workspace":     {map[string]string{"go.work": work, "lantern/go.mod": asks, "vendor/modules.txt": copies}, []string{"."}, []string{"lantern"}, "not marked as written for the workspace"},
 		"a workspace's in a workspace":  {map[string]string{"go.work": work, "lantern/go.mod": asks, "vendor/modules.txt": "## workspace\n" + copies}, []string{"."}, []string{"lantern"}, ""},
-		"a workspace's beside a module": {map[string]string{"go.mod": asks, "vendor/modules.txt": "## workspace\n" + copies}, nil, []string{"."}, "it is of a workspace, and there is no go.work"},
+		"a workspace's beside a module": {map[string]string{"go.mod": asks, "vendor/modules.txt": "## workspace\n" + copies}, nil, []string{"."}, "written for a workspace, but there is no go.work"},
 		"a module's beside a module":    {map[string]string{"go.mod": asks, "vendor/modules.txt": copies}, nil, []string{"."}, ""},
 	} {
 		got, err := gomod.ReadTree(tree(row.files), row.works, row.dirs)

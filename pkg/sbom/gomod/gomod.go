@@ -1,8 +1,8 @@
-// Package gomod says which Go modules a program or a source tree consists of.
+// Package gomod lists the Go modules of a program or a source tree.
 //
 // [Read] takes it from a program: the Go linker leaves the list of modules in
 // every binary. [ReadTree] takes it from sources: go.mod, go.sum, go.work and
-// vendor/modules.txt. Neither runs a tool nor asks a network.
+// vendor/modules.txt. Neither runs a tool or uses the network.
 //
 //	bin, err := gomod.Read(file)
 //	for _, m := range bin.Deps { … m.Path, m.Version, m.Sum … }
@@ -24,31 +24,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxModules bounds what one program or tree may claim to consist of.
+// maxModules bounds the modules of one program or tree.
 const maxModules = 100_000
 
-// Module is one module as it went into a build.
+// Module is one module as it was built.
 type Module struct {
-	// Path and Version name it; the version is "" for what has none, such as
+	// Path and Version name it; the version is "" if there is none, such as for
 	// the main module of an unversioned build.
 	Path, Version string
-	// Sum is its checksum as go.sum has it, "h1:…", or "".
+	// Sum is its checksum in the form of go.sum, "h1:…", or "".
 	Sum string
-	// Replaces is "path version" of the module that this one stands for, or "".
+	// Replaces is "path version" of the module that this one replaces, or "".
 	Replaces string
-	// Dir is the directory that a replacement names, as it is written, where no
-	// module of the tree is found; or "".
+	// Dir is the directory that a replacement names, as written, if no module
+	// of the tree is there; or "".
 	Dir string
-	// Local is the directory of the module of the tree that this is, "." for its
-	// root, or "".
+	// Local is the directory of this module in the tree, "." for the root, or
+	// "" if it is not in the tree.
 	Local string
-	// Asked is the version that go.mod asks for, where a workspace selects a
+	// Asked is the version that go.mod requires, if a workspace selects a
 	// higher one; or "".
 	Asked string
 }
 
-// PURL is the package URL of the module, "" for a directory, which nobody else
-// can know by name. The version keeps its "v"; each segment is escaped.
+// PURL returns the package URL of the module, "" for a directory, which others
+// cannot look up. The version keeps its "v"; each segment is escaped.
 func (m Module) PURL() string {
 	if m.Path == "" || m.Dir != "" {
 		return ""
@@ -56,7 +56,7 @@ func (m Module) PURL() string {
 	return PURL(m.Path, m.Version)
 }
 
-// PURL is a package URL of type golang.
+// PURL returns a package URL of type golang.
 func PURL(path, version string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -69,8 +69,8 @@ func PURL(path, version string) string {
 	return purl + "@" + url.QueryEscape(version)
 }
 
-// IsModule reports whether others can know a module by this path, and by this
-// version if there is one: module example.org/m/v2 has no version v1.0.0.
+// IsModule reports whether a path, and a version if there is one, can name a
+// published module: example.org/m/v2 has no version v1.0.0.
 func IsModule(path, version string) bool {
 	if version == "" {
 		return module.CheckPath(path) == nil
@@ -78,7 +78,7 @@ func IsModule(path, version string) bool {
 	return module.Check(path, version) == nil && module.CanonicalVersion(version) == version
 }
 
-// Binary is what a program says of its own build.
+// Binary is the build information of a program.
 type Binary struct {
 	// Package is the path of the main package.
 	Package string
@@ -91,19 +91,19 @@ type Binary struct {
 	GoVersion string
 	// Settings are the settings of the build, "KEY=VALUE", sorted.
 	Settings []string
-	// System, Revision, Time and Modified are of version control; "" if the
-	// program was built without.
+	// System, Revision, Time and Modified describe the version control state;
+	// "" if the program was built without.
 	System, Revision, Time, Modified string
 }
 
-// ErrNoBuildInfo says that a file is no Go program, or one that was made to
-// forget how it was built.
+// ErrNoBuildInfo says that a file is not a Go program, or that its build
+// information was removed.
 var ErrNoBuildInfo = errors.New("no Go build information")
 
-// Read reads what the Go linker wrote. Whatever is no Go program is
-// [ErrNoBuildInfo], with the reason. The parsers of executables below it are
-// not made for hostile input: where one panics, the file has no build
-// information that could be relied on.
+// Read reads the build information of the Go linker. Anything but a Go program
+// is [ErrNoBuildInfo], with the reason. The standard library's parsers of
+// executables are not made for hostile input: if one panics, the file counts as
+// having no build information.
 func Read(r io.ReaderAt) (b Binary, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -145,7 +145,8 @@ func binary(info *debug.BuildInfo) Binary {
 	return b
 }
 
-// built is what was compiled in: for a replaced module the replacement.
+// built returns the module that was compiled: for a replaced one, the
+// replacement.
 func built(m debug.Module) Module {
 	if m.Replace == nil {
 		return Module{Path: m.Path, Version: released(m.Version), Sum: m.Sum}
@@ -160,7 +161,7 @@ func built(m debug.Module) Module {
 	return out
 }
 
-// released is a version, or nothing where the toolchain knew none.
+// released returns the version, or "" if the toolchain knew none.
 func released(version string) string {
 	if version == "(devel)" {
 		return ""
@@ -173,7 +174,7 @@ func isDir(path string) bool {
 		strings.HasPrefix(path, "/") || strings.Contains(path, `\`)
 }
 
-// sorted sorts by path and version, and drops what is there twice.
+// sorted sorts by path and version, and drops duplicates.
 func sorted(list []Module) []Module {
 	slices.SortFunc(list, func(x, y Module) int {
 		return cmp.Or(

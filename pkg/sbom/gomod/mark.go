@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// IsGo reports whether an executable bears a mark that the Go linker leaves,
-// such as an identifier of the build, or the name of a function of the runtime.
-// One of which a part was cut off or overwritten still bears others.
+// IsGo reports whether an executable has a mark of the Go linker, such as a
+// build id or the name of a runtime function. A truncated or overwritten
+// program still has some of them.
 func IsGo(r io.ReaderAt) bool {
 	marks := [][]byte{
 		[]byte("\xff Go build"), []byte("gopclntab"), []byte("runtime.morestack"),

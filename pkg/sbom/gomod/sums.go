@@ -10,8 +10,8 @@ import (
 // Sums are checksums by "path version".
 type Sums map[string]string
 
-// ParseSums reads go.sum. Lines of go.mod files are passed over; two checksums
-// of one module are refused.
+// ParseSums parses go.sum. Lines for go.mod files are skipped; two checksums
+// for one module are refused.
 func ParseSums(raw []byte) (Sums, error) {
 	sums := Sums{}
 	n := 0
@@ -22,7 +22,7 @@ func ParseSums(raw []byte) (Sums, error) {
 			continue
 		}
 		if len(fields) != 3 {
-			return nil, &parseError{"go.sum", fmt.Errorf("line %d has %d fields, not 3", n, len(fields))}
+			return nil, &parseError{"go.sum", fmt.Errorf("line %d has %d fields, want 3", n, len(fields))}
 		}
 		if strings.HasSuffix(fields[1], "/go.mod") {
 			continue
@@ -36,8 +36,8 @@ func ParseSums(raw []byte) (Sums, error) {
 	return sums, nil
 }
 
-// sums reads a go.sum of the tree. One that does not parse is a fault, and says
-// nothing.
+// sums reads a go.sum of the tree. One that does not parse is recorded as a
+// fault and ignored.
 func (r *treeReader) sums(name string) (Sums, error) {
 	raw, err := readFile(r.tree, name)
 	if errors.Is(err, fs.ErrNotExist) {

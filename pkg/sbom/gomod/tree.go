@@ -16,15 +16,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxModFile bounds one of the files of the Go toolchain.
+// maxModFile bounds one file of the Go toolchain, such as go.mod.
 const maxModFile = 16 << 20
 
 // SourceModule is one module of a source tree: a directory with a go.mod.
 type SourceModule struct {
 	// Dir is its directory in the tree, "." for the root.
 	Dir string
-	// Path is the path of the module, Go the version of the language and
-	// Toolchain the suggested toolchain, or "".
+	// Path is the path of the module, Go the language version and Toolchain the
+	// suggested toolchain, or "".
 	Path, Go, Toolchain string
 	// Deps are the modules that the build may use, with checksums.
 	Deps []Module
@@ -32,27 +32,27 @@ type SourceModule struct {
 	Incomplete string
 	// Work is the go.work that the module is built with, or "".
 	Work string
-	// Vendor is the directory that the modules were copied to, and Deps are
-	// those that were; or "".
+	// Vendor is the directory with the vendored copies, and Deps are the copied
+	// modules; or "".
 	Vendor string
 }
 
-// Tree is what a source tree consists of.
+// Tree is the list of modules of a source tree.
 type Tree struct {
 	Modules []SourceModule // by directory
-	// Faults lists the files that do not parse, and what they name that is not
-	// there, with the reason.
+	// Faults lists files that do not parse, and missing files that they name,
+	// with the reason.
 	Faults []string
 }
 
-// ReadTree reads the modules of a source tree, given the directories that have
-// a go.mod and those that have a go.work.
+// ReadTree reads the modules of a source tree, given the directories that
+// contain a go.mod and those that contain a go.work.
 //
-// A module that a go.work uses is read as the go command builds it there: of
-// each dependency the highest version that a module of the workspace asks for,
-// from the workspace itself what is in it, with the replacements and checksums
-// of all. Where modules were copied (go mod vendor, go work vendor), those
-// that were are listed, and no others.
+// A module used by a go.work is read as the go command builds it there: for
+// each dependency the highest version that a module of the workspace requires,
+// with modules of the workspace itself, and with the replacements and checksums
+// of all. If modules were vendored (go mod vendor, go work vendor), only the
+// vendored ones are listed.
 func ReadTree(tree fs.FS, works, dirs []string) (Tree, error) {
 	if len(dirs) > maxModules || len(works) > maxModules {
 		return Tree{}, verdict.Refuse(verdict.Limit, "", "%d modules, the limit is %d", max(len(dirs), len(works)), maxModules)
@@ -93,12 +93,12 @@ type treeReader struct {
 	out   Tree
 }
 
-// unparsed notes a file that does not parse.
+// unparsed records a file that does not parse.
 func (r *treeReader) unparsed(file string, err error) {
 	r.out.Faults = append(r.out.Faults, (&parseError{file, err}).Error())
 }
 
-// fault notes what else is wrong with a file.
+// fault records another fault of a file.
 func (r *treeReader) fault(file, reason string) {
 	r.out.Faults = append(r.out.Faults, file+": "+reason)
 }
@@ -147,7 +147,7 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	}
 	vendored, err := r.vendored(path.Join(dir, "vendor"))
 	if vendored.workspace && r.works[dir] == nil {
-		r.fault(path.Join(dir, "vendor", "modules.txt"), "it is of a workspace, and there is no go.work")
+		r.fault(path.Join(dir, "vendor", "modules.txt"), "written for a workspace, but there is no go.work")
 	}
 	switch {
 	case err != nil:
@@ -161,10 +161,10 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 		m.Vendor, m.Deps = path.Join(w.dir, "vendor"), w.copied(r, f)
 		return m, nil
 	}
-	// Since Go 1.17 go.mod lists every module that the packages of the main
-	// module are built from; before, only what is required directly.
+	// Since Go 1.17 go.mod lists every module that provides packages of the
+	// build; before, only direct requirements.
 	if m.Go == "" || before(m.Go, "go1.17") {
-		m.Incomplete = path.Join(dir, "go.mod") + " is of a Go before 1.17 and lists direct requirements only"
+		m.Incomplete = path.Join(dir, "go.mod") + " was written for a Go version before 1.17 and lists only direct requirements"
 	}
 	if w != nil {
 		m.Deps = w.selected(r, dir, f)
@@ -178,16 +178,16 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	return m, err
 }
 
-// before reports whether the version that a go.mod names is older.
+// before reports whether the Go version that a go.mod names is older.
 func before(named, release string) bool { return version.Compare("go"+named, release) < 0 }
 
-// replacements are those of one file, which name directories from its own.
+// replacements are those of one file; directories are relative to the file.
 type replacements struct {
 	list []*modfile.Replace
 	dir  string
 }
 
-// replace applies replacements, of which the first that fits wins.
+// replace applies replacements; the first match wins.
 func (r *treeReader) replace(v module.Version, all ...replacements) Module {
 	for _, from := range all {
 		for _, to := range from.list {
@@ -204,8 +204,8 @@ func (r *treeReader) replace(v module.Version, all ...replacements) Module {
 	return Module{Path: v.Path, Version: v.Version}
 }
 
-// locate finds a directory that stands for a module in the tree, as seen from
-// another one. Outside of the tree it is known by what it is called only.
+// locate finds the module in a directory that another module names. Outside of
+// the tree only the name of the directory is known.
 func (r *treeReader) locate(m Module, from string) Module {
 	if m.Dir == "" || path.IsAbs(m.Dir) {
 		return m
@@ -217,7 +217,7 @@ func (r *treeReader) locate(m Module, from string) Module {
 	return m
 }
 
-// located is [treeReader.locate] of a list.
+// located is [treeReader.locate] for a list.
 func (r *treeReader) located(list []Module, from string) []Module {
 	out := make([]Module, len(list))
 	for i, m := range list {

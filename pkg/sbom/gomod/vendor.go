@@ -12,24 +12,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// vendored is what a vendor/modules.txt says.
+// vendored is the content of a vendor/modules.txt.
 type vendored struct {
 	list      []Module // nil if there is no such file
-	workspace bool     // it is of go work vendor
+	workspace bool     // written by go work vendor
 	order     []module.Version
 	marks     map[module.Version]mark
-	versions  map[string]string // of the modules that packages are named of
+	versions  map[string]string // modules of which packages are listed
 }
 
-// mark is what it says of one module.
+// mark is the entry of one module.
 type mark struct {
 	explicit, packages bool
 	replacement        string // "path version", or a directory
 }
 
-// vendored reads the list of a directory that modules were copied to: those of
-// which it names packages. The others are required and not copied, or
-// replacements that nothing uses.
+// vendored reads the list of vendored modules: those of which it lists
+// packages. The others are required but not copied, or unused replacements.
 func (r *treeReader) vendored(dir string) (vendored, error) {
 	name := path.Join(dir, "modules.txt")
 	raw, err := readFile(r.tree, name)
@@ -66,7 +65,7 @@ func (r *treeReader) vendored(dir string) (vendored, error) {
 	return v, nil
 }
 
-// begin takes the line of one module, of which there may be several.
+// begin parses the line of one module, of which there may be several.
 func (v *vendored) begin(m Module) module.Version {
 	mod := module.Version{Path: m.Path, Version: m.Version}
 	if m.Replaces != "" {
@@ -91,7 +90,7 @@ func (v *vendored) annotate(mod module.Version, notes string) {
 	v.marks[mod] = is
 }
 
-// packaged notes that packages of a module are named.
+// packaged records that packages of a module are listed.
 func (v *vendored) packaged(mod module.Version) {
 	is := v.marks[mod]
 	is.packages = true
@@ -128,5 +127,5 @@ func (m Module) asked() string {
 	return name
 }
 
-// VendorDir is the directory that a module was copied to, below that of all.
+// VendorDir is the directory of a vendored module, below the vendor directory.
 func (m Module) VendorDir(vendor string) string { return path.Join(vendor, m.asked()) }

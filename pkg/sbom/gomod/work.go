@@ -11,16 +11,16 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// workspace is one go.work with the modules that it binds together.
+// workspace is one go.work with its modules.
 type workspace struct {
 	dir      string
 	members  []string          // directories, sorted
 	paths    map[string]string // directories by module path
-	highest  map[string]string // of each module, the version that is selected
-	replaces []replacements    // its own first, which win
+	highest  map[string]string // the selected version of each module
+	replaces []replacements    // those of go.work first, which win
 	sums     Sums
 	vendored vendored
-	used     map[Module]bool // of those that were copied, which a member asks for
+	used     map[Module]bool // vendored modules that a member requires
 }
 
 func (w *workspace) file() string { return path.Join(w.dir, "go.work") }
@@ -43,7 +43,7 @@ func (r *treeReader) workspace(dir string) error {
 	for _, u := range f.Use {
 		at := path.Join(dir, u.Path)
 		if r.files[at] == nil || path.IsAbs(u.Path) {
-			r.fault(w.file(), fmt.Sprintf("it uses %.200q, where the tree has no module", u.Path))
+			r.fault(w.file(), fmt.Sprintf("uses %.200q, but the tree has no module there", u.Path))
 			continue
 		}
 		w.members = append(w.members, at)
@@ -62,7 +62,7 @@ func (r *treeReader) workspace(dir string) error {
 		return err
 	}
 	if !all.workspace && all.list != nil && r.files[dir] == nil {
-		r.fault(path.Join(dir, "vendor", "modules.txt"), "it does not say that it is of the workspace, and there is no module that it could be of")
+		r.fault(path.Join(dir, "vendor", "modules.txt"), "not marked as written for the workspace, and there is no module it could belong to")
 	}
 	if all.workspace {
 		r.consistent(w.states(r, all))
@@ -73,7 +73,7 @@ func (r *treeReader) workspace(dir string) error {
 	return nil
 }
 
-// states is what the copies of the workspace are compared with.
+// states returns what the copies of the workspace are compared with.
 func (w *workspace) states(r *treeReader, copied vendored) states {
 	s := states{copied: copied, all: w.replaces, members: w.paths, dir: w.dir, work: true}
 	for _, at := range w.members {
@@ -82,7 +82,7 @@ func (w *workspace) states(r *treeReader, copied vendored) states {
 	return s
 }
 
-// member takes what one module brings into the workspace.
+// member adds one module to the workspace.
 func (r *treeReader) member(w *workspace, at string) error {
 	f := r.files[at]
 	w.paths[f.Module.Mod.Path] = at
@@ -95,12 +95,12 @@ func (r *treeReader) member(w *workspace, at string) error {
 	return r.join(w, path.Join(at, "go.sum"))
 }
 
-// join takes the checksums of one file.
+// join adds the checksums of one file.
 func (r *treeReader) join(w *workspace, name string) error {
 	sums, err := r.sums(name)
 	for _, key := range slices.Sorted(maps.Keys(sums)) {
 		if was, there := w.sums[key]; there && was != sums[key] {
-			r.fault(name, fmt.Sprintf("another module of the workspace has another checksum of %.200q", key))
+			r.fault(name, fmt.Sprintf("another module of the workspace has a different checksum for %.200q", key))
 			continue
 		}
 		w.sums[key] = sums[key]
@@ -108,8 +108,8 @@ func (r *treeReader) join(w *workspace, name string) error {
 	return err
 }
 
-// workOf is the workspace that the go command finds for a directory, if it uses
-// the module there.
+// workOf returns the workspace that the go command finds for a directory, if it
+// uses the module there.
 func (r *treeReader) workOf(dir string) *workspace {
 	for at := dir; ; at = path.Dir(at) {
 		w := r.works[at]
@@ -122,7 +122,7 @@ func (r *treeReader) workOf(dir string) *workspace {
 	}
 }
 
-// chosen is the module that a requirement comes to in the workspace.
+// chosen returns the module that a requirement resolves to in the workspace.
 func (w *workspace) chosen(r *treeReader, v module.Version, own replacements) Module {
 	if at, member := w.paths[v.Path]; member {
 		return Module{Path: v.Path, Local: at}
@@ -136,7 +136,7 @@ func (w *workspace) chosen(r *treeReader, v module.Version, own replacements) Mo
 	return m
 }
 
-// selected are the modules of a member's requirements.
+// selected returns the modules that a member's requirements resolve to.
 func (w *workspace) selected(r *treeReader, dir string, f *modfile.File) (list []Module) {
 	for _, v := range f.Require {
 		list = append(list, w.chosen(r, v.Mod, replacements{f.Replace, dir}))
@@ -144,8 +144,8 @@ func (w *workspace) selected(r *treeReader, dir string, f *modfile.File) (list [
 	return sorted(withSums(list, w.sums))
 }
 
-// copied are those of a member's requirements that were copied, and those that
-// are in the workspace itself.
+// copied returns those of a member's requirements that were vendored, and those
+// that are in the workspace itself.
 func (w *workspace) copied(r *treeReader, f *modfile.File) (list []Module) {
 	for _, v := range f.Require {
 		if at, member := w.paths[v.Mod.Path]; member {
@@ -162,8 +162,8 @@ func (w *workspace) copied(r *treeReader, f *modfile.File) (list []Module) {
 	return sorted(list)
 }
 
-// rest gives what was copied, and no member lists, to the first member: some
-// module of the workspace needs it.
+// rest assigns vendored modules that no member requires directly to the first
+// member: some module of the workspace needs them.
 func (r *treeReader) rest(w *workspace) {
 	if len(w.members) == 0 {
 		return

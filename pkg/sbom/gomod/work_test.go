@@ -197,16 +197,16 @@ func TestTreeFaults(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"go.work uses what is not there": {map[string]string{"go.work": "go 1.24\n\nuse ./gone\nuse .\n"}, "where the tree has no module"},
-		"go.work uses what is elsewhere": {map[string]string{"go.work": "go 1.24\n\nuse ../other\nuse .\n"}, "where the tree has no module"},
+		"go.work uses what is not there": {map[string]string{"go.work": "go 1.24\n\nuse ./gone\nuse .\n"}, "the tree has no module there"},
+		"go.work uses what is elsewhere": {map[string]string{"go.work": "go 1.24\n\nuse ../other\nuse .\n"}, "the tree has no module there"},
 		"go.work is none":                {map[string]string{"go.work": "gowork\n"}, "go.work does not parse"},
 		"go.sum is none":                 {map[string]string{"go.sum": "one word\n"}, "go.sum does not parse"},
 		"two checksums of one module": {map[string]string{
 			"go.work": "go 1.24\n\nuse .\n", "go.sum": "example.org/wick v1.2.3 h1:a=\n", "go.work.sum": "example.org/wick v1.2.3 h1:b=\n",
-		}, "another checksum"},
+		}, "a different checksum"},
 		"copies of another version": {map[string]string{
 			"vendor/modules.txt": "# example.org/wick v1.2.4\n## explicit\nexample.org/wick\n",
-		}, "go.mod asks for v1.2.3"},
+		}, "go.mod requires v1.2.3"},
 	} {
 		files := map[string]string{"go.mod": lantern}
 		for at, text := range row.files {

@@ -1,9 +1,9 @@
 // Package licence recognises the text of a licence.
 //
-// A text is the licence of which it is the wording, or it is none: no measure
-// of likeness, no guess. What may differ between two copies of one licence is
-// taken out first (layout, punctuation, letter case, copyright lines, the name
-// of the holder); the words that are left are compared by their digest.
+// A text must have the exact wording of a licence: there is no similarity
+// measure and no guess. Permitted differences between copies of one licence are
+// removed first (layout, punctuation, letter case, copyright lines, the name of
+// the holder); the remaining words are compared by their digest.
 package licence
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// MaxSize is the largest text that is looked at.
+// MaxSize is the largest text that is examined.
 const MaxSize = 256 << 10
 
 // IsFile reports whether a file of this name is likely to hold a licence.
@@ -30,7 +30,7 @@ func IsFile(name string) bool {
 	return false
 }
 
-// Recognise returns the SPDX identifier of the licence that a text is, or "".
+// Recognise returns the SPDX identifier of the licence text, or "".
 func Recognise(text []byte) string {
 	if len(text) > MaxSize {
 		return ""
@@ -41,13 +41,13 @@ func Recognise(text []byte) string {
 
 var (
 	notWords = regexp.MustCompile(`[^a-z0-9]+`)
-	// Whoever grants the licence is named in the middle of BSD licences.
+	// BSD licences name the holder in the middle of the text.
 	holders = regexp.MustCompile(`neither the names? of .{1,200}? nor the names of (its|any|their) contributors`)
 	donors  = regexp.MustCompile(`this software is provided by .{1,200}? as is and any express`)
 	liable  = regexp.MustCompile(`in no event shall .{1,200}? be liable for any direct`)
 )
 
-// beginnings are the first words of licences that stand below a title, a name
+// beginnings are the first words of licences, which may follow a title, a name
 // or a copyright of any length.
 var beginnings = []string{
 	"apache license version 2 0 january 2004",
@@ -59,10 +59,10 @@ var beginnings = []string{
 	"this is free and unencumbered software",
 }
 
-// ends are the last words of a licence that a form to fill in follows.
+// ends are the last words of licences that are followed by a form to fill in.
 var ends = []string{"end of terms and conditions"}
 
-// Normal is what is compared: the words of a text, without what may differ.
+// Normal returns the words of a text without permitted differences.
 func Normal(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {

@@ -1,16 +1,16 @@
-// Package api is a client of the gate as a service: it asks whether images may
-// go somewhere.
+// Package api is a client of the gate service, which decides whether images may
+// be promoted to a destination.
 //
 //	c, err := api.New("https://gate.example.test", rt, token)
 //	answer, err := c.Decide(ctx, []ask.Question{{Verb: api.Promote, Image: "staging.example.test/demo@sha256:…", To: "prod.example.test/demo"}})
 //	if err == nil && answer.Accepted() { … }
 //
-// An answer is believed only if it is one to the very questions that were
-// asked, and says yes in every place where it says something. The package
-// knows nothing of how a gate decides; whoever must not rely on the gate's word
-// verifies the image itself.
+// An answer counts only if it is consistent and matches the questions. The
+// client trusts the gate's decision; to verify independently, verify the image
+// itself.
 //
-// Who asks shows a token, or a certificate, which the transport brings:
+// Callers authenticate with a token, or with a client certificate of the
+// transport:
 //
 //	pair, err := api.Certificate(certificatePEM, keyPEM)
 //	rt := transport.New(transport.Config{Certificate: &pair})
@@ -34,32 +34,32 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Schemas of what is asked and answered.
+// Schemas of requests and answers.
 const (
 	SchemaRequest = "waybill/decision-request/v1"
 	SchemaAnswer  = "waybill/decisions/v1"
 )
 
-// MaxBatch is how many questions one request can have.
+// MaxBatch is how many questions one request may contain.
 const MaxBatch = 100
 
 // maxAnswer bounds an answer.
 const maxAnswer = 64 << 20
 
-// Verb is what is wanted.
+// Verb is the kind of a question.
 type Verb string
 
-// The verbs that can be asked for.
+// The verbs.
 const (
-	Verify  Verb = "verify"  // would it be accepted?
-	Promote Verb = "promote" // may it go to a destination, now?
-	// Override is [Promote] with exceptions. A request with one uses its token up:
-	// whoever has no answer to it asks again with another.
+	Verify  Verb = "verify"  // would the image be accepted?
+	Promote Verb = "promote" // may the image be promoted to a destination, now?
+	// Override is [Promote] with exceptions. Its token is single-use: to repeat
+	// a request that got no answer, use another token.
 	Override Verb = "override"
 )
 
-// MaxExceptions is how many exceptions one question can bring, and MaxException
-// how large each can be.
+// MaxExceptions is how many exceptions one question may contain, and
+// MaxException the size limit of each.
 const (
 	MaxExceptions = 16
 	MaxException  = 64 << 10
@@ -68,30 +68,32 @@ const (
 // Question asks about one image.
 type Question struct {
 	Verb Verb `json:"verb"`
-	// Image is HOST/PATH@sha256:…: what a tag names can change until it is used.
+	// Image is HOST/PATH@sha256:…; tags are not accepted, because they can
+	// move.
 	Image string `json:"image"`
-	// To is the repository that it is to go to; left out with [Verify].
+	// To is the destination repository; empty with [Verify].
 	To string `json:"to,omitempty"`
-	// Channel is what the release is for; without one it is none.
+	// Channel is the channel of the release; empty for none.
 	Channel string `json:"channel,omitempty"`
-	// Version is that of the release, where a policy holds builds against it.
+	// Version is the version of the release, if a policy compares builds with
+	// it.
 	Version string `json:"version,omitempty"`
-	// Exceptions are the bundles of the exceptions of an [Override], byte for byte:
-	// attestations/exception/v1, signed by the officer of the gate's policy for
-	// this image, this destination and this policy.
+	// Exceptions are the bundles of the exceptions of an [Override], byte for
+	// byte: attestations/exception/v1, signed by the officer of the gate's
+	// policy for this image, this destination and this policy.
 	Exceptions [][]byte `json:"exceptions,omitempty"`
 }
 
-// Request is what is sent.
+// Request is the body of a request.
 type Request struct {
 	Schema    string     `json:"schema"`
 	Decisions []Question `json:"decisions"`
-	// TimeoutSeconds is how long the caller waits. What is not decided by then
-	// is unavailable; zero leaves it to the server.
+	// TimeoutSeconds is how long the caller waits. A decision that takes longer
+	// is unavailable; zero means the server's limit.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 
-// Answer is what was decided, in the order of the questions.
+// Answer holds the decisions, in the order of the questions.
 type Answer struct {
 	Schema    string     `json:"schema"`
 	RequestID string     `json:"requestId"`
@@ -103,17 +105,16 @@ type Answer struct {
 type Decision struct {
 	Image   string `json:"image"`
 	Outcome string `json:"outcome"`
-	// Cached says that it was decided before, no longer ago than the server
-	// remembers.
+	// Cached says that the decision was reused from a recent request.
 	Cached  bool             `json:"cached,omitempty"`
 	Verdict *verdict.Verdict `json:"verdict"`
-	// Summary is the verification summary of what was accepted to be promoted, as
-	// a Sigstore bundle to attach at the destination; only from a gate that signs
-	// them. That of an [Override] names what was excepted.
+	// Summary is the verification summary of an accepted promotion, as a
+	// Sigstore bundle to attach at the destination; only from a gate that signs
+	// summaries. The summary of an [Override] names the exceptions.
 	Summary json.RawMessage `json:"summary,omitempty"`
 }
 
-// Accepted reports whether everything that was asked about is accepted.
+// Accepted reports whether all images are accepted.
 func (a Answer) Accepted() bool {
 	yes := verdict.Accepted.String()
 	if a.Outcome != yes || len(a.Decisions) == 0 {
@@ -127,7 +128,7 @@ func (a Answer) Accepted() bool {
 	return true
 }
 
-// Problem is the answer to a request that was not decided about.
+// Problem is the answer to a request that was rejected before any decision.
 type Problem struct {
 	Schema    string          `json:"schema"`
 	RequestID string          `json:"requestId"`
@@ -135,37 +136,37 @@ type Problem struct {
 	Problem   verdict.Finding `json:"problem"`
 }
 
-// Client asks one gate.
+// Client is a client of one gate.
 type Client struct {
 	address *url.URL
 	http    *http.Client
-	once    *http.Client // for what is not asked twice
+	once    *http.Client // for requests that must not be sent twice
 	token   func(ctx context.Context) (string, error)
 }
 
-// New makes a client of the gate at an address, reached through rt, which
-// brings a client certificate where there is one, see [Certificate]. Without a
-// token function no token is shown. A redirect is no answer: neither a question
-// nor who asks it is shown to anybody else.
+// New makes a client of the gate at an address, reached through rt, which may
+// have a client certificate, see [Certificate]. With a nil token function no
+// token is sent. Redirects are refused: neither question nor credentials are
+// sent to another host.
 func New(address string, rt http.RoundTripper, token func(ctx context.Context) (string, error)) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !transport.Loopback(u.Hostname())) {
-		return nil, verdict.Refuse(verdict.Usage, "gate", "%q: want its https address", address)
+		return nil, verdict.Refuse(verdict.Usage, "gate", "%q is not the https address of a gate", address)
 	}
-	// Asking twice changes nothing, so what got no answer is asked again; but not
-	// an override, which uses its token up.
+	// Requests are idempotent and may be retried, except an override, whose
+	// token is single-use.
 	return &Client{address: u, http: client(transport.Repeatable(rt)), once: client(rt), token: token}, nil
 }
 
-// client takes what the address answers, and goes nowhere else.
+// client returns a client that does not follow redirects.
 func client(rt http.RoundTripper) *http.Client {
 	c := transport.Client(rt)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
 }
 
-// Decide asks. A gate that refuses to answer is the refusal that it gives as a
-// [*verdict.Error]; one that gives no answer is unavailable.
+// Decide asks the gate. If the gate rejects the request, its finding is
+// returned as a [*verdict.Error]; no answer is unavailable.
 func (c *Client) Decide(ctx context.Context, questions []Question) (Answer, error) {
 	q := Request{Schema: SchemaRequest, Decisions: questions}
 	if until, has := ctx.Deadline(); has {
@@ -191,7 +192,7 @@ func (c *Client) Decide(ctx context.Context, questions []Question) (Answer, erro
 	return c.read(status, raw, questions)
 }
 
-// do sends a request with a token, and reads the answer whole.
+// do sends a request with a token, and reads the whole answer.
 func (c *Client) do(req *http.Request, through *http.Client) (status int, raw []byte, err error) {
 	if c.token != nil {
 		text, err := c.token(req.Context())
@@ -223,31 +224,31 @@ func (c *Client) unavailable(err error) error {
 	return &verdict.UnavailableError{Place: c.address.String(), Op: "asking the gate", Err: err}
 }
 
-// read reads an answer. Its status must be that of what it says, and it must
-// answer what was asked.
+// read parses an answer. Its HTTP status must match its content, and it must
+// match the questions.
 func (c *Client) read(status int, raw []byte, questions []Question) (Answer, error) {
 	if err := c.problem(status, raw); err != nil {
 		return Answer{}, err
 	}
 	var a Answer
 	if err := json.Unmarshal(raw, &a); err != nil || a.Schema != SchemaAnswer {
-		return Answer{}, c.unavailable(fmt.Errorf("it answered %d, and not as a gate does", status))
+		return Answer{}, c.unavailable(fmt.Errorf("the answer with status %d is not that of a gate", status))
 	}
 	if len(a.Decisions) != len(questions) {
-		return Answer{}, c.unavailable(fmt.Errorf("it answered %d of %d questions", len(a.Decisions), len(questions)))
+		return Answer{}, c.unavailable(fmt.Errorf("the gate answered %d of %d questions", len(a.Decisions), len(questions)))
 	}
 	for i, d := range a.Decisions {
 		if d.Verdict == nil || d.Image != questions[i].Image || d.Outcome != d.Verdict.Outcome().String() || len(d.Summary) > 0 && d.Verdict.Outcome() != verdict.Accepted {
-			return Answer{}, c.unavailable(fmt.Errorf("its answer %s is none to what was asked", strconv.Itoa(i+1)))
+			return Answer{}, c.unavailable(fmt.Errorf("answer %s does not match its question", strconv.Itoa(i+1)))
 		}
 	}
 	if (status == http.StatusOK) != a.Accepted() {
-		return Answer{}, c.unavailable(fmt.Errorf("its answer of status %d contradicts itself", status))
+		return Answer{}, c.unavailable(fmt.Errorf("the answer contradicts its status %d", status))
 	}
 	return a, nil
 }
 
-// problem is what an answer says that is none, if it is one of those.
+// problem returns the error of a [Problem]; nil if the answer is another one.
 func (c *Client) problem(status int, raw []byte) error {
 	var p Problem
 	if err := json.Unmarshal(raw, &p); err != nil || p.Problem.Code == "" {

@@ -83,9 +83,9 @@ func TestCertificateIsShown(t *testing.T) {
 		act   string
 	}{
 		{"one that it knows", new(issue(hour)), tls.VerifyClientCertIfGiven, "", ""},
-		{"one that expired", new(issue(time.Now().Add(-time.Minute))), tls.VerifyClientCertIfGiven, "it has expired", "issued"},
-		{"one of another authority", new(foreign(hour)), tls.VerifyClientCertIfGiven, "does not know the authority", "tls.clients"},
-		{"none, where one is demanded", nil, tls.RequireAndVerifyClientCert, "without a client certificate", "show one"},
+		{"one that expired", new(issue(time.Now().Add(-time.Minute))), tls.VerifyClientCertIfGiven, "expired or not yet valid", "renew"},
+		{"one of another authority", new(foreign(hour)), tls.VerifyClientCertIfGiven, "unknown certificate authority", "tls.clients"},
+		{"none, where one is demanded", nil, tls.RequireAndVerifyClientCert, "requires a client certificate", "use a certificate"},
 		{"none", nil, tls.VerifyClientCertIfGiven, "", ""},
 		{"one, where nobody asks for it", new(foreign(hour)), tls.NoClientCert, "", ""},
 	} {

@@ -17,25 +17,25 @@ import (
 // SchemaAudit is the schema of an [Audit].
 const SchemaAudit = "waybill/audit/v1"
 
-// MaxAudit is how many decisions an answer to an auditor can have.
+// MaxAudit is how many decisions an answer to an auditor can contain.
 const MaxAudit = 1000
 
-// What a line of the record is about.
+// Messages of lines of the record.
 const (
-	Began    = "record begins" // the first of each
+	Began    = "record begins" // the first line of each record
 	Decided  = "decision"
 	NotLetIn = "not let in"
 )
 
-// Entry is what one line of the record of a gate says: what was decided, or why
-// a request was not let in. Which fields it has is told by Message.
+// Entry is the content of a line in the record of a gate: a decision, or why a
+// request was rejected. Message determines which fields are set.
 type Entry struct {
 	Time    time.Time `json:"time"`
 	Level   string    `json:"level"`
 	Message string    `json:"msg"`
 
-	// The ids of the decision, by which the log of who asked is found. Those of a
-	// request that was not let in are the gate's own.
+	// The trace ids of the decision, which lead to the caller's logs. Rejected
+	// requests have ids of the gate's own.
 	Trace   trace.ID     `json:"trace_id,omitzero"`
 	Span    trace.SpanID `json:"span_id,omitzero"`
 	Initial trace.ID     `json:"initial_trace_id,omitzero"`
@@ -48,25 +48,26 @@ type Entry struct {
 	Channel   string         `json:"channel,omitempty"`
 	Outcome   string         `json:"outcome,omitempty"`
 	Reasons   []verdict.Code `json:"reasons,omitempty"`
-	// Waived are the exceptions that it rests on: code and evidence of each.
+	// Waived are the exceptions that were applied: code and evidence of each.
 	Waived []string `json:"waived,omitempty"`
 	Cached bool     `json:"cached,omitempty"`
 	Policy string   `json:"policy,omitempty"`
-	// Features are what of the policy was switched, and how far it counted.
+	// Features are the switched requirements of the policy, and how each was
+	// applied.
 	Features  []verdict.Feature `json:"features,omitempty"`
 	TrustRoot string            `json:"trust_root,omitempty"`
 	Took      string            `json:"took,omitempty"`
 
-	// Code, Problem and Status say why a request was not let in.
+	// Code, Problem and Status say why a request was rejected.
 	Code    verdict.Code `json:"code,omitempty"`
 	Problem string       `json:"message,omitempty"`
 	Status  int          `json:"status,omitempty"`
-	// Count is how many requests of unknown callers were not let in for this
-	// reason since the last such line; none for one.
+	// Count is the number of requests of unknown callers that were rejected for
+	// this reason since the last such line; none means one.
 	Count int64 `json:"count,omitempty"`
 
-	// After is the end of the record that this one goes on from, where the
-	// instance had one that could not be written on.
+	// After is the end of the record that this one continues, if the instance
+	// had one that could not be written any more.
 	After *Head `json:"after,omitempty"`
 }
 
@@ -76,27 +77,27 @@ type Line struct {
 	Link
 }
 
-// Link ties a line to the one before it. It comes last in a line.
+// Link chains a line to the previous one. It comes last in a line.
 type Link struct {
 	// Instance names the record: one for each start of a service.
 	Instance string `json:"instance"`
 	// Number is one more than that of the line before; the first is 1.
 	Number int64 `json:"number"`
-	// Previous is the digest of the line before, without its end; zero for the
-	// first.
+	// Previous is the digest of the line before, without its newline; zero for
+	// the first.
 	Previous digest.Digest `json:"previous,omitzero"`
 }
 
-// Head is where a record ends: whoever keeps it can tell later that nothing was
-// taken away from before it, or changed.
+// Head is the end of a record: a copy of it proves later that nothing before it
+// was removed or changed.
 type Head struct {
 	Instance string        `json:"instance"`
 	Number   int64         `json:"number"`
-	Digest   digest.Digest `json:"digest"` // of the line of that number
+	Digest   digest.Digest `json:"digest"` // digest of the line with that number
 }
 
-// Audit is what a gate tells an auditor: the last decisions, the newest first,
-// and where the record ends.
+// Audit is a gate's answer to an auditor: the last decisions, newest first, and
+// the end of the record.
 type Audit struct {
 	Schema    string `json:"schema"`
 	RequestID string `json:"requestId"`
@@ -104,9 +105,9 @@ type Audit struct {
 	Decisions []Line `json:"decisions"`
 }
 
-// Audit asks what was decided last: about one image, where a digest is given,
-// and at most so many decisions, where the limit is not zero. A gate tells of
-// what the caller may audit.
+// Audit requests the last decisions: about one image, if a digest is given, and
+// at most limit decisions, if limit is not zero. A gate returns only decisions
+// that the caller may audit.
 func (c *Client) Audit(ctx context.Context, about digest.Digest, limit int) (Audit, error) {
 	at, query := c.address.JoinPath("v1", "audit"), url.Values{}
 	if !about.IsZero() {
@@ -129,7 +130,7 @@ func (c *Client) Audit(ctx context.Context, about digest.Digest, limit int) (Aud
 	}
 	var a Audit
 	if err := json.Unmarshal(raw, &a); err != nil || status != http.StatusOK || a.Schema != SchemaAudit || a.Head.Instance == "" {
-		return Audit{}, c.unavailable(fmt.Errorf("it answered %d, and not as a gate does", status))
+		return Audit{}, c.unavailable(fmt.Errorf("the answer with status %d is not that of a gate", status))
 	}
 	return a, nil
 }

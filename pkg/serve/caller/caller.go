@@ -1,17 +1,16 @@
-// Package caller says who asks a gate that is a service, and what they may ask.
+// Package caller authenticates and authorises callers of the gate service.
 //
-// A [Book] names the callers and what is granted to each. A caller is known by
+// A [Book] names the callers and the grants of each. A caller is identified by
 // an identity token (OpenID Connect) with exactly one issuer, audience and
-// subject, or by the URI in a certificate that it shows; there is nobody else.
-// What is not granted is denied: each grant is for verbs, for sources, for
-// destinations and for channels, all of which must be named.
+// subject, or by the URI in its client certificate. Everything not granted is
+// denied: each grant names verbs, sources, destinations and channels.
 //
 //	book, err := caller.Parse(raw)
 //	who, err := book.Token(bearer, keys, now) // or book.Certificate(leaf, now)
 //	err = book.May(who, caller.Act{Verb: caller.Promote, From: "staging.example.test/demo", To: "prod.example.test/demo", Channel: caller.NoChannel})
 //
-// The package asks nobody and has no clock: the keys of an issuer and the time
-// are arguments.
+// The package uses neither network nor clock: the keys of an issuer and the
+// time are arguments.
 package caller
 
 import (
@@ -24,46 +23,48 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Verb is what a caller wants.
+// Verb is the kind of an action.
 type Verb string
 
-// The verbs. One never implies another.
+// The verbs. None implies another.
 const (
-	Verify   Verb = "verify"   // to know whether an image would be accepted
-	Promote  Verb = "promote"  // to know whether it may go to a destination, now
+	Verify   Verb = "verify"   // ask whether an image would be accepted
+	Promote  Verb = "promote"  // ask whether an image may be promoted to a destination, now
 	Override Verb = "override" // the same, with exceptions
-	Audit    Verb = "audit"    // to read what was decided
+	Audit    Verb = "audit"    // read past decisions
 )
 
-// NoChannel is the channel of what goes to none.
+// NoChannel is the channel of images that belong to none.
 const NoChannel = "none"
 
-// Verbs are all verbs.
+// Verbs returns all verbs.
 func Verbs() []Verb { return []Verb{Verify, Promote, Override, Audit} }
 
-// Caller is somebody who may ask: by a token, or by a certificate, never both.
+// Caller is an identity that may use the gate: by a token or by a certificate,
+// never both.
 type Caller struct {
 	Name        string       `yaml:"name"`
 	Token       *Token       `yaml:"token"`
 	Certificate *Certificate `yaml:"certificate"`
 }
 
-// Token is what an identity token must say.
+// Token is what an identity token must contain.
 type Token struct {
 	Issuer  string `yaml:"issuer"`
 	Subject string `yaml:"subject"`
-	// Claims are others that it must have, word for word: of a CI, that is which
-	// repository by its number, which workflow and which ref.
+	// Claims are further required claims with their exact values: for a CI job,
+	// for instance, the number of the repository, the workflow and the ref.
 	Claims map[string]string `yaml:"claims"`
 }
 
-// Certificate is what a client certificate must name: one URI, and no other.
+// Certificate is what a client certificate must contain: this URI, and no
+// other.
 type Certificate struct {
 	URI string `yaml:"uri"`
 }
 
-// Grant lets one caller do something. No list may be empty. A name that ends
-// with a slash stands for everything below it.
+// Grant permits actions to one caller. No list may be empty. A name that ends
+// with a slash covers everything below it.
 type Grant struct {
 	Caller   string   `yaml:"caller"`
 	Verbs    []Verb   `yaml:"verbs"`
@@ -72,21 +73,21 @@ type Grant struct {
 	Channels []string `yaml:"channels"`
 }
 
-// Book is who may ask what. The zero Book knows nobody.
+// Book holds callers and grants. The zero Book has no callers.
 type Book struct {
 	audience string
 	callers  map[string]Caller
 	grants   map[string][]Grant
 }
 
-// wire is the form in which a book is written.
+// wire is the YAML form of a book.
 type wire struct {
-	Audience string   `yaml:"audience"` // of every token: the address of this gate
+	Audience string   `yaml:"audience"` // required audience of every token: the address of this gate
 	Callers  []Caller `yaml:"callers"`
 	Grants   []Grant  `yaml:"grants"`
 }
 
-// Parse reads a book.
+// Parse parses a book.
 func Parse(raw []byte) (Book, error) {
 	var w wire
 	if err := strictyaml.Unmarshal(raw, &w); err != nil {
@@ -94,7 +95,7 @@ func Parse(raw []byte) (Book, error) {
 	}
 	b := Book{audience: w.Audience, callers: map[string]Caller{}, grants: map[string][]Grant{}}
 	if len(w.Callers) == 0 || len(w.Grants) == 0 {
-		return Book{}, refuse("there are no callers or no grants, so nobody could ask anything")
+		return Book{}, refuse("callers and grants must not be empty")
 	}
 	seen := map[string]string{}
 	for _, c := range w.Callers {
@@ -103,9 +104,9 @@ func Parse(raw []byte) (Book, error) {
 		case err != nil:
 			return Book{}, err
 		case b.callers[c.Name].Name != "":
-			return Book{}, refuse("two callers are named %q", c.Name)
+			return Book{}, refuse("duplicate caller name %q", c.Name)
 		case seen[who] != "":
-			return Book{}, refuse("%q and %q cannot be told apart", seen[who], c.Name)
+			return Book{}, refuse("callers %q and %q have the same identity", seen[who], c.Name)
 		}
 		b.callers[c.Name], seen[who] = c, c.Name
 	}
@@ -115,15 +116,15 @@ func Parse(raw []byte) (Book, error) {
 		}
 		switch c := b.callers[g.Caller]; {
 		case c.Name == "":
-			return Book{}, refuse("a grant is for %q, who is no caller", g.Caller)
+			return Book{}, refuse("grant to %q: there is no such caller", g.Caller)
 		case c.Certificate != nil && slices.Contains(g.Verbs, Override):
-			return Book{}, refuse("grant to %q: an override is asked for with a token, which is used up; a certificate is not", g.Caller)
+			return Book{}, refuse("grant to %q: the verb override needs a caller with a single-use token, not with a certificate", g.Caller)
 		}
 		b.grants[g.Caller] = append(b.grants[g.Caller], g)
 	}
 	for _, c := range w.Callers {
 		if len(b.grants[c.Name]) == 0 {
-			return Book{}, refuse("nothing is granted to %q", c.Name)
+			return Book{}, refuse("caller %q has no grant", c.Name)
 		}
 	}
 	return b, nil
@@ -140,44 +141,43 @@ var (
 	uriPattern      = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*://[[:graph:]]{1,1000}\z`)
 )
 
-// check refuses a caller that could be anybody, and returns what tells it from
-// the others.
+// check refuses an ambiguous caller, and returns its identity.
 func (c Caller) check(audience string) (who string, err error) {
 	switch {
 	case !namePattern.MatchString(c.Name):
-		return "", refuse("caller %q: a name has lower-case letters, digits and hyphens", c.Name)
+		return "", refuse("caller %q: a name consists of lower-case letters, digits and hyphens", c.Name)
 	case (c.Token == nil) == (c.Certificate == nil):
-		return "", refuse("caller %q: want a token or a certificate", c.Name)
+		return "", refuse("caller %q: want either a token or a certificate", c.Name)
 	case c.Certificate != nil && !uriPattern.MatchString(c.Certificate.URI):
-		return "", refuse("caller %q: %q is no URI of a certificate", c.Name, c.Certificate.URI)
+		return "", refuse("caller %q: %q is not a valid certificate URI", c.Name, c.Certificate.URI)
 	case c.Certificate != nil:
 		return "certificate " + c.Certificate.URI, nil
 	case !strings.HasPrefix(c.Token.Issuer, "https://") && !strings.HasPrefix(c.Token.Issuer, "http://127.0.0.1:"):
-		return "", refuse("caller %q: the issuer %q is not at an https address", c.Name, c.Token.Issuer)
+		return "", refuse("caller %q: the issuer %q is not an https address", c.Name, c.Token.Issuer)
 	case c.Token.Subject == "":
-		return "", refuse("caller %q: without a subject it would be everybody whom the issuer knows", c.Name)
+		return "", refuse("caller %q: a subject is required; without one, any identity of the issuer would match", c.Name)
 	case audience == "":
-		return "", refuse("audience: want the address of this gate, which every token must be for")
+		return "", refuse("audience: required; set the address of this gate, which every token must name")
 	}
 	for name, value := range c.Token.Claims {
 		if name == "" || value == "" || slices.Contains(reservedClaims(), name) {
-			return "", refuse("caller %q: claim %q: want a name, a value, and none of %s", c.Name, name, strings.Join(reservedClaims(), ", "))
+			return "", refuse("caller %q: claim %q: want a name other than %s, and a value", c.Name, name, strings.Join(reservedClaims(), ", "))
 		}
 	}
 	return "token " + c.Token.Issuer + " " + c.Token.Subject, nil
 }
 
-// reservedClaims are asked of every token in their own way.
+// reservedClaims are the claims with their own checks.
 func reservedClaims() []string { return []string{"iss", "aud", "sub", "exp", "nbf", "iat", "jti"} }
 
 func (g Grant) check() error {
 	for _, list := range [][]string{g.From, g.To, g.Channels} {
 		if len(list) == 0 {
-			return refuse("grant to %q: want verbs, from, to and channels", g.Caller)
+			return refuse("grant to %q: verbs, from, to and channels must not be empty", g.Caller)
 		}
 	}
 	if len(g.Verbs) == 0 {
-		return refuse("grant to %q: want verbs", g.Caller)
+		return refuse("grant to %q: verbs must not be empty", g.Caller)
 	}
 	for _, v := range g.Verbs {
 		if !slices.Contains(Verbs(), v) {
@@ -186,18 +186,18 @@ func (g Grant) check() error {
 	}
 	for _, r := range slices.Concat(g.From, g.To) {
 		if !resourcePattern.MatchString(r) {
-			return refuse("grant to %q: %q is no registry or repository", g.Caller, r)
+			return refuse("grant to %q: %q is not a registry or repository", g.Caller, r)
 		}
 	}
 	for _, c := range g.Channels {
 		if !channelPattern.MatchString(c) {
-			return refuse("grant to %q: %q is no channel", g.Caller, c)
+			return refuse("grant to %q: %q is not a channel name", g.Caller, c)
 		}
 	}
 	return nil
 }
 
-// Principal is a caller who was recognised. The zero Principal may nothing.
+// Principal is an authenticated caller. The zero Principal has no permissions.
 type Principal struct {
 	name  string
 	shown Shown
@@ -206,27 +206,27 @@ type Principal struct {
 // Name is the caller's name in the book.
 func (p Principal) Name() string { return p.name }
 
-// Shown is the token that was shown; zero where it was a certificate.
+// Shown is the token that was used; zero for a certificate.
 func (p Principal) Shown() Shown { return p.shown }
 
-// Shown names one token: no issuer gives two the same ID.
+// Shown identifies one token: no issuer gives two the same ID.
 type Shown struct {
 	Issuer, ID string
-	// Until is from when on nobody is recognised by it.
+	// Until is when the token stops being accepted.
 	Until time.Time
 }
 
-// Act is what a caller asks for.
+// Act is an action that a caller requests.
 type Act struct {
 	Verb Verb
-	// From and To are repositories, as host/path. Who only wants to know whether
-	// an image would be accepted asks about going to where it is.
+	// From and To are repositories, as host/path. For the verb verify, To is
+	// the repository of the image.
 	From, To string
 	Channel  string
 }
 
-// May reports by an error that an act is not granted. All of it must be by one
-// grant: nobody combines two.
+// May returns an error unless one grant covers the whole action; grants are not
+// combined.
 func (b Book) May(p Principal, a Act) error {
 	if p.name != "" && isRepository(a.From) && isRepository(a.To) {
 		for _, g := range b.grants[p.name] {
@@ -235,40 +235,40 @@ func (b Book) May(p Principal, a Act) error {
 			}
 		}
 	}
-	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not %s what goes from %.200q to %.200q in channel %.64q", orNobody(p.name), string(a.Verb), a.From, a.To, a.Channel)
+	return verdict.Refuse(verdict.NotGranted, p.name, "caller %s has no grant to %s images from %.200q to %.200q in channel %.64q", displayName(p.name), string(a.Verb), a.From, a.To, a.Channel)
 }
 
-// MayAsk reports by an error that no decision at all may be asked for.
+// MayAsk returns an error unless the caller may request some decision.
 func (b Book) MayAsk(p Principal) error {
 	if p.name != "" && slices.ContainsFunc(b.grants[p.name], func(g Grant) bool {
 		return slices.ContainsFunc(g.Verbs, func(v Verb) bool { return v != Audit })
 	}) {
 		return nil
 	}
-	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not ask for any decision", orNobody(p.name))
+	return verdict.Refuse(verdict.NotGranted, p.name, "caller %s has no grant to request decisions", displayName(p.name))
 }
 
-// Audits reports by an error that nothing may be read of what was decided. What
-// of it may be is a question for [Book.May] of each decision.
+// Audits returns an error unless the caller may read some decisions. [Book.May]
+// checks each decision.
 func (b Book) Audits(p Principal) error {
 	if p.name != "" && slices.ContainsFunc(b.grants[p.name], func(g Grant) bool { return slices.Contains(g.Verbs, Audit) }) {
 		return nil
 	}
-	return verdict.Refuse(verdict.NotGranted, p.name, "%s may not read what was decided", orNobody(p.name))
+	return verdict.Refuse(verdict.NotGranted, p.name, "caller %s has no grant to read past decisions", displayName(p.name))
 }
 
 func isRepository(name string) bool {
 	return resourcePattern.MatchString(name) && strings.Contains(name, "/") && !strings.HasSuffix(name, "/")
 }
 
-func orNobody(name string) string {
+func displayName(name string) string {
 	if name == "" {
-		return "nobody"
+		return "(unknown)"
 	}
 	return name
 }
 
-// covers reports whether a repository is one of a list, or below one.
+// covers reports whether a repository is in a list, or below an entry.
 func covers(list []string, repository string) bool {
 	return slices.ContainsFunc(list, func(r string) bool {
 		return r == repository || strings.HasSuffix(r, "/") && strings.HasPrefix(repository, r)

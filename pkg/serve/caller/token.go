@@ -19,20 +19,21 @@ const (
 	maxToken = 16 << 10
 	maxKeys  = 64
 	maxJWKS  = 1 << 20
-	// skew is how far two clocks may be apart.
+	// skew is the tolerated difference between two clocks.
 	skew = time.Minute
-	// maxLife is how long a token may live: a password is none.
+	// maxLife is the longest accepted lifetime of a token: a token must not
+	// become a password.
 	maxLife = 24 * time.Hour
 )
 
-// algorithms are those in which tokens are signed: with a key that only the
-// issuer has. Which of them a key is for, the key says.
+// algorithms are the accepted signature algorithms: asymmetric ones only. Each
+// key says which of them it is for.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA}
 
 // Keys are the public keys of an issuer.
 type Keys struct{ set jose.JSONWebKeySet }
 
-// ParseKeys reads a JWKS.
+// ParseKeys parses a JWKS.
 func ParseKeys(raw []byte) (Keys, error) {
 	if len(raw) > maxJWKS {
 		return Keys{}, verdict.Refuse(verdict.Limit, "keys", "more than %d bytes", maxJWKS)
@@ -47,7 +48,7 @@ func ParseKeys(raw []byte) (Keys, error) {
 	return k, nil
 }
 
-// find is the key of an ID, if it is one to sign tokens with.
+// find returns the signing key with an ID.
 func (k Keys) find(id, algorithm string) (any, error) {
 	var found []jose.JSONWebKey
 	for _, key := range k.set.Keys {
@@ -57,18 +58,17 @@ func (k Keys) find(id, algorithm string) (any, error) {
 	}
 	switch {
 	case len(found) != 1:
-		return nil, verdict.Refuse(verdict.TokenKey, "token", "the issuer has %d keys with the ID %.100q", len(found), id)
+		return nil, verdict.Refuse(verdict.TokenKey, "token", "want one key of the issuer with the ID %.100q, got %d", id, len(found))
 	case !found[0].Valid() || !found[0].IsPublic():
-		return nil, verdict.Refuse(verdict.TokenKey, "token", "the key %.100q is none to verify with", id)
+		return nil, verdict.Refuse(verdict.TokenKey, "token", "the key %.100q is not a valid public key", id)
 	case found[0].Use != "" && found[0].Use != "sig", found[0].Algorithm != "" && found[0].Algorithm != algorithm:
-		return nil, verdict.Refuse(verdict.TokenAlg, "token", "the key %.100q is for %s, not to sign with %s", id, found[0].Use+" "+found[0].Algorithm, algorithm)
+		return nil, verdict.Refuse(verdict.TokenAlg, "token", "the key %.100q is for %s, not for %s signatures", id, found[0].Use+" "+found[0].Algorithm, algorithm)
 	}
 	return found[0].Key, nil
 }
 
-// Issuer reads which issuer a token says that it is of, to know whose keys are
-// to be asked for. Nothing of it is verified; only issuers of the book are
-// answered.
+// Issuer returns the issuer that an unverified token names, to find its keys.
+// Only issuers of the book are returned.
 func (b Book) Issuer(token string) (string, error) {
 	parsed, err := parseToken(token)
 	if err != nil {
@@ -83,11 +83,11 @@ func (b Book) Issuer(token string) (string, error) {
 			return said.Issuer, nil
 		}
 	}
-	return "", verdict.Refuse(verdict.TokenSub, "token", "nobody here is known by a token of %.200q", said.Issuer)
+	return "", verdict.Refuse(verdict.TokenSub, "token", "no caller of this gate uses the issuer %.200q", said.Issuer)
 }
 
-// Token recognises the caller who shows a token, by keys of the issuer that
-// [Book.Issuer] named.
+// Token authenticates the owner of a token, by keys of the issuer that
+// [Book.Issuer] returned.
 func (b Book) Token(token string, keys Keys, now time.Time) (Principal, error) {
 	parsed, err := parseToken(token)
 	if err != nil {
@@ -100,61 +100,61 @@ func (b Book) Token(token string, keys Keys, now time.Time) (Principal, error) {
 	}
 	payload, err := parsed.Verify(key)
 	if err != nil {
-		return Principal{}, verdict.Refuse(verdict.TokenKey, "token", "its signature is not by the issuer's key %.100q", header.KeyID)
+		return Principal{}, verdict.Refuse(verdict.TokenKey, "token", "the token's signature does not verify with the issuer's key %.100q", header.KeyID)
 	}
 	var said claims
 	if err := said.read(payload); err != nil {
 		return Principal{}, err
 	}
-	if err := said.lives(now); err != nil {
+	if err := said.checkTimes(now); err != nil {
 		return Principal{}, err
 	}
 	if len(said.Audience) != 1 || said.Audience[0] != b.audience || b.audience == "" {
-		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenAud, "token", "it is for somebody else").
+		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenAud, "token", "the token is for another audience").
 			Differ(b.audience, fmt.Sprintf("%.200q", []string(said.Audience)))}
 	}
 	return b.match(said)
 }
 
-// match finds the one caller that the claims are of.
+// match finds the caller that the claims identify.
 func (b Book) match(said claims) (Principal, error) {
 	nearest := ""
 	for _, c := range b.callers {
 		if c.Token == nil || c.Token.Issuer != said.Issuer || c.Token.Subject != said.Subject {
 			continue
 		}
-		if nearest = c.lacks(said); nearest == "" {
+		if nearest = c.missingClaim(said); nearest == "" {
 			return Principal{name: c.Name, shown: Shown{said.Issuer, said.ID, said.expires().Add(skew)}}, nil
 		}
 	}
 	if nearest != "" {
 		return Principal{}, verdict.Refuse(verdict.TokenSub, "token", "%s", nearest)
 	}
-	return Principal{}, verdict.Refuse(verdict.TokenSub, "token", "nobody here is known as %.200q of %.200q", said.Subject, said.Issuer)
+	return Principal{}, verdict.Refuse(verdict.TokenSub, "token", "no caller of this gate has the subject %.200q of the issuer %.200q", said.Subject, said.Issuer)
 }
 
-// lacks says which claim of a caller a token does not have.
-func (c Caller) lacks(said claims) string {
+// missingClaim describes a claim of a caller that a token lacks.
+func (c Caller) missingClaim(said claims) string {
 	for name, want := range c.Token.Claims {
 		if got := said.all[name]; got != want {
-			return fmt.Sprintf("its claim %s is %.200q, want %q", name, got, want)
+			return fmt.Sprintf("the token's claim %s is %.200q, want %q", name, got, want)
 		}
 	}
 	if _, asked := c.Token.Claims["email"]; asked && said.all["email_verified"] != "true" {
-		return "its issuer does not say that it verified the e-mail address"
+		return "the token lacks the claim email_verified: true"
 	}
 	return ""
 }
 
-// Certificate recognises the caller who showed a certificate that was verified
-// by the authority of this service's clients, if it is valid now: a connection
-// may be older than what was shown on it.
+// Certificate authenticates the owner of a client certificate that was verified
+// by an accepted authority. Its validity is checked again: the connection may
+// be older than the expiry.
 func (b Book) Certificate(leaf *x509.Certificate, now time.Time) (Principal, error) {
 	switch {
 	case leaf == nil || len(leaf.URIs) != 1:
-		return Principal{}, verdict.Refuse(verdict.TokenSub, "certificate", "it does not name one URI")
+		return Principal{}, verdict.Refuse(verdict.TokenSub, "certificate", "the certificate must contain exactly one URI")
 	case now.Before(leaf.NotBefore) || now.After(leaf.NotAfter):
-		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenTime, "certificate", "it is not valid at this time").
+		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenTime, "certificate", "the certificate is expired or not yet valid").
 			Differ(now.UTC().Format(time.RFC3339), leaf.NotBefore.UTC().Format(time.RFC3339)+" to "+leaf.NotAfter.UTC().Format(time.RFC3339))}
 	}
 	for _, c := range b.callers {
@@ -162,39 +162,39 @@ func (b Book) Certificate(leaf *x509.Certificate, now time.Time) (Principal, err
 			return Principal{name: c.Name}, nil
 		}
 	}
-	return Principal{}, verdict.Refuse(verdict.TokenSub, "certificate", "nobody here is known as %.200q", leaf.URIs[0].String())
+	return Principal{}, verdict.Refuse(verdict.TokenSub, "certificate", "no caller of this gate has the certificate URI %.200q", leaf.URIs[0].String())
 }
 
-// parseToken reads a token, and refuses every form in which it could choose
-// how it is verified.
+// parseToken parses a token, and refuses every form in which a token could
+// choose how it is verified.
 func parseToken(token string) (*jose.JSONWebSignature, error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
-		return nil, verdict.Refuse(verdict.TokenParse, "token", "want three parts, %d bytes at most", maxToken)
+		return nil, verdict.Refuse(verdict.TokenParse, "token", "want a JWT of three parts and at most %d bytes", maxToken)
 	}
 	parsed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		code := verdict.TokenParse
-		if strings.Contains(err.Error(), "algorithm") { // the library has no kind for it
+		if strings.Contains(err.Error(), "algorithm") { // the library has no error type for it
 			code = verdict.TokenAlg
 		}
-		return nil, verdict.Refuse(code, "token", "it is not signed as tokens are")
+		return nil, verdict.Refuse(code, "token", "the token is not a JWT signed with an accepted algorithm")
 	}
 	header := parsed.Signatures[0].Protected
 	if header.JSONWebKey != nil || len(header.ExtraHeaders) > 0 && slices.ContainsFunc(forbiddenHeaders(), func(h jose.HeaderKey) bool {
 		_, has := header.ExtraHeaders[h]
 		return has
 	}) {
-		return nil, verdict.Refuse(verdict.TokenAlg, "token", "it says itself which key it is verified with")
+		return nil, verdict.Refuse(verdict.TokenAlg, "token", "the token's header must not name or contain a key")
 	}
 	return parsed, nil
 }
 
-// forbiddenHeaders name or bring a key, or ask for something that we do not do.
+// forbiddenHeaders name or contain a key, or request unsupported features.
 func forbiddenHeaders() []jose.HeaderKey {
 	return []jose.HeaderKey{"jku", "x5u", "x5c", "x5t", "x5t#S256", "crit", "b64", "zip", "enc"}
 }
 
-// claims are what a token says.
+// claims are the claims of a token.
 type claims struct {
 	Issuer    string   `json:"iss"`
 	Subject   string   `json:"sub"`
@@ -207,7 +207,7 @@ type claims struct {
 	all map[string]string
 }
 
-// audience is one, or a list.
+// audience is a string or a list.
 type audience []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -220,7 +220,7 @@ func (a *audience) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(a))
 }
 
-// read reads the payload of a token: no key twice, no other case.
+// read parses the payload of a token strictly: no duplicate keys, exact case.
 func (c *claims) read(payload []byte) error {
 	var all map[string]json.RawMessage
 	err := strictjson.UnmarshalOpen(payload, c)
@@ -228,7 +228,7 @@ func (c *claims) read(payload []byte) error {
 		err = strictjson.UnmarshalOpen(payload, &all)
 	}
 	if err != nil {
-		return verdict.Refuse(verdict.TokenParse, "token", "what it says is not to be read: %v", err)
+		return verdict.Refuse(verdict.TokenParse, "token", "the token's claims are malformed: %v", err)
 	}
 	c.all = map[string]string{}
 	for name, raw := range all {
@@ -236,29 +236,29 @@ func (c *claims) read(payload []byte) error {
 		switch kind := raw[0]; {
 		case kind == '"' && json.Unmarshal(raw, &text) == nil:
 			c.all[name] = text
-		case kind != '"' && kind != '{' && kind != '[' && kind != 'n': // true, false, or a number as it is written
+		case kind != '"' && kind != '{' && kind != '[' && kind != 'n': // true, false, or a number as written
 			c.all[name] = string(raw)
 		}
 	}
 	return nil
 }
 
-// lives refuses a token that is not of now.
-func (c *claims) lives(now time.Time) error {
+// checkTimes refuses a token that is not valid now.
+func (c *claims) checkTimes(now time.Time) error {
 	switch {
 	case c.Expires == nil || c.Issued == nil:
-		return verdict.Refuse(verdict.TokenTime, "token", "it does not say when it was issued, or when it expires")
+		return verdict.Refuse(verdict.TokenTime, "token", "the token lacks the claim iat or exp")
 	case !now.Before(c.expires().Add(skew)):
-		return verdict.Refuse(verdict.TokenTime, "token", "it expired at %s", c.expires().UTC().Format(time.RFC3339))
-	case now.Add(skew).Before(at(c.Issued)), c.NotBefore != nil && now.Add(skew).Before(at(c.NotBefore)):
-		return verdict.Refuse(verdict.TokenTime, "token", "it is from the future")
-	case c.expires().Sub(at(c.Issued)) > maxLife:
-		return verdict.Refuse(verdict.TokenTime, "token", "it lives longer than %s", maxLife)
+		return verdict.Refuse(verdict.TokenTime, "token", "the token expired at %s", c.expires().UTC().Format(time.RFC3339))
+	case now.Add(skew).Before(unixTime(c.Issued)), c.NotBefore != nil && now.Add(skew).Before(unixTime(c.NotBefore)):
+		return verdict.Refuse(verdict.TokenTime, "token", "the token is not valid yet")
+	case c.expires().Sub(unixTime(c.Issued)) > maxLife:
+		return verdict.Refuse(verdict.TokenTime, "token", "the token's lifetime exceeds %s", maxLife)
 	}
 	return nil
 }
 
-// expires is when the token expires; it says when.
-func (c *claims) expires() time.Time { return at(c.Expires) }
+// expires returns the expiry of a token that has one.
+func (c *claims) expires() time.Time { return unixTime(c.Expires) }
 
-func at(seconds *float64) time.Time { return time.Unix(int64(*seconds), 0) }
+func unixTime(seconds *float64) time.Time { return time.Unix(int64(*seconds), 0) }

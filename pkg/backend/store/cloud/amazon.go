@@ -17,13 +17,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// defaultRegion is what a request is signed for where nobody names a region:
-// Amazon's first, and what services of others expect.
+// defaultRegion is used for signing where no region is given: Amazon's first,
+// which compatible services expect.
 const defaultRegion = "us-east-1"
 
-// openAmazon connects to a bucket that speaks the language of S3, with the
-// credentials that Amazon's own tools would find: of the environment, of the
-// shared files, of a projected token, of this machine.
+// openAmazon connects to a bucket over the S3 protocol, with the credentials
+// that Amazon's own tools would find: from the environment, the shared files, a
+// projected token, or this machine.
 func (b *Bucket) openAmazon(ctx context.Context) (*blob.Bucket, error) {
 	options := s3.Options{
 		HTTPClient: transport.Client(transport.RepeatableIf(b.rt, boundAmazon)), BaseEndpoint: &b.at.Endpoint, UsePathStyle: true,
@@ -32,7 +32,7 @@ func (b *Bucket) openAmazon(ctx context.Context) (*blob.Bucket, error) {
 	}
 	if !b.at.Emulated {
 		if os.Getenv("AWS_CA_BUNDLE") != "" {
-			return nil, errors.New("AWS_CA_BUNDLE is set, and not read here: name its certificates with SSL_CERT_FILE and unset it")
+			return nil, errors.New("AWS_CA_BUNDLE is set, but not supported: set SSL_CERT_FILE instead and unset it")
 		}
 		found, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(transport.Client(b.rt)), config.WithDefaultRegion(region(b.at.Endpoint)))
 		if err == nil {
@@ -46,12 +46,12 @@ func (b *Bucket) openAmazon(ctx context.Context) (*blob.Bucket, error) {
 	return s3blob.OpenBucket(ctx, s3.New(options), b.at.Name, nil)
 }
 
-// anybody signs in to an emulator, which believes everybody.
+// An emulator accepts any credentials.
 func anybody(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "emulator", SecretAccessKey: "emulator"}, nil
 }
 
-// region is the one that an address of Amazon's names.
+// region returns the region in an address of Amazon's.
 func region(endpoint string) string {
 	host, _ := strings.CutPrefix(endpoint, "https://s3.")
 	if name, is := strings.CutSuffix(host, ".amazonaws.com"); is && name != "" && !strings.Contains(name, ".") {
@@ -66,8 +66,8 @@ func boundAmazon(req *http.Request) bool {
 	return bound && req.Method == http.MethodPut && !req.URL.Query().Has("uploadId")
 }
 
-// redirected reports a setting that would send everything elsewhere, past the
-// place that was named.
+// redirected returns the name of a setting that would send all requests to
+// another address than the one given.
 func redirected() string {
 	for _, name := range []string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
 		if os.Getenv(name) != "" {

@@ -1,18 +1,19 @@
-// Package cloud writes to buckets, and reads those that are not public.
+// Package cloud writes to buckets, and reads private ones.
 //
 //	w, err := cloud.OpenWriter("gs://release/v1.2.3/", rt)
 //	…
 //	err = w.Put(ctx, "bin/tool", size, body, store.PutOptions{IfAbsent: true})
 //
 // Buckets of Google Cloud Storage are reached with the application default
-// credentials, those of Amazon S3 and its like with what Amazon's tools would
-// find; where there are none, that is an error and never a reason to go on
-// without. "gs+http://127.0.0.1:PORT/bucket/" is an emulator on this machine,
-// without credentials; so is the same with s3.
+// credentials, those of Amazon S3 and compatible services with what Amazon's
+// tools would find. Missing credentials are an error; requests are never sent
+// without them. "gs+http://127.0.0.1:PORT/bucket/" is an emulator on this
+// machine, without credentials; so is the same with s3.
 //
-// It is apart from package store because its client library is larger than all
-// else together: who only verifies reads public buckets with package store.
-// All requests go through the given transport, those for credentials too.
+// It is separate from package store because its client library is larger than
+// everything else together: programs that only verify read public buckets with
+// package store. All requests go through the given transport, those for
+// credentials too.
 package cloud
 
 import (
@@ -43,7 +44,7 @@ type Bucket struct {
 	at store.Bucket
 	rt http.RoundTripper
 
-	mu     sync.Mutex // owns bucket while it is opened
+	mu     sync.Mutex // guards bucket while it is opened
 	bucket *blob.Bucket
 }
 
@@ -52,7 +53,8 @@ var _ interface {
 	store.Writer
 } = (*Bucket)(nil)
 
-// Open returns the bucket at uri. Nothing is asked yet, credentials included.
+// Open returns the bucket at uri. Nothing is requested yet, credentials
+// included.
 func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
 	at, err := store.ParseBucket(uri)
 	if err != nil {
@@ -64,7 +66,7 @@ func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
 	return &Bucket{at: at, rt: rt}, nil
 }
 
-// OpenWriter is [Open] for who only writes.
+// OpenWriter is [Open] for callers that only write.
 func OpenWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
 	b, err := Open(uri, rt)
 	if err != nil {
@@ -80,7 +82,7 @@ func (b *Bucket) unavailable(op string, err error) error {
 	return &store.UnavailableError{Place: b.URI(), Op: op, Err: err}
 }
 
-// open connects, at first. A failed opening is tried again next time.
+// open connects on first use. A failed opening is tried again next time.
 func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,9 +90,10 @@ func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
 		return b.bucket, nil
 	}
 	if name := redirected(); name != "" {
-		return nil, fmt.Errorf(`%s is set: unset it and write "gs+http://…" or "s3+http://…" instead`, name)
+		return nil, fmt.Errorf(`%s is set: unset it and use "gs+http://…" or "s3+http://…" instead`, name)
 	}
-	// Credentials outlive the first call, so its end must not be theirs.
+	// Credentials outlive the first call, so they must not end with its
+	// context.
 	ctx = context.WithoutCancel(ctx)
 	if b.at.S3 {
 		var err error
@@ -101,8 +104,7 @@ func (b *Bucket) open(ctx context.Context) (*blob.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The transport repeats what can be repeated; the library would do so
-	// without a limit.
+	// The transport retries; the library would do so without a limit.
 	client.SetRetry(storage.WithPolicy(storage.RetryNever))
 	b.bucket, err = gcsblob.OpenBucket(ctx, nil, b.at.Name, &gcsblob.Options{Client: client})
 	return b.bucket, err
@@ -142,7 +144,7 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 		if err != nil {
 			return nil, b.unavailable("listing", flat(err))
 		}
-		// Names come in order, so a list that goes round is noticed.
+		// Names come in order, so a listing that loops is noticed.
 		if len(objects) > 0 && item.Key <= last {
 			return nil, b.unavailable("listing", errors.New("the listing does not advance"))
 		}
@@ -165,8 +167,9 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 	return objects, nil
 }
 
-// next is the next object of a list. The library for S3 trips over an object
-// that the list describes in part only, and no answer may end this program.
+// next returns the next object of a list. The library for S3 panics on an
+// object that the list describes only in part, and no answer may end this
+// program.
 func next(ctx context.Context, pages *blob.ListIterator) (item *blob.ListObject, err error) {
 	defer func() {
 		if tripped := recover(); tripped != nil {
@@ -196,7 +199,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 	return &reader{Reader: r, failed: func(err error) error { return b.unavailable(op, flat(err)) }}, r.Size(), nil
 }
 
-// reader turns failures in the middle into unavailability.
+// reader reports failures in the middle as unavailability.
 type reader struct {
 	*blob.Reader
 	failed func(error) error
@@ -211,11 +214,11 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo would go past Read.
+// WriteTo would bypass Read.
 func (r *reader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{r}) }
 
-// flat keeps the text of an error of the library and the end of a context, but
-// not the library's own types, among which some have a Code of another kind.
+// flat keeps the text of a library's error and the end of a context, but not
+// the library's own types: some have a Code method with another meaning.
 func flat(err error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, end) {

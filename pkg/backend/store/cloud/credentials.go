@@ -19,17 +19,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// scope is what a token is asked for; what it may do is for the account to say.
+// scope is requested for every token; the account's permissions limit what the
+// token may do.
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
-// metadataPatience is how long a machine may take to say who it is: its
-// metadata service is next door, or is not there.
+// metadataPatience bounds the search for a machine account: the metadata
+// service is on this machine's host, or does not exist.
 const metadataPatience = 3 * time.Second
 
 // credentials finds the application default credentials: the file that
 // GOOGLE_APPLICATION_CREDENTIALS names, the one that gcloud wrote, or the
-// account of this machine. The library's own search asks the machine past the
-// given transport.
+// account of this machine. The library's own search would bypass the given
+// transport.
 //
 // https://cloud.google.com/docs/authentication/application-default-credentials
 func credentials(ctx context.Context, rt http.RoundTripper) (oauth2.TokenSource, error) {
@@ -49,7 +50,7 @@ func credentials(ctx context.Context, rt http.RoundTripper) (oauth2.TokenSource,
 		Type google.CredentialsType `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return nil, fmt.Errorf("finding credentials: %q is not a file of credentials", file)
+		return nil, fmt.Errorf("finding credentials: %q is not a credentials file", file)
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, transport.Client(rt))
 	found, err := google.CredentialsFromJSONWithType(ctx, raw, kind.Type, scope)
@@ -75,7 +76,7 @@ func wellKnown() string {
 	return filepath.Join(home, ".config", "gcloud", name)
 }
 
-// machine gives out tokens of the account that this machine runs as.
+// machine issues tokens of the account that this machine runs as.
 type machine struct {
 	client *http.Client
 	host   string
@@ -84,11 +85,11 @@ type machine struct {
 func ofMachine(rt http.RoundTripper) (oauth2.TokenSource, error) {
 	m := machine{client: transport.Client(rt), host: os.Getenv("GCE_METADATA_HOST")}
 	if m.host == "" {
-		m.host = "169.254.169.254" // link-local: nobody but the machine's own host answers
+		m.host = "169.254.169.254" // link-local: only the machine's own host answers
 	}
 	first, err := m.Token()
 	if err != nil {
-		return nil, fmt.Errorf("finding credentials: set GOOGLE_APPLICATION_CREDENTIALS; there is no file of them, and this machine has no account: %w", err)
+		return nil, fmt.Errorf("finding credentials: set GOOGLE_APPLICATION_CREDENTIALS; no credentials file was found, and this machine has no service account: %w", err)
 	}
 	return oauth2.ReuseTokenSource(first, m), nil
 }
@@ -111,7 +112,7 @@ func (m machine) Token() (*oauth2.Token, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Metadata-Flavor") != "Google" {
-		return nil, fmt.Errorf("asking the machine for a token: it answered %s", resp.Status)
+		return nil, fmt.Errorf("requesting a token from the metadata service: status %s", resp.Status)
 	}
 	var token struct {
 		AccessToken string `json:"access_token"`
@@ -119,7 +120,7 @@ func (m machine) Token() (*oauth2.Token, error) {
 		TokenType   string `json:"token_type"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&token); err != nil || token.AccessToken == "" {
-		return nil, errors.New("asking the machine for a token: its answer holds none") // whose text could hold one
+		return nil, errors.New("requesting a token from the metadata service: the answer has none") // the library's text could contain a token
 	}
 	return &oauth2.Token{
 		AccessToken: token.AccessToken, TokenType: token.TokenType, Expiry: time.Now().Add(time.Duration(token.ExpiresIn) * time.Second),

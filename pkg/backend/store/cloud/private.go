@@ -10,9 +10,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
-// OpenPlace returns the place at uri as [store.Open] does, and a bucket that
-// does not answer everybody is asked again with credentials. They are sent to a
-// bucket that demands some and to no other.
+// OpenPlace returns the place at uri as [store.Open] does. A bucket that denies
+// anonymous access is asked again with credentials; no other bucket receives
+// them.
 func OpenPlace(uri string, rt http.RoundTripper) (store.Place, error) {
 	public, err := store.Open(uri, rt)
 	if err != nil {
@@ -33,7 +33,7 @@ func OpenPlace(uri string, rt http.RoundTripper) (store.Place, error) {
 type private struct {
 	store.Place
 	known  *Bucket
-	denied atomic.Bool // it was asked without credentials, and demands some
+	denied atomic.Bool // the bucket denied anonymous access
 }
 
 // List implements [store.Place].

@@ -15,15 +15,14 @@ import (
 
 var _ store.Prober = (*Bucket)(nil)
 
-// permission is what writing takes. Deleting is asked of nobody: what is
-// released never changes.
+// permission is the one that writing needs. Deleting is never needed: released
+// objects do not change.
 const permission = "storage.objects.create"
 
-// MayWrite implements [store.Prober]: the bucket's own answer to which
-// permissions we have.
+// MayWrite implements [store.Prober]: it asks the bucket for our permissions.
 func (b *Bucket) MayWrite(ctx context.Context) error {
 	if b.at.Emulated {
-		return store.ErrNotAsked // there are no permissions on an emulator
+		return store.ErrNotAsked // an emulator has no permissions
 	}
 	bucket, err := b.open(ctx)
 	if err != nil {
@@ -38,13 +37,13 @@ func (b *Bucket) MayWrite(ctx context.Context) error {
 		return b.unavailable("asking for permission", flat(err))
 	}
 	if !slices.Contains(granted, permission) {
-		return fmt.Errorf("writing at %q without %s: %w", b.URI(), permission, fs.ErrPermission)
+		return fmt.Errorf("writing at %q needs the permission %s: %w", b.URI(), permission, fs.ErrPermission)
 	}
 	return nil
 }
 
-// ProbeWrite implements [store.Prober]. A bucket that keeps versions, or what
-// was deleted, keeps the probe so.
+// ProbeWrite implements [store.Prober]. A bucket that keeps old versions or
+// deleted objects keeps the probe, too.
 func (b *Bucket) ProbeWrite(ctx context.Context) error {
 	if err := b.MayWrite(ctx); errors.Is(err, fs.ErrPermission) {
 		return err
@@ -58,7 +57,7 @@ func (b *Bucket) ProbeWrite(ctx context.Context) error {
 		err = bucket.Delete(ctx, b.at.Prefix+name)
 	}
 	if err != nil {
-		return b.unavailable("removing the probe "+name, errors.Join(flat(err), errors.New("remove it by hand")))
+		return b.unavailable("removing the probe "+name, errors.Join(flat(err), errors.New("remove the object by hand")))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Replace implements [store.Replacer]: the bucket itself refuses the write if
-// the object is another one than was looked at.
+// the object has changed since it was read.
 func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) error {
 	if err := store.CheckName(name); err != nil {
 		return fmt.Errorf("replacing at %q: %w", b.URI(), err)
@@ -42,9 +42,9 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 	err = b.uploadOver(ctx, bucket, name, src, over{held, r.MediaType})
 	switch {
 	case err == nil:
-		err = b.settle(ctx, bucket, name, src)
+		err = b.awaitObject(ctx, bucket, name, src)
 	case src.ended && b.holds(ctx, bucket, name, src) == nil:
-		err = nil // it failed, and was done
+		err = nil // the write failed, but was done
 	case gcerrors.Code(err) == gcerrors.FailedPrecondition:
 		return changed
 	}
@@ -54,17 +54,17 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 	return nil
 }
 
-// maxReplaced bounds an object that is replaced.
+// maxReplaced bounds the size of an object that is replaced.
 const maxReplaced = 256 << 20
 
-// over is what is written over, as the bucket calls it, and what takes its
-// place.
+// over is a replacement: the object to overwrite, by its generation or ETag,
+// and the new content.
 type over struct {
 	held      *blob.Attributes
 	mediaType string
 }
 
-// held is the object that is there now.
+// held is the current object.
 func (b *Bucket) held(ctx context.Context, bucket *blob.Bucket, name, op string) (*blob.Attributes, error) {
 	held, err := bucket.Attributes(ctx, b.at.Prefix+name)
 	switch {
@@ -80,12 +80,12 @@ func (b *Bucket) uploadOver(ctx context.Context, bucket *blob.Bucket, name strin
 	if o.mediaType == "" {
 		o.mediaType = "application/octet-stream"
 	}
-	return b.send(ctx, bucket, name, src, &blob.WriterOptions{ContentType: o.mediaType, BeforeWrite: o.tie, BufferSize: buffer(src.want)})
+	return b.send(ctx, bucket, name, src, &blob.WriterOptions{ContentType: o.mediaType, BeforeWrite: o.makeConditional, BufferSize: buffer(src.want)})
 }
 
-// tie makes the bucket refuse a write over anything else, in the way of the
-// library that as has.
-func (o over) tie(as func(any) bool) error {
+// makeConditional makes the bucket refuse a write over any other version, through the
+// client that as returns.
+func (o over) makeConditional(as func(any) bool) error {
 	var handle **storage.ObjectHandle
 	var upload *transfermanager.UploadObjectInput
 	var object storage.ObjectAttrs
@@ -95,7 +95,7 @@ func (o over) tie(as func(any) bool) error {
 	case as(&upload) && o.held.ETag != "":
 		upload.IfMatch = &o.held.ETag
 	default:
-		return errors.New("the library gives no way to tie the write to what is there")
+		return errors.New("the client library offers no conditional write for this bucket")
 	}
 	return nil
 }

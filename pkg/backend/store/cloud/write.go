@@ -22,18 +22,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// errLost is the cause when a bucket took an object and does not have it.
-var errLost = errors.New("the bucket took the object, and does not have it")
+// errLost is the cause when a bucket accepted an object and does not have it.
+var errLost = errors.New("the bucket accepted the object, but does not have it")
 
-// bound picks the writes that are bound to what was there before: a second one
-// does nothing, so it may be sent.
+// bound matches conditional writes: repeating one does nothing, so it may be
+// sent again.
 func bound(req *http.Request) bool {
 	return req.Method == http.MethodPost && req.URL.Query().Has("ifGenerationMatch") && !req.URL.Query().Has("upload_id")
 }
 
-// Put implements [store.Writer]. An object that the bucket says it took is
-// looked for, and so is one that it says it did not take: what is there with
-// these very bytes was written.
+// Put implements [store.Writer]. The object is looked up afterwards, even if
+// the bucket reports a failure: an object with exactly these bytes was written.
 func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, opts store.PutOptions) error {
 	if err := store.CheckName(name); err != nil {
 		return fmt.Errorf("writing at %q: %w", b.URI(), err)
@@ -54,9 +53,9 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 	case opts.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition:
 		return fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrExists)
 	case err == nil:
-		err = b.settle(ctx, bucket, name, src)
+		err = b.awaitObject(ctx, bucket, name, src)
 	case src.ended && b.holds(ctx, bucket, name, src) == nil:
-		err = nil // it failed, and was done
+		err = nil // the write failed, but was done
 	}
 	if err != nil {
 		return b.unavailable(op, flat(err))
@@ -71,7 +70,7 @@ func (b *Bucket) upload(ctx context.Context, bucket *blob.Bucket, name string, s
 }
 
 func (b *Bucket) send(ctx context.Context, bucket *blob.Bucket, name string, src *source, opts *blob.WriterOptions) error {
-	// An upload is given up by ending its context; closing would complete it.
+	// Cancelling its context aborts an upload; closing would complete it.
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	w, err := bucket.NewWriter(ctx, b.at.Prefix+name, opts)
@@ -86,9 +85,9 @@ func (b *Bucket) send(ctx context.Context, bucket *blob.Bucket, name string, src
 	return w.Close()
 }
 
-// settle waits, within reason, until the bucket has what it took.
-func (b *Bucket) settle(ctx context.Context, bucket *blob.Bucket, name string, src *source) error {
-	patience, _ := transport.Patience() // a wrong one is the transport's error
+// awaitObject waits, within limits, until the bucket shows the accepted object.
+func (b *Bucket) awaitObject(ctx context.Context, bucket *blob.Bucket, name string, src *source) error {
+	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	begun, wait := time.Now(), min(100*time.Millisecond, patience/16)
 	for {
 		err := b.holds(ctx, bucket, name, src)
@@ -109,7 +108,7 @@ func (b *Bucket) settle(ctx context.Context, bucket *blob.Bucket, name string, s
 	}
 }
 
-// holds asks whether the bucket has an object of these bytes.
+// holds checks whether the bucket has an object with these bytes.
 func (b *Bucket) holds(ctx context.Context, bucket *blob.Bucket, name string, src *source) error {
 	held, err := bucket.Attributes(ctx, b.at.Prefix+name)
 	if err != nil {
@@ -118,14 +117,14 @@ func (b *Bucket) holds(ctx context.Context, bucket *blob.Bucket, name string, sr
 	var object storage.ObjectAttrs
 	switch {
 	case held.Size != src.seen,
-		b.at.S3 && len(held.MD5) > 0 && !bytes.Equal(held.MD5, src.sum.Sum(nil)), // none of what came in parts
+		b.at.S3 && len(held.MD5) > 0 && !bytes.Equal(held.MD5, src.sum.Sum(nil)), // no MD5 for an object uploaded in parts
 		held.As(&object) && object.CRC32C != 0 && !bytes.Equal(binary.BigEndian.AppendUint32(nil, object.CRC32C), src.sum.Sum(nil)):
-		return errors.New("the bucket has other bytes than were written")
+		return errors.New("the object in the bucket differs from what was written")
 	}
 	return nil
 }
 
-// buffer is what one request carries: a whole small object, or the default.
+// buffer is the size of one request: a whole small object, or the default.
 func buffer(size int64) int {
 	const whole = 8 << 20
 	if size < 0 || size >= whole {
@@ -134,12 +133,12 @@ func buffer(size int64) int {
 	return int(size) + 1
 }
 
-// source refuses another number of bytes than declared, keeps its own error
-// apart from those of the bucket, and sums up what it gave.
+// source fails if the number of bytes differs from the declared one, keeps its
+// own error apart from those of the bucket, and hashes what it delivered.
 type source struct {
 	r     io.Reader
 	want  int64     // -1 if unknown
-	sum   hash.Hash // the one that the bucket keeps, against accidents
+	sum   hash.Hash // MD5, which the bucket reports, against accidental damage
 	seen  int64
 	ended bool // everything was read
 	err   error

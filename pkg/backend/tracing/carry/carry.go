@@ -1,6 +1,5 @@
-// Package carry brings a [trace.Context] through a [context.Context], for those
-// that write it into their logs and records. It knows no library for traces, so
-// that commands which are small may use it.
+// Package carry stores a [trace.Context] in a [context.Context], for logs and
+// records. It imports no tracing library, so small commands can use it.
 //
 //	ctx = carry.With(ctx, now)
 //	log.InfoContext(ctx, "sealed") // its handler asks carry.From(ctx)
@@ -14,69 +13,69 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// key is where a context holds it.
+// key is the context key of the current action.
 type key struct{}
 
-// With returns a context in which the action is this one.
+// With returns a context with this action.
 func With(ctx context.Context, now trace.Context) context.Context {
 	return context.WithValue(ctx, key{}, now)
 }
 
-// From is the action of a context; the zero value if there is none.
+// From returns the action of a context, or the zero value.
 func From(ctx context.Context) trace.Context {
 	now, _ := ctx.Value(key{}).(trace.Context)
 	return now
 }
 
-// WithInitial returns a context whose action belongs to the life of an object
-// that began in a trace.
+// WithInitial returns a context whose action concerns an object that was
+// created in another trace.
 func WithInitial(ctx context.Context, initial trace.ID) context.Context {
-	if run, ok := ctx.Value(lifeKey{}).(*life); ok {
-		run.met(initial)
+	if run, ok := ctx.Value(runKey{}).(*origin); ok {
+		run.noteOrigin(initial)
 	}
 	now := From(ctx)
 	now.Initial = initial
-	return context.WithValue(With(ctx, now), ownKey{}, initial)
+	return context.WithValue(With(ctx, now), originKey{}, initial)
 }
 
-// ownKey is where a context holds the beginning that an object says itself. What
-// a run came with is somebody's offer.
-type ownKey struct{}
+// ownKey is the context key of the origin that an object itself records. The
+// origin in the baggage of a run is only a proposal.
+type originKey struct{}
 
-// lifeKey is where a context holds what a run found out.
-type lifeKey struct{}
+// lifeKey is the context key of the origin that a run discovered.
+type runKey struct{}
 
-// life is of which object a run turned out to be.
-type life struct {
-	mu      sync.Mutex // owns the rest
+// life is the origin of the object that a run turned out to concern.
+type origin struct {
+	mu      sync.Mutex // guards the fields below
 	initial trace.ID
 	known   bool
 	several bool
 }
 
-// met notes the beginning of an object that is acted on; zero is one that does
-// not say.
-func (l *life) met(initial trace.ID) {
+// met records the origin of an object that is acted on; zero means that the
+// object names none.
+func (l *origin) noteOrigin(initial trace.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.several = l.several || l.known && l.initial != initial
 	l.initial, l.known = initial, true
 }
 
-// Run returns the context of a run that will find out on which object it acts.
-// Its own lines say so from then on: see [Line].
+// Run returns the context of a run that does not yet know the object it acts
+// on. Once known, its own log lines name the object's origin: see [Line].
 func Run(ctx context.Context) context.Context {
-	return context.WithValue(ctx, lifeKey{}, &life{})
+	return context.WithValue(ctx, runKey{}, &origin{})
 }
 
-// Line is what a line of a log says of its action. A line of the run itself,
-// which began before it was known on what it acts, says what was found out from
-// then on, whatever the run came with; and nothing if that were several objects
-// of different beginnings.
+// Line returns the trace context for a log line of its action. For a line of
+// the run itself, it names the origin of the object that the run discovered,
+// whatever the baggage said; or none, if there were several objects of
+// different origins.
 func Line(ctx context.Context) trace.Context {
 	now := From(ctx)
-	run, ok := ctx.Value(lifeKey{}).(*life)
-	if own, _ := ctx.Value(ownKey{}).(trace.ID); !ok || !own.IsZero() && own == now.Initial {
+	run, ok := ctx.Value(runKey{}).(*origin)
+	if own, _ := ctx.Value(originKey{}).(trace.ID); !ok || !own.IsZero() && own == now.Initial {
 		return now
 	}
 	run.mu.Lock()
@@ -90,8 +89,8 @@ func Line(ctx context.Context) trace.Context {
 	return now
 }
 
-// Inject writes the action of the context into the headers of a request to a
-// service of ours.
+// Inject writes the action of the context into the headers of a request to one
+// of our services.
 func Inject(ctx context.Context, h http.Header) {
 	now := From(ctx)
 	if now.IsZero() {

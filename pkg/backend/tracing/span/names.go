@@ -5,13 +5,12 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Name is what a span is called. There are few: what it was about stands in its
-// attributes.
+// Name is the name of a span. There are few; details are in its attributes.
 type Name string
 
-// The names of spans. A command is called by [Command].
+// The names of spans. [Command] names that of a command.
 const (
-	Preflight   Name = "preflight"    // looking whether everything is there that it takes
+	Preflight   Name = "preflight"    // checking the preconditions
 	Plan        Name = "plan"         // reading release.yaml at the commit
 	Build       Name = "build"        // all steps
 	BuildStep   Name = "build step"   // one isolated step
@@ -19,7 +18,7 @@ const (
 	Sign        Name = "sign"         // all signatures of a kind of thing
 	Signature   Name = "signature"    // one signature
 	Seal        Name = "seal"         // the signed release manifest
-	Upload      Name = "upload"       // staging what was made
+	Upload      Name = "upload"       // copying results to the staging place
 	Promote     Name = "promote"      // a release from one place to another
 	PromoteEdge Name = "promote edge" // one thing from one place to another
 	Gate        Name = "gate"         // one decision
@@ -33,7 +32,7 @@ const (
 // Command is the span of a whole command, such as waybill.promote.apply.
 func Command(path string) Name { return Name(commandPrefix + path) }
 
-// isTask says that it is a part of a run, and not the run.
+// isTask says that the span is a part of a run, not the run.
 func (n Name) isTask() bool {
 	return len(n) < len(commandPrefix) || n[:len(commandPrefix)] != commandPrefix
 }
@@ -63,7 +62,7 @@ const (
 
 	ErrorType = semconv.ErrorTypeKey // refused, malformed, unavailable or internal
 
-	// InitialTraceID has no convention: it is the trace in which the object that
-	// is acted on came to be.
+	// InitialTraceID has no convention: it is the trace in which the object
+	// that is acted on was created.
 	InitialTraceID = attribute.Key("waybill.initial_trace_id")
 )

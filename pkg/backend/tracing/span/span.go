@@ -1,16 +1,14 @@
-// Package span begins and ends the actions of a run as OpenTelemetry spans, and
-// brings their ids to other processes and back.
+// Package span records the actions of a run as OpenTelemetry spans, and passes
+// their ids to and from other processes.
 //
-// The SDK is always there, so ids are always real: [Setup] without an exporter
+// The SDK is always active, so ids are always real: [Setup] without an exporter
 // samples nothing, and each span still has its trace id and span id. Spans are
-// sent, by OTLP over HTTP, only if the standard variables say where
-// (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT). Whether
-// anybody receives them changes nothing about a command but the time it takes to
-// give up, which is bounded.
+// sent, by OTLP over HTTP, only if the standard variables name a collector
+// (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT). If the
+// collector is unreachable, the command still succeeds, after a bounded wait.
 //
-// Nothing here is global: the provider travels in the context. A context that
-// none was set up for has no ids, and whoever stamps an object with it stamps
-// nothing: no id is invented.
+// Nothing here is global: the context carries the provider. A context without
+// one has no ids, and objects are then not stamped: no id is invented.
 //
 //	ctx, provider, err := span.Setup(ctx, span.Config{Service: "waybill", Version: version})
 //	defer provider.Shutdown(ctx)
@@ -18,16 +16,16 @@
 //	err = seal(ctx)
 //	end(err)
 //
-// There is one span for each act that somebody may ask about: a command, a step
-// of a build, a signature, a promotion of one thing, a decision. There is none
-// for a request or a repetition of one.
+// There is one span for each act of interest: a command, a build step, a
+// signature, the promotion of one object, a decision. Requests and retries have
+// none.
 //
-// Between processes a context travels as W3C Trace Context and Baggage: in the
-// variables TRACEPARENT and BAGGAGE of processes that are ours, in headers
-// between a client and the gate. A step of a build gets neither: it is a
-// stranger, and what it makes must be the same in every run. Nor does the runner
-// that puts it behind walls: it has nothing of ours that a step could find, and
-// says all that it has to say to the process that started it.
+// Between processes a context is propagated as W3C Trace Context and Baggage:
+// in the variables TRACEPARENT and BAGGAGE of our own processes, and in headers
+// between a client and the gate. A build step gets neither: it is untrusted,
+// and its output must be the same in every run. Nor does the runner that
+// isolates the step: a step must not find our ids there, and the runner reports
+// everything to the process that started it.
 package span
 
 import (
@@ -57,38 +55,38 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// flush is how long the end of a command waits for spans to be taken.
-const flush = 2 * time.Second
+// flush is how long the end of a command waits until spans are sent.
+const flushTimeout = 2 * time.Second
 
-// scope names who makes the spans.
+// scope is the instrumentation scope of our spans.
 const scope = "github.com/waybill-release/waybill"
 
-// Config is what a provider is made from.
+// Config configures a provider.
 type Config struct {
 	Service string // service.name, unless OTEL_SERVICE_NAME is set
 	Version string // service.version
-	// Transport reaches the receiver. It is asked for only if there is one.
+	// Transport reaches the collector. It is called only if there is one.
 	Transport func() http.RoundTripper
 	// Silent sends nothing, whatever the variables say: the command is offline.
 	Silent bool
-	// Serves says that the process answers others. Most of them have no receiver
-	// and say that nobody records: that is no reason for it not to record.
+	// Serves says that the process is a server. Most callers have no collector
+	// and send the flag "not sampled": the server records all the same.
 	Serves bool
 }
 
-// Provider makes spans, until it is shut down.
+// Provider creates spans until it is shut down.
 type Provider struct {
 	sdk    *sdk.TracerProvider
 	tracer otel.Tracer
 	tally  *Tally
 }
 
-// key is where a context holds the provider.
+// key is the context key of the provider.
 type key struct{}
 
-// Setup returns a context in which spans can be started. What it could not set
-// up is the error; the context and the provider can be used all the same, and
-// send nothing.
+// Setup returns a context in which spans can be started. The error says what
+// could not be set up; context and provider work all the same, but send
+// nothing.
 func Setup(ctx context.Context, c Config) (context.Context, *Provider, error) {
 	about, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(c.Service), semconv.ServiceVersion(c.Version)),
@@ -105,7 +103,7 @@ func Setup(ctx context.Context, c Config) (context.Context, *Provider, error) {
 	return context.WithValue(ctx, key{}, p), p, err
 }
 
-// sampler records what a parent records, and whatever has none.
+// sampler follows the decision of the parent, and records spans without one.
 func sampler(c Config) sdk.Sampler {
 	if c.Serves {
 		return sdk.ParentBased(sdk.AlwaysSample(), sdk.WithRemoteParentNotSampled(sdk.AlwaysSample()))
@@ -113,7 +111,7 @@ func sampler(c Config) sdk.Sampler {
 	return sdk.ParentBased(sdk.AlwaysSample())
 }
 
-// Wanted says that the environment names a receiver of spans.
+// Wanted reports whether the environment names a collector.
 func Wanted() bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
@@ -121,39 +119,37 @@ func Wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// newExporter sends by OTLP over HTTP, through the transport that everything
-// goes through: the variables for certificates are not read, those of the
-// transport are.
+// newExporter sends by OTLP over HTTP, through our transport: of the standard
+// variables for certificates none is read, only the transport's own.
 func newExporter(ctx context.Context, c Config) (sdk.SpanExporter, error) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if p := os.Getenv(name); p != "" && p != "http/protobuf" {
-			return nil, errors.New(name + " is " + p + ": spans are sent as http/protobuf only")
+			return nil, errors.New(name + " is " + p + ": only http/protobuf is supported")
 		}
 	}
 	return otlptracehttp.New(ctx, otlptracehttp.WithHTTPClient(transport.Client(c.Transport())))
 }
 
-// Tally is what has been counted of the spans that ended.
+// Tally counts the ended spans.
 func (p *Provider) Tally() *Tally { return p.tally }
 
-// Shutdown sends what is left, and gives up after a short while. It may be
-// called with a context that has ended.
+// Shutdown sends the remaining spans, for a limited time. ctx may have ended.
 func (p *Provider) Shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flush)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	return p.sdk.Shutdown(ctx)
 }
 
-// of finds the provider of a context; nil if there is none.
-func of(ctx context.Context) *Provider {
+// of returns the provider of a context, or nil.
+func providerOf(ctx context.Context) *Provider {
 	p, _ := ctx.Value(key{}).(*Provider)
 	return p
 }
 
-// Start begins an action within that of the context. What is returned ends it,
-// with the error it ended with; it is to be called once.
+// Start begins an action within that of the context. The returned function ends
+// it with its error; call it once.
 func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context.Context, func(error)) {
-	p := of(ctx)
+	p := providerOf(ctx)
 	if p == nil {
 		return ctx, func(error) {}
 	}
@@ -182,8 +178,8 @@ func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context
 	}
 }
 
-// OutcomeOf is how an action ended, in one word: [Done], or what kind of no it
-// came to.
+// OutcomeOf describes in one word how an action ended: [Done], or the kind of
+// its error.
 func OutcomeOf(err error) string {
 	if err == nil {
 		return Done
@@ -191,7 +187,7 @@ func OutcomeOf(err error) string {
 	return verdict.OutcomeOf(err).String()
 }
 
-// conventional is the same in the words of the semantic conventions.
+// conventional returns the attributes of the semantic conventions.
 func conventional(err error) string {
 	switch o := OutcomeOf(err); {
 	case err == nil:
@@ -206,16 +202,15 @@ func conventional(err error) string {
 	return "error"
 }
 
-// Of is the action of a context; the zero value if there is none.
+// Of returns the action of a context, or the zero value.
 func Of(ctx context.Context) trace.Context { return carry.From(ctx) }
 
-// Set adds to what the action of a context says of itself.
+// Set adds attributes to the action of the context.
 func Set(ctx context.Context, attrs ...attribute.KeyValue) {
 	otel.SpanFromContext(ctx).SetAttributes(withoutSecrets(attrs)...)
 }
 
-// withoutSecrets redacts what the attributes say: an address may have a password
-// in it.
+// withoutSecrets redacts attribute values: an address may contain a password.
 func withoutSecrets(attrs []attribute.KeyValue) []attribute.KeyValue {
 	clean := slices.Clone(attrs)
 	for i, a := range clean {
@@ -226,10 +221,11 @@ func withoutSecrets(attrs []attribute.KeyValue) []attribute.KeyValue {
 	return clean
 }
 
-// Stamp decides with [trace.Stamp] what an object carries after the action of
-// the context. In the context that it returns the action belongs to that
-// object's life. If the action came with another beginning than the object has,
-// the object keeps its own, and the span links to the object's last action.
+// Stamp decides with [trace.Stamp] which trace annotations an object gets from
+// the action of the context. In the returned context the action belongs to the
+// trace that created the object. If the action came with another origin than
+// the object has, the object keeps its own, and the span links to the object's
+// last action.
 func Stamp(ctx context.Context, op trace.Op, existing trace.IDs) (context.Context, trace.IDs, *trace.Conflict) {
 	ids, conflict := trace.Stamp(op, Of(ctx), existing)
 	if conflict != nil {
@@ -241,8 +237,8 @@ func Stamp(ctx context.Context, op trace.Op, existing trace.IDs) (context.Contex
 	return ctx, ids, conflict
 }
 
-// Link lets the span of a context name another action: the last one on an
-// object that is acted on now.
+// Link links the span of a context to another action: the last one on an object
+// that is acted on now.
 func Link(ctx context.Context, other trace.IDs) {
 	if other.Trace.IsZero() {
 		return
@@ -253,7 +249,7 @@ func Link(ctx context.Context, other trace.IDs) {
 	})
 }
 
-// fromOTel is the same in our words.
+// fromOTel converts an OpenTelemetry span context to ours.
 func fromOTel(sc otel.SpanContext) trace.Context {
 	return trace.Context{
 		Trace: trace.ID(sc.TraceID()), Span: trace.SpanID(sc.SpanID()),
@@ -261,8 +257,8 @@ func fromOTel(sc otel.SpanContext) trace.Context {
 	}
 }
 
-// Bridge lets OpenTelemetry say what went wrong in it through a logger of ours.
-// It is for commands: what it sets is the process's.
+// Bridge sends errors and logs of OpenTelemetry to our logger. It is for
+// commands only, because it changes global settings of the process.
 func Bridge(ctx context.Context, logger *slog.Logger, inner logr.Logger) {
 	api.SetLogger(inner)
 	api.SetErrorHandler(api.ErrorHandlerFunc(func(err error) { logger.WarnContext(ctx, "spans are lost: "+err.Error()) }))

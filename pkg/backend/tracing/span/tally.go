@@ -13,10 +13,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Tally counts the spans that have ended, by name and outcome, and how long
-// they took. There are few names and outcomes, so it stays small.
+// Tally counts the ended spans by name and outcome, and sums their durations.
+// There are few names and outcomes, so it stays small.
 type Tally struct {
-	mu  sync.Mutex // owns all
+	mu  sync.Mutex // guards all fields
 	all map[Ended]Sum
 }
 
@@ -29,7 +29,7 @@ type Ended struct {
 // Done is the outcome of a span that ended without an error.
 const Done = "done"
 
-// Sum is how many there were, and how long they took together.
+// Sum is a number of spans and their total duration.
 type Sum struct {
 	Count int
 	Took  time.Duration
@@ -46,7 +46,7 @@ func (t *Tally) ended(name Name, outcome string, took time.Duration) {
 	t.all[Ended{name, outcome}] = sum
 }
 
-// All lists what was counted, in the order of names and outcomes.
+// All lists the counts in the order of names and outcomes.
 func (t *Tally) All() ([]Ended, []Sum) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *Tally) All() ([]Ended, []Sum) {
 	return by, sums
 }
 
-// A Run is what a command was, for its metrics.
+// A Run describes a command for its metrics.
 type Run struct {
 	Command string // stage
 	Outcome string // Done, or how it failed
@@ -68,8 +68,8 @@ type Run struct {
 	Took    time.Duration
 }
 
-// outcomes are those that a run can have: each is there in the metrics of a run,
-// so that a failure can be asked for that never was.
+// outcomes are all outcomes of a run. Each is present in the metrics of every
+// run, so that an alert can refer to one that never happened.
 func outcomes() []string {
 	all := []string{Done}
 	for _, o := range []verdict.Outcome{verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal} {
@@ -78,9 +78,9 @@ func outcomes() []string {
 	return all
 }
 
-// WriteMetrics writes what was counted, and the run itself, in the text format
-// of Prometheus. Labels are names of commands, of acts and of outcomes: there
-// are only so many.
+// WriteMetrics writes the counts and the run itself in the text format of
+// Prometheus. The labels are names of commands, acts and outcomes, of which
+// there are few.
 func (t *Tally) WriteMetrics(w io.Writer, r Run) error {
 	var text bytes.Buffer
 	head := func(name, kind, help string) {

@@ -13,10 +13,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// Continue goes on with the action of another process, which must be trusted:
-// what it says of a trace becomes part of signed records. Without a traceparent
-// there is nothing to go on with. What is not well formed is an error, and the
-// context stays as it was: the next span begins a trace of its own.
+// Continue continues the action of another, trusted process: its trace ids
+// become part of signed records. Without a traceparent the context is
+// unchanged. Malformed values are an error, and the context stays as it was:
+// the next span begins a new trace.
 func Continue(ctx context.Context, traceparent, baggage string) (context.Context, error) {
 	if traceparent == "" {
 		return ctx, nil
@@ -35,24 +35,25 @@ func Continue(ctx context.Context, traceparent, baggage string) (context.Context
 	return carry.With(ctx, now), nil
 }
 
-// Anew returns a context that belongs to no action: the next span begins a trace
-// of its own. A service is one run, and what it is asked is others'.
+// Anew returns a context without an action: the next span begins a new trace. A
+// server uses it, because a server is one run and its requests belong to
+// others.
 func Anew(ctx context.Context) context.Context {
 	return carry.Run(carry.With(otel.ContextWithSpanContext(ctx, otel.SpanContext{}), trace.Context{}))
 }
 
-// FromEnviron is [Continue] with what the process that started this one said.
+// FromEnviron is [Continue] with the variables of the parent process.
 func FromEnviron(ctx context.Context) (context.Context, error) {
 	return Continue(ctx, os.Getenv(trace.EnvTraceparent), os.Getenv(trace.EnvBaggage))
 }
 
-// Extract is [Continue] with the headers of a request. It is for callers that
-// were let in. What one request turns out to be about says nothing of another.
+// Extract is [Continue] with the headers of a request, for authenticated
+// callers. What one request turns out to concern says nothing about another.
 func Extract(ctx context.Context, h http.Header) (context.Context, error) {
 	ctx = carry.Run(ctx)
 	parents := h.Values(trace.HeaderTraceparent)
 	if len(parents) > 1 {
-		return ctx, errors.New("a request has one traceparent, not several")
+		return ctx, errors.New("the request has several traceparent headers, want one")
 	}
 	return Continue(ctx, strings.Join(parents, ""), strings.Join(h.Values(trace.HeaderBaggage), ","))
 }

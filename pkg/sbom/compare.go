@@ -2,7 +2,7 @@ package sbom
 
 import (
 	"context"
-	"crypto/sha1" // documents give it; relied on by nobody
+	"crypto/sha1" // given in documents; never relied on
 	"encoding/hex"
 	"io"
 	"io/fs"
@@ -17,38 +17,40 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Question is what a document is held against: a file, a directory or an image.
+// Question is a document and what to compare it with: a file, a directory or an
+// image.
 type Question struct {
 	Document  spdx.Document
 	Content   *Content
 	Directory fs.FS
-	// Image is one that a registry serves or a layout holds; beside Content, the
+	// Image is one that a registry serves or a layout holds; with Content, the
 	// one that the file holds.
 	Image *ImageContent
-	// Platform is the one of the image that is asked for. Without it a document
-	// that gives the digest of one platform is held against that, and any other
-	// against the whole image.
+	// Platform selects a platform of the image. Without it, a document with the
+	// digest of one platform is compared with that platform, and any other with
+	// the whole image.
 	Platform string
 	// GoSum are the bytes of go.sum at the source commit, or nil.
 	GoSum []byte
-	// Complete demands that nothing was left unexamined.
+	// Complete requires that nothing was left unexamined.
 	Complete bool
 }
 
-// Held is what came of it.
+// Held is the result of a comparison.
 type Held struct {
 	sbomcheck.Found
-	// As says what the document was held against: "a file", "the image of linux/amd64".
+	// As says what the document was compared with: "a file", "the image of
+	// linux/amd64".
 	As string
 }
 
-// Check holds a document against the bytes that it is about: it describes
-// them, lists the files, modules and packages that are in them, and the layers
-// that are served. Documents that another tool wrote are held to what any tool
-// says: see [sbomcheck.Foreign].
+// Check compares a document with the bytes that it is about: their digest, the
+// files, modules and packages in them, and the layers that are served.
+// Documents of other tools are compared by what any tool states: see
+// [sbomcheck.Foreign].
 func Check(ctx context.Context, q Question) (Held, error) {
 	name, _ := q.Document.Describes()
-	h := holding{Question: q, a: sbomcheck.Artifact{Name: name, Document: q.Document}, facts: sbomcheck.Release{Complete: q.Complete}}
+	h := comparison{Question: q, a: sbomcheck.Artifact{Name: name, Document: q.Document}, facts: sbomcheck.Release{Complete: q.Complete}}
 	if q.GoSum != nil {
 		sums, err := gomod.ParseSums(q.GoSum)
 		if err != nil {
@@ -73,33 +75,33 @@ func Check(ctx context.Context, q Question) (Held, error) {
 	return out, err
 }
 
-// holding is one document beside what it is held against.
-type holding struct {
+// comparison is one document and what it is compared with.
+type comparison struct {
 	Question
 	a     sbomcheck.Artifact
 	facts sbomcheck.Release
-	// viaConfig says that it is by the configuration of an image without a
-	// manifest that the document is known to be about it.
+	// viaConfig says that the document belongs to an image without a manifest,
+	// as its configuration shows.
 	viaConfig bool
 	content   *ImageContent // the image that was read, if it is one
 	put       []verdict.Finding
 }
 
-// read describes anew what the document is about.
-func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
+// read describes the subject of the document again.
+func (h *comparison) read(ctx context.Context) (made Made, as string, err error) {
 	in := again(h.Document)
 	if !sbomcheck.Ours(h.Document) {
-		in.Version = spdx.NoAssertion // theirs may be a digest
+		in.Version = spdx.NoAssertion // a foreign document may state a digest
 	}
 	switch {
 	case h.Image != nil && (h.Content == nil || h.Platform != "" || h.platform() != "" || h.Image.Index.SHA256.Equal(sbomcheck.Claimed(h.Document))):
 		return h.image(ctx, in)
 	case h.Platform != "":
-		return Made{}, "", verdict.Refuse(verdict.Usage, "--platform", "%q: this is no image", h.Platform)
+		return Made{}, "", verdict.Refuse(verdict.Usage, "--platform", "%q: not an image", h.Platform)
 	case h.Content != nil:
 		made, err = Describe(ctx, in, h.a.Name, *h.Content, nil)
 		if h.a.Digests = made.Digests; err == nil {
-			err = h.weakly()
+			err = h.compareSHA1()
 		}
 		return made, "a file", err
 	case h.Directory != nil && slices.ContainsFunc(sbomcheck.Omitted(h.Document), func(n string) bool {
@@ -111,15 +113,15 @@ func (h *holding) read(ctx context.Context) (made Made, as string, err error) {
 		made, err = Directory(in, h.a.Name, h.Directory, nil)
 		return made, "a directory", err
 	}
-	return Made{}, "", verdict.Refuse(verdict.NoArtifact, h.a.Name, "neither a file, a directory nor an image to hold the SBOM against")
+	return Made{}, "", verdict.Refuse(verdict.NoArtifact, h.a.Name, "no file, directory or image was given to compare the SBOM with")
 }
 
-// weakly sums the file by SHA-1, if the document gives that of it.
-func (h *holding) weakly() error {
+// compareSHA1 computes the SHA-1 of the file, if the document states one.
+func (h *comparison) compareSHA1() error {
 	if sbomcheck.SHA1(h.Document) == "" {
 		return nil
 	}
-	sum := sha1.New() // it proves nothing, and may be no other one
+	sum := sha1.New() // SHA-1 proves nothing, but must match
 	if _, err := io.Copy(sum, io.NewSectionReader(h.Content, 0, h.Content.Size)); err != nil {
 		return verdict.Wrap(verdict.PlaceDown, h.a.Name, err)
 	}
@@ -127,8 +129,8 @@ func (h *holding) weakly() error {
 	return nil
 }
 
-// platform is the one whose digest the document gives, or "".
-func (h *holding) platform() string {
+// platform returns the platform whose digest the document states, or "".
+func (h *comparison) platform() string {
 	claimed := sbomcheck.Claimed(h.Document)
 	if h.Image.Index.SHA256.Equal(claimed) {
 		return ""
@@ -141,14 +143,14 @@ func (h *holding) platform() string {
 	return ""
 }
 
-// configured reports whether an image that was saved, which has no manifest, is
-// by its configuration the one whose manifest the document is about.
-func (h *holding) configured(p ImagePlatform) bool {
+// configured reports whether a saved image, which has no manifest, has the
+// configuration in the manifest that the document is about.
+func (h *comparison) configured(p ImagePlatform) bool {
 	listed := sbomcheck.Platforms(h.Document)[p.Platform]
 	return p.Digest.IsZero() && p.Config.Equal(listed.Config) && listed.Manifest.Equal(sbomcheck.Claimed(h.Document))
 }
 
-func (h *holding) image(ctx context.Context, in Input) (made Made, as string, err error) {
+func (h *comparison) image(ctx context.Context, in Input) (made Made, as string, err error) {
 	content, as := *h.Image, "an image of one platform"
 	if len(content.Platforms) == 0 {
 		return Made{}, "", verdict.Refuse(verdict.Platform, h.a.Name, "an image without platforms")
@@ -165,7 +167,7 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 			return Made{}, "", err
 		}
 		if as = "the image of " + platform; content.Index.SHA256.Equal(h.Image.Index.SHA256) {
-			content.Index = h.Image.Index // it is the only one, with all digests
+			content.Index = h.Image.Index // the only platform, with all digests
 		}
 	}
 	saved := content.Platforms[0].Digest.IsZero()
@@ -181,17 +183,17 @@ func (h *holding) image(ctx context.Context, in Input) (made Made, as string, er
 	if made, err = Image(ctx, in, h.a.Name, content); err != nil || !sbomcheck.Ours(h.Document) {
 		return made, as, err
 	}
-	h.put, err = putIn(ctx, h.a, content)
+	h.put, err = comparePlaced(ctx, h.a, content)
 	return made, as, err
 }
 
-// ours holds a document of our own to everything that such a document says.
-func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
+// ours compares a document of Waybill in every detail.
+func (h *comparison) ours(made Made) (findings []verdict.Finding, left []string) {
 	a := h.a
 	if h.Directory != nil {
-		// A directory is no sequence of bytes: its files are compared.
+		// A directory has no digest: its files are compared.
 		if _, sum := a.Document.Describes(); !sum.IsZero() {
-			return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes a file, and this is a directory")}, nil
+			return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "the SBOM describes a file, but this is a directory")}, nil
 		}
 		if findings = sbomcheck.Named(a); h.facts.GoSum != nil {
 			findings = append(findings, sbomcheck.Known(a, h.facts.GoSum)...)
@@ -203,30 +205,30 @@ func (h *holding) ours(made Made) (findings []verdict.Finding, left []string) {
 		h.facts.Artifacts = []sbomcheck.Artifact{a}
 		findings = h.facts.Findings()
 		if _, sum := a.Document.Describes(); !sum.Equal(a.Digests.SHA256) {
-			return findings, nil // it is no wonder that the contents of other bytes differ
+			return findings, nil // other bytes have other contents
 		}
 	}
 	if h.viaConfig {
 		findings = append(findings, h.put...)
-		// Its layers are not those of the registry, which are compressed.
+		// Its layers are uncompressed, unlike those in the registry.
 		all, left := sbomcheck.Foreign(a, made.Draft)
-		return append(findings, all...), append(left, "digests of manifest and layers: a saved image does not hold them; its configuration was compared")
+		return append(findings, all...), append(left, "digests of manifest and layers: a saved image has none; its configuration was compared")
 	}
 	findings = append(append(findings, h.put...), sbomcheck.Files(a, made.Draft.Files)...)
-	findings = append(findings, asOne(a, made)...)
+	findings = append(findings, compareUnlisted(a, made)...)
 	return append(findings, sbomcheck.Components(a, made.Draft)...), nil
 }
 
 // unnamed reports whether the file holds an image without a manifest.
-func (h *holding) unnamed() bool {
+func (h *comparison) unnamed() bool {
 	return h.Image != nil && len(h.Image.Platforms) == 1 && h.Image.Platforms[0].Digest.IsZero()
 }
 
-// foreign holds a document of another tool to what any tool says.
-func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Finding, left []string, err error) {
+// foreign compares a document of another tool by what any tool states.
+func (h *comparison) foreign(ctx context.Context, made Made) (findings []verdict.Finding, left []string, err error) {
 	if h.Directory == nil {
 		if findings = sbomcheck.Bytes(h.a); len(findings) > 0 && h.unnamed() {
-			return findings, []string{"a saved image has no manifest, so it can not be told from the digest of one: hold the SBOM against the image in a registry or an OCI layout"}, nil
+			return findings, []string{"a saved image has no manifest digest: compare the SBOM with the image in a registry or an OCI layout"}, nil
 		} else if len(findings) > 0 {
 			return findings, nil, nil
 		}
@@ -248,16 +250,16 @@ func (h *holding) foreign(ctx context.Context, made Made) (findings []verdict.Fi
 	return append(findings, h.uncompared(left)...), nil, nil
 }
 
-// uncompared refuses what was not compared.
-func (h *holding) uncompared(left []string) (findings []verdict.Finding) {
+// uncompared refuses the parts that were not compared.
+func (h *comparison) uncompared(left []string) (findings []verdict.Finding) {
 	for _, note := range left {
 		findings = append(findings, verdict.Find(verdict.SBOMIncomplete, h.a.Name, "not compared: %.500q", note))
 	}
 	return findings
 }
 
-// listed are the files of the image that the document lists, as they are.
-func (h *holding) listed(ctx context.Context) ([]spdx.File, error) {
+// listed hashes the files of the image that the document lists.
+func (h *comparison) listed(ctx context.Context) ([]spdx.File, error) {
 	names := map[string]bool{}
 	for _, f := range h.Document.Files() {
 		names[strings.TrimPrefix(path.Clean("/"+f.Name), "/")] = true

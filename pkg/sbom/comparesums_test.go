@@ -142,7 +142,7 @@ func TestJudgeNamesWhatItLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		left, notes := strings.Join(v.Scope.Left, ", "), strings.Join(v.Notes, "\n")
-		if strings.Contains(left, "the SBOM itself leaves out") != row.leaves || strings.Contains(notes, "the SBOM says of itself: ") != row.leaves {
+		if strings.Contains(left, "the SBOM itself leaves out") != row.leaves || strings.Contains(notes, "the SBOM states: ") != row.leaves {
 			t.Errorf("leaves %v: %q\n%s", row.leaves, left, notes)
 		}
 		if !strings.Contains(left, "licences, comments, suppliers, download locations, purposes, CPEs, annotations") {
