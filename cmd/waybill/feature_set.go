@@ -51,7 +51,7 @@ Without --confirm nothing is written; the change is printed.
 	o.addFlags(cmd)
 	cmd.Flags().StringArrayVar(&o.scope, "scope", nil, "HOST/PATH where the feature is to be On, with everything below it; repeats (default: everywhere)")
 	cmd.Flags().StringVar(&o.prepare, "prepare-for", "", "version of Waybill, such as v0.1, that must be able to read the data of the feature")
-	cmd.Flags().BoolVar(&o.confirm, "confirm", false, "write it")
+	cmd.Flags().BoolVar(&o.confirm, "confirm", false, "write the desired state; without it, only print the change")
 	return cmd
 }
 

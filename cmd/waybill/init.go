@@ -58,7 +58,7 @@ release.yaml is never overwritten.
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", ".", "top of the Go module")
-	cmd.Flags().BoolVar(&confirm, "confirm", false, "write release.yaml")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "write release.yaml; without it, only print it")
 	return cmd
 }
 

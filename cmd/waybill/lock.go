@@ -49,7 +49,7 @@ fetched and hashed each time, and not kept.
 	f.StringVar(&dir, "dir", ".", "directory of release.yaml")
 	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: where to find a base image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
 	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: where to find a tool: a program in PATH, or an image as for --base; repeats")
-	f.BoolVar(&confirm, "confirm", false, "write release.lock.yaml")
+	f.BoolVar(&confirm, "confirm", false, "write release.lock.yaml; without it, only print the differences")
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func (o *officer) addFlags(cmd *cobra.Command) {
 	o.keys.addFlags(cmd, o.token())
 	o.feature.addFlags(cmd)
 	o.keys.services = o.feature.asks(known.KMSSigning)
-	f.BoolVar(&o.confirm, "confirm", false, "sign")
+	f.BoolVar(&o.confirm, "confirm", false, "sign; without it, only print what would be signed")
 }
 
 // open reads the profile and finds the identity or key to sign with.

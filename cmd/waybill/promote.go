@@ -78,7 +78,7 @@ and without its manifest the copy does not count as a release.
 	o.waivers.AddFlags(cmd)
 	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
-	cmd.Flags().BoolVar(&confirm, "confirm", false, "copy")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "copy; without it, only print what would be copied")
 	cmd.AddCommand(promotePlanCommand(), promoteApplyCommand(), promoteMergeCommand(), promoteDiffCommand())
 	return cmd
 }

@@ -96,7 +96,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 	o.sharing.addFlags(cmd)
 	o.waivers.AddFlags(cmd)
 	o.output.AddFlags(cmd)
-	f.BoolVar(&o.confirm, "confirm", false, "promote")
+	f.BoolVar(&o.confirm, "confirm", false, "promote; without it, only print the size of the plan")
 }
 
 func (o *applying) run(cmd *cobra.Command, args []string) error {

@@ -139,7 +139,7 @@ func (s *sealing) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&s.channels, "channel", nil, "point this channel to the release, in a new channel index; repeats")
 	f.StringVar(&s.index, "index", "", "with --channel: file or bucket object of the channel index; read if it exists, and written (default: the profile's channels.index, else "+channelindex.Name+")")
 	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index is valid")
-	s.ahead.addFlags(cmd, "sign")
+	s.ahead.addFlags(cmd, "sign; without it, only print what would be signed")
 }
 
 // check refuses flags that exclude each other.

@@ -131,6 +131,6 @@ For an image with both forms cosign 2.6 uses the bundle, and needs
 	o.addTokenFlags(cmd)
 	o.addLegacyFlag(cmd)
 	o.addFeatureFlags(cmd)
-	s.addFlags(cmd, "sign")
+	s.addFlags(cmd, "sign; without it, only print what would be signed")
 	return cmd
 }

@@ -188,7 +188,7 @@ func check(f string) error {
 		return nil
 	}
 	if path == "" {
-		return verdict.Refuse(verdict.Usage, "--output", "%q has no file name after the =; is a variable unset?", f)
+		return verdict.Refuse(verdict.Usage, "--output", "%q names no file after the =; is a variable unset?", f)
 	}
 	_, err := direct(path)
 	return err

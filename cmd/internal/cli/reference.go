@@ -26,7 +26,7 @@ func Image(reference string, t http.RoundTripper) (gate.Image, error) {
 	}
 	slash := strings.LastIndexByte(rest, '/')
 	if slash <= 0 {
-		return refuse("no registry in the name")
+		return refuse("names no registry")
 	}
 	if rest[slash-1] == '/' {
 		return refuse("two slashes in a row")
@@ -34,7 +34,7 @@ func Image(reference string, t http.RoundTripper) (gate.Image, error) {
 	prefix, last := rest[:slash], rest[slash+1:]
 	image.Repository, image.Tag, _ = strings.Cut(last, ":")
 	if image.Tag == "" && !pinned {
-		return refuse("neither a tag nor a digest")
+		return refuse("names neither a tag nor a digest")
 	}
 	source, err := registry.OpenRemote(prefix, t)
 	if err != nil {
