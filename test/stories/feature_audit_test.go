@@ -117,7 +117,7 @@ func (r registrar) undecided() {
 		last = r.pass()
 		r.asks()
 	}
-	want(r.t, last, 3, "listing what is public", "UNAVAILABLE", host+"/release/none", "it is not there", "leave it out until")
+	want(r.t, last, 3, "the audit needs a complete list", "UNAVAILABLE", host+"/release/none", "does not exist", "leave it out until")
 	if f := r.get(known.RequireProvenance); f.Status.State != feature.TurningOn || !strings.Contains(f.Status.Tasks[0].Message, "/release/none") {
 		r.t.Errorf("%s: %+v", f.Status.State, f.Status.Tasks)
 	}
