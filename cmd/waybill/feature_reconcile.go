@@ -153,39 +153,39 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(failed, o.output.Passes(cmd.OutOrStdout(), did))
 }
 
-// bench is everything that a reconciler needs.
-type bench struct {
+// reconcilerParts is everything that a reconciler needs.
+type reconcilerParts struct {
 	config  config.Config
 	profile profile.Profile
 	world   config.World
 }
 
 // open reads the profile, and opens site, signer and tasks.
-func (o *reconciling) open(cmd *cobra.Command, c config.Config) (bench, error) {
-	b := bench{config: c, world: config.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
+func (o *reconciling) open(cmd *cobra.Command, c config.Config) (reconcilerParts, error) {
+	b := reconcilerParts{config: c, world: config.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
 	rt, trusted := cli.Transport(false), (&cli.Trust{}).Reader(cmd.Context())
 	by, err := gate.Open(cmd.Context(), c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: trusted}, Transport: rt, OpenPlace: cloud.OpenPlace,
 	})
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	v := by.Verifier()
 	b.profile = by.Profile()
-	if b.world.Deeds, err = deeds(b, by, rt); err != nil {
-		return bench{}, err
+	if b.world.Deeds, err = featureTasks(b, by, rt); err != nil {
+		return reconcilerParts{}, err
 	}
 	b.warn(cmd)
 	tokens, err := o.as.parse(rt, loginOf(b.profile), cmd.ErrOrStderr())
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	opened, err := o.keys.open(cmd.Context(), cmd.ErrOrStderr())
 	if err == nil {
 		err = onlyOne(tokens, opened)
 	}
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	b.world.Site, err = o.site(c)
 	if b.world.Site.Statements.Place != nil {
@@ -248,7 +248,7 @@ func (o *reconciling) site(c config.Config) (featurestore.Site, error) {
 }
 
 // warn logs the desired states that have no effect under the policy of the profile.
-func (b bench) warn(cmd *cobra.Command) {
+func (b reconcilerParts) warn(cmd *cobra.Command) {
 	floors := b.profile.Policy.Floors()
 	for _, k := range slices.SortedFunc(maps.Keys(b.config.Wishes.Wanted), func(a, b feature.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		_, named := floors[k.Name]
@@ -259,7 +259,7 @@ func (b bench) warn(cmd *cobra.Command) {
 }
 
 // ahead prints what the next pass would do.
-func (o *reconciling) ahead(cmd *cobra.Command, b bench) error {
+func (o *reconciling) ahead(cmd *cobra.Command, b reconcilerParts) error {
 	would, failed := b.config.Ahead(cmd.Context(), b.world)
 	if err := errors.Join(failed, o.output.Passes(cmd.OutOrStdout(), would)); err != nil {
 		return err

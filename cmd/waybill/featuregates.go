@@ -51,7 +51,7 @@ type featureFlags struct {
 func (f *featureFlags) addFlags(cmd *cobra.Command) {
 	f.addSiteFlags(cmd)
 	addGatesFlag(cmd, f.gate)
-	explain(cmd, `--feature-gates switches features for one run. With TraceAnnotations=false the
+	addHelp(cmd, `--feature-gates switches features for one run. With TraceAnnotations=false the
 evidence that is attached to an image does not name the run that attached it; with
 EmitVSA=false no verification summaries are made, but promotions are still recorded;
 with KMSSigning=false no KMS key signs.`)
@@ -64,8 +64,8 @@ func addGatesFlag(cmd *cobra.Command, g *componentbase.Gate) {
 	leaveOutHelp(cmd, g)
 }
 
-// explain puts a paragraph into the help of a command, above the exit status.
-func explain(cmd *cobra.Command, text string) {
+// addHelp puts a paragraph into the help of a command, above the exit status.
+func addHelp(cmd *cobra.Command, text string) {
 	cmd.Long = exit.Above(cmd.Long, text)
 }
 
@@ -76,7 +76,7 @@ func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	f.offline = func() bool { return isSet(cmd, "offline") }
 	cmd.Flags().StringVar(&f.place, "features", "", "site of the features that the policy lets a site switch, and to report to: a directory or bucket that waybill feature reconcile writes to")
 	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report the features that this run used, and their values, under this name")
-	explain(cmd, `--features names the site whose features switch the requirements that the policy
+	addHelp(cmd, `--features names the site whose features switch the requirements that the policy
 lets a site switch. With --report-as the run reports the values of its features to
 the site, which completes no transition before every program has the new value. If
 the site does not answer, the report is lost; if the policy depends on the site,
@@ -200,14 +200,14 @@ func (f *featureFlags) begin(c *cobra.Command) (end func(), err error) {
 		if verdict.OutcomeOf(err) == verdict.Malformed {
 			return nil, err
 		}
-		unreported(c, err)
+		warnUnreported(c, err)
 		return nothing, nil
 	}
 	return func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(c.Context()), reporting)
 		defer stop()
 		if err := f.gate.Report(ctx); err != nil {
-			unreported(c, err)
+			warnUnreported(c, err)
 		}
 	}, nil
 }
@@ -232,8 +232,8 @@ func (f *featureFlags) follow(ctx context.Context) error {
 	return f.gate.Follow(ctx, names...)
 }
 
-// unreported warns that nothing was reported.
-func unreported(c *cobra.Command, err error) {
+// warnUnreported warns that nothing was reported.
+func warnUnreported(c *cobra.Command, err error) {
 	first, _, _ := strings.Cut(err.Error(), "\n") // the other lines are about other features
 	loggerOf(c.Context()).WarnContext(c.Context(), "WARNING: the features of this run are not reported: "+first)
 }

@@ -100,18 +100,18 @@ file with the certificate of that authority.
 	return cmd
 }
 
-// ofRelease are the flags that only apply to a release, and notOfRelease those that
+// releaseFlags are the flags that only apply to a release, and nonReleaseFlags those that
 // do not apply to one.
 var (
-	ofRelease    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
-	notOfRelease = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
+	releaseFlags    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
+	nonReleaseFlags = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
 )
 
-// ofPolicy are the flags that only apply with --policy, and hereOnly those that only
+// policyFlags are the flags that only apply with --policy, and localFlags those that only
 // apply to a decision that this program makes itself.
 var (
-	ofPolicy = []string{"stage", "release-version", "commit", "accept-vsa"}
-	hereOnly = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
+	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa"}
+	localFlags  = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
 )
 
 func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
@@ -122,11 +122,11 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	if o.server.server != "" {
 		return o.ask(cmd, asked)
 	}
-	if err := cli.Unused(cmd, "the flag is for a gate service; add --server", ofServer("to", "channel", "summary")...); err != nil {
+	if err := cli.Unused(cmd, "the flag is for a gate service; add --server", serverFlags("to", "channel", "summary")...); err != nil {
 		return err
 	}
 	if asked.version {
-		if err := cli.Unused(cmd, "the profile of a release names policy and trust root; leave the flag out", notOfRelease...); err != nil {
+		if err := cli.Unused(cmd, "the profile of a release names policy and trust root; leave the flag out", nonReleaseFlags...); err != nil {
 			return err
 		}
 		return o.release.Run(cmd, args, profile.Staging)
@@ -140,7 +140,7 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 
 // unused refuses the flags that have no effect for images, files and manifests.
 func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
-	if err := cli.Unused(cmd, "the flag is for a release, and no VERSION was given", ofRelease...); err != nil {
+	if err := cli.Unused(cmd, "the flag is for a release, and no VERSION was given", releaseFlags...); err != nil {
 		return err
 	}
 	if len(asked.files) == 0 {
@@ -149,7 +149,7 @@ func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
 		}
 	}
 	if o.one.policy == "" && len(asked.images)+len(asked.files) == 0 {
-		return cli.Unused(cmd, "the flag needs --policy", ofPolicy...)
+		return cli.Unused(cmd, "the flag needs --policy", policyFlags...)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease, hereOnly), func(name string) bool { return name == "release-version" || name == "exception" })
+	local := slices.DeleteFunc(slices.Concat(releaseFlags, nonReleaseFlags, localFlags), func(name string) bool { return name == "release-version" || name == "exception" })
 	o.server.exceptions = o.release.Waivers.Exceptions()
 	if err := cli.Unused(cmd, "the gate at --server uses its own policy and trust root; leave the flag out", local...); err != nil {
 		return err

@@ -28,12 +28,12 @@ type asking struct {
 	timeout                       time.Duration
 }
 
-// asCaller is the name of the token that identifies the caller to a gate.
-const asCaller = "caller"
+// callerToken is the name of the token that identifies the caller to a gate.
+const callerToken = "caller"
 
-// ofServer returns the flags that only apply to a gate service: the given ones and
+// serverFlags returns the flags that only apply to a gate service: the given ones and
 // those that all such commands share.
-func ofServer(own ...string) []string {
+func serverFlags(own ...string) []string {
 	return append(own, "audience", "identity", "identity-token", "timeout", "client-certificate", "client-key")
 }
 
@@ -45,7 +45,7 @@ func (o *asking) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.audience, "audience", "", "audience of the token, if it is fetched (only with --server; default: the address of the server)")
 	f.StringVar(&o.summary, "summary", "", "file (for several images, directory) for the verification summary that the gate signs, to attach to the image at its destination (only with --server and --to)")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for the gate (only with --server)")
-	o.as.addFlags(cmd, asCaller)
+	o.as.addFlags(cmd, callerToken)
 	o.shown.addFlags(cmd)
 }
 
@@ -63,7 +63,7 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	brought, err := o.bring()
+	brought, err := o.readExceptions()
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (o *asking) question(ctx context.Context, reference string, rt http.RoundTr
 	return q, nil
 }
 
-// bring reads the exceptions of an override. The gate verifies them.
-func (o *asking) bring() (all [][]byte, err error) {
+// readExceptions reads the exceptions of an override. The gate verifies them.
+func (o *asking) readExceptions() (all [][]byte, err error) {
 	if len(o.exceptions) > 0 && o.to == "" {
 		return nil, verdict.Refuse(verdict.Usage, "--exception", "an exception is for one destination; name it with --to")
 	}
@@ -159,8 +159,8 @@ func (o *asking) token(rt http.RoundTripper) (func(context.Context) (string, err
 		world.Audience = o.server
 	}
 	found, err := o.as.from(world)
-	if err != nil || found[asCaller] == nil {
+	if err != nil || found[callerToken] == nil {
 		return nil, err
 	}
-	return found[asCaller].Token, nil
+	return found[callerToken].Token, nil
 }

@@ -65,7 +65,7 @@ token, or by the certificate of --client-certificate and --client-key.
 	f.IntVar(&o.limit, "limit", 100, fmt.Sprintf("how many decisions, at most %d (only with --server)", api.MaxAudit))
 	f.StringVar(&o.gate.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
 	f.DurationVar(&o.gate.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
-	o.gate.as.addFlags(cmd, asCaller)
+	o.gate.as.addFlags(cmd, callerToken)
 	o.gate.shown.addFlags(cmd)
 	o.output.AddFlags(cmd)
 	return cmd
@@ -78,7 +78,7 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}
-	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", ofServer("digest", "limit")...); err != nil {
+	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", serverFlags("digest", "limit")...); err != nil {
 		return err
 	}
 	if len(args) == 0 {

@@ -94,13 +94,13 @@ func (o *serving) reconciler(cmd *cobra.Command, use *serve.FeatureUse) (func(co
 		return nil, nil
 	}
 	r := &reconciling{as: o.as, confirm: !o.check, wait: signingPatience}
-	open := func() (bench, error) {
+	open := func() (reconcilerParts, error) {
 		c, err := readFeatures(use.Reconcile)
 		switch {
 		case err != nil:
-			return bench{}, err
+			return reconcilerParts{}, err
 		case strings.TrimSuffix(c.Site, "/") != strings.TrimSuffix(use.Site, "/"):
-			return bench{}, verdict.Refuse(verdict.ConfigParse, use.Reconcile, "the file has the site %q, but the service has the site %q; name the same site in both", c.Site, use.Site)
+			return reconcilerParts{}, verdict.Refuse(verdict.ConfigParse, use.Reconcile, "the file has the site %q, but the service has the site %q; name the same site in both", c.Site, use.Site)
 		}
 		return r.open(cmd, c)
 	}

@@ -170,7 +170,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return errors.Join(c.Check(), s.Check(cmd.Context()))
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(serveGCPercent)
 	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
@@ -179,9 +179,9 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// garbage is the GOGC of the service: a decision allocates much and keeps little,
+// serveGCPercent is the GOGC of the service: a decision allocates much and keeps little,
 // and the usual 100 costs a tenth more CPU. GOMEMLIMIT bounds the memory.
-const garbage = 400
+const serveGCPercent = 400
 
 // serviceWorld makes the connections of the service. Callers name the registries,
 // so the service reaches only those that the grants name: nothing else inside of

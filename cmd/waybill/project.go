@@ -140,7 +140,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	logger, progress := conversation(cmd)
+	logger, progress := loggerAndProgress(cmd)
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
@@ -163,7 +163,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		Gate: by, Source: source, Parameters: chosen, Hold: hold,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
-			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
+			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
@@ -180,8 +180,8 @@ func levelOf(line string) slog.Level {
 	return slog.LevelInfo
 }
 
-// typed is the command line, for the journal to repeat. A token on it is removed.
-func typed() []string {
+// commandLine is the command line, for the journal to repeat. A token on it is removed.
+func commandLine() []string {
 	args := slices.Clone(os.Args)
 	for i := range args {
 		args[i] = token.Hide(args[i])
@@ -189,8 +189,8 @@ func typed() []string {
 	return args
 }
 
-// here is the working directory; empty if it is unknown.
-func here() string {
+// workingDir is the working directory; empty if it is unknown.
+func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return ""
@@ -207,9 +207,9 @@ func loginOf(p profile.Profile) string {
 	return services.Login
 }
 
-// conversation returns the logger, and the display of running steps; no display
+// loggerAndProgress returns the logger, and the display of running steps; no display
 // unless stderr is a terminal.
-func conversation(cmd *cobra.Command) (*slog.Logger, run.Progress) {
+func loggerAndProgress(cmd *cobra.Command) (*slog.Logger, run.Progress) {
 	if steps, is := ui.OnTerminal(cmd.ErrOrStderr()); is {
 		logger, err := ui.NewLogger(steps, "text")
 		if err == nil {

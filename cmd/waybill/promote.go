@@ -18,11 +18,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// decides are the flags that influence a decision. Promotion to staging makes none:
+// decisionFlags are the flags that influence a decision. Promotion to staging makes none:
 // the gate decides when the release is promoted from there.
-var decides = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
+var decisionFlags = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
 
-const ungated = "promotion to staging makes no decision; the gate decides when the release is promoted from there. Leave the flag out"
+const noDecision = "promotion to staging makes no decision; the gate decides when the release is promoted from there. Leave the flag out"
 
 func promoteCommand() *cobra.Command {
 	o := &project{}
@@ -57,7 +57,7 @@ and without its manifest the copy does not count as a release.
 				return err
 			}
 			if stage == profile.Staging {
-				if err := cli.Unused(cmd, ungated, decides...); err != nil {
+				if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 					return err
 				}
 			}

@@ -141,7 +141,7 @@ func (o *applying) unused(cmd *cobra.Command, plan promotionplan.Plan) error {
 	switch {
 	case plan.Release != nil:
 		if plan.Release.To == string(profile.Staging) {
-			if err := cli.Unused(cmd, ungated, decides...); err != nil {
+			if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 				return err
 			}
 		}
@@ -172,14 +172,14 @@ func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
 	return pipeline.CheckPlanned(ctx, config, plan)
 }
 
-// litter is the GOGC of a promotion: it mostly waits for the network, so trade CPU
+// promoteGCPercent is the GOGC of a promotion: it mostly waits for the network, so trade CPU
 // for memory.
-const litter = 50
+const promoteGCPercent = 50
 
 // apply applies a plan, or a shard of it.
 func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promote.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(litter)
+		debug.SetGCPercent(promoteGCPercent)
 	}
 	by, err := o.gate(cmd.Context())
 	if err != nil {

@@ -116,7 +116,7 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 		if o.to != "" {
 			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "the flag is for a version, and needs --profile").Advise("add --profile FILE, or leave --to out: manifests name their destinations")
 		}
-		if err := cli.Unused(cmd, "the flag is for a version, and needs --profile", append(decides, "state")...); err != nil {
+		if err := cli.Unused(cmd, "the flag is for a version, and needs --profile", append(decisionFlags, "state")...); err != nil {
 			return promotionplan.Plan{}, err
 		}
 		plan, err := planManifests(args)
@@ -136,7 +136,7 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; want one: a plan is for one release", len(args))
 	}
 	if stage == profile.Staging {
-		if err := cli.Unused(cmd, ungated, decides...); err != nil {
+		if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 			return promotionplan.Plan{}, err
 		}
 	}

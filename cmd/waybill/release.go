@@ -112,12 +112,12 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 		err = train.Run(ctx, purpose, func(ctx context.Context, i int, p *pipeline.Pipeline) error {
 			begun = true
 			v, err := run(p, ctx)
-			err = answer(c, output.Of(i), v, err)
-			output.Of(i).End(c, args[i:i+1], err)
+			err = answer(c, output.ForVersion(i), v, err)
+			output.ForVersion(i).End(c, args[i:i+1], err)
 			return err
 		})
 		if !begun {
-			return answer(c, output.Eyes(), nil, err)
+			return answer(c, output.TableOnly(), nil, err)
 		}
 		return err
 	}

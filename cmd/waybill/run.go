@@ -107,7 +107,7 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 			logger.WarnContext(ctx, "spans were lost: "+lost.Error())
 		}
 	}()
-	return speak(c, logger, told, func() error {
+	return runLogged(c, logger, told, func() error {
 		if unwritable != nil {
 			return unwritable
 		}
@@ -115,10 +115,10 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 	})
 }
 
-// speak runs a command with its stderr sent to the logger. Text is written as it
+// runLogged runs a command with its stderr sent to the logger. Text is written as it
 // is, because it may redraw a line of a terminal; for JSON each line becomes a line
 // of the log, and so does the reason of a failure.
-func speak(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
+func runLogged(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
 	flush := func() {}
 	switch {
 	case nameOf(c) == gateServe:

@@ -172,7 +172,7 @@ func (o *described) input() (sbom.Input, error) {
 
 // describe makes the document, by the kind of the argument.
 func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sbom.Made, error) {
-	t, err := openThing(ctx, arg, o.image)
+	t, err := openTarget(ctx, arg, o.image)
 	if err != nil {
 		return sbom.Made{}, err
 	}

@@ -71,10 +71,10 @@ list is always refused.
 					return err
 				}
 			}
-			t, err := openThing(cmd.Context(), args[1], image)
+			t, err := openTarget(cmd.Context(), args[1], image)
 			if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
 				// Of several images in a layout, take the one that the SBOM describes.
-				if named, missing := openThing(cmd.Context(), args[1], sum.String()); missing == nil {
+				if named, missing := openTarget(cmd.Context(), args[1], sum.String()); missing == nil {
 					t, err = named, nil
 				}
 			}
@@ -96,9 +96,9 @@ list is always refused.
 	return cmd
 }
 
-// thing is the artifact that an argument names: a file, with the image in it if
+// sbomTarget is the artifact that an argument names: a file, with the image in it if
 // there is one; a directory; or an image.
-type thing struct {
+type sbomTarget struct {
 	name    string // last element of the argument
 	content *sbom.Content
 	dir     fs.FS
@@ -106,31 +106,31 @@ type thing struct {
 	file    *os.File
 }
 
-func (t thing) close() {
+func (t sbomTarget) close() {
 	if t.file != nil {
 		_ = t.file.Close() // it was read only
 	}
 }
 
-// openThing opens the artifact that an argument names: an existing file or directory,
+// openTarget opens the artifact that an argument names: an existing file or directory,
 // else an image. ref selects one of several images in a layout.
-func openThing(ctx context.Context, arg, ref string) (thing, error) {
+func openTarget(ctx context.Context, arg, ref string) (sbomTarget, error) {
 	info, err := os.Stat(arg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(arg, "/") && strings.ContainsAny(arg, ":@"):
-		return servedThing(ctx, arg)
+		return openRegistryTarget(ctx, arg)
 	case errors.Is(err, fs.ErrNotExist):
-		return thing{}, verdict.Refuse(verdict.Usage, arg, "no such file or directory, and not an image reference")
+		return sbomTarget{}, verdict.Refuse(verdict.Usage, arg, "no such file or directory, and not an image reference")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return thing{}, verdict.Refuse(verdict.Usage, arg, "the path cannot be opened: %v", err)
+		return sbomTarget{}, verdict.Refuse(verdict.Usage, arg, "the path cannot be opened: %v", err)
 	case err != nil:
-		return thing{}, verdict.Wrap(verdict.PlaceDown, arg, err)
+		return sbomTarget{}, verdict.Wrap(verdict.PlaceDown, arg, err)
 	}
 	absolute, err := filepath.Abs(arg)
 	if err != nil {
-		return thing{}, verdict.Wrap(verdict.PlaceDown, arg, err)
+		return sbomTarget{}, verdict.Wrap(verdict.PlaceDown, arg, err)
 	}
-	t := thing{name: filepath.Base(absolute)}
+	t := sbomTarget{name: filepath.Base(absolute)}
 	if !info.IsDir() {
 		return t.inFile(ctx, arg, ref, info.Size())
 	}
@@ -143,16 +143,16 @@ func openThing(ctx context.Context, arg, ref string) (thing, error) {
 	return t, err
 }
 
-func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing, error) {
+func (t sbomTarget) inFile(ctx context.Context, path, ref string, size int64) (sbomTarget, error) {
 	f, err := store.OpenNamed(path)
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	t.file, t.content = f, &sbom.Content{ReaderAt: f, Size: size}
 	content, held, err := sbom.FileImage(ctx, *t.content, ref)
 	if err != nil {
 		t.close()
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	if held {
 		t.image = &content
@@ -160,24 +160,24 @@ func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing,
 	return t, nil
 }
 
-// servedThing opens an image in a registry.
-func servedThing(ctx context.Context, reference string) (thing, error) {
+// openRegistryTarget opens an image in a registry.
+func openRegistryTarget(ctx context.Context, reference string) (sbomTarget, error) {
 	image, err := cli.Image(reference, cli.Transport(false))
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	at, err := image.Source.Resolve(ctx, image.Repository, image.Reference())
 	if errors.Is(err, registry.ErrNotFound) {
-		return thing{}, verdict.Refuse(verdict.Missing, reference, "the registry has no such image").
+		return sbomTarget{}, verdict.Refuse(verdict.Missing, reference, "the registry has no such image").
 			Advise("check HOST/PATH:TAG or HOST/PATH@sha256:…; some registries show private images only after docker login")
 	}
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	node, err := registry.Graph(ctx, image.Source, image.Repository, at)
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	content, err := sbom.FromRegistry(ctx, image.Source, image.Repository, node)
-	return thing{name: image.Repository, image: &content}, err
+	return sbomTarget{name: image.Repository, image: &content}, err
 }

@@ -167,7 +167,7 @@ func (s *sealing) check() error {
 	case !s.withdraw && s.use != "":
 		return verdict.Refuse(verdict.Usage, "--use", "needs --withdraw")
 	}
-	return s.named()
+	return s.checkNames()
 }
 
 // seal signs the manifest, with --confirm.
@@ -176,7 +176,7 @@ func (s *sealing) seal(ctx context.Context, c *cobra.Command, p *pipeline.Pipeli
 		return s.done(c, p, p.Seal(ctx))
 	}
 	f, err := p.ForecastActs(ctx, pipeline.ActSeal)
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
 // takeOver compares a place with release.yaml, and with --confirm seals it.
@@ -186,7 +186,7 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 	}
 	planned, f, err := p.ForecastFrom(ctx, s.from)
 	if err != nil {
-		return s.foretell(c, f, err)
+		return s.printForecast(c, f, err)
 	}
 	if s.output == "table" {
 		for _, g := range slices.Concat(planned.Given, planned.GivenImages) {
@@ -195,7 +195,7 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 		fmt.Fprintln(c.OutOrStdout())
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "present as planned: files %d, images %d\n", len(planned.Given), len(planned.GivenImages))
-	return s.foretell(c, f, nil)
+	return s.printForecast(c, f, nil)
 }
 
 // indexOf is the file or object of the channel index.
@@ -209,7 +209,7 @@ func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipel
 	channels := p.Channels(pipeline.TargetAt(index))
 	d, err := channels.Draft(ctx, s.channels, s.life)
 	if err != nil {
-		return s.foretell(c, pipeline.Forecast{}, err)
+		return s.printForecast(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
 		proof, err := channels.Sign(ctx, d)
@@ -226,7 +226,7 @@ func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipel
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n", page.String())
 	}
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
 // revise drafts a revision, and with --confirm signs it.
@@ -240,7 +240,7 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 		next, err = revision.Amend(ctx, s.reason)
 	}
 	if err != nil {
-		return s.foretell(c, pipeline.Forecast{}, err)
+		return s.printForecast(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
 		return s.revised(c, p, next, revision.Sign(ctx, next))
@@ -249,7 +249,7 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 	if err == nil && s.output == "table" {
 		printRevision(c.OutOrStdout(), next)
 	}
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
 // revised prints where the signed revision is.

@@ -97,8 +97,8 @@ func (o *documents) question() (q signoff.Question, template []byte, err error) 
 	return q, template, err
 }
 
-// ourselves is the value of --registry for the features of this program.
-const ourselves = "known"
+// ownFeatures is the value of --registry for the features of this program.
+const ownFeatures = "known"
 
 // files reads the optional files.
 func (o *documents) files(q *signoff.Question) error {
@@ -114,9 +114,9 @@ func (o *documents) files(q *signoff.Question) error {
 	switch o.registry {
 	case "":
 		return nil
-	case ourselves:
+	case ownFeatures:
 		at := featureVersion()
-		if v, err := version.Parse(normal(o.milestone) + ".0"); err == nil {
+		if v, err := version.Parse(withV(o.milestone) + ".0"); err == nil {
 			at = v
 		}
 		q.Registry = signoff.Features(known.Registry(), at)
@@ -217,5 +217,5 @@ it. pkg/govern/signoff/README.md shows the form of the record and of the registr
 	return cmd
 }
 
-// normal is a milestone with its leading v.
-func normal(milestone string) string { return "v" + strings.TrimPrefix(milestone, "v") }
+// withV is a milestone with its leading v.
+func withV(milestone string) string { return "v" + strings.TrimPrefix(milestone, "v") }

@@ -114,7 +114,7 @@ func (o *attesting) ofOneMilestone() error {
 	if err != nil {
 		return nil //nolint:nilerr // a branch or a commit, whose version is not known yet
 	}
-	if want := policy.MilestoneOf(v); want != normal(o.milestone) {
+	if want := policy.MilestoneOf(v); want != withV(o.milestone) {
 		return &verdict.Error{Finding: verdict.Find(verdict.Usage, "--milestone", "the tag of the source belongs to another milestone").Differ(want, o.milestone)}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (o *attesting) judge(cmd *cobra.Command, of pipeline.SignedSource) (release
 		return releasesignoff.Predicate{}, err
 	}
 	return report.Predicate(v, signoff.Signing{
-		Milestone: normal(o.milestone), Source: of.Source, Version: cli.BuildVersion(), Life: o.life,
+		Milestone: withV(o.milestone), Source: of.Source, Version: cli.BuildVersion(), Life: o.life,
 		Template: releasesignoff.File{Name: filepath.Base(o.template), Digest: digest.Of(digest.SHA256, template)},
 	})
 }

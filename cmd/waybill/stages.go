@@ -121,7 +121,7 @@ For an image with both forms cosign 2.6 uses the bundle, and needs
 			}
 			if !s.confirm {
 				f, err := p.ForecastActs(ctx, pipeline.ActSign)
-				return s.foretell(c, f, err)
+				return s.printForecast(c, f, err)
 			}
 			return s.done(c, p, p.Sign(ctx))
 		},

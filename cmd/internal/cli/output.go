@@ -163,13 +163,13 @@ func (o *Output) Each(versions []version.Version) error {
 // Prints reports whether a format was asked for on stdout.
 func (o *Output) Prints(f render.Format) bool { return slices.Contains(o.Formats, string(f)) }
 
-// Of is the output of one version, by its index in the list given to
+// ForVersion is the output of one version, by its index in the list given to
 // [Output.Each].
-func (o *Output) Of(i int) *Output { return o.each[i] }
+func (o *Output) ForVersion(i int) *Output { return o.each[i] }
 
-// Eyes is the output without files and formats for programs: a verdict that
+// TableOnly is the output without files and formats for programs: a verdict that
 // concerns all versions is in each file, and printed once.
-func (o *Output) Eyes() *Output {
+func (o *Output) TableOnly() *Output {
 	return &Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
 }
 
@@ -190,7 +190,7 @@ func check(f string) error {
 	if path == "" {
 		return verdict.Refuse(verdict.Usage, "--output", "%q names no file after the =; is a variable unset?", f)
 	}
-	_, err := direct(path)
+	_, err := isStream(path)
 	return err
 }
 

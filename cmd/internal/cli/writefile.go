@@ -14,26 +14,26 @@ import (
 // writeFile writes a verdict to a file, whole or not at all. To a pipe or a device
 // it writes directly.
 func writeFile(path string, write func(io.Writer) error) error {
-	straight, err := direct(path)
+	straight, err := isStream(path)
 	if err != nil {
 		return err
 	}
 	if straight {
-		return writing(path, pour(path, write))
+		return writeError(path, appendTo(path, write))
 	}
-	return writing(path, replace(path, write))
+	return writeError(path, replace(path, write))
 }
 
-// direct reports whether path must be written to directly, because a file cannot
+// isStream reports whether path must be written to directly, because a file cannot
 // replace it: a pipe, a device, or an open file of this process. It refuses a
 // directory, and a symlink, because its target was not named.
-func direct(path string) (bool, error) {
+func isStream(path string) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, writing(path, err)
+		return false, writeError(path, err)
 	}
 	link := info.Mode()&fs.ModeSymlink != 0
 	if link {
@@ -44,7 +44,7 @@ func direct(path string) (bool, error) {
 	switch {
 	case info.IsDir():
 		return false, verdict.Refuse(verdict.Usage, path, "a directory; name a file")
-	case !info.Mode().IsRegular() || link && opened(path):
+	case !info.Mode().IsRegular() || link && isOpenFile(path):
 		return true, nil
 	case link:
 		return false, verdict.Refuse(verdict.Usage, path, "a symlink; name the file that it points to")
@@ -52,9 +52,9 @@ func direct(path string) (bool, error) {
 	return false, nil
 }
 
-// opened reports whether path names an open file of this process, such as a shell
+// isOpenFile reports whether path names an open file of this process, such as a shell
 // passes for >(command).
-func opened(path string) bool {
+func isOpenFile(path string) bool {
 	path = filepath.Clean(path)
 	for _, dir := range []string{"/dev/", "/proc/self/fd/"} {
 		if strings.HasPrefix(path, dir) {
@@ -64,8 +64,8 @@ func opened(path string) bool {
 	return false
 }
 
-// pour appends to an existing pipe, device or open file.
-func pour(path string, write func(io.Writer) error) error {
+// appendTo appends to an existing pipe, device or open file.
+func appendTo(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -89,9 +89,9 @@ func replace(path string, write func(io.Writer) error) error {
 	return err
 }
 
-// writing distinguishes a missing directory, which is wrong use, from a failing
+// writeError distinguishes a missing directory, which is wrong use, from a failing
 // disk.
-func writing(path string, err error) error {
+func writeError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil

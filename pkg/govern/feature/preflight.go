@@ -43,14 +43,14 @@ func Check(f Feature, d *Definition, from, to version.Version) Preflight {
 	}
 	if d == nil {
 		if used {
-			p.stop("unknown to %s, but the feature is %s%s: turn it off with %s, which knew it", from, s.State, loose(dangling), s.LastKnownVersion)
+			p.stop("unknown to %s, but the feature is %s%s: turn it off with %s, which knew it", from, s.State, danglingText(dangling), s.LastKnownVersion)
 		}
 		return p
 	}
 	then, known := d.At(to)
 	switch {
 	case !known && used:
-		p.stop("unknown to %s, but the feature is %s%s: turn it off first", to, s.State, loose(dangling))
+		p.stop("unknown to %s, but the feature is %s%s: turn it off first", to, s.State, danglingText(dangling))
 	case !known:
 		p.Notes = append(p.Notes, fmt.Sprintf("unknown to %s; the object is kept for %d minor versions", to, keptMinors))
 	default:
@@ -88,7 +88,7 @@ func skipped(d Definition, from, to int) bool {
 	return false
 }
 
-func loose(c Condition) string {
+func danglingText(c Condition) string {
 	switch c.Status {
 	case "True":
 		return fmt.Sprintf(" with %d objects that still refer to it", c.Count)

@@ -120,7 +120,7 @@ func (p *pass) judgeUses(t Task) Outcome {
 	case p.Now.Add(p.Window).Before(t.Since):
 		return Outcome{reopen: true, Remaining: len(missing), Message: "the window began in the future: a clock was wrong"}
 	case p.Now.Before(ends):
-		return Outcome{Remaining: max(len(missing), 1), Message: "the window ends " + ends.Format(time.RFC3339) + heard(missing)}
+		return Outcome{Remaining: max(len(missing), 1), Message: "the window ends " + ends.Format(time.RFC3339) + missingText(missing)}
 	case len(missing) > 0:
 		return Outcome{reopen: true, Remaining: len(missing), Message: "reports are missing from: " + listed(missing)}
 	}
@@ -129,7 +129,7 @@ func (p *pass) judgeUses(t Task) Outcome {
 	return Outcome{Done: true, Message: fmt.Sprintf("all of %d reporters have the new value", len(expected)), reporters: expected}
 }
 
-func heard(missing []string) string {
+func missingText(missing []string) string {
 	if len(missing) == 0 {
 		return "; every reporter has reported"
 	}

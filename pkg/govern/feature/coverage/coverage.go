@@ -24,7 +24,7 @@ type images struct {
 // Sweep implements [reconcile.Sweep]. Each pass judges all images again, to notice
 // those that were fixed.
 func (i images) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, error) {
-	by, err := standing(i.by)
+	by, err := atPassTime(i.by)
 	if err != nil {
 		return feature.Outcome{}, err
 	}
@@ -32,9 +32,9 @@ func (i images) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, e
 	return Audit{Public: public, Judge: judge{public, by}}.Sweep(ctx, w)
 }
 
-// standing is the request at the time of a pass. A policy that has expired is an error:
+// atPassTime is the request at the time of a pass. A policy that has expired is an error:
 // it refuses everything, which says nothing about an image.
-func standing(by gate.PolicyRequest) (gate.PolicyRequest, error) {
+func atPassTime(by gate.PolicyRequest) (gate.PolicyRequest, error) {
 	if by.Now.IsZero() {
 		by.Now = time.Now()
 	}

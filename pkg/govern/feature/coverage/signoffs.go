@@ -39,7 +39,7 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	p, now := r.by.Profile(), time.Now()
 	by, err := r.by.One(profile.Release, now)
 	if err == nil {
-		_, err = standing(by)
+		_, err = atPassTime(by)
 	}
 	switch {
 	case err != nil:

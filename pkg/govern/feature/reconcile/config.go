@@ -201,7 +201,7 @@ func New(c Config) (*Reconciler, error) {
 			return nil, usage("namespace %s: %w", k.Namespace, err)
 		}
 		r.windows[k.Namespace] = window
-		if err := c.able(k); err != nil {
+		if err := c.checkTasks(k); err != nil {
 			return nil, usage("feature %s: %w", k, err)
 		}
 	}
@@ -218,8 +218,8 @@ func New(c Config) (*Reconciler, error) {
 	return r, nil
 }
 
-// able refuses a feature with a task that is not implemented.
-func (c Config) able(k feature.Key) error {
+// checkTasks refuses a feature with a task that is not implemented.
+func (c Config) checkTasks(k feature.Key) error {
 	d, _ := c.Registry.Definition(k)
 	deeds := c.Deeds[k]
 	if deeds.Dangling == nil {

@@ -84,12 +84,12 @@ func (r *Reconciler) live(ctx context.Context) []string {
 
 // one makes the pass over one feature.
 func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string, signed Signed) Pass {
-	t := &turn{r: r, signed: signed, pass: Pass{Key: k}}
+	t := &featurePass{r: r, signed: signed, pass: Pass{Key: k}}
 	if leader := feature.Leader(k, live); leader != r.c.Self.Identity {
 		t.pass.Did = "left to " + leader
 		return t.pass
 	}
-	err := t.tend(ctx, k)
+	err := t.reconcile(ctx, k)
 	if errors.Is(err, featurestore.ErrConflict) {
 		t.did("another program wrote it first")
 		err = nil
@@ -98,8 +98,8 @@ func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string, sign
 	return t.pass
 }
 
-// turn is the state of a pass over one feature.
-type turn struct {
+// featurePass is the state of a pass over one feature.
+type featurePass struct {
 	r      *Reconciler
 	signed Signed // nil: the store is trusted
 	pass   Pass
@@ -107,7 +107,7 @@ type turn struct {
 	made   int // the transition that may be signed: made in this pass, or the one that would be made now
 }
 
-func (t *turn) did(format string, args ...any) {
+func (t *featurePass) did(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if t.pass.Did != "" {
 		text = t.pass.Did + "; " + text
@@ -115,8 +115,8 @@ func (t *turn) did(format string, args ...any) {
 	t.pass.Did = text
 }
 
-// tend does everything that is to be done for a feature.
-func (t *turn) tend(ctx context.Context, k feature.Key) error {
+// reconcile does everything that is to be done for a feature.
+func (t *featurePass) reconcile(ctx context.Context, k feature.Key) error {
 	c := t.r.c
 	d, known := c.Registry.Definition(k)
 	if known {
@@ -128,12 +128,12 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 		return err
 	}
 	if there {
-		t.saw(f)
+		t.setStored(f)
 		t.pass.Before = f.Status.State
 	}
 	switch {
 	case !known && there:
-		return t.stranger(ctx)
+		return t.keepUnknown(ctx)
 	case !known:
 		return nil
 	}
@@ -146,13 +146,13 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 	if err := t.step(ctx, d); err != nil {
 		return err
 	}
-	return t.look(ctx, d)
+	return t.setConditions(ctx, d)
 }
 
 // restore restores a feature from the last signed transition, if the object is missing,
 // older, or differs from what was signed. If another program writes the object at the
 // same time, the store refuses this write.
-func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
+func (t *featurePass) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
 	c, has := t.r.c, t.f.Effective()
 	if t.signed == nil {
 		return false, nil
@@ -196,7 +196,7 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 	if f, err = write(ctx, f); err != nil {
 		return false, err
 	}
-	t.saw(f)
+	t.setStored(f)
 	if has.Number > n {
 		t.did("reverted to transition %d: the site had a later one that is unsigned and not wanted", n)
 		return true, nil
@@ -208,7 +208,7 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 // isOurs reports whether the object agrees with the last signed transition, or with the
 // next one that would be made now. Objects are unsigned, so no other transition in one is
 // ever signed.
-func (t *turn) isOurs(ctx context.Context, d feature.Definition, last feature.LastSigned) (bool, error) {
+func (t *featurePass) isOurs(ctx context.Context, d feature.Definition, last feature.LastSigned) (bool, error) {
 	has, n := t.f.Effective(), last.Said.Number
 	said, _, missing := t.f.Unsigned()
 	switch {
@@ -228,7 +228,7 @@ func (t *turn) isOurs(ctx context.Context, d feature.Definition, last feature.La
 }
 
 // unlisted reports missing statements of earlier transitions. No state depends on them.
-func (t *turn) unlisted(k feature.Key) {
+func (t *featurePass) unlisted(k feature.Key) {
 	for _, e := range t.f.Status.History {
 		if n := e.Transition.Number; e.Statement != "" && !t.signed.Has(k, n) {
 			t.did("the statement about transition %d, %q, is missing: restore it from a copy of the site", n, e.Statement)
@@ -236,13 +236,13 @@ func (t *turn) unlisted(k feature.Key) {
 	}
 }
 
-// saw sets the object to its stored version.
-func (t *turn) saw(f feature.Feature) {
+// setStored sets the object to its stored version.
+func (t *featurePass) setStored(f feature.Feature) {
 	t.f, t.pass.Feature, t.pass.After = f, f, f.Status.State
 }
 
 // announce writes the object of a new feature.
-func (t *turn) announce(ctx context.Context, k feature.Key, d feature.Definition) error {
+func (t *featurePass) announce(ctx context.Context, k feature.Key, d feature.Definition) error {
 	f, err := feature.Announce(k, d, t.r.c.Self.Version)
 	if err != nil {
 		return err
@@ -250,13 +250,13 @@ func (t *turn) announce(ctx context.Context, k feature.Key, d feature.Definition
 	if f, err = t.r.c.Store.Create(ctx, f); err != nil {
 		return err
 	}
-	t.saw(f)
+	t.setStored(f)
 	t.did("announced")
 	return nil
 }
 
-// stranger handles a feature that the program does not know.
-func (t *turn) stranger(ctx context.Context) error {
+// keepUnknown handles a feature that the program does not know.
+func (t *featurePass) keepUnknown(ctx context.Context) error {
 	f, forgotten := feature.Forget(t.f, t.r.c.Self.Version)
 	if forgotten {
 		t.did("forgotten: last known to %s", f.Status.LastKnownVersion)
@@ -265,7 +265,7 @@ func (t *turn) stranger(ctx context.Context) error {
 }
 
 // store writes the object if it differs from the stored one.
-func (t *turn) store(ctx context.Context, f feature.Feature) error {
+func (t *featurePass) store(ctx context.Context, f feature.Feature) error {
 	before, err := t.f.Bytes()
 	if err != nil {
 		return err
@@ -280,12 +280,12 @@ func (t *turn) store(ctx context.Context, f feature.Feature) error {
 	if f, err = t.r.c.Store.Update(ctx, f); err != nil {
 		return err
 	}
-	t.saw(f)
+	t.setStored(f)
 	return nil
 }
 
 // step makes one step, runs at most one task, and signs the resulting transition.
-func (t *turn) step(ctx context.Context, d feature.Definition) error {
+func (t *featurePass) step(ctx context.Context, d feature.Definition) error {
 	if err := t.sign(ctx); err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ const attempts = 16
 // settle records the outcome of a task. The task may have taken hours, and programs may
 // have reported meanwhile: the outcome is then recorded in the current object, if that is
 // still in the same transition.
-func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
+func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
 	var err error
 	for range attempts {
 		var applied feature.Step
@@ -329,7 +329,7 @@ func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Tas
 		if read != nil {
 			return read
 		}
-		t.saw(now)
+		t.setStored(now)
 		if now.Status.Number != before.Number || (now.Status.Moving == nil) != (before.Moving == nil) || len(now.Status.Done) != len(before.Done) {
 			return err // another reconciler went on
 		}
@@ -338,7 +338,7 @@ func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Tas
 }
 
 // keep stores the object of a step, and signs the transition that it made.
-func (t *turn) keep(ctx context.Context, step feature.Step) error {
+func (t *featurePass) keep(ctx context.Context, step feature.Step) error {
 	before := t.f.Status
 	if err := t.store(ctx, step.Feature); err != nil {
 		return err
@@ -355,7 +355,7 @@ func (t *turn) keep(ctx context.Context, step feature.Step) error {
 }
 
 // input is the input of package feature.
-func (t *turn) input(ctx context.Context, d feature.Definition) feature.Input {
+func (t *featurePass) input(ctx context.Context, d feature.Definition) feature.Input {
 	c, k := t.r.c, t.f.Key()
 	in := feature.Input{
 		Feature: t.f, Definition: d, Running: c.Self.Version, Reconciler: c.Self.Identity,
@@ -375,7 +375,7 @@ func (t *turn) input(ctx context.Context, d feature.Definition) feature.Input {
 
 // sign signs a transition without a statement. Any reconciler may do that, so the
 // statement names the one that made the transition.
-func (t *turn) sign(ctx context.Context) error {
+func (t *featurePass) sign(ctx context.Context) error {
 	said, _, missing := t.f.Unsigned()
 	if !missing {
 		return nil
@@ -400,7 +400,7 @@ func (t *turn) sign(ctx context.Context) error {
 }
 
 // run runs one task.
-func (t *turn) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
+func (t *featurePass) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
 	deeds := t.r.c.Deeds[t.f.Key()]
 	w := t.work(task.Params)
 	if task.Kind == feature.Sweep {
@@ -425,7 +425,7 @@ func (t *turn) run(ctx context.Context, task feature.Task) (feature.Outcome, err
 }
 
 // work is the input of a task now: the scope is where the feature applies, or did.
-func (t *turn) work(params map[string]string) Work {
+func (t *featurePass) work(params map[string]string) Work {
 	scope := t.f.Status.Preparing
 	if scope.IsNone() {
 		scope = t.f.Status.Enforced
@@ -445,9 +445,9 @@ func (f Found) String() string {
 	return text
 }
 
-// look computes the conditions. Dangling only applies while the feature is Off; earlier
+// setConditions computes the conditions. Dangling only applies while the feature is Off; earlier
 // counts are outdated.
-func (t *turn) look(ctx context.Context, d feature.Definition) error {
+func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) error {
 	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "the feature is " + string(t.f.Status.State)}
 	var failed error
 	if t.f.Status.State == feature.Off {

@@ -40,7 +40,7 @@ func (a *appending) newest(ctx context.Context) (map[feature.Key]int, error) {
 		}
 		k, generation, is := generationOf(o.Name)
 		if !is {
-			return nil, stranger(a.at, o.Name)
+			return nil, notAFeature(a.at, o.Name)
 		}
 		highest[k] = max(highest[k], generation)
 		count[k]++

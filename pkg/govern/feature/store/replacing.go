@@ -82,7 +82,7 @@ func (r *replacing) List(ctx context.Context) ([]feature.Feature, error) {
 		}
 		k, is := fileOf(o.Name)
 		if !is {
-			return nil, stranger(r.at, o.Name)
+			return nil, notAFeature(r.at, o.Name)
 		}
 		f, err := r.Get(ctx, k)
 		if err != nil {

@@ -119,9 +119,9 @@ func conflict(f feature.Feature, has int) error {
 	return fmt.Errorf("writing feature %s over generation %d, but generation %d is stored: %w", f.Key(), f.Metadata.Generation, has, ErrConflict)
 }
 
-// stranger refuses an object that is no feature. It is not skipped, because a misnamed
+// notAFeature refuses an object that is no feature. It is not skipped, because a misnamed
 // feature would silently be ignored.
-func stranger(at Place, name string) error {
+func notAFeature(at Place, name string) error {
 	return verdict.Refuse(verdict.ConfigParse, name+" at "+at.URI(), "not a feature, and only features belong there").
 		Advise("move it to another place")
 }

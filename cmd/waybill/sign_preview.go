@@ -30,8 +30,8 @@ func (a *ahead) check() error {
 	return nil
 }
 
-// foretell prints a forecast, and returns an error if the command would fail.
-func (a *ahead) foretell(c *cobra.Command, f pipeline.Forecast, err error) error {
+// printForecast prints a forecast, and returns an error if the command would fail.
+func (a *ahead) printForecast(c *cobra.Command, f pipeline.Forecast, err error) error {
 	if err != nil {
 		return answer(c, cli.TableOutput(), nil, err)
 	}

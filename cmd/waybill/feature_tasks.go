@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 )
 
-// deeds are the tasks of the features of Waybill: what is done, audited or counted
+// featureTasks are the tasks of the features of Waybill: what is done, audited or counted
 // when one is switched. Audits judge by the policy as it is written, because that
 // is what counts when every feature is on.
-func deeds(b bench, written gate.Gate, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
+func featureTasks(b reconcilerParts, written gate.Gate, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
 	public := coverage.Registries{Repositories: b.config.Public, Transport: rt}
 	releases := coverage.Releases{
 		Versions: b.config.Releases,

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// named refuses invalid channel names, and a --from directory that does not exist.
-func (s *sealing) named() error {
+// checkNames refuses invalid channel names, and a --from directory that does not exist.
+func (s *sealing) checkNames() error {
 	for _, name := range s.channels {
 		if !channelindex.IsChannel(name) {
 			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", name)
