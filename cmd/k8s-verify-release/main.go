@@ -1,5 +1,5 @@
 // Command k8s-verify-release checks that a published release is complete:
-// everything there that its signed manifest lists, untampered, with its
+// everything that its signed manifest lists is there, untampered and with its
 // evidence, and nothing else.
 package main
 
@@ -19,51 +19,50 @@ func command() *cobra.Command {
 	options := &cli.VerifyRelease{Profile: profile.Kubernetes}
 	cmd := &cobra.Command{
 		Use:   "k8s-verify-release VERSION|CHANNEL [FILE…]",
-		Short: "Is this whole release there, untampered, and nothing else?",
+		Short: "Check that a release is complete, untampered, and has nothing extra",
 		Long: `Verify a whole release where it was published.
 
-The release's signed manifest is the closed list of what belongs to it. This
-command verifies the manifest, lists and hashes everything in the release's
-places, and checks the provenance, signature and SBOM of every artifact and
-image against the policy that the profile names. Everything wrong is listed,
-each with a reason code and the next act.
+The signed manifest of a release lists everything that belongs to it. This command
+verifies the manifest, lists and hashes everything in the places of the release, and
+checks the provenance, signature and SBOM of every artifact and image against the
+policy that the profile names. Every problem is listed, with a reason code and what
+to do next.
 
-Without --profile it asks about a release of Kubernetes at its public
-addresses, as it is published today, by the policy that this program carries.
-Such a release has no manifest. Its SBOM, kubernetes-release.spdx, is signed, and
-says which bytes have which name in which version: it is read first, and nothing
-is accepted without it. What else belongs to the release is worked out from the
-documents that speak of it, which prove nothing by themselves. A part of it can
-be asked about or downloaded, and FILEs that you have are held against the SBOM
-and against the signatures that lie beside them there.
+Without --profile it verifies a Kubernetes release at its public addresses, as
+published today, by a built-in policy. Such a release has no manifest. Its signed
+SBOM, kubernetes-release.spdx, binds digests to names and to the version: it is read
+first, and nothing is accepted without it. Which other files belong to the release
+is derived from its unsigned documents, which are no evidence. You can verify or
+download a part of the release; FILEs that you have are compared with the SBOM and
+with the signatures that are published beside them.
 
-Only the whole release, with all its evidence, is called complete. With FILEs,
---only, --platform or a smaller --depth the verdict is partial, and says without
-what. This program does not look into artifacts: waybill verify release does,
-with --depth full.
-FILEs are held against the manifest by name and by bytes; what they are called
-in the release is said, and their evidence is read where the release is.
+Only a whole release with all its evidence is called complete. With FILEs, --only,
+--platform or a smaller --depth the verdict is partial, and lists what was not
+checked. This program does not look into artifacts; for that use waybill verify
+release --depth full.
 
-A mirror is held against the places that the manifest names: with --place, what
-belongs at one address is read at another, and the verdict names both. A web
-server lists nothing, so that nobody can say what is there too much: where the
-policy asks that, nothing is decided (NOT_LISTABLE). --listing, or the profile,
-names a bucket that lists the same files. Buckets are read without credentials;
-waybill verify release has those of the environment.
+FILEs are compared with the manifest by name and by digest. The verdict gives their
+names in the release; their evidence is read from the release.
 
-latest, stable or stable-1.31 is the release that the channel index of the
-profile names. The highest index seen is remembered, and an older one refused.
-A profile may name markers instead, which nobody signs: the verdict then says
-that rollback was not checked.
+To verify a mirror, use --place: content of one address is read from another, and
+the verdict names both. A web server cannot be listed, so extra files cannot be
+detected: if the policy requires that, nothing is decided (NOT_LISTABLE). --listing,
+or the profile, names a bucket that lists the same files. Buckets are read without
+credentials; waybill verify release uses those of the environment.
 
---accept-vsa takes the word of a verifier for how things were built: a summary
-that counts by the policy's summaries stands in the place of provenance. It
-never stands for hashing or listing, and the verdict names it and is partial.
+A channel (latest, stable, stable-1.31) is the release that the channel index of the
+profile names. The highest index number seen is stored, and a lower one is refused.
+A profile may name version markers instead, which are unsigned: the verdict then
+says that rollback was not checked.
 
---output repeats: a table for the eyes and a file for CI in one run. A file is
-written whole, whatever the verdict is.
+--accept-vsa accepts a verifier's summary that satisfies the policy's summaries
+instead of provenance. It never replaces hashing or listing; the verdict names it
+and is partial.
 
-` + exit.Table,
+--output can be repeated: a table to read and a file for CI in one run. The file is
+written for every verdict.
+
+` + exit.Table(exit.Accepted),
 		Example: `  k8s-verify-release v1.31.2
   k8s-verify-release stable-1.31 --output table --output junit=verdict.xml --output sarif=verdict.sarif
   k8s-verify-release v1.31.2 ./kubectl ./kubernetes-server-linux-amd64.tar.gz

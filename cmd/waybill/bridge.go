@@ -10,12 +10,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 )
 
-// bridge lets the libraries that are linked and have a log of their own speak
-// through ours: the standard log package, klog (the lists of certificate logs),
-// and OpenTelemetry with its logr. Docker's credential files warn by logrus in
-// a function that nothing here calls.
+// bridge sends the logs of libraries to our logger: the standard log package, klog
+// (used for the lists of certificate logs), and OpenTelemetry with its logr.
+// Docker's credential files log by logrus, in a function that we never call.
 func bridge(ctx context.Context, logger *slog.Logger) {
-	slog.SetDefault(logger) // the standard log package's lines, too
+	slog.SetDefault(logger) // also redirects the standard log package
 	klog.SetSlogLogger(logger)
 	span.Bridge(ctx, logger, logr.FromSlogHandler(logger.Handler()))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// doctorOptions say what to examine, and how far.
+// doctorOptions say what to check.
 type doctorOptions struct {
 	project
 	purpose string
@@ -26,24 +26,24 @@ func doctorCommand() *cobra.Command {
 	o := &doctorOptions{}
 	cmd := &cobra.Command{
 		Use:     "doctor [VERSION]",
-		Short:   "Is everything there that a release needs?",
+		Short:   "Check that everything that a release needs is available",
 		GroupID: "check",
-		Long: `Look at everything that a release needs, and list each thing as ok, warn or bad
-with the next act: identity tokens, the clock, signing services, trust root and
-policy, places, registry, disk, the walls around steps, tools, source and lock.
-What build and stage look at before their first step is the same.
+		Long: `Check everything that a release needs, and list each item as ok, warn or bad with
+what to do next: identity tokens, the clock, signing services, trust root and
+policy, places, registry, disk, the isolation of steps, tools, source and lock.
+Build and stage run the same checks before their first step.
 
-Nothing is made, and no log is written to. What only a write can tell is said to
-be not asked; with --confirm a small object is written to the place and removed
-again, and an upload to the registry is begun and cancelled. Without a VERSION
-nothing is asked about its source and its places.
+Nothing is created, and no transparency log is written to. What only a write can
+show is listed as not checked; with --confirm a small object is written to the
+place and removed again, and an upload to the registry is started and cancelled.
+Without a VERSION its source and its places are not checked.
 
 EXIT STATUS
-  0  nothing is bad
-  1  something is bad
-  2  wrong use, or something bad that is to be written otherwise: a flag, a
+  0  no item is bad
+  1  an item is bad
+  2  wrong use, or an item is bad that must be written differently: a flag, a
      policy, a profile, a configuration
-  3  all that is bad did not answer
+  3  every item that is bad is a service or place that did not answer
   4  a bug in this program`,
 		Example: `  waybill doctor v0.1.0 --for stage --source ./lantern --profile profile.yaml \
     --identity-token builder=builder.token --identity-token release=release.token
@@ -56,9 +56,9 @@ EXIT STATUS
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.purpose, "for", string(doctor.Stage), "what it must be good for: "+strings.Join(purposes(), ", "))
+	f.StringVar(&o.purpose, "for", string(doctor.Stage), "check what this needs: "+strings.Join(purposes(), ", "))
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
-	f.BoolVar(&o.confirm, "confirm", false, "also ask what only a write can tell, and take it back")
+	f.BoolVar(&o.confirm, "confirm", false, "also check what only a write can show, and undo the write")
 	return cmd
 }
 

@@ -18,21 +18,21 @@ import (
 func featureCommand() *cobra.Command {
 	cmd := group(cobra.Command{
 		Use:     "feature",
-		Short:   "Switch requirements on and off safely",
-		GroupID: "switch",
-		Long: `A requirement that is switched on from one day to the next stops releases that
-nobody warned. A feature goes there in steps: while it is TurningOn, what it will
-refuse is warned about by name; it is On when everybody who uses it was seen with
-the new value and an audit found nothing that would be refused. The way back has
-the same steps, and says what still refers to a feature that is Off.
+		Short:   "Turn policy requirements on and off safely",
+		GroupID: "feature",
+		Long: `Turning a requirement on from one day to the next breaks releases without warning.
+A feature is turned on in steps: while it is TurningOn, every artifact that it will
+refuse is named in a warning; it is On when every program that uses it has reported
+the new value and an audit has found nothing that it would refuse. Turning it off
+takes the same steps, and shows what still refers to a feature that is Off.
 
-Features are kept at a site: a directory or a bucket, which everybody can be let
-read. One file, FEATURES.yaml, says what is wanted of them; it is reviewed, and
-waybill feature reconcile alone follows it, step by step. About each step it signs
-a statement. A policy names what may be switched, and how far at most: its floor,
-which no site lowers.
+The features of a site are stored in a directory or a bucket, which can be readable
+for everyone. One reviewed file, FEATURES.yaml, says in which state each should be.
+Only waybill feature reconcile changes states, step by step, and signs a statement
+about each step. A policy names the requirements that may be switched, and for each
+the minimum that no site can lower.
 
-` + exit.Table,
+` + exit.Table("success"),
 	})
 	cmd.AddCommand(featureListCommand(), featureGetCommand(), featureSetCommand(), featureReconcileCommand(), featurePreflightCommand())
 	return cmd
@@ -54,39 +54,39 @@ func readFeatures(path string) (config.Config, error) {
 	return c, nil
 }
 
-// unreadFeatures is why FEATURES.yaml was not read. It is the operator's own
-// file: one that is too large, or none at all, is wrong use and no refusal.
+// unreadFeatures explains why FEATURES.yaml was not read. The operator wrote it, so
+// a file that is too large, or no regular file, is wrong use and no refusal.
 func unreadFeatures(path string, err error) error {
-	const next = "name the file that says what is wanted of the features"
+	const next = "name a FEATURES.yaml, the file with the desired states of the features"
 	switch f := verdict.FindingOf(path, err); f.Code {
 	case verdict.Limit:
-		return verdict.Refuse(verdict.ConfigParse, path, "more than %d bytes, which no file of kind %s has", maxFeaturesFile, config.Kind).Advise(next)
+		return verdict.Refuse(verdict.ConfigParse, path, "more than %d bytes, the limit of a file of kind %s", maxFeaturesFile, config.Kind).Advise(next)
 	case verdict.FileType:
 		return verdict.Refuse(verdict.Usage, path, "%s", f.Message).Advise(next)
 	}
 	return err
 }
 
-// siteFlags say where the features are.
+// siteFlags say where the features are stored.
 type siteFlags struct{ place, file string }
 
 func (o *siteFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.place, "features", "", "site of the features: the directory or bucket that waybill feature reconcile keeps")
+	cmd.Flags().StringVar(&o.place, "features", "", "site of the features: the directory or bucket that waybill feature reconcile writes to")
 }
 
-// addConfigFlag lets the site be named by the file of its reconciler.
+// addConfigFlag adds --config, which names the site by the file of its reconciler.
 func (o *siteFlags) addConfigFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.file, "config", "", "FEATURES.yaml that names the site, in place of --features")
+	cmd.Flags().StringVar(&o.file, "config", "", "FEATURES.yaml that names the site, instead of --features")
 }
 
-// open opens the site, and answers what it is called.
+// open opens the site.
 func (o *siteFlags) open() (featurestore.Site, error) {
 	uri := o.place
 	switch {
 	case uri != "" && o.file != "":
-		return featurestore.Site{}, verdict.Refuse(verdict.Usage, "--features", "%s names a site, too; give one of the two", o.file)
+		return featurestore.Site{}, verdict.Refuse(verdict.Usage, "--features", "the file %s names a site, too; give one of the two", o.file)
 	case uri == "" && o.file == "":
-		return featurestore.Site{}, verdict.Refuse(verdict.Usage, "--features", "required: the site of the features; or name the FEATURES.yaml that has it")
+		return featurestore.Site{}, verdict.Refuse(verdict.Usage, "--features", "required: the site of the features; or name the FEATURES.yaml that names it")
 	case uri == "":
 		c, err := readFeatures(o.file)
 		if err != nil {
@@ -105,21 +105,21 @@ func featureListCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "list --features PLACE",
-		Short: "List the features, and what each waits for",
-		Long: `List the features at a site: the state of each, what is desired of it, its default
-and stage, and where it counts; below, what is left to do before a state changes,
-who was not heard of yet, and what still refers to a feature that is Off.
+		Short: "List the features, and what each is waiting for",
+		Long: `List the features of a site: the state of each, its desired state, default and
+stage, and its scope; then what must be done before a state changes, which programs
+have not reported yet, and what still refers to a feature that is Off.
 
-RequireProvenance and RequireSignoff are requirements: On, they are enforced by the
-gates that go by the site, as far as the policy leaves that to it, and on their way
-they are warned about. All others say what programs do: those that are dynamic follow
-the site while they run, and the rest has --feature-gates of each run, which the site
-is told, and waits for. waybill feature get says what On means of each.
+RequireProvenance and RequireSignoff are requirements. When On, they are enforced by
+the gates that use the site, as far as the policy allows; on the way there they cause
+warnings. All other features change what programs do: dynamic ones follow the site
+while a program runs, and the others are set by --feature-gates for each run, which
+reports its value to the site. waybill feature get says what On means for each.
 
-What is listed is what the site says. Who decides by a feature goes by the signed
-statements beside it.
+The list shows what the site says. A program that decides by a feature uses the
+signed statements beside it.
 
-` + exit.Table,
+` + exit.Table("the features were printed"),
 		Example: `  waybill feature list --features /srv/gate
   waybill feature list --features gs://gate/features --output json
   waybill feature list --config FEATURES.yaml`,
@@ -149,16 +149,16 @@ func featureGetCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
 		Use:   "get NAME --features PLACE",
-		Short: "Show all that is known of one feature",
-		Long: `Show one feature: its state and what is desired, the tasks that are left with what
-the last try of each said, the programs that use it with the value that each found,
-the conditions (whether something still refers to it when it is Off, and whether the
-next and the previous version can be started), and the last transitions with the
-statement that was signed about each. Statements lie below statements/ of the site.
+		Short: "Show everything about one feature",
+		Long: `Show one feature: its state and desired state, the remaining tasks with the result
+of the last attempt at each, the programs that use it with the value that each
+reported, the conditions (whether anything still refers to it when it is Off, and
+whether the next and the previous version can be started), and the last transitions,
+each with its signed statement. Statements are stored below statements/ of the site.
 
-NAME is that of a feature of Waybill, or NAMESPACE/Name.
+NAME is a feature of Waybill, or NAMESPACE/Name.
 
-` + exit.Table,
+` + exit.Table("the feature was printed"),
 		Example: `  waybill feature get RequireProvenance --features /srv/gate
   waybill feature get fleet/Drain --features gs://gate/features --output json`,
 		Args: cobra.ExactArgs(1),

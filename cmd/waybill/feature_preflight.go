@@ -12,7 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// preflighting are the options of asking before another version is started.
+// preflighting are the options of feature preflight.
 type preflighting struct {
 	siteFlags
 	to     string
@@ -23,25 +23,25 @@ func featurePreflightCommand() *cobra.Command {
 	o := &preflighting{}
 	cmd := &cobra.Command{
 		Use:   "preflight FEATURES.yaml|--features PLACE --to v0.2",
-		Short: "Ask whether another version of Waybill can be started over the features",
-		Long: `Ask, with the version of Waybill that runs, whether another one can be started over
-the features of a site as they are: a newer one, or the one to go back to. It is
-refused (FEATURE_UNSAFE) while a feature is on its way, while a transition is not
-signed, where data have a form that the other version does not read, and where it
-does not know a feature that is in use; each time with what to do first. What will
-happen by itself is told as a note.
+		Short: "Check that another version of Waybill can be started with the features as they are",
+		Long: `Check, with the version of Waybill that is running now, whether another version can
+be started with the features of a site as they are: before an upgrade or a downgrade.
+It is refused (FEATURE_UNSAFE) while a feature is in transition, while a transition
+is unsigned, if data have a form that the other version cannot read, or if a feature
+is in use that the other version does not know; each time with what to do first.
+Changes that happen by themselves are printed as notes.
 
-Every feature that this version knows must be there to be looked at. A site that is
-empty is never safe: nothing was looked at.
+Every feature that this version knows must be at the site. An empty site is refused:
+there is nothing to check.
 
-` + exit.Table,
+` + exit.Table("the other version can be started, with at least one feature checked"),
 		Example: `  waybill feature preflight FEATURES.yaml --to v0.3
   waybill feature preflight --features gs://gate/features --to v0.1 --output json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: o.run,
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.to, "to", "", "version that is to be started, as v0.3 (required)")
+	cmd.Flags().StringVar(&o.to, "to", "", "version that is to be started, such as v0.3 (required)")
 	o.output.AddFlags(cmd)
 	return cmd
 }

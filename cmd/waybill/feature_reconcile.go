@@ -35,11 +35,10 @@ import (
 // tokenReconciler is the name of the identity that signs transitions.
 const tokenReconciler = string(policy.Reconciler)
 
-// signingPatience is how long a signing service is waited for, unless somebody
-// says otherwise.
+// signingPatience is how long to wait for a signing service by default.
 const signingPatience = 10 * time.Minute
 
-// reconciling are the options of the reconciler.
+// reconciling are the options of feature reconcile.
 type reconciling struct {
 	as      identities
 	keys    keys
@@ -53,7 +52,7 @@ func featureReconcileCommand() *cobra.Command {
 	o := &reconciling{}
 	cmd := &cobra.Command{
 		Use:   "reconcile FEATURES.yaml",
-		Short: "Take features to what is wanted of them, step by step",
+		Short: "Bring features to their desired state, step by step",
 		Long:  featureReconcileHelp(),
 		Example: `  waybill feature reconcile FEATURES.yaml --once
   waybill feature reconcile FEATURES.yaml --once --identity-token reconciler=reconciler.token --confirm
@@ -62,65 +61,64 @@ func featureReconcileCommand() *cobra.Command {
 		RunE: o.run,
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.once, "once", false, "make one pass and end, as a job that runs by a timer does")
+	f.BoolVar(&o.once, "once", false, "make one pass and exit, for a job that a timer starts")
 	o.as.addFlags(cmd, tokenReconciler)
 	o.keys.addFlags(cmd, tokenReconciler)
 	g := newGate()
 	addGatesFlag(cmd, g)
 	o.keys.services = func() bool { return g.Enabled(known.KMSSigning) }
-	f.DurationVar(&o.wait, "patience", signingPatience, "how long a signing service is waited for")
+	f.DurationVar(&o.wait, "patience", signingPatience, "how long to wait for a signing service")
 	addFeatureOutput(cmd, &o.output)
-	f.BoolVar(&o.confirm, "confirm", false, "really do it")
+	f.BoolVar(&o.confirm, "confirm", false, "write, sign and clean up; without it, only print what the next pass would do")
 	return cmd
 }
 
 func featureReconcileHelp() string {
-	return `Make a pass over the features of a site: announce those that this version knows,
-begin the transitions that are wanted, run at most one task of each feature, and
-sign a statement about each transition as the reconciler of the policy. What was
-done is printed, and what is left: who was not heard of yet, which images would be
-refused. With --once it ends then, with 0 also where something is left; without, a
-pass is made every so often until SIGTERM.
+	return `Make a pass over the features of a site: announce the features that this version
+knows, begin the transitions that are wanted, run at most one task of each feature,
+and sign a statement about each transition as the reconciler of the policy. It prints
+what was done and what remains: which programs have not reported, which images would
+be refused. With --once it exits after one pass, with status 0 even if work remains;
+without it, it repeats the pass until SIGTERM.
 
-FEATURES.yaml is reviewed, as a policy is (waybill schema features has its JSON
-schema). Whatever it names is relative to it:
+FEATURES.yaml is reviewed like a policy (waybill schema features prints its JSON
+schema). Paths in it are relative to it:
 
   apiVersion: waybill/v1
   kind: Features
-  site: ./features          # a directory that is there, or gs://… or s3://…
+  site: ./features          # an existing directory, or gs://… or s3://…
   profile: profile.yaml     # policy, trust root, signing services
-  identity: reconciler-0    # slot name of this one among the reconcilers
-  every: 1m                 # at most, between two passes
-  reporters:                # who uses the features: --report-as of each
+  identity: reconciler-0    # unique name of this reconciler
+  every: 1m                 # longest time between two passes
+  reporters:                # programs that use the features: their --report-as
   - {identity: promoter, every: 24h}
-  window: 48h               # default twice the longest of them
+  window: 48h               # default: twice the longest of these times
   desired:
     RequireProvenance: {state: "On", scope: [registry.example.test/prod]}
-  dynamic: [StatusPage]     # what waybill feature set may decide
+  dynamic: [StatusPage]     # features that waybill feature set may change
   public: [registry.example.test/prod/lantern]
   releases: [v0.1.0]
 
-A transition is done when every reporter was seen with the new value within one
-window, and nobody with the old one, and then every task is done. Turning
-RequireProvenance or RequireSignoff on, that is an audit of everything that is
-public: of the repositories under public, which are all that audits and sweeps
-visit, and of the releases. What would be refused is named until it is mended. A
-feature that is in no list has what its default says.
+A transition is done when every reporter has reported the new value within one
+window, no program has reported the old one, and every task is done. For turning on
+RequireProvenance or RequireSignoff the task is an audit of everything public: the
+repositories under public, the only ones that audits and clean-ups visit, and the
+releases. Artifacts that would be refused are named until they are fixed. A feature
+that is in no list has its default state.
 
-Several reconcilers can have one site, each with an identity of its own; a feature
-is tended by one of them at a time, and two that do not see each other do no harm.
-A pass can end anywhere, and be made again: a statement that was signed is kept,
-and not signed twice.
+Several reconcilers can share a site, each with an identity of its own. One of them
+at a time works on a feature; two that work on it at once do no harm. A pass can be
+interrupted anywhere and repeated: a signed statement is kept and not signed again.
 
 The policy of the profile must name the identity in the role reconciler. Its token
-is read anew for each certificate; a token or key of somebody who may not sign is
-refused before anything is written. --feature-gates is of this run alone and
-switches nothing at the site: with KMSSigning=false no key of a service signs.
+is read again for each certificate. A token or key that may not sign is refused
+before anything is written. --feature-gates applies to this run only and switches
+nothing at the site: with KMSSigning=false no KMS key signs.
 
-Without --confirm nothing is written, signed or swept, and what the next pass would
-do is printed.
+Without --confirm nothing is written, signed or cleaned up; the command prints what
+the next pass would do.
 
-` + exit.Table
+` + exit.Table("every feature was processed without an error, even if work remains")
 }
 
 func (o *reconciling) run(cmd *cobra.Command, args []string) error {
@@ -128,9 +126,9 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	case o.wait < 0:
-		return verdict.Refuse(verdict.Usage, "--patience", "%s: a wait is not shorter than nothing", o.wait)
+		return verdict.Refuse(verdict.Usage, "--patience", "%s: want 0 or more", o.wait)
 	case !o.once && cmd.Flags().Changed("output"):
-		return verdict.Refuse(verdict.Usage, "--output", "it is of one pass: give --once; what is done without is logged, in the format of --log-format")
+		return verdict.Refuse(verdict.Usage, "--output", "the flag prints the result of one pass; give --once, or use --log-format: repeated passes are logged")
 	}
 	c, err := readFeatures(args[0])
 	if err != nil {
@@ -155,39 +153,39 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(failed, o.output.Passes(cmd.OutOrStdout(), did))
 }
 
-// bench is a reconciler with all that it works with.
-type bench struct {
+// reconcilerParts is everything that a reconciler needs.
+type reconcilerParts struct {
 	config  config.Config
 	profile profile.Profile
 	world   config.World
 }
 
 // open reads the profile, and opens site, signer and tasks.
-func (o *reconciling) open(cmd *cobra.Command, c config.Config) (bench, error) {
-	b := bench{config: c, world: config.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
+func (o *reconciling) open(cmd *cobra.Command, c config.Config) (reconcilerParts, error) {
+	b := reconcilerParts{config: c, world: config.World{Registry: known.Registry(), Version: featureVersion(), Clock: time.Now}}
 	rt, trusted := cli.Transport(false), (&cli.Trust{}).Reader(cmd.Context())
 	by, err := gate.Open(cmd.Context(), c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: trusted}, Transport: rt, OpenPlace: cloud.OpenPlace,
 	})
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	v := by.Verifier()
 	b.profile = by.Profile()
-	if b.world.Deeds, err = deeds(b, by, rt); err != nil {
-		return bench{}, err
+	if b.world.Deeds, err = featureTasks(b, by, rt); err != nil {
+		return reconcilerParts{}, err
 	}
 	b.warn(cmd)
 	tokens, err := o.as.parse(rt, loginOf(b.profile), cmd.ErrOrStderr())
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	opened, err := o.keys.open(cmd.Context(), cmd.ErrOrStderr())
 	if err == nil {
 		err = onlyOne(tokens, opened)
 	}
 	if err != nil {
-		return bench{}, err
+		return reconcilerParts{}, err
 	}
 	b.world.Site, err = o.site(c)
 	if b.world.Site.Statements.Place != nil {
@@ -202,7 +200,7 @@ func (o *reconciling) open(cmd *cobra.Command, c config.Config) (bench, error) {
 	return b, err
 }
 
-// whoSigns is an identity or a key, and the way to the services.
+// whoSigns is an identity or a key, and the transport to the signing services.
 type whoSigns struct {
 	token     token.Source
 	key       crypto.Signer
@@ -213,9 +211,9 @@ type whoSigns struct {
 func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Verifier, who whoSigns) (*sign.Signer, error) {
 	switch {
 	case who.token == nil && who.key == nil:
-		return nil, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", tokenReconciler)
+		return nil, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", tokenReconciler)
 	case len(p.Signing) == 0:
-		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "the profile has no signingConfig, so nothing can be signed; add one")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {
@@ -236,8 +234,8 @@ func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Ve
 	return sign.New(c)
 }
 
-// site opens the site, and prepares it if anything is to be done. One that
-// would have to be prepared first is opened as none.
+// site opens the site, and with --confirm prepares it first. Without --confirm a
+// site that is not prepared is returned without its contents.
 func (o *reconciling) site(c config.Config) (featurestore.Site, error) {
 	if o.confirm {
 		if err := featurestore.MakeSite(c.Site); err != nil {
@@ -249,28 +247,28 @@ func (o *reconciling) site(c config.Config) (featurestore.Site, error) {
 	return openSite(c.Site, false)
 }
 
-// warn says which wishes the policy of the profile has no use for.
-func (b bench) warn(cmd *cobra.Command) {
+// warn logs the desired states that have no effect under the policy of the profile.
+func (b reconcilerParts) warn(cmd *cobra.Command) {
 	floors := b.profile.Policy.Floors()
 	for _, k := range slices.SortedFunc(maps.Keys(b.config.Wishes.Wanted), func(a, b feature.Key) int { return strings.Compare(a.String(), b.String()) }) {
 		_, named := floors[k.Name]
 		if requirement := k.Name == known.RequireProvenance || k.Name == known.RequireSignoff; requirement && !named {
-			loggerOf(cmd.Context()).WarnContext(cmd.Context(), fmt.Sprintf("WARNING: %s is wanted, and the policy does not name it under features: it counts there as it is written, whatever the feature is", k.Name))
+			loggerOf(cmd.Context()).WarnContext(cmd.Context(), fmt.Sprintf("WARNING: %s is listed under desired, but the policy does not name it under features: the state of the feature has no effect under this policy", k.Name))
 		}
 	}
 }
 
 // ahead prints what the next pass would do.
-func (o *reconciling) ahead(cmd *cobra.Command, b bench) error {
+func (o *reconciling) ahead(cmd *cobra.Command, b reconcilerParts) error {
 	would, failed := b.config.Ahead(cmd.Context(), b.world)
 	if err := errors.Join(failed, o.output.Passes(cmd.OutOrStdout(), would)); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "this is what the next pass would do; nothing was done; add --confirm to do it")
+	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to make this pass")
 	return nil
 }
 
-// loop makes passes until it is told to end, and logs what is new.
+// loop makes passes until the command is interrupted, and logs what is new.
 func loop(cmd *cobra.Command, c config.Config, r *reconcile.Reconciler) {
 	passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// setting are the options of wishing something of a feature.
+// setting are the options of feature set.
 type setting struct {
 	siteFlags
 	scope   []string
@@ -26,22 +26,22 @@ func featureSetCommand() *cobra.Command {
 	o := &setting{}
 	cmd := &cobra.Command{
 		Use:   "set NAME [On|Off] --features PLACE",
-		Short: "Say what is wanted of a feature that the store decides about",
-		Long: `Write into the site what is wanted of a feature. Nothing is switched by that: the
-reconciler sees it in its next pass, and takes the feature there step by step.
+		Short: "Set the desired state of a dynamic feature",
+		Long: `Write the desired state of a feature to the site. This does not switch the feature:
+the reconciler reads it in its next pass, and brings the feature there step by step.
 
-On and Off are for features that are dynamic: their author lets them be, and
-FEATURES.yaml lists them under dynamic. What is wanted of all others is reviewed,
-and stands under desired in that file; they are refused here. --scope is where the
-feature is to be On, and everything without it.
+On and Off are for dynamic features: those that their author made dynamic and that
+FEATURES.yaml lists under dynamic. The desired state of every other feature is
+reviewed, under desired in that file; setting it here is refused. --scope limits
+where the feature is to be On; by default it is On everywhere.
 
---prepare-for is for all features: their data are brought into the form that
-another version of Waybill reads, before that version is started. waybill feature
-preflight says when that is needed. The version that runs takes it back.
+--prepare-for works for every feature: it converts the feature's data to the form
+that another version of Waybill reads, before that version is started. waybill
+feature preflight says when this is needed. Naming the running version undoes it.
 
-Without --confirm nothing is written; what would be wanted is printed.
+Without --confirm nothing is written; the change is printed.
 
-` + exit.Table,
+` + exit.Table("the desired state was written; without --confirm: the change was printed"),
 		Example: `  waybill feature set StatusPage Off --features /srv/gate --confirm
   waybill feature set fleet/Drain On --features /srv/gate --scope registry.example.test/prod --confirm
   waybill feature set BundleReferrers --prepare-for v0.1 --features /srv/gate --confirm`,
@@ -49,9 +49,9 @@ Without --confirm nothing is written; what would be wanted is printed.
 		RunE: o.run,
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringArrayVar(&o.scope, "scope", nil, "HOST/PATH at which it is wanted, with all below it; repeats (default everything)")
-	cmd.Flags().StringVar(&o.prepare, "prepare-for", "", "version of Waybill, as v0.1, for which the data of the feature are to be made ready")
-	cmd.Flags().BoolVar(&o.confirm, "confirm", false, "really write it")
+	cmd.Flags().StringArrayVar(&o.scope, "scope", nil, "HOST/PATH where the feature is to be On, with everything below it; repeats (default: everywhere)")
+	cmd.Flags().StringVar(&o.prepare, "prepare-for", "", "version of Waybill, such as v0.1, that must be able to read the data of the feature")
+	cmd.Flags().BoolVar(&o.confirm, "confirm", false, "write the desired state; without it, only print the change")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; %s. The reconciler takes it there.\n", name, f.Status.State, render.Safe(config.Wants(f)))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is %s; %s. The reconciler will bring it there.\n", name, f.Status.State, render.Safe(config.Wants(f)))
 		return nil
 	}
 	before, err := config.Find(ctx, site.Features, w.Key)
@@ -89,7 +89,7 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// wish reads the command line.
+// wish reads the desired state from the command line.
 func (o *setting) wish(args []string) (config.Wish, error) {
 	w := config.Wish{Scope: o.scope}
 	var err error
@@ -105,8 +105,8 @@ func (o *setting) wish(args []string) (config.Wish, error) {
 	return w, err
 }
 
-// minorVersion reads a version of which the patch may be left out: features
-// change with minor versions.
+// minorVersion reads a version without requiring its patch number: features change
+// with minor versions.
 func minorVersion(flag, text string) (version.Version, error) {
 	if v, err := version.Parse(text + ".0"); err == nil {
 		return v, nil

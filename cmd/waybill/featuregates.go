@@ -32,18 +32,17 @@ import (
 // gatesFlag names the flag that switches features for one run.
 const gatesFlag = "feature-gates"
 
-// reporting is how long a command may take to say which features it found.
+// reporting is how long a command may take to report its features.
 const reporting = 10 * time.Second
 
-// featureFlags are the options of every command that does one thing or another
-// by a feature.
+// featureFlags are the options of every command that depends on features.
 type featureFlags struct {
 	place    string // the site
-	identity string // as whom to report
+	identity string // the name to report under
 	gate     *componentbase.Gate
 
 	offline func() bool
-	opened  bool // and what it was opened to
+	opened  bool // the site was opened, with the result in at and failed
 	at      featurestore.Site
 	failed  error
 }
@@ -52,36 +51,36 @@ type featureFlags struct {
 func (f *featureFlags) addFlags(cmd *cobra.Command) {
 	f.addSiteFlags(cmd)
 	addGatesFlag(cmd, f.gate)
-	explain(cmd, `--feature-gates switches features for one run. Without TraceAnnotations what is
-attached to an image does not name the run that attached it; without EmitVSA
-nothing is vouched for by a summary, and promotions are recorded all the same;
-without KMSSigning no key of a service signs.`)
+	addHelp(cmd, `--feature-gates switches features for one run. With TraceAnnotations=false the
+evidence that is attached to an image does not name the run that attached it; with
+EmitVSA=false no verification summaries are made, but promotions are still recorded;
+with KMSSigning=false no KMS key signs.`)
 }
 
-// addGatesFlag adds --feature-gates alone, which help obeys, too.
+// addGatesFlag adds only --feature-gates. Help leaves out what it switches off.
 func addGatesFlag(cmd *cobra.Command, g *componentbase.Gate) {
-	usage := "NAME=true or NAME=false, with commas between several: features of this run. A GA feature is not listed. Options are:\n"
+	usage := "NAME=true or NAME=false, comma-separated: features of this run. GA features are not listed. Options are:\n"
 	cmd.Flags().Var(gateValue{g}, gatesFlag, usage+strings.Join(g.KnownFeatures(), "\n"))
 	leaveOutHelp(cmd, g)
 }
 
-// explain puts a paragraph into the help of a command, above the exit status.
-func explain(cmd *cobra.Command, text string) {
-	cmd.Long = strings.Replace(cmd.Long, exit.Table, text+"\n\n"+exit.Table, 1)
+// addHelp puts a paragraph into the help of a command, above the exit status.
+func addHelp(cmd *cobra.Command, text string) {
+	cmd.Long = exit.Above(cmd.Long, text)
 }
 
-// addSiteFlags adds the flags by which a command goes by the features of a
-// site, and reports there what it found. It comes after the command has what
-// it runs.
+// addSiteFlags adds the flags that make a command use the features of a site, and
+// report its values there. Call it after the command has its RunE, which it wraps.
 func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	f.gate = newGate()
 	f.offline = func() bool { return isSet(cmd, "offline") }
-	cmd.Flags().StringVar(&f.place, "features", "", "site of the features that the policy leaves to it, and to report to: a directory or bucket that waybill feature reconcile keeps")
-	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report which features this run asked for, and what it found, under this name of the place that it runs in")
-	explain(cmd, `--features names the site whose features the policy goes by, where it says so.
-With --report-as the run tells it which features it found how, so that nobody
-switches one while a program is behind. A site that does not answer costs the
-report; if the policy goes by it, nothing is decided.`)
+	cmd.Flags().StringVar(&f.place, "features", "", "site of the features that the policy lets a site switch, and to report to: a directory or bucket that waybill feature reconcile writes to")
+	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report the features that this run used, and their values, under this name")
+	addHelp(cmd, `--features names the site whose features switch the requirements that the policy
+lets a site switch. With --report-as the run reports the values of its features to
+the site, which completes no transition before every program has the new value. If
+the site does not answer, the report is lost; if the policy depends on the site,
+nothing is decided.`)
 	do := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		end, err := f.begin(c)
@@ -93,7 +92,7 @@ report; if the policy goes by it, nothing is decided.`)
 	}
 }
 
-// newGate is the gate of this program, with the features that it knows.
+// newGate makes the feature gate of this program, with the features that it knows.
 func newGate() *componentbase.Gate {
 	v := featureVersion()
 	g, err := componentbase.At(v.Major(), v.Minor())
@@ -106,8 +105,8 @@ func newGate() *componentbase.Gate {
 	return g
 }
 
-// featureVersion is the version of this program as features are counted by. A
-// build that has none is taken for the newest.
+// featureVersion is the version of this program that features depend on. A build
+// without a version counts as the newest.
 func featureVersion() version.Version {
 	v, err := version.Parse(cli.BuildVersion())
 	if err != nil {
@@ -116,14 +115,14 @@ func featureVersion() version.Version {
 	return v
 }
 
-// asks is a feature, to be asked for where something is decided by it: whoever
-// does not come there has not used it.
+// asks returns a function to call where the feature makes a difference. Calling it
+// records that this run used the feature.
 func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 	return func() bool { return f.gate.Enabled(name) }
 }
 
-// ways are what is left out of what is signed and attached: nothing by a
-// command that has no such flag.
+// ways says which optional evidence is made. A command without --feature-gates
+// makes all of it.
 func (f *featureFlags) ways() attest.Ways {
 	if f.gate == nil {
 		return attest.Ways{}
@@ -131,7 +130,7 @@ func (f *featureFlags) ways() attest.Ways {
 	return attest.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
 }
 
-// site is the site that the command goes by, and whether there is one.
+// site is the site of --features, and whether the flag was given.
 func (f *featureFlags) site() (featurestore.Site, bool, error) {
 	if f.place == "" {
 		return featurestore.Site{}, false, nil
@@ -143,9 +142,9 @@ func (f *featureFlags) site() (featurestore.Site, bool, error) {
 	return f.at, f.failed == nil, f.failed
 }
 
-// switches are how far the requirements of a policy count by the features of
-// the site; nil without one, or where the policy leaves nothing to one, and
-// then they count as they are written.
+// switches say which requirements of a policy are enforced, by the features of the
+// site. They are nil without a site, or if the policy lets a site switch nothing;
+// then every requirement is enforced as written.
 func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error) {
 	floors := p.Floors()
 	if len(floors) == 0 {
@@ -160,7 +159,7 @@ func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.
 		return nil, err
 	}
 	for _, l := range f.gate.Lines() {
-		if _, left := floors[l.Name]; left { // it is here that a command goes by it
+		if _, left := floors[l.Name]; left { // record that this run used it
 			f.gate.Enabled(featuregate.Feature(l.Name))
 		}
 	}
@@ -180,16 +179,16 @@ func openSite(uri string, offline bool) (featurestore.Site, error) {
 	})
 }
 
-// begin follows what is wanted in the store, where a command reports, and
-// answers what reports at its end. A store that does not answer costs the
-// report, and nothing else.
+// begin sets the features of the run from the site, if the run reports to it, and
+// returns the function that reports when the run ends. If the site does not answer,
+// only the report is lost.
 func (f *featureFlags) begin(c *cobra.Command) (end func(), err error) {
 	nothing := func() {}
 	if f.identity == "" {
 		return nothing, nil
 	}
 	if f.place == "" {
-		return nil, verdict.Refuse(verdict.Usage, "--report-as", "to whom? --features names the site")
+		return nil, verdict.Refuse(verdict.Usage, "--report-as", "needs --features, the site to report to")
 	}
 	use := feature.Use{Identity: f.identity, Version: featureVersion().String(), LastSeen: time.Now()}
 	if _, err := feature.Report(feature.Feature{}, use); err != nil {
@@ -201,20 +200,20 @@ func (f *featureFlags) begin(c *cobra.Command) (end func(), err error) {
 		if verdict.OutcomeOf(err) == verdict.Malformed {
 			return nil, err
 		}
-		unreported(c, err)
+		warnUnreported(c, err)
 		return nothing, nil
 	}
 	return func() {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(c.Context()), reporting)
 		defer stop()
 		if err := f.gate.Report(ctx); err != nil {
-			unreported(c, err)
+			warnUnreported(c, err)
 		}
 	}, nil
 }
 
-// follow sets what the store decides: the requirements of the gate, and what
-// may be switched while programs run. What a flag sets stays.
+// follow sets the features that the site decides: the requirements of the gate, and
+// dynamic features. A feature that a flag sets keeps that value.
 func (f *featureFlags) follow(ctx context.Context) error {
 	site, _, err := f.site()
 	if err != nil {
@@ -233,13 +232,13 @@ func (f *featureFlags) follow(ctx context.Context) error {
 	return f.gate.Follow(ctx, names...)
 }
 
-// unreported says once that nothing was reported.
-func unreported(c *cobra.Command, err error) {
-	first, _, _ := strings.Cut(err.Error(), "\n") // the others are about other features
+// warnUnreported warns that nothing was reported.
+func warnUnreported(c *cobra.Command, err error) {
+	first, _, _ := strings.Cut(err.Error(), "\n") // the other lines are about other features
 	loggerOf(c.Context()).WarnContext(c.Context(), "WARNING: the features of this run are not reported: "+first)
 }
 
-// gateValue is a gate as a flag has it: given again, it adds to what was given.
+// gateValue is a feature gate as the value of a flag, which may be given again.
 type gateValue struct{ *componentbase.Gate }
 
 // Set sets features, as component-base reads them.
@@ -256,8 +255,8 @@ func (v gateValue) Set(text string) error {
 }
 
 func (v gateValue) set(text string) error {
-	// The log of component-base says that a GA feature will be removed, which
-	// nobody here has decided.
+	// The log of component-base claims that a GA feature will be removed; that
+	// does not apply here.
 	quiet, is := v.MutableVersionedFeatureGate.(featuregate.MutableFeatureGateWithLogger)
 	if !is {
 		return v.Gate.Set(text)
@@ -265,15 +264,15 @@ func (v gateValue) set(text string) error {
 	return quiet.SetWithLogger(klog.Logger{}, text)
 }
 
-// String is what was set.
+// String lists the features that were set.
 func (v gateValue) String() string {
-	if v.Gate == nil { // as pflag asks of a zero value
+	if v.Gate == nil { // pflag calls this on a zero value
 		return ""
 	}
 	return strings.Join(v.GetSlice(), ",")
 }
 
-// Type is what Kubernetes' programs call it.
+// Type is the name that Kubernetes' programs give this type.
 func (v gateValue) Type() string { return "mapStringBool" }
 
 // Append implements [pflag.SliceValue], by which a flag may be given again.
@@ -281,10 +280,10 @@ func (v gateValue) Append(text string) error { return v.Set(text) }
 
 // Replace implements [pflag.SliceValue].
 func (v gateValue) Replace([]string) error {
-	return errors.New("features that were set stay set")
+	return errors.New("features that were set cannot be unset")
 }
 
-// GetSlice implements [pflag.SliceValue]: what was set explicitly.
+// GetSlice implements [pflag.SliceValue]: the features that were set explicitly.
 func (v gateValue) GetSlice() []string {
 	var list []string
 	for _, l := range v.Lines() {
@@ -297,8 +296,8 @@ func (v gateValue) GetSlice() []string {
 
 var _ pflag.SliceValue = gateValue{}
 
-// switchedOff are the keys of the features that a flag switches off: nobody is
-// to be shown what he cannot use.
+// switchedOff are the flags and schema keys of the features that --feature-gates
+// switches off. Help and schema leave them out.
 func switchedOff(g *componentbase.Gate) (keys []string) {
 	lines := g.Lines()
 	for _, d := range known.Namespace().Features {
@@ -310,9 +309,9 @@ func switchedOff(g *componentbase.Gate) (keys []string) {
 	return keys
 }
 
-// leaveOutHelp has the help of a command leave out what belongs to a feature
-// that --feature-gates switches off on the same command line: a flag of that
-// name, and a choice between others, as in "FILE or KEY".
+// leaveOutHelp makes the help of a command leave out what belongs to a feature that
+// --feature-gates switches off on the same command line: a flag of that name, and
+// an alternative in a usage text, as in "FILE or KEY".
 func leaveOutHelp(cmd *cobra.Command, g *componentbase.Gate) {
 	show := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {

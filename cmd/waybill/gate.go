@@ -22,13 +22,20 @@ import (
 )
 
 func gateCommand() *cobra.Command {
-	cmd := group(cobra.Command{Use: "gate", Short: "Decide whether a release, an image, a file or a promotion may go out", GroupID: "check"})
+	cmd := group(cobra.Command{
+		Use: "gate", Short: "Decide whether a release, an image, a file or a promotion may go out", GroupID: "check",
+		Long: `A gate decides by a policy whether something may be promoted or published. It
+changes nothing: it copies no image, and signs nothing but summaries where the
+service is configured to.
+
+` + exit.Table(exit.Accepted),
+	})
 	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand(), gateAuditCommand())
 	return cmd
 }
 
-// gateCheck are the options of a question to the gate: those of a release, and
-// those of everything else, which share trust, log and output.
+// gateCheck are the options of gate check: those of a release, and those of
+// everything else, which share trust, log and output.
 type gateCheck struct {
 	release cli.VerifyRelease
 	one     onePolicy
@@ -41,37 +48,37 @@ func gateCheckCommand() *cobra.Command {
 	o := &gateCheck{release: cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}}
 	cmd := &cobra.Command{
 		Use:   "check VERSION --profile FILE | check REFERENCE… --policy FILE",
-		Short: "Decide about what is staged, or is to be promoted",
-		Long: `Decide whether something may go out. A VERSION is a whole release where it is
-staged, under the policy that the profile names: the same decision that verify
-release makes about the public place. Everything else is told apart by what it
-is, and several are one verdict:
+		Short: "Decide about a staged release, images, files or a promotion",
+		Long: `Decide whether something may go out. A VERSION is a whole release at its staging
+place, judged by the policy that the profile names: the same decision that verify
+release makes about the public place. The kind of any other argument is recognised,
+and several arguments get one verdict:
 
 an image          HOST/PATH:TAG or HOST/PATH@sha256:…, by --policy: the index and
                   every manifest in it
-a file            of this machine, by --policy, with the bundle beside it
-promotion         a directory of manifests of Kubernetes' promoter, one that
-                  lists its images, or a plan that waybill promote plan saved:
-                  every digest of the sources, once, however many mirrors there
-                  are. A refusal says which destinations it blocks
+a file            on this machine, by --policy, with the bundle beside it
+promotion         a directory of manifests of Kubernetes' promoter, a single
+                  manifest that lists its images, or a plan that waybill promote
+                  plan saved: each digest of the sources is judged once, for all
+                  destinations. A refusal says which destinations it blocks
 
-What a promoter's manifest demands in its provenance section is asked of its
-images, besides --policy or instead of it. Where a manifest demands nothing, and
-no policy is named, nothing is accepted. Nothing is copied or signed.
+The provenance section of a promoter's manifest is enforced for its images, with
+--policy or instead of it. If a manifest requires nothing and no policy is named,
+nothing is accepted. Nothing is copied or signed.
 
-With --server a gate that is a service decides about images, by its own policy:
-whether they would be accepted or, with --to, whether they may go there. It is
-shown the caller's token, or the certificate of --client-certificate and
---client-key; with both, the token says who asks. Its verdict is believed only if
-it answers what was asked. A gate that signs summaries vouches for what may go
-there: --summary keeps its word, a Sigstore bundle to attach to the image at its
-destination, and fails where there is none. With --exception the gate is asked to
-override: the exceptions are sent along, and the token, which needs an ID (jti),
-is used up; a summary then names what was excepted, by whom and why. A gate whose
-certificate is by an authority of your own is believed if SSL_CERT_FILE names a
-file with that.
+With --server a gate service decides about images, by its own policy: whether they
+would be accepted or, with --to, whether they may be promoted there. It gets the
+caller's token, or the certificate of --client-certificate and --client-key; with
+both, the token identifies the caller. Its verdict counts only if it answers the
+question that was asked. A gate can sign a verification summary of each image that
+may be promoted: --summary saves it, a Sigstore bundle to attach to the image at its
+destination, and fails if the gate signs none. With --exception the gate is asked
+for an override: the exceptions are sent, and the token, which needs an ID (jti),
+cannot be used again; a summary then names the excepted finding, by whom and why.
+For a gate whose certificate is from a private authority, SSL_CERT_FILE names the
+file with the certificate of that authority.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill gate check v0.1.0 --profile profile.yaml
   waybill gate check registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
   waybill gate check ./registry.k8s.io --output table --output junit=gate.xml
@@ -84,8 +91,8 @@ file with that.
 		RunE: o.run,
 	}
 	o.one.addQuestion(cmd)
-	cmd.Flags().StringVar(&o.release.Trust.File, "trusted-root", "", "Sigstore trusted_root.json to believe, instead of asking a repository; of a release the profile names it")
-	cmd.Flags().StringVar(&o.class, "class", string(plan.Binary), "what the files are: binary, archive, other or sums")
+	cmd.Flags().StringVar(&o.release.Trust.File, "trusted-root", "", "Sigstore trusted_root.json to use, instead of a TUF repository; for a release the profile names it")
+	cmd.Flags().StringVar(&o.class, "class", string(plan.Binary), "class of the files: binary, archive, other or sums")
 	o.release.AddFlags(cmd)
 	o.server.addFlags(cmd)
 	o.feature.addSiteFlags(cmd)
@@ -93,18 +100,18 @@ file with that.
 	return cmd
 }
 
-// ofRelease are the flags that only a release has, and notOfRelease those that
-// it has not.
+// releaseFlags are the flags that only apply to a release, and nonReleaseFlags those that
+// do not apply to one.
 var (
-	ofRelease    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
-	notOfRelease = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
+	releaseFlags    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
+	nonReleaseFlags = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
 )
 
-// ofPolicy are the flags that say what the policy of --policy is asked, and
-// hereOnly those of a decision that is made by this program.
+// policyFlags are the flags that only apply with --policy, and localFlags those that only
+// apply to a decision that this program makes itself.
 var (
-	ofPolicy = []string{"stage", "release-version", "commit", "accept-vsa"}
-	hereOnly = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
+	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa"}
+	localFlags  = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
 )
 
 func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
@@ -115,11 +122,11 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	if o.server.server != "" {
 		return o.ask(cmd, asked)
 	}
-	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", ofServer("to", "channel", "summary")...); err != nil {
+	if err := cli.Unused(cmd, "the flag is for a gate service; add --server", serverFlags("to", "channel", "summary")...); err != nil {
 		return err
 	}
 	if asked.version {
-		if err := cli.Unused(cmd, "a release is decided about by its profile, which names policy and trust root", notOfRelease...); err != nil {
+		if err := cli.Unused(cmd, "the profile of a release names policy and trust root; leave the flag out", nonReleaseFlags...); err != nil {
 			return err
 		}
 		return o.release.Run(cmd, args, profile.Staging)
@@ -131,51 +138,50 @@ func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
 	return answer(cmd, &o.release.Output, answers, err)
 }
 
-// unused refuses what means nothing for images, files and manifests.
+// unused refuses the flags that have no effect for images, files and manifests.
 func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
-	if err := cli.Unused(cmd, "it is for a release, which a VERSION names", ofRelease...); err != nil {
+	if err := cli.Unused(cmd, "the flag is for a release, and no VERSION was given", releaseFlags...); err != nil {
 		return err
 	}
 	if len(asked.files) == 0 {
-		if err := cli.Unused(cmd, "it says what FILEs are, and none is named", "class"); err != nil {
+		if err := cli.Unused(cmd, "the flag is for FILEs, and none was given", "class"); err != nil {
 			return err
 		}
 	}
 	if o.one.policy == "" && len(asked.images)+len(asked.files) == 0 {
-		return cli.Unused(cmd, "it is for the policy, which --policy names", ofPolicy...)
+		return cli.Unused(cmd, "the flag needs --policy", policyFlags...)
 	}
 	return nil
 }
 
-// ask has a gate that is a service decide.
+// ask lets a gate service decide.
 func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
 		return err
 	}
-	local := slices.DeleteFunc(slices.Concat(ofRelease, notOfRelease, hereOnly), func(name string) bool { return name == "release-version" || name == "exception" })
+	local := slices.DeleteFunc(slices.Concat(releaseFlags, nonReleaseFlags, localFlags), func(name string) bool { return name == "release-version" || name == "exception" })
 	o.server.exceptions = o.release.Waivers.Exceptions()
-	if err := cli.Unused(cmd, "the gate at --server has a policy and a trust root of its own", local...); err != nil {
+	if err := cli.Unused(cmd, "the gate at --server uses its own policy and trust root; leave the flag out", local...); err != nil {
 		return err
 	}
 	v, err := o.server.decide(cmd, asked, o.one.version)
 	return answer(cmd, &o.release.Output, v, err)
 }
 
-// judge decides about everything that was named, in this order: images, files,
-// promotion.
+// judge decides about all arguments, in this order: images, files, promotions.
 func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdict, error) {
 	if err := o.release.Output.Check(); err != nil {
 		return nil, err
 	}
 	o.one.trust, o.one.log, o.one.vouched = o.release.Trust, o.release.Log, o.release.Part.Vouched
 	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
-		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can say itself what is demanded")
+		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can contain its own requirements")
 	}
 	req, err := o.one.prepare(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if len(asked.plans) > 0 && o.one.policy != "" { // once, and not for every image
+	if len(asked.plans) > 0 && o.one.policy != "" { // check once, not for every image
 		if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
 			return nil, err
 		}
@@ -184,7 +190,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 	if err != nil {
 		return nil, err
 	}
-	anywhere := req // where an image or a file is to go is not said
+	anywhere := req // the destination of an image or a file is unknown
 	if anywhere.Policy, err = gate.Effective(switches, req.Policy); err != nil {
 		return nil, err
 	}
@@ -222,8 +228,9 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 	return gate.Several(fmt.Sprintf("%d references", len(answers)), answers...), cmd.Context().Err()
 }
 
-// judgeOf says who decides about an image of a route: the policy that was named,
-// as far as it counts where the image goes, and what its manifest demands.
+// judgeOf makes the judge of an image of a route: the policy that was named, with
+// the requirements that are enforced at the destination, and the requirements of
+// the manifest.
 func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goals promotionplan.Goals) func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) {
 	return func(r promotionplan.Route, e promotionplan.Edge) (gate.ImageJudge, error) {
 		var bench gate.AllJudges
@@ -250,7 +257,8 @@ func (o *gateCheck) judgeOf(req gate.PolicyRequest, switches gate.Switches, goal
 	}
 }
 
-// prepare is the request of a policy, where one is named, and always a verifier.
+// prepare makes the request: with the policy, if one is named, and always with a
+// verifier.
 func (o *onePolicy) prepare(cmd *cobra.Command) (gate.PolicyRequest, error) {
 	if o.policy != "" {
 		return o.request(cmd)

@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// asking are the options of asking a gate that is a service.
+// asking are the options of a question to a gate service.
 type asking struct {
 	server, to, channel, audience string
 	summary                       string
@@ -28,32 +28,32 @@ type asking struct {
 	timeout                       time.Duration
 }
 
-// asCaller is the name of the token with which a gate is asked.
-const asCaller = "caller"
+// callerToken is the name of the token that identifies the caller to a gate.
+const callerToken = "caller"
 
-// ofServer returns the flags that only a question to a service has: how it is
-// asked and who asks, and those of the command itself.
-func ofServer(own ...string) []string {
+// serverFlags returns the flags that only apply to a gate service: the given ones and
+// those that all such commands share.
+func serverFlags(own ...string) []string {
 	return append(own, "audience", "identity", "identity-token", "timeout", "client-certificate", "client-key")
 }
 
 func (o *asking) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.server, "server", "", "address of a gate that is a service: it decides, by its own policy, about the images that are named")
-	f.StringVar(&o.to, "to", "", "repository that the images are to go to; the gate is asked whether they may (only with --server)")
-	f.StringVar(&o.channel, "channel", "", "channel that they are for (only with --server; default none)")
-	f.StringVar(&o.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
-	f.StringVar(&o.summary, "summary", "", "file, or for several images directory, for the summary that the gate signs of what it accepts, to attach at the destination (only with --server and --to)")
-	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
-	o.as.addFlags(cmd, asCaller)
+	f.StringVar(&o.server, "server", "", "address of a gate service, which decides about the images by its own policy")
+	f.StringVar(&o.to, "to", "", "repository to promote the images to; the gate decides whether they may (only with --server)")
+	f.StringVar(&o.channel, "channel", "", "channel of the promotion (only with --server; default none)")
+	f.StringVar(&o.audience, "audience", "", "audience of the token, if it is fetched (only with --server; default: the address of the server)")
+	f.StringVar(&o.summary, "summary", "", "file (for several images, directory) for the verification summary that the gate signs, to attach to the image at its destination (only with --server and --to)")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for the gate (only with --server)")
+	o.as.addFlags(cmd, callerToken)
 	o.shown.addFlags(cmd)
 }
 
-// decide asks the gate about images. A tag is resolved here, once: the gate is
-// asked about what it names now.
+// decide asks the gate about images. A tag is resolved here, once, and the gate
+// judges that digest.
 func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*verdict.Verdict, error) {
 	if len(asked.files)+len(asked.plans) > 0 || asked.version {
-		return nil, verdict.Refuse(verdict.Usage, "--server", "a gate decides about images, as HOST/PATH:TAG or HOST/PATH@sha256:…")
+		return nil, verdict.Refuse(verdict.Usage, "--server", "a gate service decides only about images; name them as HOST/PATH:TAG or HOST/PATH@sha256:…")
 	}
 	into, err := o.summaries(asked.images)
 	if err != nil {
@@ -63,7 +63,7 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	brought, err := o.bring()
+	brought, err := o.readExceptions()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	return gate.Several(fmt.Sprintf("%d images", len(answers)), answers...), nil
 }
 
-// client is the gate's, with what the caller shows it.
+// client makes the client of the gate, with the credentials of the caller.
 func (o *asking) client() (*api.Client, error) {
 	to, err := o.shown.transport(o.server)
 	if err != nil {
@@ -124,7 +124,7 @@ func (o *asking) question(ctx context.Context, reference string, rt http.RoundTr
 	}
 	remote, is := image.Source.(*registry.Remote)
 	if !is {
-		return api.Question{}, verdict.Refuse(verdict.Usage, reference, "it is in no registry, so no gate can look at it")
+		return api.Question{}, verdict.Refuse(verdict.Usage, reference, "not in a registry, so the gate cannot read it")
 	}
 	q := api.Question{Verb: api.Verify, Image: remote.Prefix() + "/" + image.Repository + "@" + image.Digest.String(), To: o.to, Channel: o.channel}
 	if o.to != "" {
@@ -133,14 +133,14 @@ func (o *asking) question(ctx context.Context, reference string, rt http.RoundTr
 	return q, nil
 }
 
-// bring reads the exceptions to override with. The gate verifies them.
-func (o *asking) bring() (all [][]byte, err error) {
+// readExceptions reads the exceptions of an override. The gate verifies them.
+func (o *asking) readExceptions() (all [][]byte, err error) {
 	if len(o.exceptions) > 0 && o.to == "" {
-		return nil, verdict.Refuse(verdict.Usage, "--exception", "an exception is for a place; name with --to where the images are to go")
+		return nil, verdict.Refuse(verdict.Usage, "--exception", "an exception is for one destination; name it with --to")
 	}
 	if len(o.exceptions) > 0 && !o.shown.isZero() && len(o.as.files)+len(o.as.sources) == 0 {
-		return nil, verdict.Refuse(verdict.Usage, "--exception", "an override uses a token up, and a certificate is not used up").
-			Advise("show a token that has an ID (jti): --identity or --identity-token")
+		return nil, verdict.Refuse(verdict.Usage, "--exception", "an override needs a token that can be used once, and a certificate can be used again").
+			Advise("give a token that has an ID (jti), with --identity or --identity-token")
 	}
 	for _, path := range o.exceptions {
 		raw, err := store.ReadNamed(path, api.MaxException)
@@ -152,15 +152,15 @@ func (o *asking) bring() (all [][]byte, err error) {
 	return all, nil
 }
 
-// token is where the token comes from that the gate is shown; nil shows none.
+// token returns the source of the token for the gate; nil for none.
 func (o *asking) token(rt http.RoundTripper) (func(context.Context) (string, error), error) {
 	world := token.World{Transport: rt, Env: os.Getenv, Clock: time.Now, Audience: o.audience}
 	if world.Audience == "" {
 		world.Audience = o.server
 	}
 	found, err := o.as.from(world)
-	if err != nil || found[asCaller] == nil {
+	if err != nil || found[callerToken] == nil {
 		return nil, err
 	}
-	return found[asCaller].Token, nil
+	return found[callerToken].Token, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// auditing are the options of an audit: of logs, or of a service.
+// auditing are the options of gate audit, of logs or of a service.
 type auditing struct {
 	output cli.Output
 	heads  []string
@@ -34,24 +34,24 @@ func gateAuditCommand() *cobra.Command {
 	o := &auditing{}
 	cmd := &cobra.Command{
 		Use:   "audit LOG… | audit --server URL",
-		Short: "Check the record of a gate, or read what it decided last",
-		Long: `Check that nothing was edited in, dropped from or moved within the record that
-waybill gate serve writes into its log, and count what was decided. Each line of
-the record has the digest of the line before; other lines in between are passed
-over. Logs are named in the order in which they were written; - is standard
-input. A broken record is refused as AUDIT_CHAIN, with the line.
+		Short: "Check a gate's record of decisions, or list its last decisions",
+		Long: `Check that no line was edited, removed or moved in the record that waybill gate
+serve writes into its log, and count the decisions. Each line of the record contains
+the digest of the line before; other lines of the log are skipped. Name the logs in
+the order in which they were written; - is standard input. A broken record is
+refused (AUDIT_CHAIN), with the line.
 
-The last line, and what was cut off after it, are linked to by nothing, and who
-can write the whole log can write another one that holds together. Only a head
-that was kept elsewhere shows that: --head N:DIGEST, as the status page and
---server print it. A log whose beginning was put away holds from such a head on.
-What no head is given for is named as left open.
+The chain alone cannot show that lines were cut off at the end, or that the whole
+log was replaced by another consistent one. For that, compare it with a line number
+and digest that you kept elsewhere: --head N:DIGEST, as the status page and --server
+print it. A log without its beginning is checked from such a line on. The verdict
+says which part no --head covers.
 
-With --server a gate tells the last decisions, the newest first, and where its
-record ends. It tells what the caller is granted to audit. The caller shows a
-token, or the certificate of --client-certificate and --client-key.
+With --server the gate lists its last decisions, newest first, and the last line of
+its record, as far as the caller is granted to audit. The caller is identified by a
+token, or by the certificate of --client-certificate and --client-key.
 
-` + exit.Table,
+` + exit.Table("the record is intact, with at least one line checked;\nwith --server: the decisions were printed"),
 		Example: `  kubectl -n waybill logs -l app.kubernetes.io/name=waybill-gate --tail=-1 | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
   waybill gate audit gate.log.1 gate.log
   waybill gate audit --server https://gate.example.test --identity caller=github --limit 20`,
@@ -59,13 +59,13 @@ token, or the certificate of --client-certificate and --client-key.
 		RunE: o.run,
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST, a line of the record that was kept elsewhere; repeats")
-	f.StringVar(&o.gate.server, "server", "", "address of a gate to read the last decisions of")
+	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST of a line of the record, kept elsewhere; repeats")
+	f.StringVar(&o.gate.server, "server", "", "address of a gate service, to list its last decisions")
 	f.StringVar(&o.about, "digest", "", "only decisions about the image of this digest (only with --server)")
 	f.IntVar(&o.limit, "limit", 100, fmt.Sprintf("how many decisions, at most %d (only with --server)", api.MaxAudit))
 	f.StringVar(&o.gate.audience, "audience", "", "audience of a token that is fetched for it (only with --server; default the address of the server)")
 	f.DurationVar(&o.gate.timeout, "timeout", time.Minute, "how long the gate is waited for (only with --server)")
-	o.gate.as.addFlags(cmd, asCaller)
+	o.gate.as.addFlags(cmd, callerToken)
 	o.gate.shown.addFlags(cmd)
 	o.output.AddFlags(cmd)
 	return cmd
@@ -78,11 +78,11 @@ func (o *auditing) run(cmd *cobra.Command, args []string) error {
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}
-	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", ofServer("digest", "limit")...); err != nil {
+	if err := cli.Unused(cmd, "it is for a gate that is a service, which --server names", serverFlags("digest", "limit")...); err != nil {
 		return err
 	}
 	if len(args) == 0 {
-		return verdict.Refuse(verdict.Usage, "LOG", "required: a file, - for standard input, or --server URL")
+		return verdict.Refuse(verdict.Usage, "LOG", "required: a log file, - for standard input, or --server URL")
 	}
 	check := serve.RecordCheck{}
 	for _, text := range o.heads {
@@ -123,13 +123,13 @@ func parseHead(text string) (api.Head, error) {
 	return api.Head{Number: n, Digest: d}, nil
 }
 
-// read asks a service.
+// read lists the decisions of a service.
 func (o *auditing) read(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 || len(o.heads) > 0 {
-		return verdict.Refuse(verdict.Usage, "--server", "a gate tells of its own record; check logs in a run of its own")
+		return verdict.Refuse(verdict.Usage, "--server", "the flag lists the decisions of a service; check LOGs and --head in another run")
 	}
 	if len(o.output.Formats) != 1 || o.output.Formats[0] != "table" && o.output.Formats[0] != "json" {
-		return verdict.Refuse(verdict.Usage, "--output", "want table or json: what a gate tells is no verdict")
+		return verdict.Refuse(verdict.Usage, "--output", "want table or json: a list of decisions is no verdict")
 	}
 	var about digest.Digest
 	if o.about != "" {
@@ -154,8 +154,7 @@ func (o *auditing) read(cmd *cobra.Command, args []string) error {
 	return printAudit(cmd.OutOrStdout(), told)
 }
 
-// printAudit prints decisions for people. What a gate says is quoted where it is
-// foreign text.
+// printAudit prints decisions for people, with foreign text quoted.
 func printAudit(w io.Writer, told api.Audit) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TIME\tCALLER\tVERB\tOUTCOME\tREASONS\tIMAGE\tTO")
@@ -181,8 +180,8 @@ func printAudit(w io.Writer, told api.Audit) error {
 	return err
 }
 
-// quoted is text as it can be shown: as it is, where it has nothing in it that a
-// terminal acts upon.
+// quoted is text that is safe to print: quoted if it contains anything that a
+// terminal interprets.
 func quoted(text string) string {
 	if q := strconv.QuoteToASCII(text); len(q) != len(text)+2 {
 		return q

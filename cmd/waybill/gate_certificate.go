@@ -13,38 +13,38 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxCertificate bounds a client certificate, with those between it and its
-// authority, and its key.
+// maxCertificate bounds the file of a client certificate with its intermediates,
+// and that of its key.
 const maxCertificate = 256 << 10
 
-// clientCertificate is what a caller shows a gate in place of a token, or the
-// door before the gate besides one.
+// clientCertificate identifies a caller to a gate instead of a token, or, besides
+// one, to a proxy in front of the gate.
 type clientCertificate struct{ certificate, key string }
 
 func (o *clientCertificate) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.certificate, "client-certificate", "", "PEM file with the certificate to show the gate, and those between it and its authority (only with --server and --client-key)")
+	f.StringVar(&o.certificate, "client-certificate", "", "PEM file with the client certificate for the gate, and its intermediates (only with --server and --client-key)")
 	f.StringVar(&o.key, "client-key", "", "PEM file with the private key of that certificate (only with --server and --client-certificate)")
 }
 
-// isZero reports whether no certificate is to be shown.
+// isZero reports whether no certificate was given.
 func (o *clientCertificate) isZero() bool { return o.certificate == "" && o.key == "" }
 
-// transport is how a gate is reached, and nobody else: whoever else was reached
-// by it would be shown the certificate, too.
+// transport makes the transport to the gate. Use it for no other server, because it
+// would present the certificate there, too.
 func (o *clientCertificate) transport(server string) (http.RoundTripper, error) {
 	if o.isZero() {
 		return cli.Transport(false), nil
 	}
-	const both = "a certificate is shown with its key; give --client-certificate and --client-key"
+	const both = "a certificate is used with its key; give both --client-certificate and --client-key"
 	switch u, err := url.Parse(server); {
 	case o.key == "":
 		return nil, verdict.Refuse(verdict.Usage, "--client-key", "required with --client-certificate").Advise(both)
 	case o.certificate == "":
 		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "required with --client-key").Advise(both)
 	case err == nil && u.Scheme == "http":
-		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "%q is reached without TLS, where nobody asks for a certificate", server).
-			Advise("ask at the gate's https address, or leave the certificate out")
+		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "%q is an http address, and a client certificate needs TLS", server).
+			Advise("use the gate's https address, or leave the certificate out")
 	}
 	certificate, err := store.ReadNamed(o.certificate, maxCertificate)
 	if err != nil {

@@ -16,36 +16,37 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// featuresOfGate is what the help of the service says of features.
-const featuresOfGate = `With features the service goes by what waybill feature reconcile keeps at a site,
-a directory or a bucket, where the policy leaves it to that:
+// featuresOfGate is the part of the help of gate serve about features.
+const featuresOfGate = `With features the service uses the features of a site (a directory or a bucket that
+waybill feature reconcile writes to) for the requirements that the policy lets a
+site switch:
 
   features: {site: /srv/features, reportAs: gate}
 
-What is promoted to somewhere, or is there, is judged by the policy as it counts
-there: warned about while a feature is turned on or off, required when it is on,
-and never less than the policy's floor. The states are read every half minute; a
-state counts if the policy's reconciler signed the transition to it, and none
-goes back. While the site does not answer, or what it has does not hold, the last
-states count for ten minutes; after that nothing is decided: 503, and /readyz
-says so. reportAs is the name under which the service reports what it found,
-which the reconciler waits for. With --feature-gates EmitVSA=false no summaries
-are signed; StatusPage has /statusz, and follows the site while the service runs.
+An image is judged by the requirements that are enforced at its destination: a
+feature in transition causes warnings, a feature that is on is required, and no
+requirement is below the policy's minimum. States are read every 30 seconds. A state
+counts if the policy's reconciler signed the transition to it, and an older state is
+never accepted again. While the site does not answer, or its states do not verify,
+the last states count for ten minutes; after that nothing is decided: status 503,
+also from /readyz. reportAs is the name under which the service reports its values;
+the reconciler waits for that report. With --feature-gates EmitVSA=false no
+summaries are signed. StatusPage switches /statusz, and follows the site at run time.
 
-With reconcile: FEATURES.yaml the service reconciles the features itself, as
-waybill feature reconcile does, and signs transitions as the reconciler: give it
---identity-token reconciler=FILE. Of several replicas each has a file with an
-identity of its own. What goes wrong there is logged, and ends no service.
+With reconcile: FEATURES.yaml the service also reconciles the features, as waybill
+feature reconcile does, and signs transitions as the reconciler: give it
+--identity-token reconciler=FILE. Each replica needs a file with an identity of its
+own. Errors of the reconciler are logged and do not stop the service.
 
 `
 
-// features is how the service goes by the features of its file; nil where that
-// names none.
+// features makes the features of the service, as its file configures them; nil if
+// it configures none.
 func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features, error) {
 	for _, name := range []featuregate.Feature{known.RequireProvenance, known.RequireSignoff} {
 		if o.gates.ExplicitlySet(name) {
-			return nil, verdict.Refuse(verdict.Usage, "--"+gatesFlag, "%s is a requirement of the policy: no flag switches it", name).
-				Advise("name it under features in the policy, and switch it at the site")
+			return nil, verdict.Refuse(verdict.Usage, "--"+gatesFlag, "%s is a requirement of the policy, which no flag can switch", name).
+				Advise("name it under features in the policy, and set it in FEATURES.yaml")
 		}
 	}
 	use := c.Features
@@ -57,7 +58,7 @@ func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features,
 		return nil, err
 	}
 	if o.check && loop != nil && featurestore.Unprepared(use.Site) {
-		return nil, nil // the reconciler prepares it
+		return nil, nil // the reconciler will prepare it
 	}
 	site, err := openSite(use.Site, false)
 	if err != nil {
@@ -82,23 +83,24 @@ func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features,
 	}, nil
 }
 
-// reconciles reports whether a service has a reconciler inside.
+// reconciles reports whether a service also runs a reconciler.
 func reconciles(c serve.Config) bool { return c.Features != nil && c.Features.Reconcile != "" }
 
-// reconciler is the one that runs inside the service, which is opened now, to
-// tell what is wrong with it, and each time that it begins; nil where others do.
+// reconciler returns the loop of the reconciler that runs inside the service; nil if
+// none does. Its configuration is opened once now, to report what is wrong with it,
+// and again each time that the loop starts.
 func (o *serving) reconciler(cmd *cobra.Command, use *serve.FeatureUse) (func(context.Context) error, error) {
 	if use.Reconcile == "" {
 		return nil, nil
 	}
 	r := &reconciling{as: o.as, confirm: !o.check, wait: signingPatience}
-	open := func() (bench, error) {
+	open := func() (reconcilerParts, error) {
 		c, err := readFeatures(use.Reconcile)
 		switch {
 		case err != nil:
-			return bench{}, err
+			return reconcilerParts{}, err
 		case strings.TrimSuffix(c.Site, "/") != strings.TrimSuffix(use.Site, "/"):
-			return bench{}, verdict.Refuse(verdict.ConfigParse, use.Reconcile, "it keeps the features at %q, and the service goes by those at %q", c.Site, use.Site)
+			return reconcilerParts{}, verdict.Refuse(verdict.ConfigParse, use.Reconcile, "the file has the site %q, but the service has the site %q; name the same site in both", c.Site, use.Site)
 		}
 		return r.open(cmd, c)
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// judgeFiles decides about the files of a plan where they lie, each by what the
-// policy asks of its class and the bundle beside it.
+// judgeFiles decides about the files of a plan at their source, each by the
+// requirements of its class and the bundle beside it.
 func (o *gateCheck) judgeFiles(cmd *cobra.Command, req gate.PolicyRequest, p promotionplan.Plan) (*verdict.Verdict, error) {
 	if o.one.policy == "" {
-		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: a list of files says nothing of what is demanded of them")
+		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: a list of files contains no requirements")
 	}
 	if !slices.Contains(fileClasses(), o.class) {
 		return nil, verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", o.class, strings.Join(fileClasses(), ", "))

@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// onePolicy are the options of asking a policy about a single artifact.
+// onePolicy are the options of a question to a policy about a single artifact.
 type onePolicy struct {
 	policy  string
 	stage   string
@@ -39,19 +39,19 @@ type oneArtifact struct {
 func (o *oneArtifact) addFlags(cmd *cobra.Command) {
 	o.addQuestion(cmd)
 	o.feature.addSiteFlags(cmd)
-	cmd.Flags().StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle of the policy's officer, or YAML, which only explains")
-	cmd.Flags().BoolVar(&o.vouched, "accept-vsa", false, "take a verifier's summary that counts by the policy's summaries in place of provenance; the verdict names it")
+	cmd.Flags().StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle signed by the policy officer, or unsigned YAML, which explains findings but cannot set them aside")
+	cmd.Flags().BoolVar(&o.vouched, "accept-vsa", false, "accept a verifier's summary (VSA) that satisfies the policy's summaries instead of provenance; the verdict names it")
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	o.output.AddFlags(cmd)
 }
 
-// addQuestion adds the flags that say what is asked.
+// addQuestion adds the flags of the question to the policy.
 func (o *onePolicy) addQuestion(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.policy, "policy", "", "the policy that is asked (required, but for a promoter's manifests)")
-	f.StringVar(&o.stage, "stage", string(policy.Staging), "where it is on its way: staging or release")
-	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that holds parameters against it")
+	f.StringVar(&o.policy, "policy", "", "policy to decide by (required, except for a promoter's manifests)")
+	f.StringVar(&o.stage, "stage", string(policy.Staging), "stage to judge for: staging or release")
+	f.StringVar(&o.version, "release-version", "", "version of the release, for a policy that compares build parameters with it")
 	f.StringVar(&o.commit, "commit", "", "commit that provenance must name")
 }
 
@@ -60,7 +60,7 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 		return req, err
 	}
 	if o.policy == "" {
-		return req, verdict.Refuse(verdict.Usage, "--policy", "required; without a policy nothing is asked")
+		return req, verdict.Refuse(verdict.Usage, "--policy", "required: the policy to decide by")
 	}
 	if req.Stage = policy.Stage(o.stage); req.Stage != policy.Staging && req.Stage != policy.Published {
 		return req, verdict.Refuse(verdict.Usage, "--stage", "%q: want staging or release", o.stage)
@@ -87,9 +87,9 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 	return req, err
 }
 
-// effective is the request under the policy as far as it counts by the features
-// of a site. Where the artifact is to go is not said, so each requirement counts
-// as it does where it counts most.
+// effective makes the request with the requirements that the features of a site
+// enforce. The destination of the artifact is unknown, so each requirement counts
+// as at the strictest destination.
 func (o *oneArtifact) effective(cmd *cobra.Command) (gate.PolicyRequest, error) {
 	req, err := o.request(cmd)
 	if err != nil {
@@ -115,13 +115,12 @@ func gateFileCommand() *cobra.Command {
 	var class string
 	cmd := &cobra.Command{
 		Use:   "file FILE",
-		Short: "Ask a policy about one file",
-		Long: `Ask a policy whether the evidence about one file is enough at a stage. Each
-bundle counts for what it is: a signature as a signature, provenance as
-provenance, a verifier's summary as that. The verdict is partial, for nothing is
-said about the rest of the release.
+		Short: "Decide about one file by a policy",
+		Long: `Decide by a policy whether the evidence about one file is sufficient for a stage.
+Each bundle counts as what it contains: a signature, provenance, or a verifier's
+summary. The verdict is partial, because the rest of the release is not checked.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill gate file lantern --policy policy.yaml --name bin/linux/amd64/lantern --class binary \
       --bundle lantern.sigstore.json --bundle compile.sigstore.json --sbom lantern.spdx.json --release-version v0.1.0`,
 		Args: cobra.ExactArgs(1),
@@ -141,14 +140,14 @@ said about the rest of the release.
 		},
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&f.Name, "name", "", "the artifact's name in the release, which evidence must give (default: the name of the file)")
-	cmd.Flags().StringVar(&class, "class", string(plan.Binary), "what it is: "+strings.Join(fileClasses(), ", "))
-	cmd.Flags().StringArrayVar(&f.Bundles, "bundle", nil, "a signature or an attestation; repeats (default FILE"+gate.BundleSuffix+")")
+	cmd.Flags().StringVar(&f.Name, "name", "", "name of the artifact in the release, which the evidence must name (default: the name of the file)")
+	cmd.Flags().StringVar(&class, "class", string(plan.Binary), "class of the file: "+strings.Join(fileClasses(), ", "))
+	cmd.Flags().StringArrayVar(&f.Bundles, "bundle", nil, "file with a signature or an attestation; repeats (default FILE"+gate.BundleSuffix+")")
 	cmd.Flags().StringVar(&f.SBOM, "sbom", "", "SPDX document of the file")
 	return cmd
 }
 
-// judgedFile is a file of a class, which is called what its path ends in.
+// judgedFile is a file of a class, named by the last element of its path.
 func judgedFile(path, class string) (gate.JudgedFile, error) {
 	if !slices.Contains(fileClasses(), class) {
 		return gate.JudgedFile{}, verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", class, strings.Join(fileClasses(), ", "))
@@ -164,14 +163,14 @@ func gateImageCommand() *cobra.Command {
 	o := &oneArtifact{}
 	cmd := &cobra.Command{
 		Use:   "image REF",
-		Short: "Ask a policy about one image",
-		Long: `Ask a policy whether the evidence that refers to an image is enough at a stage:
-of the index, and of every manifest in it. What strangers attached counts for
-nothing. Where nothing refers to it that the policy asks for, the tags
-sha256-….sig and .att are read. The verdict is partial, for nothing is said
-about the rest of the release.
+		Short: "Decide about one image by a policy",
+		Long: `Decide by a policy whether the evidence attached to an image is sufficient for a
+stage: for the index, and for every manifest in it. Evidence of signers whom the
+policy does not name is ignored. If no referrer of the image is evidence that the
+policy requires, the tags sha256-….sig and .att are read. The verdict is partial,
+because the rest of the release is not checked.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
   waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --features gs://gate/features`,
 		Args: cobra.ExactArgs(1),

@@ -17,28 +17,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// references are what the arguments of a question to the gate are.
+// references are the arguments of gate check, by kind.
 type references struct {
-	version bool // one release, which is asked about alone
+	version bool // a release, which must be the only argument
 	images  []string
 	files   []string
-	plans   []promotionplan.Plan // saved ones, and the one that the manifests make
+	plans   []promotionplan.Plan // saved plans, and the plan made of all manifests
 }
 
 var (
-	// whereLine is at the left of every promoter's manifest, and of no other YAML
-	// that there is a reason to judge.
+	// whereLine begins a line of every promoter's manifest, and of no other YAML
+	// file that one would judge.
 	whereLine = regexp.MustCompile(`(?m)^(registries|filestores):`)
-	// planLine is in every saved plan, of this form or another, at its beginning;
-	// in one that was changed, wherever that put it.
+	// planLine is in every saved plan, of any schema version; not always at the
+	// beginning, because a plan may have been edited.
 	planLine = regexp.MustCompile(`^\s*\{(?s:.*)"schema"\s*:\s*"waybill/promotion-plan/`)
 )
 
-// planHead is how much of a file is looked at to see whether it is a plan.
+// planHead is how much of a file is read to see whether it is a plan.
 const planHead = 1 << 20
 
-// sortReferences tells the arguments apart by what they are. What could be two
-// things is refused: nobody guesses what was meant.
+// sortReferences sorts the arguments by kind. An ambiguous argument is refused, not
+// guessed.
 func sortReferences(args []string) (references, error) {
 	var all references
 	var manifests []string
@@ -50,7 +50,7 @@ func sortReferences(args []string) (references, error) {
 		switch kind {
 		case aVersion:
 			if all.version = true; len(args) > 1 {
-				return references{}, verdict.Refuse(verdict.Usage, arg, "a release is asked about alone").Advise("ask about the version and about the rest in two runs")
+				return references{}, verdict.Refuse(verdict.Usage, arg, "a release must be the only argument").Advise("check the version and the rest in two runs")
 			}
 		case anImage:
 			all.images = append(all.images, arg)
@@ -89,7 +89,7 @@ const (
 	aPlan
 )
 
-// kindOf looks at an argument, and at the file of that name if there is one.
+// kindOf finds the kind of an argument, by its form and by the file of that name.
 func kindOf(arg string) (kind, error) {
 	_, notVersion := version.Parse(arg)
 	_, notImage := cli.Image(arg, cli.Transport(true))
@@ -99,28 +99,28 @@ func kindOf(arg string) (kind, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && notVersion != nil && notImage != nil:
 		return 0, verdict.Wrap(verdict.PlaceDown, arg, err)
 	case there && (notVersion == nil || notImage == nil):
-		return 0, verdict.Refuse(verdict.Usage, arg, "it is the name of a release or an image, and of a file that is here").
-			Advise("write ./" + arg + " for the file, or ask from another directory")
+		return 0, verdict.Refuse(verdict.Usage, arg, "ambiguous: the name of a release or an image, and of an existing file").
+			Advise("write ./" + arg + " for the file, or run the command in another directory")
 	case notVersion == nil:
 		return aVersion, nil
 	case notImage == nil:
 		return anImage, nil
 	case !there:
-		return 0, verdict.Refuse(verdict.Usage, arg, "it is no version, no image, and there is no such file").
+		return 0, verdict.Refuse(verdict.Usage, arg, "no version, no image reference, and no such file").
 			Advise("want v1.2.3, HOST/PATH:TAG, HOST/PATH@sha256:…, a file, or a directory of promoter's manifests")
 	case info.IsDir():
 		return aManifest, nil
 	case !info.Mode().IsRegular():
-		return aFile, nil // what is wrong with it is said when it is judged
+		return aFile, nil // judging it reports what is wrong
 	}
 	return kindOfFile(arg)
 }
 
-// kindOfFile tells a plan, a promoter's manifest and evidence from whatever else
-// is to be judged, by how it begins.
+// kindOfFile distinguishes a plan, a promoter's manifest and evidence from other
+// files, by their content.
 func kindOfFile(path string) (kind, error) {
 	if strings.HasSuffix(path, gate.BundleSuffix) {
-		return 0, verdict.Refuse(verdict.Usage, path, "it is evidence").Advise("name the file that it is about; what lies beside a file is found")
+		return 0, verdict.Refuse(verdict.Usage, path, "a bundle, which is evidence about another file").Advise("name that file; the bundle beside it is found")
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -39,7 +39,7 @@ import (
 // maxServiceFile bounds the files of the service.
 const maxServiceFile = 4 << 20
 
-// serving are the options of the service.
+// serving are the options of gate serve.
 type serving struct {
 	log   string
 	check bool
@@ -59,20 +59,20 @@ func gateServeCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: o.run,
 	}
-	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for machines, text for people; the record is JSON in any case")
+	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for programs, text for people; the record of decisions is always JSON")
 	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
 	addGatesFlag(cmd, o.gates)
-	cmd.Flags().BoolVar(&o.check, "check", false, "read everything, say what is wrong, and end")
+	cmd.Flags().BoolVar(&o.check, "check", false, "read the configuration, report what is wrong, and exit")
 	return cmd
 }
 
 func gateServeHelp() string {
-	return `Answer over HTTP whether an image may go somewhere: POST /v1/decisions, with the
-verdict that every command prints. GET /openapi.json describes it. The status is
-200 accepted, 403 refused, 422 malformed, 503 nothing was decided.
+	return `Decide over HTTP whether an image may be promoted: POST /v1/decisions returns the
+verdict that every command prints. GET /openapi.json describes it. The HTTP status
+is 200 accepted, 403 refused, 422 malformed, 503 nothing was decided.
 
-SERVICE.yaml names a profile (policy, trust root, known defects), the callers
-and what is granted to each, two addresses to listen at, and a certificate:
+SERVICE.yaml names a profile (policy, trust root, known defects), the callers with
+their grants, two addresses to listen on, and a certificate:
 
   apiVersion: waybill/v1
   kind: GateService
@@ -82,10 +82,10 @@ and what is granted to each, two addresses to listen at, and a certificate:
   admin: 127.0.0.1:8444
   tls: {certificate: tls.crt, key: tls.key, clients: clients.pem}
 
-Callers show an OpenID Connect token with exactly the issuer, the audience, the
-subject and the claims of callers.yaml, or a certificate of clients.pem with the
-URI that is named there. What is not granted is denied; a name that ends with a
-slash stands for everything below it. verify is asked with from and to the same:
+Callers authenticate with an OpenID Connect token with exactly the issuer, audience,
+subject and claims of callers.yaml, or with a certificate issued by clients.pem with
+the URI that is named there. What is not granted is denied; a name that ends with a
+slash includes everything below it. For verify, from and to are the same:
 
   audience: https://gate.example.test
   callers:
@@ -101,44 +101,44 @@ slash stands for everything below it. verify is asked with from and to the same:
     verbs: [promote]  # or verify, override, audit: none implies another
     from: [registry.example.test/staging/]
     to: [registry.example.test/prod/]
-    channels: [none, stable]  # none is that of who names no channel
+    channels: [none, stable]  # none: the caller names no channel
   - caller: admission
     verbs: [verify]
     from: [registry.example.test/prod/]
     to: [registry.example.test/prod/]
     channels: [none]
 
-The admin address has /livez, /readyz, /metrics, /flagz, the features of the
-program, and /statusz, a page for people; keep it from callers. What the service bears can be set; without, it is:
+The admin address serves /livez, /readyz, /metrics, /flagz (the features of the
+program) and /statusz (a page for people); do not expose it to callers. The limits
+of the service can be set; the defaults are:
 
   limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
 
-With summaries: true each image that may be promoted is vouched for: the answer
-has a SLSA verification summary for the destination that was asked about, signed
-by the verifier identity, for the verifier and the policy's address that the
-profile names in records. That of an override names what was excepted, by whom
-and why, in its field waived, and claims no level where that was excepted. Who
-asked attaches it there; the gate writes to no registry. The verifier's token is
-read anew for each certificate. What cannot be signed is not decided: 503, and an
-override has used its token up.
+With summaries: true the answer about each image that may be promoted contains a
+SLSA verification summary for its destination, signed by the verifier identity, with
+the verifier and the policy address that the profile names in records. The summary
+of an override lists the excepted findings, by whom and why, in its field waived,
+and claims no level if the level was excepted. The caller attaches the summary to
+the image; the gate writes to no registry. The verifier's token is read again for
+each certificate. If the summary cannot be signed, nothing is decided: 503, and the
+token of an override cannot be used again.
 
 With approvals: PLACE the gate serves the verb override: promote, with exceptions
-that the policy's officer signed and the caller sends along. The caller shows a
-token that has an ID (jti), and each token is good for one such request: that it
-was used is written into PLACE, a directory that is there or a bucket, which all
-replicas of the service share. Files in it can be removed after the time that
-they give.
+that the policy officer signed and the caller sends. The caller needs a token that
+has an ID (jti), and each token is valid for one such request: its use is recorded
+in PLACE, an existing directory or a bucket, which all replicas of the service
+share. Each file in it says when it can be removed.
 
-` + featuresOfGate + `Standard error is the log, and in it the record: a line of JSON for each decision
-and each request that was not let in, with the digest of the line before. waybill
-gate audit checks it; GET /v1/audit tells auditors the last decisions and where
-the record ends. What cannot be recorded is not answered.
+` + featuresOfGate + `Standard error is the log, which contains the record: a line of JSON for each
+decision and each rejected request, with the digest of the line before. waybill gate
+audit checks it; GET /v1/audit lists the last decisions, and the last line of the
+record, for auditors. A decision that cannot be recorded is not returned.
 
-SIGHUP reads policy, trust root, known defects and callers anew. What cannot be
-read leaves the last in force, and the page says so. SIGTERM answers what was
-asked, for ` + serve.DrainTime.String() + ` at most, and ends. --check reads everything and ends.
+SIGHUP reloads policy, trust root, known defects and callers. If one cannot be read,
+the last version stays in force, and /statusz says so. SIGTERM finishes the requests
+in progress, for ` + serve.DrainTime.String() + ` at most, and exits. --check reads the configuration and exits.
 
-` + exit.Table
+` + exit.Table("the service stopped as requested; with --check: the configuration is valid")
 }
 
 func (o *serving) run(cmd *cobra.Command, args []string) error {
@@ -170,7 +170,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return errors.Join(c.Check(), s.Check(cmd.Context()))
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(serveGCPercent)
 	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
@@ -179,16 +179,15 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// garbage is how much may be left behind before it is collected, in hundredths
-// of what is kept. A decision leaves much and keeps little, and collecting four
-// times as often costs a tenth more CPU. GOMEMLIMIT bounds it.
-const garbage = 400
+// serveGCPercent is the GOGC of the service: a decision allocates much and keeps little,
+// and the usual 100 costs a tenth more CPU. GOMEMLIMIT bounds the memory.
+const serveGCPercent = 400
 
-// serviceWorld is how the service reaches what is outside of it. Where images
-// lie is named by callers, so nothing inside our network is asked that the
-// grants do not name.
+// serviceWorld makes the connections of the service. Callers name the registries,
+// so the service reaches only those that the grants name: nothing else inside of
+// our network.
 func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.World, error) {
-	// As many registries' answers are waited for as requests are dealt with.
+	// Allow as many connections to a registry as requests are served at once.
 	rt := transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), PerHost: serve.AtOnce})
 	found, err := as.from(token.World{Transport: rt, Env: os.Getenv, Clock: time.Now})
 	verifier := found[pipeline.TokenVerifier]
@@ -196,14 +195,14 @@ func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.Wor
 	case err != nil:
 		return serve.World{}, err
 	case c.Summaries && verifier == nil:
-		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "the service is to sign summaries, and has no token of the verifier").
-			Advise("give --identity-token verifier=FILE, or --identity verifier=SOURCE; or leave summaries out of the service's file")
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "summaries: true needs a token of the verifier, and none was given").
+			Advise("give --identity-token verifier=FILE or --identity verifier=SOURCE, or remove summaries from SERVICE.yaml")
 	case !c.Summaries && verifier != nil:
-		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier is for summaries, and the service's file does not have summaries: true")
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier was given, but SERVICE.yaml does not have summaries: true; leave one out or add the other")
 	}
 	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
-		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler goes with reconcile: FEATURES.yaml in the features of the service's file, and the one is there without the other").
-			Advise("give --identity-token reconciler=FILE, or --identity reconciler=SOURCE, to a service that reconciles, and to no other")
+		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler and features.reconcile in SERVICE.yaml need each other, and only one of them was given").
+			Advise("give --identity-token reconciler=FILE or --identity reconciler=SOURCE to a service that reconciles, and to no other")
 	}
 	w := serve.World{
 		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, verifier) },
@@ -216,8 +215,8 @@ func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.Wor
 	return w, err
 }
 
-// openLedger opens the place where used approvals are written, to be read with
-// the credentials with which it is written.
+// openLedger opens the place where used approvals are recorded. It is read with the
+// same credentials as it is written.
 func openLedger(uri string, rt http.RoundTripper) (serve.Ledger, error) {
 	w, err := openWriter(uri, rt)
 	if err != nil {
@@ -230,7 +229,7 @@ func openLedger(uri string, rt http.RoundTripper) (serve.Ledger, error) {
 	return serve.Ledger{Place: at, Writer: w}, err
 }
 
-// loadBasis reads what decisions rest on.
+// loadBasis reads what decisions depend on: profile, callers and known defects.
 func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serve.Basis, error) {
 	by, err := gate.Open(ctx, c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)}, Transport: cli.Transport(false),
@@ -250,17 +249,17 @@ func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serv
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
 	}
-	// The service switches the policy for each question by itself.
+	// The service applies features to the policy for each question.
 	if b.PolicyRequest, err = by.One(profile.Staging, time.Time{}); err == nil && c.Summaries {
 		b.Summaries, err = summaries(p, by.Verifier(), verifier)
 	}
 	return b, err
 }
 
-// summaries prepares to vouch for what is accepted, as the profile says.
+// summaries prepares the signing of summaries, as the profile says.
 func summaries(p profile.Profile, v *verify.Verifier, from token.Source) (serve.Summaries, error) {
 	if p.Records.Verifier == "" || len(p.Signing) == 0 {
-		return serve.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "the service is to sign summaries: want signingConfig, and records with verifier and policy")
+		return serve.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "summaries: true needs signingConfig, and records with verifier and policy")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// summaryAt is where summaries that a gate signed are written: a file, or a
-// directory with one for each image. The zero value writes none.
+// summaryAt is where to write the summaries of a gate: a file, or a directory for
+// one file per image. The zero value writes none.
 type summaryAt struct {
 	path      string
 	directory bool
 }
 
-// summaries finds out where they go, before anybody is asked.
+// summaries finds out where to write summaries, before the gate is asked.
 func (o *asking) summaries(images []string) (summaryAt, error) {
 	if o.summary == "" {
 		return summaryAt{}, nil
@@ -26,22 +26,22 @@ func (o *asking) summaries(images []string) (summaryAt, error) {
 	at := summaryAt{o.summary, err == nil && info.IsDir()}
 	switch {
 	case o.to == "":
-		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a gate vouches for what may go somewhere; name with --to where")
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a summary is for one destination; name it with --to")
 	case len(images) > 1 && !at.directory:
-		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: for several images, want a directory that is there", o.summary)
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: want an existing directory for the summaries of several images", o.summary)
 	}
 	return at, nil
 }
 
-// write writes the summaries of an answer that accepts; of any other, none.
+// write writes the summaries of an answer that accepts, and nothing otherwise.
 func (at summaryAt) write(answer api.Answer) error {
 	if at.path == "" || !answer.Accepted() {
 		return nil
 	}
 	for _, d := range answer.Decisions {
 		if len(d.Summary) == 0 {
-			return verdict.Refuse(verdict.Usage, "--summary", "the gate accepts %s, and signs no summaries", d.Image).
-				Advise("leave the flag out; or have who looks after the gate set summaries: true")
+			return verdict.Refuse(verdict.Usage, "--summary", "the gate accepts %s, but signs no summaries", d.Image).
+				Advise("leave the flag out, or let the operator of the gate set summaries: true")
 		}
 	}
 	for _, d := range answer.Decisions {

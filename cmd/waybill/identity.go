@@ -16,9 +16,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// identities are the options by which those who sign say who they are.
+// identities are the options that give the identity tokens of signers.
 type identities struct {
-	names   []string // whose there may be
+	names   []string // names that may be given
 	files   []string // NAME=FILE
 	sources []string // NAME=SOURCE
 }
@@ -26,11 +26,11 @@ type identities struct {
 func (o *identities) addFlags(cmd *cobra.Command, names ...string) {
 	o.names = names
 	whose := strings.Join(names, ", ")
-	cmd.Flags().StringArrayVar(&o.files, "identity-token", nil, "NAME=FILE: OIDC identity token of "+whose+"; repeats")
-	cmd.Flags().StringArrayVar(&o.sources, "identity", nil, "NAME=SOURCE: where the identity token of "+whose+" is to be had: "+token.Words()+"; repeats")
+	cmd.Flags().StringArrayVar(&o.files, "identity-token", nil, "NAME=FILE: file with the OIDC identity token of "+whose+"; repeats")
+	cmd.Flags().StringArrayVar(&o.sources, "identity", nil, "NAME=SOURCE: where to get the identity token of "+whose+": "+token.Words()+"; repeats")
 }
 
-// parse finds the source of each token. Nobody is asked for one yet.
+// parse finds the source of each token. It requests no token yet.
 func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer) (map[string]token.Source, error) {
 	world := token.World{Transport: rt, Env: os.Getenv, Clock: time.Now, Issuer: issuer}
 	if _, person := ui.OnTerminal(stderr); person {
@@ -39,13 +39,13 @@ func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer
 	return o.from(world)
 }
 
-// from finds the source of each token in a world.
+// from is parse with the environment, clock and transport given.
 func (o *identities) from(world token.World) (map[string]token.Source, error) {
 	found := map[string]token.Source{}
 	take := func(flag, text, want string, of func(string) (token.Source, error)) error {
 		if token.IsBare(text) {
-			return verdict.Refuse(verdict.Usage, flag, "it has a token itself, which others on this machine can read there").
-				Advise("write a new token to a file that nobody else reads, and name that: --identity-token NAME=FILE")
+			return verdict.Refuse(verdict.Usage, flag, "the value is a token itself, which other users of this machine can read on the command line").
+				Advise("write a new token to a file that only you can read, and give --identity-token NAME=FILE")
 		}
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || value == "" || !slices.Contains(o.names, name) {

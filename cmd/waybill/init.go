@@ -21,21 +21,21 @@ func initCommand() *cobra.Command {
 		Use:     "init",
 		Short:   "Write the first release.yaml of a Go project",
 		GroupID: "release",
-		Long: `Look for go.mod and the programs of the module, and write a release.yaml that
-compiles each of them for the usual platforms and packs them into archives. The
-steps have Go and nothing else of the machine (root: scratch): what is compiled
-with cgo needs a C compiler, and a step of its own with the tools for it.
-Modules that go.sum names and vendor does not hold are fetched before the build.
-It is a start to be edited. A release.yaml that is there is never overwritten.
+		Long: `Find go.mod and the programs of the module, and write a release.yaml that compiles
+each of them for the usual platforms and packs them into archives. The steps see Go
+and nothing else of the machine (root: scratch), so they do not support cgo: for
+that, add a step with a C compiler as a tool. Modules that are in go.sum and not in
+vendor are fetched before the build. Edit the result as needed. An existing
+release.yaml is never overwritten.
 
-` + exit.Table,
+` + exit.Table("release.yaml was written; without --confirm: it was printed"),
 		Example: `  waybill init
   waybill init --dir ./lantern --confirm`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := filepath.Join(dir, plan.ConfigName)
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-				return verdict.Refuse(verdict.Usage, path, "it is there already and is never overwritten; edit it, or move it away")
+				return verdict.Refuse(verdict.Usage, path, "already exists and is never overwritten; edit it, or move it away")
 			}
 			p, err := first.Discover(os.DirFS(dir))
 			if err != nil {
@@ -43,7 +43,7 @@ It is a start to be edited. A release.yaml that is there is never overwritten.
 			}
 			raw := p.Write()
 			if _, err := plan.ParseConfig(raw); err != nil {
-				return fmt.Errorf("what would be written does not read back: %w", err)
+				return fmt.Errorf("the release.yaml that would be written is not valid: %w", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s", raw)
 			if !confirm {
@@ -58,11 +58,11 @@ It is a start to be edited. A release.yaml that is there is never overwritten.
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", ".", "top of the Go module")
-	cmd.Flags().BoolVar(&confirm, "confirm", false, "really write release.yaml")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "write release.yaml; without it, only print it")
 	return cmd
 }
 
-// writeNew writes a file that must not be there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(path string, raw []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -22,15 +22,15 @@ func inspectCommand() *cobra.Command {
 	lint := false
 	cmd := &cobra.Command{
 		Use:     "inspect FILE|REF",
-		Short:   "Print what a piece of evidence says, without believing it",
+		Short:   "Print the content of evidence, a policy or another document, without verifying it",
 		GroupID: "check",
-		Long: `Print what a bundle, envelope, statement, certificate, release manifest,
+		Long: `Print the content of a bundle, envelope, statement, certificate, release manifest,
 provenance, SBOM, in-toto link or layout, trusted root, policy, profile or
-release.yaml says, or what an image consists of and what refers to it. It is recognised by its content.
-Nothing is verified: anybody can write anything into any of these. To know who
-said it, use verify. Status 0 means here that it could be read.
+release.yaml; or the parts of an image and what refers to it. The kind of a file is
+recognised by its content. Nothing is verified: anyone can write such a file. To
+know who signed it, use waybill verify.
 
-` + exit.Table,
+` + exit.Table("the document was printed; nothing was verified"),
 		Example: `  waybill inspect lantern.sigstore.json
   waybill inspect provenance.json --lint
   waybill inspect registry.example.test/lantern:v0.1.0 --output json`,
@@ -45,20 +45,20 @@ said it, use verify. Status 0 means here that it could be read.
 				notes = d.Lint()
 				switch {
 				case !d.HasProvenance():
-					fmt.Fprintln(cmd.ErrOrStderr(), "lint: there is no provenance in it, so nothing was looked at")
+					fmt.Fprintln(cmd.ErrOrStderr(), "lint: not a provenance, so nothing was checked")
 				case len(notes) == 0:
-					fmt.Fprintln(cmd.ErrOrStderr(), "lint: found nothing that contradicts itself, which proves nothing")
+					fmt.Fprintln(cmd.ErrOrStderr(), "lint: no contradictions found, which proves nothing")
 				}
 			}
 			return inspect.Write(cmd.OutOrStdout(), inspect.Format(format), d, notes...)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
-	cmd.Flags().BoolVar(&lint, "lint", false, "name every claim of a provenance that its own content contradicts")
+	cmd.Flags().BoolVar(&lint, "lint", false, "list every claim of a provenance that its own content contradicts")
 	return cmd
 }
 
-// describe reads a file of this name, or else the image.
+// describe reads the file of this name, or else the image.
 func describe(ctx context.Context, name string) (inspect.Document, error) {
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "/") && strings.ContainsAny(name, ":@") {
 		image, err := cli.Image(name, cli.Transport(false))

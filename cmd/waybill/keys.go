@@ -19,27 +19,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// keys are the options by which those sign who have a long-lived key.
+// keys are the options that give long-lived signing keys.
 type keys struct {
-	names    []string // whose there may be
+	names    []string // names that may be given
 	given    []string // NAME=FILE or NAME=SERVICE://KEY
 	password string
-	// services is asked, when a key of a service is to be opened, whether such
-	// keys may sign; nil: they may.
+	// services reports whether KMS keys may sign; nil means yes.
 	services func() bool
 }
 
 func (o *keys) addFlags(cmd *cobra.Command, names ...string) {
 	o.names = names
-	cmd.Flags().StringArrayVar(&o.given, "key", nil, "NAME=FILE or NAME=SERVICE://KEY: the key that signs in place of an identity, of "+strings.Join(names, ", ")+"; the policy must name it; repeats")
-	cmd.Flags().StringVar(&o.password, "key-password", "", "where the password of key files is: "+keyfile.Words()+"; without it "+keyfile.Variable+", or the person at the terminal")
+	cmd.Flags().StringArrayVar(&o.given, "key", nil, "NAME=FILE or NAME=SERVICE://KEY: key that signs instead of an identity, of "+strings.Join(names, ", ")+"; the policy must name it; repeats")
+	cmd.Flags().StringVar(&o.password, "key-password", "", "where to get the password of key files: "+keyfile.Words()+" (default: "+keyfile.Variable+", or a prompt on the terminal)")
 }
 
-// open opens the keys, and asks for their passwords before anything is done.
+// open opens the keys, and asks for their passwords before any work is done.
 func (o *keys) open(ctx context.Context, stderr io.Writer) (map[string]crypto.Signer, error) {
 	if len(o.given) == 0 {
 		if o.password != "" {
-			return nil, verdict.Refuse(verdict.Usage, "--key-password", "of what? it is of --key")
+			return nil, verdict.Refuse(verdict.Usage, "--key-password", "needs --key, whose password it is for")
 		}
 		return nil, nil
 	}
@@ -56,8 +55,8 @@ func (o *keys) open(ctx context.Context, stderr io.Writer) (map[string]crypto.Si
 		case found[name] != nil:
 			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: %s has a key already", text, name)
 		case strings.Contains(from, "://") && o.services != nil && !o.services():
-			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: the feature %s is off, so no key of a service signs", text, known.KMSSigning).
-				Advise(fmt.Sprintf("sign by an identity or by the key of a file, or leave %s out of --%s", known.KMSSigning, gatesFlag))
+			return nil, verdict.Refuse(verdict.Usage, "--key", "%q: the feature %s is off, so KMS keys do not sign", text, known.KMSSigning).
+				Advise(fmt.Sprintf("sign with an identity or a key file, or leave %s out of --%s", known.KMSSigning, gatesFlag))
 		case strings.Contains(from, "://"):
 			found[name], err = keyfile.OpenKMS(ctx, from)
 		default:
@@ -77,8 +76,8 @@ func (o *keys) source(w keyfile.World) (keyfile.Password, error) {
 	return keyfile.ParsePassword(o.password, w)
 }
 
-// onlyOne refuses who has both an identity and a key: one of them would not be
-// used, and it is not said which.
+// onlyOne refuses a signer with both an identity and a key: one of them would
+// silently not be used.
 func onlyOne(tokens map[string]token.Source, opened map[string]crypto.Signer) error {
 	for name := range opened {
 		if tokens[name] != nil {
@@ -88,7 +87,7 @@ func onlyOne(tokens map[string]token.Source, opened map[string]crypto.Signer) er
 	return nil
 }
 
-// prompt asks the person at the terminal, and is nil where there is none.
+// prompt asks for a password on the terminal; it is nil if there is none.
 func prompt(stderr io.Writer) func(string) ([]byte, error) {
 	stdin := int(os.Stdin.Fd())
 	if _, person := ui.OnTerminal(stderr); !person || !term.IsTerminal(stdin) {

@@ -17,16 +17,15 @@ func lockCommand() *cobra.Command {
 	confirm := false
 	cmd := &cobra.Command{
 		Use:     "lock",
-		Short:   "Pin what release.yaml names, by digest",
+		Short:   "Pin everything that release.yaml names, by digest",
 		GroupID: "release",
 		Long: `Find the digest of every base image, tool, Go module and download that
-release.yaml names, show what differs from release.lock.yaml, and write it with
---confirm. A name is looked up where --base or --tool says, and from then on where
-the lock says that it was looked up before. A tool is a program of its own name
-unless said otherwise. Downloads are fetched and measured each time; nothing of
-them is kept.
+release.yaml names, show the differences from release.lock.yaml, and with --confirm
+write it. --base and --tool say where to look a name up; the lock records that for
+the next run. By default a tool is the program of that name in PATH. Downloads are
+fetched and hashed each time, and not kept.
 
-` + exit.Table,
+` + exit.Table("release.lock.yaml is up to date or was written;\nwithout --confirm: the differences were printed"),
 		Example: `  waybill lock --base static=registry.example.test/base/static:v1
   waybill lock --tool cross=registry.example.test/build/cross:v1.31 --confirm`,
 		Args: cobra.NoArgs,
@@ -48,9 +47,9 @@ them is kept.
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", ".", "directory of release.yaml")
-	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: what a base stands for: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
-	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: what a tool stands for: a program in the PATH, or an image as for --base; repeats")
-	f.BoolVar(&confirm, "confirm", false, "really write release.lock.yaml")
+	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: where to find a base image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
+	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: where to find a tool: a program in PATH, or an image as for --base; repeats")
+	f.BoolVar(&confirm, "confirm", false, "write release.lock.yaml; without it, only print the differences")
 	return cmd
 }
 
@@ -61,7 +60,7 @@ func writeLock(cmd *cobra.Command, change lock.Change, confirm bool) error {
 	}
 	switch {
 	case change.IsEmpty():
-		fmt.Fprintln(w, "release.lock.yaml is as it should be")
+		fmt.Fprintln(w, "release.lock.yaml is up to date")
 		return nil
 	case !confirm:
 		fmt.Fprintln(w, "\nnothing was written; add --confirm to write release.lock.yaml")

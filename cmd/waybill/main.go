@@ -14,24 +14,24 @@ import (
 )
 
 func main() {
-	if code, ok := checkout.Serve(); ok { // this process was started to run a step, and holds nothing
+	if code, ok := checkout.Serve(); ok { // this process was started to run a step, without credentials
 		os.Exit(code)
 	}
 	os.Exit(exit.Run(observed(root())))
 }
 
-// group makes a command that only holds others. Without one of them it is
-// wrong use: a script must not take help for an answer.
+// group makes a command that only has subcommands. Without one of them it is wrong
+// use: a script must not take the printed help for success.
 func group(cmd cobra.Command) *cobra.Command {
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return verdict.Refuse(verdict.Usage, c.CommandPath(), "there is no command %q", args[0])
+			return verdict.Refuse(verdict.Usage, c.CommandPath(), "unknown command %q", args[0])
 		}
-		if formatOf(c) == "text" { // in lines of a log nobody reads a page
+		if formatOf(c) == "text" { // a help page makes no sense in a log
 			c.SetOut(c.ErrOrStderr())
-			_ = c.Help() // it only prints
+			_ = c.Help() // printing help cannot fail
 		}
-		return verdict.Refuse(verdict.Usage, c.CommandPath(), "name one of its commands")
+		return verdict.Refuse(verdict.Usage, c.CommandPath(), "give one of its subcommands")
 	}
 	return &cmd
 }
@@ -39,21 +39,25 @@ func group(cmd cobra.Command) *cobra.Command {
 func root() *cobra.Command {
 	cmd := group(cobra.Command{
 		Use:   "waybill",
-		Short: "Make a release carry its proof, and check the whole of it",
-		Long: `A waybill travels with goods: what they are, where they came from, how they were
-sealed, every hand they passed. Waybill makes a software release carry that
-proof, and lets anyone check the whole of it with one command.
+		Short: "Build, sign, seal, publish and verify software releases",
+		Long: `Waybill builds, signs, seals, publishes and verifies software releases.
 
-` + exit.Table,
+Every artifact gets signed provenance, an SBOM and a signature. The signed manifest
+lists everything that belongs to the release, so that a verifier finds what was
+changed, what is missing and what does not belong there, with one command.
+
+A command that has a --confirm flag only prints what it would do without it.
+
+` + exit.Table("success; for a command that verifies: "+exit.Accepted),
 		Version: cli.BuildVersion(),
 	})
 	addLogFlag(cmd)
 	cmd.AddGroup(
-		&cobra.Group{ID: "release", Title: "Run a release:"},
-		&cobra.Group{ID: "stage", Title: "One stage:"},
-		&cobra.Group{ID: "check", Title: "Decide and check:"},
-		&cobra.Group{ID: "carry", Title: "Carry:"},
-		&cobra.Group{ID: "switch", Title: "Switch:"},
+		&cobra.Group{ID: "release", Title: "Make a release from start to end:"},
+		&cobra.Group{ID: "stage", Title: "Run a single stage of a release:"},
+		&cobra.Group{ID: "check", Title: "Verify, inspect and set policy:"},
+		&cobra.Group{ID: "trust", Title: "Manage the trust root:"},
+		&cobra.Group{ID: "feature", Title: "Turn policy requirements on and off:"},
 	)
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),

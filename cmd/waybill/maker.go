@@ -9,7 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 )
 
-// maker is what records say of this program, and of the job that runs it.
+// maker describes this program, and the job that runs it, for records.
 func maker() pipeline.Maker {
 	m := pipeline.Maker{Promoter: promotionrecord.Promoter{Version: cli.BuildVersion()}, Job: job(os.Getenv)}
 	info, _ := debug.ReadBuildInfo()
@@ -24,8 +24,8 @@ func maker() pipeline.Maker {
 	return m
 }
 
-// job is what continuous integrations say of a job in its environment: Prow,
-// GitHub Actions and GitLab. Elsewhere nothing is said.
+// job describes the CI job, from the environment of Prow, GitHub Actions or GitLab.
+// Elsewhere it is empty.
 func job(env func(string) string) promotionrecord.Job {
 	for _, named := range [][4]string{
 		{"JOB_NAME", "JOB_TYPE", "BUILD_ID", "PROW_JOB_ID"},

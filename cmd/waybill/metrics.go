@@ -14,16 +14,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// metricsFlag names the flag that says where the metrics of a run are written.
+// metricsFlag names the flag for the file with the metrics of a run.
 const metricsFlag = "metrics-file"
 
-// addMetricsFlag adds --metrics-file to a command that runs and ends. What it
-// says is obeyed by [observed].
+// addMetricsFlag adds --metrics-file to a command. [observed] writes the file.
 func addMetricsFlag(cmd *cobra.Command) {
-	cmd.Flags().String(metricsFlag, "", "file to write metrics of the run to when it has ended, however it did, in the text format of Prometheus")
+	cmd.Flags().String(metricsFlag, "", "file for the metrics of the run in the Prometheus text format, written when it ends, also after a failure")
 }
 
-// metricsFile is where the metrics go; empty for nowhere.
+// metricsFile is the file for the metrics; empty for none.
 func metricsFile(c *cobra.Command) string {
 	if f := c.Flags().Lookup(metricsFlag); f != nil {
 		return f.Value.String()
@@ -31,8 +30,7 @@ func metricsFile(c *cobra.Command) string {
 	return ""
 }
 
-// metricsCanBeWritten says before a run what would keep its metrics from being
-// written after it.
+// metricsCanBeWritten checks before a run that its metrics can be written after it.
 func metricsCanBeWritten(c *cobra.Command) error {
 	path := metricsFile(c)
 	if path == "" {
@@ -41,14 +39,14 @@ func metricsCanBeWritten(c *cobra.Command) error {
 	dir := filepath.Dir(path)
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
-		return verdict.Refuse(verdict.Usage, "--"+metricsFlag, "there is no directory %q to write it to", dir)
+		return verdict.Refuse(verdict.Usage, "--"+metricsFlag, "there is no directory %q to write it to; create it first", dir)
 	case err != nil:
 		return verdict.Wrap(verdict.Usage, "--"+metricsFlag, err)
 	}
 	return nil
 }
 
-// writeMetrics writes them, whole or not at all.
+// writeMetrics writes the metrics file, whole or not at all.
 func writeMetrics(c *cobra.Command, t *span.Tally, r span.Run) error {
 	path := metricsFile(c)
 	if path == "" {

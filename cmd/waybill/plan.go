@@ -18,11 +18,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// parameters are the flag for what release.yaml lets the caller choose.
+// parameters are the values for the parameters that release.yaml declares.
 type parameters struct{ given []string }
 
 func (p *parameters) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&p.given, "parameter", nil, "NAME=VALUE: a value for a parameter that release.yaml declares; repeats")
+	cmd.Flags().StringArrayVar(&p.given, "parameter", nil, "NAME=VALUE: value of a parameter that release.yaml declares; repeats")
 }
 
 func (p *parameters) parse() (map[string]string, error) { return assignments("--parameter", p.given) }
@@ -40,7 +40,7 @@ func assignments(flag string, list []string) (map[string]string, error) {
 	return values, nil
 }
 
-// planOptions say what to plan, and from what.
+// planOptions are the options of plan.
 type planOptions struct {
 	source, dir, profile, output string
 	chosen                       parameters
@@ -52,15 +52,15 @@ func planCommand() *cobra.Command {
 		Use:     "plan VERSION…",
 		Short:   "Print exactly what a release will consist of",
 		GroupID: "release",
-		Long: `Read release.yaml from the commit that the tag names and print every step and
-every artifact to come: what the steps make, and every signature, SBOM,
-provenance and checksum file about it. Nothing is built. A release.lock.yaml that
-does not pin exactly what release.yaml names is refused.
+		Long: `Read release.yaml from the commit that the tag names, and print every step and every
+artifact of the release: the outputs of the steps, and every signature, SBOM,
+provenance and checksum file. Nothing is built. A release.lock.yaml that does not
+pin exactly what release.yaml names is refused.
 
-Several versions are several releases in one plan. With --dir, release.yaml is
-read as it lies in a directory: what would be planned if it were committed.
+Several versions are several releases in one plan. With --dir, release.yaml is read
+from a directory, committed or not.
 
-` + exit.Table,
+` + exit.Table("the plan was printed"),
 		Example: `  waybill plan v0.1.0 --source ./lantern
   waybill plan v0.1.0 --source git+https://example.test/lantern@v0.1.0 --output json
   waybill plan v0.2.0 v0.3.0-alpha.0 --source ./lantern
@@ -70,8 +70,8 @@ read as it lies in a directory: what would be planned if it were committed.
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
-	f.StringVar(&o.dir, "dir", "", "directory to plan from instead, committed or not")
-	f.StringVar(&o.profile, "profile", "", "check this profile, too")
+	f.StringVar(&o.dir, "dir", "", "directory to plan from instead of a repository, committed or not")
+	f.StringVar(&o.profile, "profile", "", "also check that this profile loads")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	o.chosen.addFlags(cmd)
 	cmd.AddCommand(planDiffCommand())
@@ -158,16 +158,16 @@ func planDiffCommand() *cobra.Command {
 	chosen := &parameters{}
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Name what is added, lost and changed from one plan to another",
+		Short: "List what is added, removed and changed between two plans",
 		Long: `Compare two plans. Each is a plan that was saved with --output json, a directory
-with a release.yaml, or REPOSITORY@REF. Plans of two versions are compared as if
-they were of one: the version in names and addresses is no change.
+with a release.yaml, or REPOSITORY@REF. Plans of different versions are compared as
+if they were of one: a different version in names and addresses is no change.
 
 EXIT STATUS
-  0  both plan the same
+  0  the plans are the same
   1  they differ: PLAN_DIFFERS
   2  wrong use, or a malformed release.yaml, lock or plan
-  3  unavailable: a repository did not answer, nothing was compared
+  3  unavailable: a repository did not answer; nothing was compared
   4  a bug in this program`,
 		Example: `  waybill plan diff ./lantern@v0.1.0 ./lantern@v0.2.0
   waybill plan diff ./lantern@main . --version v0.2.0
@@ -194,7 +194,7 @@ EXIT STATUS
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
-	cmd.Flags().StringVar(&at, "version", "", "version to plan for, where a directory or a ref names none")
+	cmd.Flags().StringVar(&at, "version", "", "version to plan for, if the directory or the ref names none")
 	chosen.addFlags(cmd)
 	return cmd
 }

@@ -9,13 +9,13 @@ import (
 func policyCommand() *cobra.Command {
 	cmd := group(cobra.Command{
 		Use:     "policy",
-		Short:   "Read, rehearse and sign what is asked of a release",
+		Short:   "Explain, test and sign the policy of a release",
 		GroupID: "check",
-		Long: `A policy says who may sign what, which builders are believed how far, and what
-evidence each artifact needs. These commands say what a policy asks, rehearse
-it, and sign what its officer has to say.
+		Long: `A policy says who may sign what, up to which level each builder is trusted, and
+which evidence each artifact needs. These commands explain and test a policy, and
+sign policies, lists of known defects and exceptions as the policy officer.
 
-` + exit.Table,
+` + exit.Table("success"),
 	})
 	cmd.AddCommand(policyLintCommand(), policyExplainCommand(), policyTestCommand(), policySignCommand(), policyExceptCommand())
 	return cmd

@@ -16,14 +16,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// exempt are the options of an exception.
+// exempt are the options of policy except.
 type exempt struct {
 	officer
 	excepted
 	policy, output string
 }
 
-// excepted is what an exception says: what, why, where and how long.
+// excepted is the content of an exception.
 type excepted struct {
 	code, subject, name string
 	reason, destination string
@@ -39,18 +39,18 @@ func policyExceptCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "except --code CODE --subject DIGEST --name NAME --reason TEXT --destination PLACE --expires 72h",
-		Short: "Sign an exception: one finding about one artifact, for a short time",
-		Long: `Sign, as the policy's officer, that one finding about one artifact does not
-refuse at one destination, under this policy, for a short time. Every verdict
-that rests on it names it, and is never complete. These can be excepted, and
-nothing else ever:
+		Short: "Sign an exception for one finding about one artifact, for a short time",
+		Long: `Sign, as the policy officer, that one finding about one artifact is not a reason to
+refuse it: at one destination, under this policy, for a short time. Every verdict
+that depends on the exception names it, and is never complete. Only these findings
+can be excepted:
 
 ` + codes.String() + `
-What was written is read back and verified. Without --confirm nothing is signed;
-what would be is printed. Signing adds an entry to the transparency log, which
-is for ever.
+The written file is read back and verified. Without --confirm nothing is signed, and
+the statement is printed. Signing adds an entry to the transparency log, which
+cannot be removed.
 
-` + exit.Table,
+` + exit.Table("the exception was signed, read back and verified;\nwithout --confirm: the statement was printed"),
 		Example: `  waybill policy except --profile profile.yaml --code NO_SBOM --name bin/linux/amd64/lantern \
     --subject sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 \
     --reason "the scanner was down" --destination https://dl.example.test/lantern/v0.1.0/ \
@@ -62,11 +62,11 @@ is for ever.
 	f := cmd.Flags()
 	f.StringVar(&o.code, "code", "", "code of the finding, one of those above (required)")
 	f.StringVar(&o.subject, "subject", "", "sha256:… digest of the artifact (required)")
-	f.StringVar(&o.name, "name", "", "name of the artifact, as the release manifest has it; of an image without one, REPOSITORY@sha256:… (required)")
-	f.StringVar(&o.reason, "reason", "", "why, for people: one line (required)")
-	f.StringVar(&o.destination, "destination", "", "canonical address of the place that it goes to, as the release manifest has it; of an image without one, the repository that it goes to, HOST/PATH (required)")
-	f.DurationVar(&o.life, "expires", 0, fmt.Sprintf("how long it counts, as 72h; at most %s (required)", exception.MaxLife))
-	f.StringVar(&o.policy, "policy", "", "policy under which it counts (default: the profile's)")
+	f.StringVar(&o.name, "name", "", "name of the artifact in the release manifest; for an image without a manifest, REPOSITORY@sha256:… (required)")
+	f.StringVar(&o.reason, "reason", "", "reason, for people: one line (required)")
+	f.StringVar(&o.destination, "destination", "", "canonical address of its destination in the release manifest; for an image without a manifest, the destination repository HOST/PATH (required)")
+	f.DurationVar(&o.life, "expires", 0, fmt.Sprintf("how long it is valid, such as 72h; at most %s (required)", exception.MaxLife))
+	f.StringVar(&o.policy, "policy", "", "policy under which it is valid (default: the profile's)")
 	f.StringVarP(&o.output, "output", "o", "", "file to write (default: CODE-DIGEST"+exception.Suffix+")")
 	return cmd
 }
@@ -88,7 +88,7 @@ func (o *exempt) run(cmd *cobra.Command) error {
 	return o.finish(cmd, off, d, o.output)
 }
 
-// draft makes the statement, and names the file where nobody did.
+// draft makes the statement, and names the output file by default.
 func (o *exempt) draft(off pipeline.Officer) (pipeline.Draft, error) {
 	for _, required := range []struct{ flag, value string }{
 		{"--code", o.code}, {"--subject", o.subject}, {"--name", o.name}, {"--reason", o.reason}, {"--destination", o.destination},

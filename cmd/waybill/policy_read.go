@@ -14,10 +14,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxPolicy bounds a policy and the cases beside it.
+// maxPolicy bounds a policy, and its cases.
 const maxPolicy = 1 << 20
 
-// readPolicy reads a policy with the rules that it may have.
+// readPolicy reads a policy, and compiles its CEL rules.
 func readPolicy(path string) (policy.Policy, error) {
 	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {
@@ -30,13 +30,13 @@ func policyLintCommand() *cobra.Command {
 	strict, format := false, ""
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
-		Short: "Say whether policies load, and what in them may not be meant",
-		Long: `Load policies and print what loads and may still not be what was meant: no
-expiry, patterns of identities, parameters that nobody checks, what is not asked
-for. A policy that does not load names line and column, and ends with status 2.
-A list of known defects is read too.
+		Short: "Check that policies load, and list what is probably a mistake",
+		Long: `Load policies and print what is valid but may not be intended: no expiry, patterns
+of identities, parameters that are not checked, evidence that is not required. For a
+policy that does not load, line and column are printed, with status 2. Lists of
+known defects can be checked, too.
 
-` + exit.Table,
+` + exit.Table("every policy loads; with --strict: and has no notes"),
 		Example: `  waybill policy lint policy.yaml
   waybill policy lint --strict policies/*.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -54,18 +54,18 @@ A list of known defects is read too.
 				return err
 			}
 			if strict && notes > 0 {
-				return verdict.Refuse(verdict.PolicyWeak, "policy", "%d notes, and --strict was given", notes)
+				return verdict.Refuse(verdict.PolicyWeak, "policy", "notes: %d, and --strict allows none", notes)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.PolicyFormats(), " or "))
-	cmd.Flags().BoolVar(&strict, "strict", false, "end with status 2 if there is anything to say")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 2 if there is any note")
 	return cmd
 }
 
-// lint reads a policy, or a list of known defects, of which there is nothing
-// to say but that it loads.
+// lint reads a policy and returns its notes. A list of known defects has none: it
+// is only checked to load.
 func lint(path string) ([]string, error) {
 	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {
@@ -86,11 +86,11 @@ func policyExplainCommand() *cobra.Command {
 	overriders := false
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
-		Short: "Say in plain words what a policy demands, and who can get past it",
-		Long: `Print what a policy demands, with the code of each refusal, what it does not ask
-for, and who could make it accept what.
+		Short: "Explain in plain words what a policy requires, and who can bypass it",
+		Long: `Print what a policy requires, with the code of each refusal, what it does not
+require, and who could make it accept what.
 
-` + exit.Table,
+` + exit.Table("the policy was explained"),
 		Example: `  waybill policy explain policy.yaml
   waybill policy explain --overriders policy.yaml`,
 		Args: cobra.ExactArgs(1),
@@ -101,13 +101,13 @@ for, and who could make it accept what.
 			}
 			text := render.PolicyText{Name: p.Name(), Digest: p.Digest(), Sections: policy.Explain(p)}
 			if overriders {
-				text.Sections = []policy.Section{{Title: "Who can get past it", Lines: policy.Overriders(p)}}
+				text.Sections = []policy.Section{{Title: "Who can bypass it", Lines: policy.Overriders(p)}}
 			}
 			return render.Explain(cmd.OutOrStdout(), render.Format(format), text)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.PolicyFormats(), " or "))
-	cmd.Flags().BoolVar(&overriders, "overriders", false, "print only who can get past what")
+	cmd.Flags().BoolVar(&overriders, "overriders", false, "print only who can bypass what")
 	return cmd
 }
 
@@ -115,14 +115,14 @@ func policyTestCommand() *cobra.Command {
 	var format, cases string
 	cmd := &cobra.Command{
 		Use:   "test FILE",
-		Short: "Rehearse a policy with the cases beside it",
-		Long: `Ask a policy about made-up evidence and compare its answers with those that the
-cases expect. The cases of policy.yaml are in policy.txtar: one after the other,
-refusals first, and at least one that is accepted. A case says what it wants,
-what is asked, and what was said by whom; or which case it is like, and what is
-set otherwise or left out. A rehearsal proves nothing about any artifact.
+		Short: "Test a policy with the cases beside it",
+		Long: `Let a policy judge made-up evidence, and compare its answers with those that the
+cases expect. The cases of policy.yaml are in policy.txtar: refusals first, and at
+least one that is accepted. A case gives the expected answer, the question, and the
+evidence with its signers; or it names another case and what differs from it. A test
+proves nothing about any artifact.
 
-` + exit.Table,
+` + exit.Table("every case was answered as expected"),
 		Example: `  waybill policy test policy.yaml
   waybill policy test policy.yaml --cases mine.txtar --output junit`,
 		Args: cobra.ExactArgs(1),
@@ -146,12 +146,12 @@ set otherwise or left out. A rehearsal proves nothing about any artifact.
 				return err
 			}
 			if n := report.Failed(); n > 0 {
-				return verdict.Refuse(verdict.PolicyCases, p.Name(), "%d of %d cases were answered otherwise than expected", n, len(report.Cases))
+				return verdict.Refuse(verdict.PolicyCases, p.Name(), "%d of %d cases were not answered as expected", n, len(report.Cases))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&cases, "cases", "", "the cases (default: the policy's name with .txtar)")
+	cmd.Flags().StringVar(&cases, "cases", "", "file with the cases (default: the name of the policy with .txtar)")
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.CaseFormats(), ", "))
 	return cmd
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// officer are the options of every command that signs with the identity of the
-// policy's officer, or with that of whoever signs releases off.
+// officer are the options of every command that signs as the policy officer, or as
+// the identity that signs releases off.
 type officer struct {
-	signsAs string // name of token and key; empty for the officer's own
+	signsAs string // name of token and key; empty for the policy officer
 	profile string
 	as      identities
 	keys    keys
@@ -36,7 +36,7 @@ type officer struct {
 	confirm bool
 }
 
-// token is the name under which token and key are given.
+// token is the name of the token and the key on the command line.
 func (o *officer) token() string { return cmp.Or(o.signsAs, pipeline.TokenPolicy) }
 
 func (o *officer) addFlags(cmd *cobra.Command) {
@@ -46,10 +46,10 @@ func (o *officer) addFlags(cmd *cobra.Command) {
 	o.keys.addFlags(cmd, o.token())
 	o.feature.addFlags(cmd)
 	o.keys.services = o.feature.asks(known.KMSSigning)
-	f.BoolVar(&o.confirm, "confirm", false, "really sign")
+	f.BoolVar(&o.confirm, "confirm", false, "sign; without it, only print what would be signed")
 }
 
-// open reads the profile and finds the officer's identity.
+// open reads the profile and finds the identity or key to sign with.
 func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if o.profile == "" {
 		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the policy, the trust root and the signing services")
@@ -71,7 +71,7 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 		return pipeline.Officer{}, err
 	}
 	if o.confirm && tokens[o.token()] == nil && opened[o.token()] == nil {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", o.token())
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", o.token())
 	}
 	return pipeline.Officer{Profile: loaded, Token: tokens[o.token()], Key: opened[o.token()], World: pipeline.World{
 		Transport: rt, Clock: time.Now,
@@ -80,8 +80,7 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	}}, nil
 }
 
-// finish signs a draft and says by whom; without --confirm it prints what
-// would be signed.
+// finish signs a draft and prints the signer; without --confirm it prints the draft.
 func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Draft, path string) error {
 	if !o.confirm {
 		var page bytes.Buffer
@@ -89,34 +88,35 @@ func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Dr
 			return err
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), page.String())
-		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done; --confirm signs this and writes %s\n", render.Safe(path))
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done; add --confirm to sign this and write %s\n", render.Safe(path))
 		return nil
 	}
 	proof, err := off.Sign(cmd.Context(), d, pipeline.TargetAt(path))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: signed by %s at %s, and verified as it was written\nbundle %s\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: signed by %s at %s; read back and verified\nbundle %s\n",
 		render.Safe(path), render.Safe(proof.Identity), proof.SignedAt.Format(time.RFC3339), proof.Bundle)
 	return nil
 }
 
-// kindLine is the line with which a file of ours says what it is.
+// kindLine is the line with the kind of a file.
 var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 
 func policySignCommand() *cobra.Command {
 	o := &officer{}
 	cmd := &cobra.Command{
 		Use:   "sign FILE",
-		Short: "Sign a policy or a list of known defects as the policy's officer",
-		Long: `Sign FILE with the identity that the profile's policy has in the role "policy",
+		Short: "Sign a policy or a list of known defects as the policy officer",
+		Long: `Sign FILE with the identity that the profile's policy names in the role "policy",
 and write the bundle beside it, as FILE` + signedpolicy.Suffix + `. FILE is a policy (kind
-Policy) or a list of known defects (kind ` + knowndefects.Kind + `), and has a sequence: a
-bundle is replaced only by one of a higher number. What was written is read back
-and verified. Without --confirm nothing is signed; what would be is printed.
-Signing adds an entry to the transparency log, which is for ever.
+Policy) or a list of known defects (kind ` + knowndefects.Kind + `), and must have a
+sequence number: a bundle is replaced only by one with a higher number. The written
+bundle is read back and verified. Without --confirm nothing is signed, and the
+statement is printed. Signing adds an entry to the transparency log, which cannot be
+removed.
 
-` + exit.Table,
+` + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
 		Example: `  waybill policy sign policy.yaml --profile profile.yaml
   waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm`,
 		Args: cobra.ExactArgs(1),
@@ -136,7 +136,7 @@ Signing adds an entry to the transparency log, which is for ever.
 	return cmd
 }
 
-// draftOf makes the statement of a file by what the file says it is.
+// draftOf makes the statement about a file, by the kind that the file names.
 func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 	raw, err := store.ReadNamed(path, maxPolicy)
 	if err != nil {

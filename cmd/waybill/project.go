@@ -40,41 +40,41 @@ type project struct {
 	signs   bool // files or images
 	feature featureFlags
 	waivers cli.Waivers
-	alone   *pipeline.Exclusion // of the commands that hold a lease of the release
+	alone   *pipeline.Exclusion // for commands that take a lease of the release; else nil
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
-	f.StringVar(&o.state, "state", ".waybill", "directory in which the release comes into being; a second run goes on from it")
+	f.StringVar(&o.state, "state", ".waybill", "directory for the files and the progress of the release; another run continues from it")
 	o.chosen.addFlags(cmd)
 }
 
 func (o *project) addSourceFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.source, "source", "", "repository to build from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
-	cmd.Flags().StringVar(&o.signers, "tag-signers", "", "file of allowed signers, as ssh-keygen reads it: provenance names who of them signed the tag; without it, that nobody is verified")
+	cmd.Flags().StringVar(&o.signers, "tag-signers", "", "allowed-signers file of ssh-keygen: provenance names which of them signed the tag; without it, that the tag was not verified")
 }
 
 func (o *project) addTokenFlags(cmd *cobra.Command) {
 	o.as.addFlags(cmd, pipeline.TokenNames()...)
 	o.keys.addFlags(cmd, pipeline.KeyNames()...)
-	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service, or a fresh token in place of one that ran out, is waited for")
+	cmd.Flags().DurationVar(&o.wait, "patience", 10*time.Minute, "how long to wait for a signing service, or for a new token after one has expired")
 }
 
-// addFeatureFlags lets features say how a command signs and attaches. It comes
-// after the command has what it runs.
+// addFeatureFlags adds the flags of features that change how a command signs and
+// attaches evidence. Call it after the command has its RunE, which it wraps.
 func (o *project) addFeatureFlags(cmd *cobra.Command) {
 	o.feature.addFlags(cmd)
 	o.keys.services = o.feature.asks(known.KMSSigning)
 }
 
 func (o *project) addLegacyFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.legacy, "legacy", false, "sign in the forms from before bundles, too: FILE.sig and FILE.cert, and the tags .sig and .att of images; needs a Rekor v1 log in the signing config. So it is where the feature BundleReferrers is off")
+	cmd.Flags().BoolVar(&o.legacy, "legacy", false, "also sign in the legacy forms from before Sigstore bundles: FILE.sig and FILE.cert, and the tags .sig and .att of images; needs a Rekor v1 log in the signing config. Always on where the feature BundleReferrers is off")
 	o.signs = true
 }
 
-// withLegacy reports whether what is signed is signed in the legacy forms, too: as is
-// asked for, or because evidence is not to be attached as referrers alone.
+// withLegacy reports whether to sign in the legacy forms, too: because of --legacy,
+// or because BundleReferrers is off and older clients cannot find referrers.
 func (o *project) withLegacy() bool {
 	return o.legacy || o.signs && !o.feature.gate.Enabled(known.BundleReferrers)
 }
@@ -84,7 +84,7 @@ func (o *project) addLeaseFlags(cmd *cobra.Command) {
 	addLeaseFlags(cmd, o.alone, "this release")
 }
 
-// open makes the pipeline of a release. The context carries the id of the run.
+// open makes the pipeline of a release.
 func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
 	all, ctx, err := o.openAll(cmd, args)
 	if err != nil {
@@ -93,8 +93,8 @@ func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, c
 	return all[0], ctx, nil
 }
 
-// openAll makes a pipeline for each version. Nothing is shared between them
-// but what they are told: several have each a state directory of their own.
+// openAll makes a pipeline for each version, each with a state directory of its
+// own.
 func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, context.Context, error) {
 	versions, err := cli.Versions(args)
 	if err != nil {
@@ -112,7 +112,7 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 	return train, ctx, err
 }
 
-// gate reads the profile and what the flags say about decisions.
+// gate reads the profile, and opens the gate with the flags about decisions.
 func (o *project) gate(ctx context.Context) (gate.Gate, error) {
 	if o.profile == "" {
 		return gate.Gate{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
@@ -123,11 +123,11 @@ func (o *project) gate(ctx context.Context) (gate.Gate, error) {
 	})
 }
 
-// config is what the flags say of any release of a profile; the version is
-// left to the caller.
+// config makes the configuration of a pipeline from the flags. The caller adds the
+// version.
 func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, context.Context, error) {
 	if o.wait < 0 {
-		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: a wait is not shorter than nothing", o.wait)
+		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: want 0 or more", o.wait)
 	}
 	hold := pipeline.Hold{State: o.state}
 	if o.alone != nil {
@@ -140,7 +140,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	logger, progress := conversation(cmd)
+	logger, progress := loggerAndProgress(cmd)
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
@@ -163,7 +163,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		Gate: by, Source: source, Parameters: chosen, Hold: hold,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), Ways: o.feature.ways()},
 		World: pipeline.World{
-			Typed:     pipeline.Typed{Args: typed(), Dir: here(), Profile: o.profile},
+			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
@@ -172,8 +172,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	}, ctx, nil
 }
 
-// levelOf is how loud a line is: in text its first word says so, for machines the
-// level does.
+// levelOf is the log level of a line, which text marks by its first word.
 func levelOf(line string) slog.Level {
 	if strings.HasPrefix(line, "WARNING: ") {
 		return slog.LevelWarn
@@ -181,9 +180,8 @@ func levelOf(line string) slog.Level {
 	return slog.LevelInfo
 }
 
-// typed is the command line, to be typed again. It names secrets and has none;
-// should somebody have put one there, it is not kept.
-func typed() []string {
+// commandLine is the command line, for the journal to repeat. A token on it is removed.
+func commandLine() []string {
 	args := slices.Clone(os.Args)
 	for i := range args {
 		args[i] = token.Hide(args[i])
@@ -191,8 +189,8 @@ func typed() []string {
 	return args
 }
 
-// here is the working directory; empty where it has none.
-func here() string {
+// workingDir is the working directory; empty if it is unknown.
+func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
 		return ""
@@ -200,18 +198,18 @@ func here() string {
 	return dir
 }
 
-// loginOf is where a person logs in, if the profile's services say so.
+// loginOf is the address where a person logs in, if the profile names one.
 func loginOf(p profile.Profile) string {
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {
-		return "" // whoever signs is told
+		return "" // signing reports it
 	}
 	return services.Login
 }
 
-// conversation is who tells lines for people, and what shows them the steps
-// that run: nothing, unless it is a terminal.
-func conversation(cmd *cobra.Command) (*slog.Logger, run.Progress) {
+// loggerAndProgress returns the logger, and the display of running steps; no display
+// unless stderr is a terminal.
+func loggerAndProgress(cmd *cobra.Command) (*slog.Logger, run.Progress) {
 	if steps, is := ui.OnTerminal(cmd.ErrOrStderr()); is {
 		logger, err := ui.NewLogger(steps, "text")
 		if err == nil {
@@ -221,8 +219,7 @@ func conversation(cmd *cobra.Command) (*slog.Logger, run.Progress) {
 	return loggerOf(cmd.Context()), nil
 }
 
-// openWriter writes to buckets through their own client, to directories
-// directly.
+// openWriter opens a bucket with its own client, or a directory.
 func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
 	if scheme, _, is := strings.Cut(uri, "://"); is && (strings.HasPrefix(scheme, "gs") || strings.HasPrefix(scheme, "s3")) {
 		return cloud.OpenWriter(uri, rt)

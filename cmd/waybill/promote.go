@@ -18,11 +18,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// decides are the flags that say something about a decision. On the way to
-// staging there is none: what lies there is decided about when it is to go on.
-var decides = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
+// decisionFlags are the flags that influence a decision. Promotion to staging makes none:
+// the gate decides when the release is promoted from there.
+var decisionFlags = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
 
-const ungated = "nothing is decided on the way to staging; the gate decides about what is to go on from there"
+const noDecision = "promotion to staging makes no decision; the gate decides when the release is promoted from there. Leave the flag out"
 
 func promoteCommand() *cobra.Command {
 	o := &project{}
@@ -30,22 +30,21 @@ func promoteCommand() *cobra.Command {
 	confirm := false
 	cmd := &cobra.Command{
 		Use:     "promote VERSION --to staging|release",
-		Short:   "Copy a sealed release, exactly, to the next place",
+		Short:   "Copy a sealed release, byte for byte, to the next place",
 		GroupID: "stage",
-		Long: `Copy what the sealed manifest lists from the state directory to staging, or from
-staging to the release place: files, images with their evidence, then tags, and
-the manifest last. Bytes are checked while they are copied; a name that holds
-other bytes, or a tag that names another image, is never overwritten. Nothing is
-signed, so no token is needed. What goes to the release place is decided about
-first, by the gate, as waybill release does; only that one verifies it there
-afterwards, records it, and moves the markers. Without --confirm nothing is
-copied: what may go there is decided all the same, and the plan of the promotion
-is printed.
+		Long: `Copy everything that the sealed manifest lists from the state directory to staging,
+or from staging to the release place: files, images with their evidence, then tags,
+and the manifest last. Digests are checked during the copy; a file with other bytes,
+or a tag of another image, is never overwritten. Nothing is signed, so no token is
+needed. Before a promotion to the release place the gate decides, as in waybill
+release; but only waybill release verifies the result, records it, and moves the
+version markers. Without --confirm the gate decides, the plan of the promotion is
+printed, and nothing is copied.
 
-Run it again after an interruption: what is there with the same bytes stays, and
-until the manifest is there nobody takes the files for a release.
+Run it again after an interruption: files that are there with the same bytes stay,
+and without its manifest the copy does not count as a release.
 
-` + exit.Table,
+` + exit.Table("everything in the manifest is at the destination;\nwithout --confirm: the promotion would be allowed, and was printed"),
 		Example: `  waybill promote v0.1.0 --to staging --profile profile.yaml
   waybill promote v0.1.0 --to staging --profile profile.yaml --confirm`,
 		Args: cobra.ExactArgs(1),
@@ -54,11 +53,11 @@ until the manifest is there nobody takes the files for a release.
 			if stage != profile.Staging && stage != profile.Release {
 				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for what is staged")
 			}
-			if err := cli.Unused(cmd, "the release is built and sealed, and its manifest says with which parameters", "parameter"); err != nil {
+			if err := cli.Unused(cmd, "the release is already built, and its manifest records the parameters; leave the flag out", "parameter"); err != nil {
 				return err
 			}
 			if stage == profile.Staging {
-				if err := cli.Unused(cmd, ungated, decides...); err != nil {
+				if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 					return err
 				}
 			}
@@ -79,7 +78,7 @@ until the manifest is there nobody takes the files for a release.
 	o.waivers.AddFlags(cmd)
 	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
-	cmd.Flags().BoolVar(&confirm, "confirm", false, "really copy")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "copy; without it, only print what would be copied")
 	cmd.AddCommand(promotePlanCommand(), promoteApplyCommand(), promoteMergeCommand(), promoteDiffCommand())
 	return cmd
 }
@@ -98,25 +97,31 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 	for _, i := range planned.Images {
 		fmt.Fprintf(w, "image  %s  %s:%s\n", i.Digest, i.Repository, i.Tags)
 	}
-	fmt.Fprintf(w, "\n%s, %s, %d bytes of files, would go to %s; add --confirm to do it\n", planned.Name, planned.Extent(), total, stage)
+	fmt.Fprintf(w, "\n%s, %s, %d bytes of files, would go to %s; add --confirm to copy them\n", planned.Name, planned.Extent(), total, stage)
 	return nil
 }
 
 func verifyCommand() *cobra.Command {
-	cmd := group(cobra.Command{Use: "verify", Short: "Verify what was published", GroupID: "check"})
+	cmd := group(cobra.Command{
+		Use: "verify", Short: "Verify a published release, files, bundles or images", GroupID: "check",
+		Long: `Verify a whole release by its profile, or single artifacts by the identity or key
+that must have signed them.
+
+` + exit.Table(exit.Accepted),
+	})
 	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	whole := &cobra.Command{
 		Use:   "release VERSION|CHANNEL [FILE…]",
-		Short: "Is this whole release there, untampered, and nothing else?",
-		Long: `Verify a whole release where it was published, or files of it that are here; the
-same as k8s-verify-release with a profile, which says more about each option.
+		Short: "Check that a release is complete, untampered, and has nothing extra",
+		Long: `Verify a whole release where it was published, or local files of it. This is the
+same as k8s-verify-release with a profile, whose help explains each option.
 
-A bucket is asked without credentials. If it demands some, it gets those that
-its vendor's tools would find: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
-AWS_PROFILE or the machine's role; GOOGLE_APPLICATION_CREDENTIALS, what gcloud
-keeps or the machine's account.
+A bucket is first read without credentials. If it requires some, those that the
+vendor's tools would find are used: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+AWS_PROFILE or the machine's role; GOOGLE_APPLICATION_CREDENTIALS, the credentials
+of gcloud or the machine's account.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill verify release v0.1.0 --profile profile.yaml
   waybill verify release v0.1.0 --profile profile.yaml --depth full --require-level build=3
   waybill verify release stable --profile profile.yaml --download lantern`,
@@ -134,8 +139,8 @@ keeps or the machine's account.
 	return cmd
 }
 
-// dryRun says what a composite would do: it gates what lies in staging and
-// plans its promotion, or it looks ahead at everything that is to be signed.
+// dryRun prints what stage or release would do. For release the gate decides about
+// staging and the promotion is planned; for stage it lists everything to be signed.
 func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stages bool, output *cli.Output) error {
 	asJSON := output.Prints(render.JSON)
 	if !stages {
@@ -179,7 +184,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 	if err := errors.Join(against...); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to build, sign and stage it")
+	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to build, sign and stage")
 	return nil
 }
 

@@ -21,7 +21,7 @@ import (
 // maxPlanFile bounds a saved plan.
 const maxPlanFile = 512 << 20
 
-// applying are the options of applying a plan.
+// applying are the options of promote apply.
 type applying struct {
 	project
 	sharing sharing
@@ -33,47 +33,46 @@ func promoteApplyCommand() *cobra.Command {
 	o := &applying{}
 	cmd := &cobra.Command{
 		Use:   "apply PLAN",
-		Short: "Promote what a plan says, and nothing else",
-		Long: `Apply a plan that waybill promote plan made. Each image is decided about by the
-policy of the profile, and by what its manifest demands itself; what is accepted
-is copied by digest with everything that refers to it, recorded by the verifier
-identity, read back, and tagged last. A tag is there with all its evidence, or
-it is not there. What refers to an image and can be run itself, or cannot be
-read, is no evidence: it is left behind, and the verdict says so.
+		Short: "Apply a promotion plan",
+		Long: `Apply a plan that waybill promote plan made. Each image is judged by the policy of
+the profile, and by the requirements in its manifest. An accepted image is copied by
+digest with everything that refers to it, recorded by the verifier identity, read
+back, and tagged last: a tag exists only with all its evidence. A referrer that can
+itself be run, or that cannot be read, is no evidence: it is not copied, and the
+verdict says so.
 
-A tag that names another image is never moved, unless an exception that the
-policy's officer signed says so: waybill policy except --code TAG_CONFLICT --name
-PATH@TAG --destination HOST/PATH. An image that is refused, and a destination
-that does not answer, stop nothing else; the verdict counts them, and the same
-command goes on with them. What an earlier run brought takes two questions to
-know; a run with another --state knows nothing, and looks at everything.
+A tag of another image is never moved, unless the policy officer signed an exception
+for it: waybill policy except --code TAG_CONFLICT --name PATH@TAG --destination
+HOST/PATH. A refused image, or a destination that does not answer, does not stop the
+others; the verdict counts them, and repeating the command retries them. An image
+that an earlier run copied costs two requests; with another --state everything is
+checked again.
 
-Files of a plan are hashed where they lie and judged with the bundle beside each
-(NAME.sigstore.json), by what the policy asks of binaries; the bundle is copied
-first, and a name that holds other bytes is never written over. A plan of a
-sealed release is made once more: if it would be another one now it is refused
-(PLAN_STALE), else what is staged passes the gate and is copied, its manifest
-last.
+Files of a plan are hashed at the source and judged with the bundle beside each
+(NAME.sigstore.json), as binaries under the policy; the bundle is copied first, and
+a file with other bytes is never overwritten. A plan of a sealed release is made
+again: if it differs now it is refused (PLAN_STALE); else the gate decides about
+staging, and the release is copied, its manifest last.
 
-Several workers can each promote a part of a plan of images (--shard i/n): an
-image falls to one of them by its digest. With --results each writes what it did
-into a directory or bucket, an attempt a file, and waybill promote merge accounts
-for all of them. A shard that no image falls to does nothing and ends with 0.
+Several workers can each promote a part of a plan of images (--shard i/n): the
+digest of an image determines its shard. With --results each writes its results to a
+directory or bucket, one file per attempt, and waybill promote merge combines them.
+A shard without images does nothing and exits with 0.
 
-With --lease a run holds an object of a bucket, or of a directory that is there,
-and renews it; another run of the same shard of any plan is refused as BUSY until
-it is given back or has run out, and so is another run without --shard, where
-there are none. Shards and a run of the whole do not keep each other out. Before
-each tag is written it is made sure that the lease is still held. Without --lease
-nothing keeps others out: a tag that another wrote at the same time is found when
-it is read back (TAG_RACE).
+With --lease a run takes a lease, an object in a bucket or an existing directory,
+and renews it. Another run of the same shard, of any plan, is refused as BUSY until
+the lease is released or expires; the same holds between runs without --shard.
+A run of a shard and a run without --shard do not exclude each other. The lease is
+checked before each tag is written. Without --lease nothing excludes other runs: a
+tag that another run wrote at the same time is detected when it is read back
+(TAG_RACE).
 
-Without a token of the verifier nothing is recorded, and the verdict says that.
-Without --confirm nothing is copied: the plan's extent is printed, of a sealed
-release only if the gate lets it go. A flag that the kind of plan has no use for
-is wrong use.
+Without a token of the verifier nothing is recorded, and the verdict says so.
+Without --confirm nothing is copied and the size of the plan is printed; for a
+sealed release only if the gate accepts it. A flag that does not apply to the kind
+of the plan is wrong use.
 
-` + exit.Table,
+` + exit.Table("every image and file of the plan, or of the shard, is at its destinations;\nwithout --confirm: the size of the plan was printed"),
 		Example: `  waybill promote plan ./registry.k8s.io --output json > plan.json
   waybill promote apply plan.json --profile profile.yaml
   waybill promote apply plan.json --profile profile.yaml --identity-token verifier=verifier.token --confirm
@@ -88,16 +87,16 @@ is wrong use.
 func (o *applying) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root, signing services and the verifier (required)")
-	f.StringVar(&o.state, "state", ".waybill", "directory that remembers what was promoted and signed; a second run goes on from it")
+	f.StringVar(&o.state, "state", ".waybill", "directory that records what was promoted and signed; another run continues from it")
 	addMetricsFlag(cmd)
 	o.as.addFlags(cmd, pipeline.TokenVerifier)
 	o.keys.addFlags(cmd, pipeline.TokenVerifier)
 	o.addFeatureFlags(cmd)
-	f.DurationVar(&o.wait, "patience", 10*time.Minute, "how long a signing service, or a fresh token in place of one that ran out, is waited for")
+	f.DurationVar(&o.wait, "patience", 10*time.Minute, "how long to wait for a signing service, or for a new token after one has expired")
 	o.sharing.addFlags(cmd)
 	o.waivers.AddFlags(cmd)
 	o.output.AddFlags(cmd)
-	f.BoolVar(&o.confirm, "confirm", false, "really promote")
+	f.BoolVar(&o.confirm, "confirm", false, "promote; without it, only print the size of the plan")
 }
 
 func (o *applying) run(cmd *cobra.Command, args []string) error {
@@ -121,10 +120,10 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 			return answer(cmd, &o.output, nil, err)
 		}
 		printRoutes(cmd.OutOrStdout(), plan)
-		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was copied; add --confirm to promote it")
+		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was copied; add --confirm to promote")
 		return nil
 	case shard.IsEmpty(plan):
-		fmt.Fprintf(cmd.ErrOrStderr(), "no image of the plan falls to shard %s\n", shard)
+		fmt.Fprintf(cmd.ErrOrStderr(), "shard %s has no image of the plan\n", shard)
 		return nil
 	}
 	v, err := o.apply(cmd, plan, shard, with)
@@ -133,7 +132,7 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// unused refuses the flags that the kind of plan leaves without a use.
+// unused refuses the flags that do not apply to the kind of the plan.
 func (o *applying) unused(cmd *cobra.Command, plan promotionplan.Plan) error {
 	records := []string{"identity", "identity-token", "key", "key-password", "patience"}
 	if err := checkLease(cmd, o.sharing.with.Exclusion); err != nil {
@@ -142,22 +141,22 @@ func (o *applying) unused(cmd *cobra.Command, plan promotionplan.Plan) error {
 	switch {
 	case plan.Release != nil:
 		if plan.Release.To == string(profile.Staging) {
-			if err := cli.Unused(cmd, ungated, decides...); err != nil {
+			if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 				return err
 			}
 		}
-		return cli.Unused(cmd, "nothing is signed for a plan of a sealed release; waybill release records it", records...)
+		return cli.Unused(cmd, "nothing is signed for a plan of a sealed release; leave the flag out, or use waybill release, which records it", records...)
 	case len(plan.Files) > 0:
-		if err := cli.Unused(cmd, "an exception is for a finding of a release or for a tag, and a plan of files has neither", "exception"); err != nil {
+		if err := cli.Unused(cmd, "an exception is for a finding about a release or for a tag, and a plan of files has neither", "exception"); err != nil {
 			return err
 		}
-		return cli.Unused(cmd, "nothing is signed for a plan of files", records...) // --state is for every plan
+		return cli.Unused(cmd, "nothing is signed for a plan of files; leave the flag out", records...) // --state applies to every plan
 	}
 	return nil
 }
 
-// foresee asks what a sealed release is asked before it is copied. Images and
-// files are decided about one by one, as they are promoted.
+// foresee lets the gate decide about a sealed release before it is copied. Images
+// and files are judged one by one, as they are promoted.
 func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
 	if plan.Release == nil {
 		return nil
@@ -173,15 +172,14 @@ func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
 	return pipeline.CheckPlanned(ctx, config, plan)
 }
 
-// litter is how much may be left behind before it is collected, in hundredths
-// of what is kept. A promotion waits most of the time, and has some of it to
-// collect twice as often as usual, in less memory.
-const litter = 50
+// promoteGCPercent is the GOGC of a promotion: it mostly waits for the network, so trade CPU
+// for memory.
+const promoteGCPercent = 50
 
-// apply does it.
+// apply applies a plan, or a shard of it.
 func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promote.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(litter)
+		debug.SetGCPercent(promoteGCPercent)
 	}
 	by, err := o.gate(cmd.Context())
 	if err != nil {

@@ -18,21 +18,21 @@ func promoteDiffCommand() *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "diff PLAN",
-		Short: "Compare the images of a plan with what the destinations have",
-		Long: `Ask each repository of a plan's destinations for its tags, and say of each image
-whether it is there as planned (same), missing, or whether a tag names another
-image (other), which no promotion moves. Tags of these repositories that the plan
-does not name are only counted. Of images that are not there as planned, the
-first hundred of a kind are listed.
+		Short: "Compare the images of a plan with those at the destinations",
+		Long: `List the tags of each destination repository of a plan, and report whether each
+image is there as planned (same), missing, or whether a tag names another image
+(other), which no promotion moves. Tags of these repositories that are not in the
+plan are counted, not listed. Of images that are not there as planned, the first
+hundred of each kind are listed.
 
-A registry whose list says what each tag names, as Google's do, is asked one
-question a repository; of another, each listed tag of the plan is one more. What
-a registry says is taken for planning only: no manifest is read, and nothing is
-verified. waybill promote apply finds out for itself.
+A registry whose list includes the digest of each tag, as Google's do, takes one
+request per repository; any other takes one more per listed tag of the plan. The
+answers are for planning only: no manifest is read, and nothing is verified. waybill
+promote apply checks everything itself.
 
-Files of a plan are compared with waybill promote plan --diff.
+To compare files, use waybill promote plan --diff.
 
-` + exit.Table,
+` + exit.Table("no tag names another image; images may be missing"),
 		Example: `  waybill promote diff plan.json
   waybill promote diff plan.json --output json`,
 		Args: cobra.ExactArgs(1),
@@ -66,7 +66,8 @@ Files of a plan are compared with waybill promote plan --diff.
 	return cmd
 }
 
-// printDifference lists what is not there as planned, and then counts.
+// printDifference lists the images that are not there as planned, and then the
+// counts.
 func printDifference(w io.Writer, d promote.Difference) {
 	wide := len("DESTINATION")
 	for _, s := range d.Destinations {
@@ -89,5 +90,5 @@ func printDifference(w io.Writer, d promote.Difference) {
 	for _, s := range d.Destinations {
 		fmt.Fprintf(w, "%-*s %8d %8d %8d %8d %8d\n", wide, s.To, s.Same, s.Missing, s.Other, s.Unknown, s.Unnamed)
 	}
-	fmt.Fprintf(w, "\nrequests: %d lists, %d tags and digests one by one\nplan %s\n", d.Lists, d.Heads, d.Plan)
+	fmt.Fprintf(w, "\nrequests: %d for lists, %d for single tags and digests\nplan %s\n", d.Lists, d.Heads, d.Plan)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// merging are the options of merging the results of shards.
+// merging are the options of promote merge.
 type merging struct {
 	results string
 	output  cli.Output
@@ -25,35 +25,35 @@ func promoteMergeCommand() *cobra.Command {
 	o := &merging{}
 	cmd := &cobra.Command{
 		Use:   "merge PLAN --results PLACE",
-		Short: "Account for every image of a plan that was promoted in shards",
-		Long: `Account for every image of a plan at every destination, by the results that
-waybill promote apply --shard i/n --results PLACE wrote. It is accepted only if
-the one shard that each image falls to says that it is there. Shards and images
-without a result are missing, and the command that brings them is named; results
-of another plan, of another number of shards, or of images that the plan does
-not have are refused. A table says how far each destination is.
+		Short: "Combine the results of a plan that was promoted in shards",
+		Long: `Check that every image of a plan is at every destination, by the results that
+waybill promote apply --shard i/n --results PLACE wrote. The plan is accepted only
+if the shard of each image reports it as promoted. Shards and images without a
+result are missing, and the command to promote them is printed. Results of another
+plan, of another number of shards, or of images that are not in the plan are
+refused. A table shows the progress of each destination.
 
-Each attempt of a shard has a file of its own, under the first twelve digits of
-the plan's digest. For each image the last attempt counts; one that got no
-answer does not count against an earlier one that was good.
+Each attempt of a shard has its own file, under the first twelve digits of the
+plan's digest. For each image the last attempt counts, except that an attempt
+without an answer does not replace an earlier success.
 
-Nobody signs results: they are as good as who may write to PLACE. No registry is
-asked; waybill promote diff PLAN does that.
+Results are unsigned: trust them only as far as everyone who may write to PLACE. No
+registry is read; waybill promote diff PLAN does that.
 
-` + exit.Table,
+` + exit.Table("every image of the plan is at every destination"),
 		Example: `  waybill promote merge plan.json --results gs://promotions/results
   waybill promote merge plan.json --results ./results --output table --output junit=promotion.xml`,
 		Args: cobra.ExactArgs(1),
 		RunE: o.run,
 	}
-	cmd.Flags().StringVar(&o.results, "results", "", "directory or bucket that the shards wrote their results into (required)")
+	cmd.Flags().StringVar(&o.results, "results", "", "directory or bucket with the results of the shards (required)")
 	o.output.AddFlags(cmd)
 	return cmd
 }
 
 func (o *merging) run(cmd *cobra.Command, args []string) error {
 	if o.results == "" {
-		return verdict.Refuse(verdict.Usage, "--results", "required: it names the place that the shards wrote to")
+		return verdict.Refuse(verdict.Usage, "--results", "required: the place that the shards wrote to")
 	}
 	if err := o.output.Check(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(plan.Edges) == 0 || plan.Release != nil {
-		return verdict.Refuse(verdict.Usage, args[0], "only plans of images are promoted in shards")
+		return verdict.Refuse(verdict.Usage, args[0], "not a plan of images, and only those are promoted in shards")
 	}
 	at, err := cloud.OpenPlace(promote.ResultsPlace(o.results, plan.Digest()), cli.Transport(false))
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // maxPromoterManifest is how large one manifest of images or files may be.
 const maxPromoterManifest = 64 << 20
 
-// planning are the options of planning a promotion.
+// planning are the options of promote plan.
 type planning struct {
 	project
 	to     string
@@ -37,29 +37,28 @@ func promotePlanCommand() *cobra.Command {
 	o := &planning{}
 	cmd := &cobra.Command{
 		Use:   "plan MANIFEST|DIR... | plan VERSION --profile FILE --to STAGE",
-		Short: "Say what a promotion would move: images, files or a sealed release",
-		Long: `Say what a promotion would move, as a value that is reviewed and applied later
-(waybill promote apply). A plan is of one kind:
+		Short: "Write a promotion plan for images, files or a sealed release",
+		Long: `Write a promotion plan to review now and apply later (waybill promote apply). A plan
+is of one kind:
 
-images    manifests of Kubernetes' promoter, as they are: which digests of which
-          source, to which destinations, under which tags. A directory is one
-          with manifests/NAME/promoter-manifest.yaml and the lists beside them in
-          images/NAME/images.yaml; a file is a manifest that lists its images.
-files     manifests of its file promotion: a directory with
+images    from manifests of Kubernetes' promoter: which digests of which source go
+          to which destinations, under which tags. The argument is a directory
+          with manifests/NAME/promoter-manifest.yaml and lists of images in
+          images/NAME/images.yaml, or a manifest that lists its images itself.
+files     from manifests of its file promotion: a directory with
           filestores/NAME/filepromoter-manifest.yaml and lists in manifests/NAME,
-          or a file that has both.
-a release a version, with --profile and --to: what its manifest lists, which is
-          read where the release comes from, and verified. --to staging plans
-          from the state directory, --to release from staging, if the gate
-          accepts what lies there: what it refuses is not planned.
+          or a file that contains both.
+a release from a version, with --profile and --to: everything in its manifest, which
+          is read at the source and verified. --to staging plans from the state
+          directory; --to release plans from staging, if the gate accepts the
+          release there. A refused release is not planned.
 
-Several manifests are one plan, and two of them that want one tag for two
-images, or one name for two files, are refused. Nothing is copied, and of images
-and files nothing is asked but with --diff: it reads what the destinations have
-of the files, and says of each whether it is there with the same bytes, missing,
-or there with other bytes, which no promotion writes over.
+Several manifests make one plan. It is refused if they name two images for one tag,
+or two files for one name. Nothing is copied. Registries and buckets are read only
+with --diff: it compares the files with those at the destinations, and reports each
+as the same, missing, or different, which no promotion overwrites.
 
-` + exit.Table,
+` + exit.Table("the plan was printed; with --diff: no destination has other bytes"),
 		Example: `  waybill promote plan ./registry.k8s.io --output json > plan.json
   waybill promote plan ./artifacts --diff
   waybill promote plan v0.1.0 --profile profile.yaml --to release --output json > plan.json`,
@@ -67,12 +66,12 @@ or there with other bytes, which no promotion writes over.
 		RunE: o.run,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.profile, "profile", "", "profile of the release; with it, the argument is a version")
-	f.StringVar(&o.to, "to", "", "staging or release, of a version")
-	f.StringVar(&o.policy, "policy", "", "policy that the images must be decided about by: applied under another, the plan is refused")
-	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being, for --to staging")
+	f.StringVar(&o.profile, "profile", "", "profile of the release; the argument is then a version")
+	f.StringVar(&o.to, "to", "", "destination of a version: staging or release")
+	f.StringVar(&o.policy, "policy", "", "policy that must judge the images: under any other, promote apply refuses the plan")
+	f.StringVar(&o.state, "state", ".waybill", "directory with the files of the release, for --to staging")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
-	f.BoolVar(&o.diff, "diff", false, "compare the files with what the destinations have")
+	f.BoolVar(&o.diff, "diff", false, "compare the files with those at the destinations")
 	o.waivers.AddFlags(cmd)
 	o.feature.addSiteFlags(cmd)
 	return cmd
@@ -84,7 +83,7 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 	}
 	plan, err := o.plan(cmd, args)
 	switch {
-	case err != nil: // stdout is a plan, or empty
+	case err != nil: // stdout is reserved for the plan
 		return answerTo(cmd.ErrOrStderr(), cli.TableOutput(), nil, err)
 	case !o.diff && o.output == "json":
 		_, err := cmd.OutOrStdout().Write(plan.JSON())
@@ -93,7 +92,7 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 		printRoutes(cmd.OutOrStdout(), plan)
 		return nil
 	case len(plan.Files) == 0:
-		return verdict.Refuse(verdict.Usage, "--diff", "the plan has no files, and images are compared by another command").Advise("leave --diff out, save the plan with --output json, and ask waybill promote diff")
+		return verdict.Refuse(verdict.Usage, "--diff", "the plan has no files, and the flag compares only files").Advise("leave --diff out, save the plan with --output json, and run waybill promote diff")
 	}
 	rt := cli.Transport(false)
 	all, err := promote.CompareFiles(cmd.Context(), plan, func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) })
@@ -111,13 +110,13 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 	return promote.Compared(all)
 }
 
-// plan makes the plan of what the arguments are.
+// plan makes the plan, by the kind of the arguments.
 func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, error) {
 	if o.profile == "" {
 		if o.to != "" {
-			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "it is for a version, whose places a profile names").Advise("add --profile FILE; manifests say themselves where they go")
+			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "the flag is for a version, and needs --profile").Advise("add --profile FILE, or leave --to out: manifests name their destinations")
 		}
-		if err := cli.Unused(cmd, "it is for a version, whose places and policy a profile names", append(decides, "state")...); err != nil {
+		if err := cli.Unused(cmd, "the flag is for a version, and needs --profile", append(decisionFlags, "state")...); err != nil {
 			return promotionplan.Plan{}, err
 		}
 		plan, err := planManifests(args)
@@ -127,17 +126,17 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 		return o.under(plan)
 	}
 	if o.policy != "" {
-		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "the profile of a release names its policy")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "the profile of a release names its policy; leave the flag out")
 	}
 	stage := profile.Stage(o.to)
 	if stage != profile.Staging && stage != profile.Release {
 		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", o.to).Advise("add --to staging, or --to release for what is staged")
 	}
 	if len(args) != 1 {
-		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; a plan is of one release", len(args))
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; want one: a plan is for one release", len(args))
 	}
 	if stage == profile.Staging {
-		if err := cli.Unused(cmd, ungated, decides...); err != nil {
+		if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 			return promotionplan.Plan{}, err
 		}
 	}
@@ -148,13 +147,13 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 	return p.PlanRelease(ctx, stage)
 }
 
-// under ties a plan of images to the policy that was named.
+// under adds the policy that must judge the images to their plan.
 func (o *planning) under(plan promotionplan.Plan) (promotionplan.Plan, error) {
 	if o.policy == "" {
 		return plan, nil
 	}
 	if len(plan.Edges) == 0 {
-		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "a plan of files is tied to none; the profile names it when the plan is applied")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "a plan of files names no policy; leave the flag out: the profile names it when the plan is applied")
 	}
 	p, err := readPolicy(o.policy)
 	if err != nil {
@@ -164,7 +163,7 @@ func (o *planning) under(plan promotionplan.Plan) (promotionplan.Plan, error) {
 	return plan, nil
 }
 
-// planManifests reads each argument as what it is. All must be of one kind.
+// planManifests reads each argument by its kind. All must be of one kind.
 func planManifests(args []string) (promotionplan.Plan, error) {
 	var images []promoterfile.Manifest
 	var files []promoterfile.FileManifest
@@ -175,11 +174,11 @@ func planManifests(args []string) (promotionplan.Plan, error) {
 		}
 		if !listsAny(moreImages, moreFiles) {
 			return promotionplan.Plan{}, verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
-				Advise("leave it out, or add what it is to list")
+				Advise("leave the argument out, or add images or files to its lists")
 		}
 		images, files = append(images, moreImages...), append(files, moreFiles...)
 		if len(images) > 0 && len(files) > 0 {
-			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files are two plans").Advise("plan the manifests of images apart from those of files")
+			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files cannot be in one plan").Advise("plan the manifests of images and those of files separately")
 		}
 	}
 	if len(files) > 0 {
@@ -205,7 +204,7 @@ func readManifests(arg string) ([]promoterfile.Manifest, []promoterfile.FileMani
 	}
 	raw, err := store.ReadNamed(arg, maxPromoterManifest)
 	if _, is := version.Parse(arg); err != nil && is == nil {
-		return nil, nil, verdict.Refuse(verdict.Usage, arg, "it is a version, and nothing says where that lies").Advise("add --profile FILE and --to staging or release")
+		return nil, nil, verdict.Refuse(verdict.Usage, arg, "a version, whose places only a profile names").Advise("add --profile FILE and --to staging or release")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -239,7 +238,7 @@ func printRoutes(w io.Writer, p promotionplan.Plan) {
 		show(s.Manifest, counts[len(p.Routes)+i], "files", s.Source, s.Destinations)
 	}
 	if !p.Policy.IsZero() {
-		fmt.Fprintf(w, "\nto be decided about by the policy %s\n", p.Policy)
+		fmt.Fprintf(w, "\nto be judged by the policy %s\n", p.Policy)
 	}
 	if r := p.Release; r != nil {
 		fmt.Fprintf(w, "\n%s %s, revision %d, from %s to %s; manifest %s, evidence %d\n", r.Name, r.Version, r.Revision, r.From, r.To, r.Manifest, r.Evidence)
@@ -247,14 +246,15 @@ func printRoutes(w io.Writer, p promotionplan.Plan) {
 	e := p.Extent()
 	fmt.Fprintf(w, "\n%s\n", e)
 	if e.Digests > 0 && p.Release == nil {
-		fmt.Fprintf(w, "requests at least %d, and up to 2A+3B+3 for each copy of an image of A manifests and B blobs\n", e.Requests())
+		fmt.Fprintf(w, "registry requests: at least %d; at most 2A+3B+3 for each copy of an image with A manifests and B blobs\n", e.Requests())
 	} else {
-		fmt.Fprintf(w, "requests at least %d\n", e.Requests())
+		fmt.Fprintf(w, "requests: at least %d\n", e.Requests())
 	}
 	fmt.Fprintf(w, "plan %s\n", p.Digest())
 }
 
-// printStates lists what a promotion would have to do, and counts the rest.
+// printStates lists the files that a promotion would copy or refuse, and counts all
+// of them.
 func printStates(w io.Writer, all []promote.FileState) {
 	counts := map[promote.Stand]int{}
 	for _, f := range all {

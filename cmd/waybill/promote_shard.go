@@ -13,14 +13,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The shortest and the longest lease: one that a slow request outlasts is none,
-// and one that lasts a day keeps everybody out for a day.
+// Limits of a lease: a shorter one expires during a slow request, and a longer one
+// blocks other runs for too long after a crash.
 const (
 	minTerm = time.Second
 	maxTerm = time.Hour
 )
 
-// sharing are the options of several workers on one plan.
+// sharing are the options for several workers on one plan.
 type sharing struct {
 	shard string
 	with  pipeline.Shared
@@ -28,40 +28,39 @@ type sharing struct {
 
 func (o *sharing) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.shard, "shard", "0/1", "i/n: promote the part i, from 0, of n parts, by digest; an image falls to one of them")
-	f.StringVar(&o.with.Results, "results", "", "directory or bucket to write the results of the shard into, for waybill promote merge")
+	f.StringVar(&o.shard, "shard", "0/1", "i/n: promote part i (from 0) of n parts; the digest of an image determines its part")
+	f.StringVar(&o.with.Results, "results", "", "directory or bucket for the results of the shard, for waybill promote merge")
 	addLeaseFlags(cmd, &o.with.Exclusion, "the same shard")
 }
 
-// addLeaseFlags lets a command hold a lease, which keeps another run of the same
-// thing out.
+// addLeaseFlags adds the flags of a lease, which excludes other runs of the same
+// work.
 func addLeaseFlags(cmd *cobra.Command, with *pipeline.Exclusion, same string) {
 	f := cmd.Flags()
-	f.StringVar(&with.Lease, "lease", "", "directory or bucket that holds a lease while this runs: another run of "+same+" is kept out")
-	f.DurationVar(&with.Term, "lease-term", lease.Term, "how long the lease lasts when it is not renewed, as after a crash")
+	f.StringVar(&with.Lease, "lease", "", "directory or bucket for a lease during the run, which excludes another run of "+same+"")
+	f.DurationVar(&with.Term, "lease-term", lease.Term, "how long the lease lasts without renewal, such as after a crash")
 }
 
-// checkLease refuses a term without a lease, and one that keeps nobody out, or
-// everybody for long.
+// checkLease refuses a term without a lease, and one that is too short or too long.
 func checkLease(cmd *cobra.Command, with pipeline.Exclusion) error {
 	switch {
 	case with.Lease == "":
-		return cli.Unused(cmd, "it is how long the lease of --lease lasts", "lease-term")
+		return cli.Unused(cmd, "the flag needs --lease", "lease-term")
 	case with.Term < minTerm || with.Term > maxTerm:
 		return verdict.Refuse(verdict.Usage, "--lease-term", "%s: want from %s to %s", with.Term, minTerm, maxTerm)
 	}
 	return nil
 }
 
-// parse reads what was given, which is for images.
+// parse reads the flags, which only apply to plans of images.
 func (o *sharing) parse(plan promotionplan.Plan) (promote.Shard, pipeline.Shared, error) {
 	s, err := promote.ParseShard(o.shard)
 	switch {
 	case err != nil:
 		return promote.Shard{}, pipeline.Shared{}, err
 	case (s.Of > 1 || o.with.Results != "" || o.with.Lease != "") && (plan.Release != nil || len(plan.Files) > 0):
-		return promote.Shard{}, pipeline.Shared{}, verdict.Refuse(verdict.Usage, "PLAN", "it is not one of images, which alone are promoted in shards, with results and a lease").
-			Advise("leave --shard, --results and --lease out")
+		return promote.Shard{}, pipeline.Shared{}, verdict.Refuse(verdict.Usage, "PLAN", "not a plan of images; only those are promoted in shards, with results and a lease").
+			Advise("leave out --shard, --results and --lease")
 	}
 	return s, o.with, nil
 }

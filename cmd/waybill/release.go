@@ -22,74 +22,74 @@ func stageCommand() *cobra.Command {
 	return composite(cobra.Command{
 		Use:   "stage VERSION…",
 		Short: "Build, describe, sign, seal and stage a release",
-		Long: `Take a tagged commit to the staging place: plan, preflight, build, sbom, sign,
-seal, promotion to staging, and the gate's decision about what lies there. Run
-it again after an interruption: it takes over what holds and makes what is
-missing.
+		Long: `Bring a tagged commit to the staging place: plan, preflight, build, sbom, sign,
+seal, promotion to staging, and the gate's decision about the staged release. Run it
+again after an interruption: it reuses the steps that are still valid and redoes the
+rest.
 
-Without --confirm nothing is done and nothing is written. It prints the plan, and
-what would be signed: how much of what, as whom and with which services, how
-many certificates, timestamps and log entries that takes, and what an earlier
-run has signed already. For that it reads the source and the tokens that are
-given; no signing service and no place is asked.
+Without --confirm nothing is done and nothing is written. It prints the plan and the
+signatures to make: how many of which kind, by which identity and with which
+services, how many certificates, timestamps and log entries they need, and what is
+signed already. For this it reads the source and the given tokens; it contacts no
+signing service and no place.
 
-The preflight looks at everything that waybill doctor --for stage does, and
-stops with the whole list of what is wrong before anything is made.
+The preflight runs the checks of waybill doctor --for stage, and stops with the list
+of all problems before anything is built.
 
-Several versions are several releases, one after another: each has a state
-directory (below --state), a manifest and a verdict of its own. All are planned
-and looked at before the first step of any; if one fails, those after it are not
-begun. A file of --output then needs {version} in its name.`,
+Several versions are several releases, one after another, each with its own state
+directory (below --state), manifest and verdict. All are planned and checked before
+the first step of any; if one fails, the later ones are not started. With several
+versions, a file of --output needs {version} in its name.`,
 		Example: `  waybill stage v0.1.0 --source ./lantern --profile profile.yaml \
     --identity-token builder=builder.token --identity-token release=release.token --confirm
   waybill stage v1.31.0 v1.32.0-alpha.0 --source ./kubernetes --profile profile.yaml \
     --identity-token builder=builder.token --identity-token release=release.token \
     --output json=verdict-{version}.json --confirm`,
 		Args: cobra.MinimumNArgs(1),
-	}, doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
+	}, "the release is staged, and the gate accepts it;\nwithout --confirm: nothing prevents it, and plan and signatures were printed", doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
 }
 
 func releaseCommand() *cobra.Command {
 	return composite(cobra.Command{
 		Use:   "release VERSION",
-		Short: "Let a staged release through the gate, publish it, verify it, record that",
-		Long: `Take a staged release to the public: the gate decides about what lies in staging,
-the promotion copies exactly that (files, images with their evidence, tags, the
-manifest last), and the release is verified where users will find it.
+		Short: "Publish a staged release that the gate accepts, verify it, and record that",
+		Long: `Publish a staged release: the gate decides about it, the promotion copies exactly
+what was judged (files, images with their evidence, tags, the manifest last), and
+the release is verified at the public place.
 
-Then the verifier records what was found, if a token of that role is given: one
-SLSA verification summary over all that was built, beside the manifest and
-attached to each image, and for each image the record of its promotion. It
-claims the level that was worked out, and no other. For that the profile's
-records must name the verifier and the address of the policy, and the policy's
-late must let the verifier add summaries to a release that is public. Where one
-of these is not so, no record is written, and the verdict says why.
+Then, if a token of the verifier is given, the verifier records the result: one SLSA
+verification summary of everything that was built, beside the manifest and attached
+to each image, and a promotion record for each image. The summary claims exactly the
+level that was determined. The profile's records must name the verifier and the
+address of the policy, and the policy's late must allow the verifier to add
+summaries to a published release. Otherwise no record is written, and the verdict
+says why.
 
-Last, the version markers that release.yaml names are moved, below the address
-that the profile has in places.markers. A marker that holds a higher version
-stays where it is; one that holds no version at all is not written over.
+Last, the version markers that release.yaml names are updated, below the address in
+places.markers of the profile. A marker with a higher version is left unchanged, and
+so is a file that contains no version.
 
-Each tag is looked at immediately before it is written and after (TAG_CONFLICT,
-TAG_RACE). With --lease another run of this release is kept out while it is made
-public, and before each tag and the manifest it is made sure that the lease is
-still held.
+Each tag is read immediately before and after it is written (TAG_CONFLICT,
+TAG_RACE). --lease excludes another run of this release during the publication; the
+lease is checked before each tag and before the manifest.
 
-Without --confirm the gate decides, what would be copied, recorded and moved is
-printed, and nothing is done. Run it again after an interruption, wherever that
-was: what is there stays, and nothing is signed twice.`,
+Without --confirm the gate decides, the copies, records and markers to write are
+printed, and nothing is done. Run it again after any interruption: what is there
+stays, and nothing is signed twice.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm
   waybill release v0.1.0 --profile profile.yaml --identity-token verifier=verifier.token --confirm`,
 		Args: cobra.ExactArgs(1),
-	}, "", (*pipeline.Pipeline).Release, (*project).addLeaseFlags)
+	}, "the release is published, and was accepted there;\nwithout --confirm: the gate accepts the staged release", "", (*pipeline.Pipeline).Release, (*project).addLeaseFlags)
 }
 
-// composite makes a command that ends in a verdict on each version.
-func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
+// composite makes a command that runs several stages and ends in a verdict on each
+// version. done says what status 0 means.
+func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
 	o := &project{}
 	output := &cli.Output{}
 	confirm := false
 	cmd.GroupID = "release"
-	cmd.Long += "\n\n" + exit.Table
+	cmd.Long += "\n\n" + exit.Table(done)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := output.Check(); err != nil {
 			return err
@@ -112,12 +112,12 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 		err = train.Run(ctx, purpose, func(ctx context.Context, i int, p *pipeline.Pipeline) error {
 			begun = true
 			v, err := run(p, ctx)
-			err = answer(c, output.Of(i), v, err)
-			output.Of(i).End(c, args[i:i+1], err)
+			err = answer(c, output.ForVersion(i), v, err)
+			output.ForVersion(i).End(c, args[i:i+1], err)
 			return err
 		})
 		if !begun {
-			return answer(c, output.Eyes(), nil, err)
+			return answer(c, output.TableOnly(), nil, err)
 		}
 		return err
 	}
@@ -130,11 +130,11 @@ func composite(cmd cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pip
 	}
 	output.AddFlags(&cmd)
 	addMetricsFlag(&cmd)
-	cmd.Flags().BoolVar(&confirm, "confirm", false, "really do it")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "do it; without it, only print what would be done")
 	return &cmd
 }
 
-// printAfterwards says what would be recorded, and which markers would move.
+// printAfterwards prints the records and the markers that would be written.
 func printAfterwards(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeline) error {
 	lines, err := p.Afterwards(ctx)
 	for _, line := range lines {
@@ -143,7 +143,7 @@ func printAfterwards(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipeli
 	return err
 }
 
-// answer prints a verdict, also the one that an error carries.
+// answer prints a verdict: v, or the one in err.
 func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error) error {
 	return answerTo(c.OutOrStdout(), output, v, err)
 }
@@ -167,26 +167,26 @@ func statusCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "status VERSION",
-		Short:   "Say where a release stands, what is public, and what to type next",
+		Short:   "Show the progress of a release, what is public, and the next command",
 		GroupID: "release",
-		Long: `Look at the state directory, the staging place and the release place, and say
-how far the release has come, whether it is public, what the verifier recorded
-of it, where the version markers point, what can be repeated, and the next
-command, as it is to be typed. Nothing is changed, no token is needed, and a run
-that is at work is not disturbed.
+		Long: `Read the state directory, the staging place and the release place, and show the
+progress of the release, whether it is public, what the verifier recorded, where the
+version markers point, whether it is safe to repeat the last command, and the next
+command to run. Nothing is changed, no token is needed, and a run in progress is not
+disturbed.
 
-It says what the places hold, not what a run believed: a release is at a place
-when its manifest is there and verifies; whether every file is, waybill verify
-tells. A run that was interrupted is gone on with by the very same command, which
-the journal in the state directory has kept. Where the last release was told to make
-no summary (--feature-gates EmitVSA=false), none is missing; who released without
-that directory gives the flag here, too.
+It reports what is at the places, not what a run recorded: a release is at a place
+if its manifest is there and verifies. To check every file, use waybill verify. An
+interrupted run is continued with the same command, which the journal in the state
+directory has kept. If the last release made no summary (--feature-gates
+EmitVSA=false), none is reported missing; without that state directory, give the
+flag here, too.
 
 EXIT STATUS
-  0  everything could be looked at, wherever the release stands
-  1  refused: what the state directory holds does not fit together
+  0  everything could be read, whatever the progress of the release
+  1  refused: the state directory is inconsistent
   2  wrong use, or a malformed policy, profile or configuration
-  3  a place did not answer; what was seen of the others is printed
+  3  a place did not answer; the state of the others is printed
   4  a bug in this program`,
 		Example: `  waybill status v0.1.0 --profile profile.yaml
   waybill status v0.1.0 --profile profile.yaml --state state --output json`,
@@ -213,13 +213,13 @@ EXIT STATUS
 	return cmd
 }
 
-// pointsAt says what a marker holds.
+// pointsAt is the version in a marker, or why it has none.
 func pointsAt(m pipeline.Marker) string {
 	switch {
 	case m.Problem != "":
 		return m.Problem
 	case m.Version.IsZero():
-		return "not there"
+		return "does not exist"
 	}
 	return m.Version.String()
 }
@@ -232,7 +232,7 @@ func printStatus(w io.Writer, output string, s pipeline.Status) error {
 		return e.Encode(s)
 	case "table":
 		if s.Name == "" {
-			fmt.Fprintf(w, "%s: nothing was begun in the state directory\n\n", s.Version)
+			fmt.Fprintf(w, "%s: the state directory has no release\n\n", s.Version)
 		} else {
 			fmt.Fprintf(w, "%s %s, commit %.12s\n\n", render.Safe(s.Name), s.Version, s.Commit)
 		}

@@ -5,8 +5,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy/cel"
 )
 
-// rules is the engine for rules that policies have of their own. It is made
-// when the first such rule is read.
+// rules compiles the CEL rules of policies. The CEL engine is created with the first
+// rule.
 func rules() policy.Compiler { return lazyRules{} }
 
 type lazyRules struct{}

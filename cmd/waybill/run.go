@@ -20,23 +20,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// logFlag names the flag that says how a command speaks.
+// logFlag names the flag for the format of stderr.
 const logFlag = "log-format"
 
-// addLogFlag adds --log-format to a command and to all below it. What it says is
-// obeyed by [observed], for whatever a command writes to stderr.
+// addLogFlag adds --log-format to a command and its subcommands. [observed] applies
+// it to everything that a command writes to stderr.
 func addLogFlag(cmd *cobra.Command) {
-	cmd.PersistentFlags().String(logFlag, "text", "how stderr is written: text for people, json for machines: each line with the ids of the run and of the action")
+	cmd.PersistentFlags().String(logFlag, "text", "format of stderr: text for people, or json for programs, with the trace ids of the run and of the action in each line")
 }
 
-// gateServe writes lines of its own to stderr beside the log: the record of its
-// decisions, in which nothing is changed.
+// gateServe is the command that also writes its record of decisions to stderr; these
+// lines must not be changed.
 const gateServe = "gate.serve"
 
-// loggerKey is where a context holds the logger of its command.
+// loggerKey is the context key of the logger of a command.
 type loggerKey struct{}
 
-// loggerOf is the logger of a command that runs.
+// loggerOf is the logger of the running command.
 func loggerOf(ctx context.Context) *slog.Logger {
 	if l, ok := ctx.Value(loggerKey{}).(*slog.Logger); ok {
 		return l
@@ -44,9 +44,8 @@ func loggerOf(ctx context.Context) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// observed makes a run of every command of a tree: one span, that of the
-// process which started it above it, and one conversation, in the format that
-// was asked for.
+// observed wraps every command of a tree: each run gets one span, whose parent may
+// come from the environment, and writes stderr in the format of --log-format.
 func observed(cmd *cobra.Command) *cobra.Command {
 	for _, below := range cmd.Commands() {
 		observed(below)
@@ -63,8 +62,8 @@ func observed(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// notBegun tells machines why a command does not begin, as it would tell them
-// why one failed. People are told by whoever called it.
+// notBegun logs a usage error as JSON, like any other error. As text the caller
+// prints it.
 func notBegun(c *cobra.Command, err error) error {
 	if err == nil || formatOf(c) != "json" {
 		return err
@@ -72,8 +71,8 @@ func notBegun(c *cobra.Command, err error) error {
 	return runCommand(c, nil, func(*cobra.Command, []string) error { return verdict.Wrap(verdict.Usage, c.CommandPath(), err) })
 }
 
-// runCommand runs a command as one span. However sending spans ends, the command ends
-// as it would have.
+// runCommand runs a command as one span. Whether the span can be sent does not change
+// the outcome of the command.
 func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
 	told := ui.Redacting(c.ErrOrStderr())
 	logger, err := ui.NewLogger(told, formatOf(c))
@@ -91,24 +90,24 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 		logger.WarnContext(ctx, "no spans are sent: "+unsent.Error())
 	}
 	if unread != nil {
-		logger.WarnContext(ctx, "what the environment says of a trace is not taken, and the run begins one of its own: "+unread.Error())
+		logger.WarnContext(ctx, "the trace in the environment is not valid, so the run starts a new one: "+unread.Error())
 	}
 	ctx = context.WithValue(ctx, loggerKey{}, logger)
 	c.SetContext(ctx)
 	began := time.Now()
 	unwritable := metricsCanBeWritten(c)
-	err = errors.New("it did not come to its end") // unless it does: a panic passes here
+	err = errors.New("the command did not finish") // stays only after a panic
 	defer func() {
 		end(err)
 		r := span.Run{Command: nameOf(c), Outcome: span.OutcomeOf(err), Ended: time.Now(), Took: time.Since(began)}
 		if unwritten := writeMetrics(c, provider.Tally(), r); unwritten != nil && unwritable == nil {
-			logger.WarnContext(ctx, "what the run did stands; its metrics do not: "+unwritten.Error())
+			logger.WarnContext(ctx, "the run is complete, but its metrics were not written: "+unwritten.Error())
 		}
 		if lost := provider.Shutdown(ctx); lost != nil {
 			logger.WarnContext(ctx, "spans were lost: "+lost.Error())
 		}
 	}()
-	return speak(c, logger, told, func() error {
+	return runLogged(c, logger, told, func() error {
 		if unwritable != nil {
 			return unwritable
 		}
@@ -116,10 +115,10 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 	})
 }
 
-// speak lets a command speak through the logger. Text is written as it is, for
-// it may redraw a line of a terminal; for JSON each line of it is one of the
-// log, and so is why the command failed.
-func speak(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
+// runLogged runs a command with its stderr sent to the logger. Text is written as it
+// is, because it may redraw a line of a terminal; for JSON each line becomes a line
+// of the log, and so does the reason of a failure.
+func runLogged(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
 	flush := func() {}
 	switch {
 	case nameOf(c) == gateServe:
@@ -147,11 +146,10 @@ func speak(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() erro
 		attrs = append(attrs, slog.String("detail", rest))
 	}
 	logger.ErrorContext(c.Context(), first, attrs...)
-	return exit.Said(err)
+	return exit.Reported(err)
 }
 
-// formatOf is how a command speaks: in text, unless it has a flag that says
-// otherwise.
+// formatOf is the format of stderr: text, unless --log-format says otherwise.
 func formatOf(c *cobra.Command) string {
 	if f := c.Flags().Lookup(logFlag); f != nil {
 		return f.Value.String()
@@ -159,13 +157,13 @@ func formatOf(c *cobra.Command) string {
 	return "text"
 }
 
-// isSet says that a command has a flag, and that it was given.
+// isSet reports whether a command has a flag, and it is true.
 func isSet(c *cobra.Command, name string) bool {
 	f := c.Flags().Lookup(name)
 	return f != nil && f.Value.String() == "true"
 }
 
-// nameOf is the path of a command below the program, with dots.
+// nameOf is the name of a command without the program, joined by dots.
 func nameOf(c *cobra.Command) string {
 	words := strings.Fields(c.CommandPath())
 	return strings.Join(slices.Delete(words, 0, 1), ".")

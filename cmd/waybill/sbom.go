@@ -27,21 +27,21 @@ func sbomCommand() *cobra.Command {
 	cmd := stageVerb(cobra.Command{
 		Use:   "sbom VERSION",
 		Short: "Write the SBOM of every artifact, and of the release",
-		Long: `Write an SPDX 2.3 document for every binary, archive and image that the build
-made, and one for the release that links them all. An artifact that can not be
-described does not keep the others from it; the stage fails with the list.
+		Long: `Write an SPDX 2.3 document for every binary, archive and image of the build, and one
+for the release that links them. If an artifact cannot be described, the others
+still are, and the stage fails with a list.
 
-Its commands work without a release: they describe anything, and judge and
+The subcommands work without a release: they describe any artifact, and check and
 compare any SPDX document.`,
 		Example: `  waybill sbom v0.1.0 --profile profile.yaml
   waybill sbom generate ./lantern.tar.gz
   waybill sbom validate lantern.spdx.json`,
-	}, func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
+	}, "every artifact, and the release, has its SBOM", func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
 	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand())
 	return cmd
 }
 
-// described are the options of what is described.
+// described are the options of sbom generate.
 type described struct {
 	name, version, namespace string
 	platform, image          string
@@ -55,33 +55,33 @@ func sbomGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate FILE|DIRECTORY|IMAGE",
 		Short: "Describe a program, an archive, a directory, a source tree or an image",
-		Long: `Write an SPDX 2.3 document of whatever the argument names:
+		Long: `Write an SPDX 2.3 document about one of these:
 
   a Go program     main module, every dependency with version and checksum,
                    replacements, toolchain, build settings, revision
   an archive       tar, tar.gz, tar.zst, tar.bz2, zip, and archives in them:
                    every file, programs, source trees, packages of apk and dpkg
   a directory      the same; the modules of go.mod, go.sum, go.work and vendor
-  an image         HOST/PATH:TAG or @sha256:…, an OCI layout, or a file that
-                   Docker or another tool saved: packages and programs, each
-                   with the layer that brought it, and the base image
+  an image         HOST/PATH:TAG or @sha256:…, an OCI layout, or a file saved by
+                   Docker or another tool: packages and programs, each with the
+                   layer that added it, and the base image
 
-An archive that programs unpack in different ways is refused (ARCHIVE_AMBIGUOUS,
-ARCHIVE_HIDDEN, ARCHIVE_TWICE); one inside of an archive is named as not examined.
+An archive that different programs unpack differently is refused (ARCHIVE_AMBIGUOUS,
+ARCHIVE_HIDDEN, ARCHIVE_TWICE); one inside another archive is listed as not examined.
 
-Nothing is asked of any network but the registry of an image. Licences are what
-a package declares or a file is the text of, else NOASSERTION.
+The only network access is to the registry of an image. A licence is what a package
+declares, or what a licence file is the text of; otherwise NOASSERTION.
 
-What could not be examined the SBOM names with the reason, and packages of other
-ecosystems as seen, not catalogued. Complete is an SBOM that names neither: with
---complete anything else is refused (SBOM_INCOMPLETE), as waybill sbom check and
-policies that ask for sbom: complete refuse it.
+The SBOM lists each part that could not be examined, with the reason, and packages of
+other ecosystems as seen but not catalogued. An SBOM without such parts is complete.
+--complete refuses any other (SBOM_INCOMPLETE), as do waybill sbom check --complete
+and policies that require sbom: complete.
 
-The time is SOURCE_DATE_EPOCH if that is set: then the same input and flags give
-the same bytes. The namespace follows from all that the document says: no two that
-differ have one, whatever they differ in.
+If SOURCE_DATE_EPOCH is set it is the time of the document; then the same input and
+flags give the same bytes. The namespace is derived from the content, so documents
+with different content have different namespaces.
 
-` + exit.Table,
+` + exit.Table("the SBOM was written"),
 		Example: `  waybill sbom generate ./lantern > lantern.spdx.json
   waybill sbom generate lantern-v0.1.0.tar.gz --output table
   waybill sbom generate ./lantern --modules "$(go env GOMODCACHE)" --output table
@@ -91,16 +91,16 @@ differ have one, whatever they differ in.
 		RunE: func(cmd *cobra.Command, args []string) error { return o.generate(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.name, "name", "", "name of what is described; the last element of the argument if not given")
-	f.StringVar(&o.version, "version", "NOASSERTION", "version of what is described")
-	f.StringVar(&o.namespace, "namespace", "", "address under which the document is known, ending in a slash; name and digests are added; one is made if none is given")
-	f.StringVar(&o.platform, "platform", "", "describe the image of this platform alone, such as linux/amd64")
-	f.StringVar(&o.image, "image", "", "which image of a layout or file, by its reference name or digest, if there are several")
+	f.StringVar(&o.name, "name", "", "name of the described artifact (default: the last element of the argument)")
+	f.StringVar(&o.version, "version", "NOASSERTION", "version of the described artifact")
+	f.StringVar(&o.namespace, "namespace", "", "base address of the document namespace, ending in a slash; name and digests are appended (default: a generated one)")
+	f.StringVar(&o.platform, "platform", "", "describe only the image of this platform, such as linux/amd64")
+	f.StringVar(&o.image, "image", "", "image in a layout or file with several, by reference name or digest")
 	f.StringVarP(&o.output, "output", "o", "json", "json, tag-value, or table for people")
 	f.StringVar(&o.to, "to", "", "write the document to this file instead of standard output")
-	f.StringVar(&o.modules, "modules", "", "module cache, as go env GOMODCACHE names it: declare the licences that files of Go modules are the text of")
-	f.BoolVar(&o.packages, "packages-only", false, "of a directory list packages, and neither hash nor list files; quick, and never complete")
-	f.BoolVar(&o.complete, "complete", false, "refuse if the SBOM leaves any part out: not examined, or seen and not catalogued")
+	f.StringVar(&o.modules, "modules", "", "Go module cache (go env GOMODCACHE), to find the licences of Go modules by their licence files")
+	f.BoolVar(&o.packages, "packages-only", false, "for a directory, list only packages: files are neither hashed nor listed; fast, and never complete")
+	f.BoolVar(&o.complete, "complete", false, "refuse an SBOM with parts that were not examined, or seen but not catalogued")
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 	}
 	if dir := filepath.Dir(o.to); o.to != "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return verdict.Refuse(verdict.Usage, o.to, "there is no directory %q to write it to", dir)
+			return verdict.Refuse(verdict.Usage, o.to, "there is no directory %q to write it to; create it first", dir)
 		}
 	}
 	made, err := o.describe(cmd.Context(), in, arg)
@@ -137,22 +137,22 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), render.Safe(part))
 	}
 	if o.complete && len(left) > 0 {
-		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "parts that the SBOM leaves out: %d, the first: %s", len(left), left[0])
+		return verdict.Refuse(verdict.SBOMIncomplete, made.Draft.Name, "parts that the SBOM does not cover: %d, the first: %s", len(left), left[0])
 	}
 	return o.write(cmd, made)
 }
 
-// lastSecond is the last that a document can write.
+// lastSecond is the last second that an SPDX document can express.
 const lastSecond = 253402300799
 
-// input is the frame of the document. SOURCE_DATE_EPOCH is a convention of
-// reproducible builds.
+// input is the name, version, time and namespace of the document. SOURCE_DATE_EPOCH
+// is a convention of reproducible builds.
 func (o *described) input() (sbom.Input, error) {
 	at := time.Now().UTC()
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil || seconds < 0 || seconds > lastSecond {
-			f := verdict.Find(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, up to %d, the last of the year 9999", epoch, int64(lastSecond))
+			f := verdict.Find(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, at most %d, the end of the year 9999", epoch, int64(lastSecond))
 			f.Fix = "export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it"
 			return sbom.Input{}, &verdict.Error{Finding: f}
 		}
@@ -170,9 +170,9 @@ func (o *described) input() (sbom.Input, error) {
 	return in, nil
 }
 
-// describe makes the document of whatever the argument is.
+// describe makes the document, by the kind of the argument.
 func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sbom.Made, error) {
-	t, err := openThing(ctx, arg, o.image)
+	t, err := openTarget(ctx, arg, o.image)
 	if err != nil {
 		return sbom.Made{}, err
 	}
@@ -182,13 +182,13 @@ func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sb
 	}
 	switch {
 	case o.packages && t.dir == nil:
-		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "%s is no directory", arg)
+		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "the flag is for a directory, and %s is none", arg)
 	case o.packages:
 		return sbom.Packages(in, in.Name, t.dir)
 	case t.image != nil && (t.content == nil || o.platform != "" || o.image != ""):
 		content := *t.image
 		if content.Repository == "" {
-			content.Repository = o.name // if nothing says where it is known, whoever asks may
+			content.Repository = o.name // without a repository in the layout, the caller may name one
 		}
 		if o.platform != "" {
 			if content, err = content.Only(o.platform); err != nil {
@@ -197,7 +197,7 @@ func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sb
 		}
 		return sbom.Image(ctx, in, in.Name, content)
 	case o.platform != "":
-		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--platform", "%s is no image", arg)
+		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--platform", "the flag is for an image, and %s is none", arg)
 	case t.dir != nil:
 		return sbom.Directory(in, in.Name, t.dir, nil)
 	}

@@ -27,32 +27,32 @@ func sbomCheckCommand() *cobra.Command {
 	q := sbom.Question{}
 	cmd := &cobra.Command{
 		Use:   "check SBOM FILE|DIRECTORY|IMAGE",
-		Short: "Hold an SBOM against the bytes that it is about",
-		Long: `Read the artifact again and compare: the SBOM, in SPDX 2.3 JSON or tag-value,
-describes these very bytes, lists the packages that are in them, the files with
-every SHA-256, SHA-512 and SHA-1 that it gives, the platforms and layers of an
-image, and with --go-sum the checksums of go.sum at the source commit. A
-disagreement is a refusal (SBOM_SUBJECT, SBOM_INCOMPLETE, EVIDENCE_CONFLICT).
+		Short: "Check an SBOM against the artifact that it describes",
+		Long: `Examine the artifact again and compare it with the SBOM (SPDX 2.3, JSON or
+tag-value): it must describe these bytes; list the packages in them, the files with
+every SHA-256, SHA-512 and SHA-1 that it gives, and the platforms and layers of an
+image; and with --go-sum agree with go.sum at the source commit. A difference is a
+refusal (SBOM_SUBJECT, SBOM_INCOMPLETE, EVIDENCE_CONFLICT).
 
 The artifact is a file, an archive, a directory, an image in a registry, an OCI
-layout, or a file that an OCI layout or docker save's image was packed into. The
-SBOM of an index is held against all platforms, that of one platform against
-that one; --platform says which, where the SBOM does not. Of several images in a
-layout or file it is the one that the SBOM is about, or that --image names.
+layout, or an archive of an OCI layout or of docker save. The SBOM of an index is
+compared with all platforms, that of one platform with that one; --platform selects
+it if the SBOM does not name it. Of several images in a layout or file, the one that
+the SBOM describes is used, or the one of --image.
 
-An SBOM that Waybill wrote is held to all that it says. One that another tool
-wrote is held to its packages of Go, apk and dpkg, and to the files that it
-lists; what else it says the verdict names as not compared. So are, of every
-SBOM, checksums other than SHA-256, SHA-512 and SHA-1, licences, suppliers,
-comments, download locations, purposes, CPEs and annotations. Nobody's signature
-is looked at, and what the SBOM itself leaves out the verdict repeats.
+An SBOM that Waybill wrote is compared in full. For one of another tool, the
+packages of Go, apk and dpkg and the listed files are compared; the verdict lists
+everything else as not compared. Never compared are checksums other than SHA-256,
+SHA-512 and SHA-1, licences, suppliers, comments, download locations, purposes, CPEs
+and annotations. Signatures are not verified, and the verdict repeats which parts
+the SBOM says that it does not cover.
 
-Complete is an SBOM that leaves nothing out: with --complete what it names as not
-examined, or as seen and not catalogued, is refused (SBOM_INCOMPLETE), as is what
-could not be compared. A part that could not be examined and that an SBOM of
-Waybill's does not name is always refused.
+With --complete, parts that the SBOM lists as not examined, or as seen but not
+catalogued, are refused (SBOM_INCOMPLETE), and so are parts that could not be
+compared. A part that could not be examined and that an SBOM of Waybill does not
+list is always refused.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill sbom check lantern.spdx.json ./lantern --go-sum source/go.sum
   waybill sbom check source.spdx ./source
   waybill sbom check image.spdx.json registry.example.test/lantern:v0.1.0 --complete
@@ -71,10 +71,10 @@ Waybill's does not name is always refused.
 					return err
 				}
 			}
-			t, err := openThing(cmd.Context(), args[1], image)
+			t, err := openTarget(cmd.Context(), args[1], image)
 			if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
-				// Of several images in a layout it is the one that the SBOM is about.
-				if named, missing := openThing(cmd.Context(), args[1], sum.String()); missing == nil {
+				// Of several images in a layout, take the one that the SBOM describes.
+				if named, missing := openTarget(cmd.Context(), args[1], sum.String()); missing == nil {
 					t, err = named, nil
 				}
 			}
@@ -89,70 +89,70 @@ Waybill's does not name is always refused.
 	}
 	output.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&goSum, "go-sum", "", "go.sum at the source commit, whose checksums the modules must have")
-	f.StringVar(&q.Platform, "platform", "", "hold it against the image of this platform alone, such as linux/amd64")
-	f.StringVar(&image, "image", "", "which image of a layout or file, by its reference name or digest, if there are several")
-	f.BoolVar(&q.Complete, "complete", false, "refuse if the SBOM leaves any part out: not examined, or seen and not catalogued")
+	f.StringVar(&goSum, "go-sum", "", "go.sum at the source commit, to compare the checksums of modules with")
+	f.StringVar(&q.Platform, "platform", "", "compare with the image of this platform only, such as linux/amd64")
+	f.StringVar(&image, "image", "", "image in a layout or file with several, by reference name or digest")
+	f.BoolVar(&q.Complete, "complete", false, "refuse an SBOM with parts that were not examined, or seen but not catalogued")
 	return cmd
 }
 
-// thing is what an argument names: a file, beside the image in it if it holds
-// one; a directory; or an image.
-type thing struct {
-	name    string // its last element
+// sbomTarget is the artifact that an argument names: a file, with the image in it if
+// there is one; a directory; or an image.
+type sbomTarget struct {
+	name    string // last element of the argument
 	content *sbom.Content
 	dir     fs.FS
 	image   *sbom.ImageContent
 	file    *os.File
 }
 
-func (t thing) close() {
+func (t sbomTarget) close() {
 	if t.file != nil {
 		_ = t.file.Close() // it was read only
 	}
 }
 
-// openThing finds out what an argument is. A file or directory of the name
-// comes before an image. Of several images in a layout ref names one.
-func openThing(ctx context.Context, arg, ref string) (thing, error) {
+// openTarget opens the artifact that an argument names: an existing file or directory,
+// else an image. ref selects one of several images in a layout.
+func openTarget(ctx context.Context, arg, ref string) (sbomTarget, error) {
 	info, err := os.Stat(arg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(arg, "/") && strings.ContainsAny(arg, ":@"):
-		return servedThing(ctx, arg)
+		return openRegistryTarget(ctx, arg)
 	case errors.Is(err, fs.ErrNotExist):
-		return thing{}, verdict.Refuse(verdict.Usage, arg, "there is no such file or directory, and it names no image")
+		return sbomTarget{}, verdict.Refuse(verdict.Usage, arg, "no such file or directory, and not an image reference")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
-		return thing{}, verdict.Refuse(verdict.Usage, arg, "there is nothing under this name: %v", err)
+		return sbomTarget{}, verdict.Refuse(verdict.Usage, arg, "the path cannot be opened: %v", err)
 	case err != nil:
-		return thing{}, verdict.Wrap(verdict.PlaceDown, arg, err)
+		return sbomTarget{}, verdict.Wrap(verdict.PlaceDown, arg, err)
 	}
 	absolute, err := filepath.Abs(arg)
 	if err != nil {
-		return thing{}, verdict.Wrap(verdict.PlaceDown, arg, err)
+		return sbomTarget{}, verdict.Wrap(verdict.PlaceDown, arg, err)
 	}
-	t := thing{name: filepath.Base(absolute)}
+	t := sbomTarget{name: filepath.Base(absolute)}
 	if !info.IsDir() {
 		return t.inFile(ctx, arg, ref, info.Size())
 	}
 	t.dir = os.DirFS(arg)
 	if _, err := fs.Stat(t.dir, "oci-layout"); err != nil {
-		return t, nil //nolint:nilerr // it is no layout
+		return t, nil //nolint:nilerr // a plain directory, not a layout
 	}
 	content, err := sbom.LayoutImage(ctx, t.dir, ref)
 	t.dir, t.image = nil, &content
 	return t, err
 }
 
-func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing, error) {
+func (t sbomTarget) inFile(ctx context.Context, path, ref string, size int64) (sbomTarget, error) {
 	f, err := store.OpenNamed(path)
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	t.file, t.content = f, &sbom.Content{ReaderAt: f, Size: size}
 	content, held, err := sbom.FileImage(ctx, *t.content, ref)
 	if err != nil {
 		t.close()
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	if held {
 		t.image = &content
@@ -160,24 +160,24 @@ func (t thing) inFile(ctx context.Context, path, ref string, size int64) (thing,
 	return t, nil
 }
 
-// servedThing is an image as a registry serves it.
-func servedThing(ctx context.Context, reference string) (thing, error) {
+// openRegistryTarget opens an image in a registry.
+func openRegistryTarget(ctx context.Context, reference string) (sbomTarget, error) {
 	image, err := cli.Image(reference, cli.Transport(false))
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	at, err := image.Source.Resolve(ctx, image.Repository, image.Reference())
 	if errors.Is(err, registry.ErrNotFound) {
-		return thing{}, verdict.Refuse(verdict.Missing, reference, "the registry serves no such image").
-			Advise("look whether HOST/PATH:TAG or HOST/PATH@sha256:… is right; some registries show what is private only to who has logged in")
+		return sbomTarget{}, verdict.Refuse(verdict.Missing, reference, "the registry has no such image").
+			Advise("check HOST/PATH:TAG or HOST/PATH@sha256:…; some registries show private images only after docker login")
 	}
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	node, err := registry.Graph(ctx, image.Source, image.Repository, at)
 	if err != nil {
-		return thing{}, err
+		return sbomTarget{}, err
 	}
 	content, err := sbom.FromRegistry(ctx, image.Source, image.Repository, node)
-	return thing{name: image.Repository, image: &content}, err
+	return sbomTarget{name: image.Repository, image: &content}, err
 }

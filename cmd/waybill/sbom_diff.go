@@ -28,22 +28,20 @@ func sbomDiffCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say which packages and files came, went and changed",
-		Long: `Compare two SPDX documents, of two releases or of anything else, or all documents
-of two releases: of a directory, or those that a release manifest lists, which
-lie beside it. What changed in many artifacts is told once.
+		Short: "List the packages and files that were added, removed and changed",
+		Long: `Compare two SPDX documents, or all documents of two releases: those in two
+directories, or those that two release manifests list, which must be beside them. A
+change in many artifacts is listed once.
 
-Packages are the same if their package URLs are, or their names if they have
-none; a change of version, of checksum at the same version, or of declared
-licence is a change. Identifiers, comments and the order of elements are not
-looked at. Documents and manifests are read, not verified: waybill verify
-release does that; but a document of other bytes than its manifest lists is
-refused.
+Packages correspond by package URL, or by name if they have none. A different
+version, a different checksum for the same version, or a different declared licence
+is a change. Identifiers, comments and the order of elements are ignored. Documents
+and manifests are not verified (waybill verify release does that), but a document
+with another digest than its manifest lists is refused.
 
-The status is 0 whether something changed or not; as JSON the answer is a list,
-which is empty where nothing did.
+As JSON the result is a list, which is empty if nothing changed.
 
-` + exit.Table,
+` + exit.Table("the documents were compared, whether or not they differ"),
 		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
   waybill sbom diff v0.1.0/` + releasemanifest.Name + ` v0.2.0/` + releasemanifest.Name + `
   waybill sbom diff v0.1.0/ v0.2.0/ --output json`,
@@ -61,7 +59,7 @@ which is empty where nothing did.
 				return err
 			}
 			if one != other {
-				return verdict.Refuse(verdict.Usage, args[1], "want two documents, or two releases")
+				return verdict.Refuse(verdict.Usage, args[1], "one document and one release; want two documents or two releases")
 			}
 			if one {
 				return printChanges(cmd.OutOrStdout(), output, spdx.Compare(from[0], to[0]), 0)
@@ -77,7 +75,7 @@ which is empty where nothing did.
 	return cmd
 }
 
-// documentsOf reads the document that an argument names, or all of the release.
+// documentsOf reads the document that an argument names, or all those of a release.
 func documentsOf(arg string) (list []spdx.Document, one bool, err error) {
 	info, err := os.Stat(arg)
 	if err == nil && info.IsDir() {
@@ -95,7 +93,7 @@ func documentsOf(arg string) (list []spdx.Document, one bool, err error) {
 	return []spdx.Document{doc}, true, err
 }
 
-// documentsIn reads every document of a directory, by the endings of names.
+// documentsIn reads every document of a directory, by file name suffix.
 func documentsIn(dir string) (list []spdx.Document, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !strings.HasSuffix(path, ".spdx.json") && !strings.HasSuffix(path, ".spdx") {
@@ -106,12 +104,12 @@ func documentsIn(dir string) (list []spdx.Document, err error) {
 		return err
 	})
 	if err == nil && len(list) == 0 {
-		err = verdict.Refuse(verdict.Usage, dir, "it holds no SPDX document (*.spdx.json, *.spdx) and no %s", releasemanifest.Name)
+		err = verdict.Refuse(verdict.Usage, dir, "the directory has no SPDX document (*.spdx.json, *.spdx) and no %s", releasemanifest.Name)
 	}
 	return list, err
 }
 
-// documentsListed reads the documents that a manifest lists, from beside it.
+// documentsListed reads the documents that a manifest lists, from its directory.
 func documentsListed(path string) (list []spdx.Document, err error) {
 	raw, err := store.ReadNamed(path, verify.MaxBundle)
 	if err != nil {
@@ -141,7 +139,7 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 			return nil, err
 		}
 		if sum := digest.Of(digest.SHA256, doc.Raw()); !sum.Equal(a.Digests.SHA256) {
-			return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "it is not the document that the manifest lists").
+			return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "not the document that the manifest lists").
 				Differ(a.Digests.SHA256.String(), sum.String())}
 		}
 		list = append(list, doc)
@@ -152,17 +150,17 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 	return list, nil
 }
 
-// printChanges prints what changed. Of all documents of a release the files
-// are counted only: their list is long, and JSON has it.
+// printChanges prints the changes. Between releases, changed files are counted only:
+// their list is long, and JSON has it.
 func printChanges(w io.Writer, output string, changes []spdx.Change, compared int) error {
 	if output == "json" {
 		return printJSON(w, append([]spdx.Change{}, changes...))
 	}
 	if compared > 0 {
-		fmt.Fprintf(w, "compared %d pairs of documents\n", compared)
+		fmt.Fprintf(w, "pairs of documents compared: %d\n", compared)
 	}
 	if len(changes) == 0 {
-		fmt.Fprintln(w, "no package and no file came, went or changed")
+		fmt.Fprintln(w, "no package or file was added, removed or changed")
 		return nil
 	}
 	files := 0
@@ -185,7 +183,7 @@ func printChanges(w io.Writer, output string, changes []spdx.Change, compared in
 		return err
 	}
 	if files > 0 {
-		fmt.Fprintf(w, "%d files came, went or changed; --output json lists them\n", files)
+		fmt.Fprintf(w, "files added, removed or changed: %d; --output json lists them\n", files)
 	}
 	return nil
 }

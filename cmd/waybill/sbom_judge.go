@@ -18,18 +18,19 @@ func sbomValidateCommand() *cobra.Command {
 	var twin bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "List everything that is wrong with SPDX documents",
-		Long: `Judge SPDX documents of version 2.2 or 2.3, in JSON or in lines (tag-value), and
-list every fault with its place: what the SPDX schema demands, and what a schema
-can not say. Identifiers are unique and lead somewhere, nothing contains itself,
-checksums are such, the roll-up of the files is right, licence expressions
-parse and name licences of the SPDX list, download locations are addresses, names
-show as themselves, the time is not yet to come, the NTIA minimum elements are
-there, one document describes one thing, and no two have one namespace.
+		Short: "Check SPDX documents, and list every fault",
+		Long: `Check SPDX documents of version 2.2 or 2.3, JSON or tag-value, and list every fault
+with its location: violations of the SPDX schema, and of rules that a schema cannot
+express. Identifiers are unique and resolve; nothing contains itself; checksums are
+well-formed; the package verification code matches the files; licence expressions
+parse and name licences of the SPDX list; download locations are addresses; names
+contain no invisible characters; the time is not in the future; the NTIA minimum
+elements are present; a document describes one thing; and no two documents share a
+namespace.
 
 With --twin the two files are forms of one document, and must say the same.
 
-` + exit.Table,
+` + exit.Table("no document has a fault"),
 		Example: `  waybill sbom validate lantern.spdx.json
   waybill sbom validate kubernetes-release.spdx --output json
   waybill sbom validate --twin lantern.spdx.json lantern.spdx`,
@@ -50,8 +51,8 @@ With --twin the two files are forms of one document, and must say the same.
 	return cmd
 }
 
-// validateAll judges the files that can be read. One of several that can not is
-// a finding, and keeps nobody from the others.
+// validateAll checks the files. If one of several cannot be read that is a finding,
+// and the others are still checked.
 func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
 	var names, texts []string
 	var unread []verdict.Finding
@@ -77,7 +78,7 @@ func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
 	return v, nil
 }
 
-// readSPDX reads a document without keeping it twice.
+// readSPDX reads a document without holding it in memory twice.
 func readSPDX(name string) (string, error) {
 	f, err := store.OpenNamed(name)
 	if err != nil {
@@ -91,7 +92,7 @@ func readSPDX(name string) (string, error) {
 	return spdx.ReadText(f, info.Size())
 }
 
-// parseSPDX reads a document that must not be open to misreading.
+// parseSPDX reads a document that every reader understands in the same way.
 func parseSPDX(name string) (spdx.Document, error) {
 	text, err := readSPDX(name)
 	if err != nil {
@@ -99,7 +100,7 @@ func parseSPDX(name string) (spdx.Document, error) {
 	}
 	doc, report := spdx.Validate(text)
 	if doc.IsZero() {
-		f := verdict.Find(report.Faults[0].Code(), name, "it can not be read without doubt: %v", report.Faults[0])
+		f := verdict.Find(report.Faults[0].Code(), name, "ambiguous or malformed document: %v", report.Faults[0])
 		f.Fix = report.Faults[0].Fix()
 		return doc, &verdict.Error{Finding: f}
 	}

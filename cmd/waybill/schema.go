@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// schemas are the JSON schemas of what people write and programs read, by kind.
+// schemas are the JSON schemas of files and outputs, by kind.
 func schemas() map[string]func() []byte {
 	return map[string]func() []byte{
 		"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "features": config.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema,
@@ -29,14 +29,15 @@ func schemaCommand() *cobra.Command {
 	g := newGate()
 	cmd := &cobra.Command{
 		Use:   "schema KIND",
-		Short: "Print the JSON schema of a file that people write, or of a verdict",
-		Long: `Print the JSON schema of release.yaml ("release"), of release.lock.yaml ("lock"),
-of a policy ("policy") or of FEATURES.yaml ("features"), for editors. What a schema
-accepts may still be refused: it knows no names of lists and no templates. Those of
-"verdict" and of "lineage", which trace prints, are for whoever reads --output json.
-What belongs to a feature that --feature-gates switches off is left out.
+		Short: "Print the JSON schema of a configuration file or of an output",
+		Long: `Print the JSON schema of release.yaml ("release"), release.lock.yaml ("lock"), a
+policy ("policy") or FEATURES.yaml ("features"), for editors. A file that satisfies
+its schema may still be refused: a schema does not check templates and references
+between lists. "verdict" and "lineage" (printed by waybill trace) are for programs
+that read --output json. Keys of features that --feature-gates switches off are left
+out.
 
-` + exit.Table,
+` + exit.Table("the schema was printed"),
 		Example: `  waybill schema release > release.schema.json
   waybill schema features > features.schema.json`,
 		Args: cobra.ExactArgs(1),
@@ -56,8 +57,8 @@ What belongs to a feature that --feature-gates switches off is left out.
 	return cmd
 }
 
-// withoutKeys is a schema without the properties and the words that have these
-// names; the very same text if there are none.
+// withoutKeys is a schema without the properties and enum values of these names; the
+// unchanged text if it has none.
 func withoutKeys(schema []byte, keys []string) ([]byte, error) {
 	var all any
 	if err := json.Unmarshal(schema, &all); err != nil {
@@ -70,7 +71,7 @@ func withoutKeys(schema []byte, keys []string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// dropKeys drops names wherever a schema lists names, and says whether there
+// dropKeys drops names from properties, required and enum, and reports whether there
 // were any.
 func dropKeys(in any, keys []string) (dropped bool) {
 	switch in := in.(type) {

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// sealing are the options of seal beyond those of every stage.
+// sealing are the options of seal in addition to those of every stage.
 type sealing struct {
 	amend, withdraw bool
 	reason, use     string
@@ -33,60 +33,57 @@ type sealing struct {
 	ahead
 }
 
-// help is the page about the command.
+// help is the help text of the command.
 func (sealing) help() string {
-	return `Make the release manifest from the plan and verified provenance, never from a
-listing, and sign it. A file without a plan (SEAL_EXTRA) or a planned artifact
-without file or provenance (SEAL_MISSING) stops it before anything is signed.
+	return `Make the release manifest from the plan and from verified provenance, never from a
+listing of files, and sign it. A file that is not in the plan (SEAL_EXTRA), or a
+planned artifact without file or provenance (SEAL_MISSING), stops it before anything
+is signed.
 
-Without --confirm nothing is signed and nothing is written, whatever is asked
-for; what would be is printed: what it is, as whom it would be signed and with
-which services, and what stands against it. No signing service is asked. Run it
-again after an interruption: the manifest that was begun is finished, with the
-time and the bytes that it had, so that it is in the log once.
+Without --confirm nothing is signed or written, with any flag. The command prints
+what it would sign, with which identity and services, and what would be refused. No
+signing service is contacted. Run it again after an interruption: it finishes the
+manifest that was begun, with the same time and bytes, so that the log has it once.
 
---amend signs the next revision of a manifest that was sealed before: the same
-names with the same bytes, and the evidence that there is now. --withdraw signs
-the revision that says that the release must no longer be used; every verifier
-that sees it refuses (WITHDRAWN), and no later revision takes that back. Both
-name the revision that they supersede, and neither needs a new build. A revision
-is public once it is promoted.
+--amend signs the next revision of a sealed manifest: the same names with the same
+bytes, and the evidence that exists now. --withdraw signs a revision that says that
+the release must no longer be used; every verifier that reads it refuses the release
+(WITHDRAWN), and no later revision can undo it. Both name the revision that they
+supersede, and neither needs a new build. Promote a revision to publish it.
 
---at release does either without a --state: the manifest that is public is
-verified, and the revision is written over it, and over the same one in staging.
-Whoever holds the release identity can withdraw a release from any machine. A
-revision that somebody else writes at the same time stays, and is named
-(MANIFEST_EQUIVOCATION).
+--at release does either without --state: it verifies the published manifest, and
+overwrites it, and the same one in staging, with the revision. So the holder of the
+release identity can withdraw a release from any machine. A revision that another
+run writes at the same time is kept, and reported (MANIFEST_EQUIVOCATION).
 
---from takes over a release that another tool made, from a directory or bucket,
-and its images from --from-images, a registry or the directory of an OCI layout:
-release.yaml has outputs and no steps, and what the places hold must be exactly
-those and what release.yaml says is outside of the release (SEAL_EXTRA,
-SEAL_MISSING). Files are copied into --state and hashed in one pass, and these
-bytes are signed and listed. Provenance, SBOMs and checksums that came along
-must not contradict them (NOT_BOUND, SBOM_SUBJECT, EVIDENCE_CONFLICT). They are
-carried and listed; provenance counts if the policy names the builder that
-signed it, and else the release is of Build level 0. An archive or program that
-is empty, or of another platform than planned, is refused (PLATFORM). Without
---confirm names are compared, and nothing is copied; what is sealed in --state
-already is compared byte for byte.
+--from adopts a release that another tool made, in a directory or bucket, and its
+images in --from-images, a registry or a directory with an OCI layout. release.yaml
+has outputs and no steps, and the places must contain exactly these outputs and what
+release.yaml lists as outside of the release (SEAL_EXTRA, SEAL_MISSING). Files are
+copied to --state and hashed in one pass; these bytes are signed and listed.
+Provenance, SBOMs and checksums that came with the release must not contradict them
+(NOT_BOUND, SBOM_SUBJECT, EVIDENCE_CONFLICT), and are listed. Provenance counts if
+the policy names the builder that signed it; otherwise the release is of Build level
+0. An archive or program that is empty, or of another platform than planned, is
+refused (PLATFORM). Without --confirm only names are compared, and nothing is
+copied; a release that is already sealed in --state is compared byte for byte.
 
---channel says which channels stand for the release from now on: latest, stable,
-rc, beta or alpha, alone or with -MAJOR.MINOR. It signs the next channel index,
-as the identity in the policy's role "channel", and writes it where the profile's
-channels.index says, or --index; the other channels of the one that is there are
-taken over. It follows the one that the profile names, wherever it is written, so
-that no number is given twice. The release must be public. A channel goes back to an
-older version only if the one that it stood for was withdrawn (CHANNEL_STALE).
+--channel points channels to the release: latest, stable, rc, beta or alpha, alone
+or with -MAJOR.MINOR. It signs the next channel index, with the identity in the
+policy's role "channel", and writes it to channels.index of the profile, or to
+--index. Other channels keep their releases. The number is always one more than that
+of the index that the profile names, wherever the new one is written, so that no
+number is used twice. The release must be public. A channel can go back to an older
+version only if the version that it points to was withdrawn (CHANNEL_STALE).
 
-` + exit.Table
+` + exit.Table("the manifest, revision or channel index was signed, and verified;\nwithout --confirm: nothing prevents it, and it was printed")
 }
 
 func sealCommand() *cobra.Command {
 	o, s := &project{}, &sealing{}
 	cmd := &cobra.Command{
 		Use:     "seal VERSION",
-		Short:   "Sign the manifest: the closed list of everything in the release",
+		Short:   "Sign the manifest, the complete list of everything in the release",
 		GroupID: "stage",
 		Long:    sealing{}.help(),
 		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
@@ -132,65 +129,64 @@ func sealCommand() *cobra.Command {
 
 func (s *sealing) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed release")
-	f.BoolVar(&s.withdraw, "withdraw", false, "sign that the release must no longer be used")
-	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: why, for people; --withdraw needs one")
-	f.StringVar(&s.at, "at", "", "with --amend or --withdraw: revise the manifest that lies at this stage, staging or release; no --state is needed")
-	f.StringVar(&s.use, "use", "", "with --withdraw: what to use instead")
-	f.StringVar(&s.from.Files, "from", "", "place that another tool filled: take the release over from it")
-	f.StringVar(&s.from.Images, "from-images", "", "with --from: the registry prefix, or the directory with an OCI layout, that has the images")
-	f.StringArrayVar(&s.channels, "channel", nil, "sign that a channel stands for the release; repeats")
-	f.StringVar(&s.index, "index", "", "with --channel: the channel index, a file or an object of a bucket; read if it is there, and written (default: the profile's channels.index, else "+channelindex.Name+")")
-	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index stands")
-	s.ahead.addFlags(cmd, "really sign")
+	f.BoolVar(&s.amend, "amend", false, "sign the next revision of a sealed manifest")
+	f.BoolVar(&s.withdraw, "withdraw", false, "sign a revision that withdraws the release")
+	f.StringVar(&s.reason, "reason", "", "with --amend or --withdraw: the reason, for people; required with --withdraw")
+	f.StringVar(&s.at, "at", "", "with --amend or --withdraw: revise the manifest at this place, staging or release; needs no --state")
+	f.StringVar(&s.use, "use", "", "with --withdraw: version to use instead")
+	f.StringVar(&s.from.Files, "from", "", "directory or bucket with a release that another tool made, to adopt and seal")
+	f.StringVar(&s.from.Images, "from-images", "", "with --from: registry prefix, or directory with an OCI layout, of the images")
+	f.StringArrayVar(&s.channels, "channel", nil, "point this channel to the release, in a new channel index; repeats")
+	f.StringVar(&s.index, "index", "", "with --channel: file or bucket object of the channel index; read if it exists, and written (default: the profile's channels.index, else "+channelindex.Name+")")
+	f.DurationVar(&s.life, "expires", 30*24*time.Hour, "with --channel: how long the index is valid")
+	s.ahead.addFlags(cmd, "sign; without it, only print what would be signed")
 }
 
-// check refuses flags that do not belong together.
+// check refuses flags that exclude each other.
 func (s *sealing) check() error {
 	if err := s.ahead.check(); err != nil {
 		return err
 	}
 	switch {
 	case s.amend && s.withdraw:
-		return verdict.Refuse(verdict.Usage, "--amend", "and --withdraw are two revisions; sign one of them")
+		return verdict.Refuse(verdict.Usage, "--amend", "excludes --withdraw; give one of the two")
 	case s.from.Files != "" && (s.amend || s.withdraw || len(s.channels) > 0):
-		return verdict.Refuse(verdict.Usage, "--from", "seals a release for the first time; amend, withdraw or name it afterwards")
+		return verdict.Refuse(verdict.Usage, "--from", "excludes --amend, --withdraw and --channel; run them after the release is sealed")
 	case s.from.Images != "" && s.from.Files == "":
-		return verdict.Refuse(verdict.Usage, "--from-images", "belongs to --from, the place of the files")
+		return verdict.Refuse(verdict.Usage, "--from-images", "needs --from, the place of the files")
 	case len(s.channels) > 0 && (s.amend || s.withdraw):
-		return verdict.Refuse(verdict.Usage, "--channel", "is no revision of the release; sign one after the other")
+		return verdict.Refuse(verdict.Usage, "--channel", "excludes --amend and --withdraw; run one after the other")
 	case len(s.channels) > 0 && s.life <= 0:
-		return verdict.Refuse(verdict.Usage, "--expires", "%s: want a time in which the index stands", s.life)
+		return verdict.Refuse(verdict.Usage, "--expires", "%s: want more than 0, how long the index is valid", s.life)
 	case s.at != "" && !s.amend && !s.withdraw:
-		return verdict.Refuse(verdict.Usage, "--at", "of what? it says where the manifest lies that --amend or --withdraw revises")
+		return verdict.Refuse(verdict.Usage, "--at", "needs --amend or --withdraw")
 	case s.at != "" && s.at != string(profile.Staging) && s.at != string(profile.Release):
 		return verdict.Refuse(verdict.Usage, "--at", "%q: want staging or release", s.at)
 	case !s.amend && !s.withdraw && s.reason != "":
-		return verdict.Refuse(verdict.Usage, "--reason", "of what? it is of --amend or --withdraw")
+		return verdict.Refuse(verdict.Usage, "--reason", "needs --amend or --withdraw")
 	case !s.withdraw && s.use != "":
-		return verdict.Refuse(verdict.Usage, "--use", "of what? it is of --withdraw")
+		return verdict.Refuse(verdict.Usage, "--use", "needs --withdraw")
 	}
-	return s.named()
+	return s.checkNames()
 }
 
-// seal signs the manifest, if that was confirmed.
+// seal signs the manifest, with --confirm.
 func (s *sealing) seal(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	if s.confirm {
 		return s.done(c, p, p.Seal(ctx))
 	}
 	f, err := p.ForecastActs(ctx, pipeline.ActSeal)
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
-// takeOver compares a place with release.yaml, and seals it if that was
-// confirmed.
+// takeOver compares a place with release.yaml, and with --confirm seals it.
 func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	if s.confirm {
 		return s.done(c, p, p.SealFrom(ctx, s.from))
 	}
 	planned, f, err := p.ForecastFrom(ctx, s.from)
 	if err != nil {
-		return s.foretell(c, f, err)
+		return s.printForecast(c, f, err)
 	}
 	if s.output == "table" {
 		for _, g := range slices.Concat(planned.Given, planned.GivenImages) {
@@ -198,27 +194,27 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 		}
 		fmt.Fprintln(c.OutOrStdout())
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d files and %d images are there as planned\n", len(planned.Given), len(planned.GivenImages))
-	return s.foretell(c, f, nil)
+	fmt.Fprintf(c.ErrOrStderr(), "present as planned: files %d, images %d\n", len(planned.Given), len(planned.GivenImages))
+	return s.printForecast(c, f, nil)
 }
 
-// indexOf is where the index is read and written.
+// indexOf is the file or object of the channel index.
 func (s *sealing) indexOf(p profile.Profile) string {
 	return cmp.Or(s.index, p.Channels.Index, channelindex.Name)
 }
 
-// point drafts a channel index, and signs it if that was confirmed.
+// point drafts a channel index, and with --confirm signs it.
 func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	index := s.indexOf(p.Profile)
 	channels := p.Channels(pipeline.TargetAt(index))
 	d, err := channels.Draft(ctx, s.channels, s.life)
 	if err != nil {
-		return s.foretell(c, pipeline.Forecast{}, err)
+		return s.printForecast(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
 		proof, err := channels.Sign(ctx, d)
 		if err == nil && s.output == "table" {
-			fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s, and verified as it was written\n", render.Safe(index), d.Number, render.Safe(proof.Identity))
+			fmt.Fprintf(c.OutOrStdout(), "%s: index %d, signed by %s; read back and verified\n", render.Safe(index), d.Number, render.Safe(proof.Identity))
 		}
 		return s.done(c, p, err)
 	}
@@ -230,10 +226,10 @@ func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipel
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n", page.String())
 	}
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
-// revise drafts a revision, and signs it if that was confirmed.
+// revise drafts a revision, and with --confirm signs it.
 func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
 	revision := p.Revise(profile.Stage(s.at))
 	var next manifest.Manifest
@@ -244,7 +240,7 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 		next, err = revision.Amend(ctx, s.reason)
 	}
 	if err != nil {
-		return s.foretell(c, pipeline.Forecast{}, err)
+		return s.printForecast(c, pipeline.Forecast{}, err)
 	}
 	if s.confirm {
 		return s.revised(c, p, next, revision.Sign(ctx, next))
@@ -253,14 +249,14 @@ func (s *sealing) revise(ctx context.Context, c *cobra.Command, p *pipeline.Pipe
 	if err == nil && s.output == "table" {
 		printRevision(c.OutOrStdout(), next)
 	}
-	return s.foretell(c, f, err)
+	return s.printForecast(c, f, err)
 }
 
-// revised says where a revision is that was signed.
+// revised prints where the signed revision is.
 func (s *sealing) revised(c *cobra.Command, p *pipeline.Pipeline, next manifest.Manifest, err error) error {
-	where := "is sealed; waybill promote makes it public"
+	where := "is sealed; run waybill promote to publish it"
 	if s.at != "" {
-		where = "is sealed, and is at the " + s.at + " place"
+		where = "is sealed, and written to the " + s.at + " place"
 	}
 	if err == nil && s.output == "table" {
 		fmt.Fprintf(c.OutOrStdout(), "%s %s: revision %d %s\n", render.Safe(next.Name), next.Version, next.Revision, where)

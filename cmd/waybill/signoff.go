@@ -22,18 +22,18 @@ func signoffCommand() *cobra.Command {
 		Use:     "signoff",
 		Short:   "Check the documents of a release, and sign it off",
 		GroupID: "check",
-		Long: `An enhancement has a document that follows a template, a kep.yaml, and where
-production readiness was reviewed a file that says by whom. These commands hold
-them against what their stage requires, and sign that they did, bound to the
-release.yaml that the build reads. A policy can require such a sign-off.
+		Long: `An enhancement has a document that follows a template, a kep.yaml, and (where a
+production-readiness review took place) a file naming the reviewer. These commands
+check them against the requirements of their stage, and sign the result, bound to
+the release.yaml of the build. A policy can require such a sign-off.
 
-` + exit.Table,
+` + exit.Table("success"),
 	})
 	cmd.AddCommand(signoffCheckCommand(), signoffAttestCommand())
 	return cmd
 }
 
-// documents are the options by which documents are found and judged.
+// documents are the options to find and check documents.
 type documents struct {
 	keps, template   string
 	milestone, stage string
@@ -46,22 +46,21 @@ type documents struct {
 func (o *documents) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.keps, "keps", "", "directory with the enhancements, or one enhancement (required)")
-	f.StringVar(&o.template, "template", "", "template whose directives say what is required from which stage on (required)")
-	f.StringVar(&o.milestone, "milestone", "", "judge the documents that target this milestone, as v1.37")
-	f.StringVar(&o.stage, "stage", "", "judge all at this stage: alpha, beta or stable (default: what each kep.yaml claims)")
-	f.StringVar(&o.record, "record", "", "file of approvals, dated exceptions and freezes of the milestone")
-	f.StringVar(&o.registry, "registry", "", "list of the feature gates and metrics that the release has, to compare with; known: the features of Waybill itself")
-	f.StringVar(&o.aliases, "aliases", "", "file that lists prod-readiness-approvers (default: OWNERS_ALIASES in the directory)")
-	f.StringArrayVar(&o.hosts, "allow-host", nil, "host that links may lead to besides the canonical ones; repeats")
-	f.BoolVar(&o.closedHosts, "closed-hosts", false, "refuse links to all other hosts, not just to those that look like one")
-	f.StringVar(&o.now, "now", "", "judge as of this time (RFC 3339) instead of the clock's")
+	f.StringVar(&o.template, "template", "", "template whose directives say which sections each stage requires (required)")
+	f.StringVar(&o.milestone, "milestone", "", "check the documents that target this milestone, such as v1.37")
+	f.StringVar(&o.stage, "stage", "", "check all documents for this stage: alpha, beta or stable (default: the stage in each kep.yaml)")
+	f.StringVar(&o.record, "record", "", "file with the approvals, exceptions and freeze dates of the milestone")
+	f.StringVar(&o.registry, "registry", "", "list of the feature gates and metrics of the release, to compare with; known: the features of Waybill itself")
+	f.StringVar(&o.aliases, "aliases", "", "OWNERS_ALIASES file with prod-readiness-approvers (default: the one in the directory)")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "additional host that links may point to; repeats")
+	f.BoolVar(&o.closedHosts, "closed-hosts", false, "refuse links to any other host, not only to hosts with a look-alike name")
+	f.StringVar(&o.now, "now", "", "check as of this time (RFC 3339) instead of now")
 }
 
-// maxRecord bounds a file of a person's.
+// maxRecord bounds a file that a person writes.
 const maxRecord = 256 << 10
 
-// question reads everything that is judged. The template is handed back as it
-// is.
+// question reads everything to check. It also returns the bytes of the template.
 func (o *documents) question() (q signoff.Question, template []byte, err error) {
 	for _, required := range []struct{ flag, value string }{{"--keps", o.keps}, {"--template", o.template}} {
 		if required.value == "" {
@@ -98,10 +97,10 @@ func (o *documents) question() (q signoff.Question, template []byte, err error) 
 	return q, template, err
 }
 
-// ourselves names the registry of this program's own features.
-const ourselves = "known"
+// ownFeatures is the value of --registry for the features of this program.
+const ownFeatures = "known"
 
-// files reads the files that may be given besides.
+// files reads the optional files.
 func (o *documents) files(q *signoff.Question) error {
 	if o.record != "" {
 		raw, err := store.ReadNamed(o.record, maxRecord)
@@ -115,9 +114,9 @@ func (o *documents) files(q *signoff.Question) error {
 	switch o.registry {
 	case "":
 		return nil
-	case ourselves:
+	case ownFeatures:
 		at := featureVersion()
-		if v, err := version.Parse(normal(o.milestone) + ".0"); err == nil {
+		if v, err := version.Parse(withV(o.milestone) + ".0"); err == nil {
 			at = v
 		}
 		q.Registry = signoff.Features(known.Registry(), at)
@@ -136,7 +135,7 @@ func (o *documents) set() (*signoff.Set, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, "--keps", err)
 	}
-	root, err := os.OpenRoot(absolute) // links that leave the directory are not followed
+	root, err := os.OpenRoot(absolute) // links out of the directory are not followed
 	if err != nil {
 		return nil, verdict.Refuse(verdict.Usage, "--keps", "%q: there is no such directory", o.keps)
 	}
@@ -156,8 +155,8 @@ func (o *documents) set() (*signoff.Set, error) {
 	return set, err
 }
 
-// reviewsAbove looks for the reviews of a part of a tree: they lie beside the
-// directories of SIGs, so at most two directories above one enhancement.
+// reviewsAbove looks for the reviews if only a part of the tree was named: they are
+// beside the directories of SIGs, at most two directories above an enhancement.
 func reviewsAbove(set *signoff.Set, directory string) error {
 	top := ".."
 	for above := filepath.Dir(directory); set.LacksReviews(); above = filepath.Dir(above) {
@@ -179,24 +178,24 @@ func signoffCheckCommand() *cobra.Command {
 	o, output := &documents{}, &cli.Output{}
 	cmd := &cobra.Command{
 		Use:   "check --keps DIR --template FILE --milestone v1.37",
-		Short: "Hold the documents of a release against what their stage requires",
-		Long: `Read every enhancement below a directory, and say what stands against it at the
-stage that it claims:
+		Short: "Check the documents of a release against the requirements of their stage",
+		Long: `Read every enhancement below a directory, and list what violates the requirements of
+the stage that it claims:
 
 ` + signoff.Rules() + `
-Stages are cumulative. An exception in the record sets one kind of finding about
-one section or file aside until a day; the document's approvers give it, never
-its authors, at most 3 days after the freeze that closes the matter. The verdict
-names it. Ticks of the checklist are shown as claims, and refuse only where they
-are not so. An approval is of README.md and kep.yaml as they are; the line that
-the record needs is printed as a note, and where one is lacking as its fix.
+Stages are cumulative. An exception in the record sets aside one kind of finding
+about one section or file until a date, at most 3 days after the freeze for that
+matter. The approvers of the document grant it, never its authors, and the verdict
+names it. Ticks of the checklist are shown as claims; a tick is refused only if it
+is false. An approval covers the current bytes of README.md and kep.yaml; the line
+for the record is printed as a note, and as the fix of a missing approval.
 
-Production readiness is looked up in prod-readiness/SIG/NUMBER.yaml of the
-directory; for one enhancement, or those of one SIG, beside the directories of
-SIGs above it. The page of pkg/govern/signoff shows the form of the record and of the
-registry; --registry known is the table of features that this program has.
+The production-readiness review is read from prod-readiness/SIG/NUMBER.yaml in the
+directory; for a single enhancement, or those of one SIG, from the same path above
+it. pkg/govern/signoff/README.md shows the form of the record and of the registry;
+--registry known uses the table of features of this program.
 
-` + exit.Table,
+` + exit.Table("accepted, with at least one document checked"),
 		Example: `  waybill signoff check --keps enhancements --template template.md --milestone v1.37
   waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json
   waybill signoff check --keps pkg/govern/signoff/enhancements --template pkg/govern/signoff/enhancements/template.md --milestone v0.1 --registry known`,
@@ -218,5 +217,5 @@ registry; --registry known is the table of features that this program has.
 	return cmd
 }
 
-// normal is a milestone as it is written.
-func normal(milestone string) string { return "v" + strings.TrimPrefix(milestone, "v") }
+// withV is a milestone with its leading v.
+func withV(milestone string) string { return "v" + strings.TrimPrefix(milestone, "v") }

@@ -21,7 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// attesting are the options of signing a release off.
+// attesting are the options of signoff attest.
 type attesting struct {
 	documents
 	officer
@@ -34,20 +34,20 @@ func signoffAttestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
 		Short: "Check the documents, and sign the release off",
-		Long: `Check the documents of a milestone, and if nothing stands against them sign that
-they were checked: for the release.yaml of one commit, by the identity that the
-profile's policy has in the role "signoff". The statement says of each document
-what was found, and of each box of its checklist whether these checks prove it
-or somebody claims it, and who, by the history of the directory.
+		Long: `Check the documents of a milestone and, if nothing is refused, sign that result: for
+the release.yaml of one commit, by the identity that the profile's policy names in
+the role "signoff". The statement has the result of each document, and for each box
+of its checklist whether these checks prove it or who claims it, by the history of
+the directory.
 
-Two bundles are written: ` + releasesignoff.Name + `, and for engines
-that know no more the same as an in-toto SVR. They belong beside release.yaml in
-the place of the release: name that with --to, or put them there. One is replaced
-only by one of a later check. What was written is read back and verified. Without
---confirm nothing is signed; what would be is printed. Signing adds entries to
-the transparency log, which are for ever.
+Two bundles are written: ` + releasesignoff.Name + `, and the same as an
+in-toto SVR for policy engines that only read that. They belong beside release.yaml
+in the place of the release: name that place with --to, or copy them there. A bundle
+is replaced only by one of a later check. The written bundles are read back and
+verified. Without --confirm nothing is signed, and the statements are printed.
+Signing adds entries to the transparency log, which cannot be removed.
 
-` + exit.Table,
+` + exit.Table("the sign-off was signed, read back and verified;\nwithout --confirm: the documents were accepted, and the statements printed"),
 		Example: `  waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern --profile profile.yaml
   waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern@v1.37.0 \
     --profile profile.yaml --identity-token signoff=signoff.token --to staging/v1.37.0 --confirm`,
@@ -57,24 +57,24 @@ the transparency log, which are for ever.
 	o.documents.addFlags(cmd)
 	o.officer.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.source, "source", "", "repository whose release.yaml is signed off, with @REF if it is not at HEAD (required)")
-	f.StringVar(&o.to, "to", ".", "directory or place that the bundles are written to")
-	f.DurationVar(&o.life, "expires", 90*24*time.Hour, fmt.Sprintf("how long the sign-off stands; at most %s", releasesignoff.MaxLife))
+	f.StringVar(&o.source, "source", "", "repository with the release.yaml to sign off, with @REF if it is not at HEAD (required)")
+	f.StringVar(&o.to, "to", ".", "directory or bucket for the bundles")
+	f.DurationVar(&o.life, "expires", 90*24*time.Hour, fmt.Sprintf("how long the sign-off is valid; at most %s", releasesignoff.MaxLife))
 	return cmd
 }
 
 func (o *attesting) run(cmd *cobra.Command) error {
 	if o.milestone == "" {
-		return verdict.Refuse(verdict.Usage, "--milestone", "required: a sign-off is of one")
+		return verdict.Refuse(verdict.Usage, "--milestone", "required: a sign-off is for one milestone")
 	}
 	if o.life < time.Minute || o.life > releasesignoff.MaxLife {
 		return verdict.Refuse(verdict.Usage, "--expires", "%s: want from 1m to %s", o.life, releasesignoff.MaxLife)
 	}
 	if o.now != "" && o.confirm {
-		return verdict.Refuse(verdict.Usage, "--now", "what is signed was checked now")
+		return verdict.Refuse(verdict.Usage, "--now", "excluded with --confirm: a signed check is of the present time")
 	}
 	if info, err := os.Stat(o.to); !strings.Contains(o.to, "://") && (err != nil || !info.IsDir()) {
-		return verdict.Refuse(verdict.Usage, "--to", "%q: there is no such directory", o.to)
+		return verdict.Refuse(verdict.Usage, "--to", "%q: no such directory", o.to)
 	}
 	if err := o.ofOneMilestone(); err != nil {
 		return err
@@ -106,22 +106,22 @@ func (o *attesting) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ofOneMilestone refuses a source at the tag of a version of another milestone:
-// what is signed so would count for no release.
+// ofOneMilestone refuses a source at a tag of another milestone: its sign-off would
+// count for no release.
 func (o *attesting) ofOneMilestone() error {
 	_, ref := git.Split(o.source)
 	v, err := version.Parse(strings.TrimPrefix(ref, "refs/tags/"))
 	if err != nil {
-		return nil //nolint:nilerr // a branch or a commit, whose versions nobody knows yet
+		return nil //nolint:nilerr // a branch or a commit, whose version is not known yet
 	}
-	if want := policy.MilestoneOf(v); want != normal(o.milestone) {
-		return &verdict.Error{Finding: verdict.Find(verdict.Usage, "--milestone", "the source is at the tag of a version of another milestone").Differ(want, o.milestone)}
+	if want := policy.MilestoneOf(v); want != withV(o.milestone) {
+		return &verdict.Error{Finding: verdict.Find(verdict.Usage, "--milestone", "the tag of the source belongs to another milestone").Differ(want, o.milestone)}
 	}
 	return nil
 }
 
-// judge checks the documents, and says what was found on stderr: stdout is for
-// what is signed.
+// judge checks the documents, and prints the verdict to stderr: stdout is for the
+// statements.
 func (o *attesting) judge(cmd *cobra.Command, of pipeline.SignedSource) (releasesignoff.Predicate, error) {
 	q, template, err := o.question()
 	if err != nil {
@@ -135,12 +135,12 @@ func (o *attesting) judge(cmd *cobra.Command, of pipeline.SignedSource) (release
 		return releasesignoff.Predicate{}, err
 	}
 	return report.Predicate(v, signoff.Signing{
-		Milestone: normal(o.milestone), Source: of.Source, Version: cli.BuildVersion(), Life: o.life,
+		Milestone: withV(o.milestone), Source: of.Source, Version: cli.BuildVersion(), Life: o.life,
 		Template: releasesignoff.File{Name: filepath.Base(o.template), Digest: digest.Of(digest.SHA256, template)},
 	})
 }
 
-// path is a file of the place that the bundles are written to.
+// path is the path of a bundle in the place of --to.
 func (o *attesting) path(name string) string {
 	if strings.Contains(o.to, "://") {
 		return strings.TrimSuffix(o.to, "/") + "/" + name

@@ -73,5 +73,5 @@ func TestReviewsAbove(t *testing.T) {
 	check(sig, aliases, "")
 	check(one, aliases, "beside the directories of SIGs")
 	move("prod-readiness", "reviews")
-	check(sig, aliases, "there is no prod-readiness/sig-release/7001.yaml")
+	check(sig, aliases, "the review prod-readiness/sig-release/7001.yaml is missing")
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
 )
 
-// stageVerb makes the command of one stage: they differ in words and in the
-// one call.
-func stageVerb(cmd cobra.Command, run func(context.Context, *pipeline.Pipeline) error, more ...func(*project, *cobra.Command)) *cobra.Command {
+// stageVerb makes the command of one stage. The stages differ in their texts and in
+// run. done says what status 0 means.
+func stageVerb(cmd cobra.Command, done string, run func(context.Context, *pipeline.Pipeline) error, more ...func(*project, *cobra.Command)) *cobra.Command {
 	o := &project{}
 	cmd.GroupID, cmd.Args = "stage", cobra.ExactArgs(1)
-	cmd.Long += "\n\n" + exit.Table
+	cmd.Long += "\n\n" + exit.Table(done)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		p, ctx, err := o.open(c, args)
 		if err != nil {
@@ -40,25 +40,23 @@ func buildCommand() *cobra.Command {
 		Short:   "Run the steps of release.yaml and sign the provenance of each",
 		GroupID: "stage",
 		Long: `Read release.yaml from the commit that the tag names, run each step in a fresh
-tree of that commit, isolated where the machine allows, and hash its declared
-outputs. The builder identity signs the provenance of each step before any of
-its outputs leaves it. Finished steps are taken over if everything still holds.
-Building asks for no --confirm: the provenance is signed as part of it, with a
-log entry for each step, and waybill stage without --confirm foretells how many.
+checkout of that commit, isolated where the machine allows it, and hash its declared
+outputs. The builder identity signs the provenance of each step before any of its
+outputs leaves the step. Finished steps are reused if nothing has changed. There is
+no --confirm: building signs provenance, with a log entry for each step; waybill
+stage without --confirm says how many.
 
-A step may last longer than a token. The file of a token is read again for each
-certificate; if the token in it has run out when a step ends, what the step made
-is kept where it is and the file is watched for a fresh one, for as long as
---patience says. Nothing leaves the step before its provenance is signed, so a
-build that is given up, or killed, runs that step again.
+A step may outlast a token. The token file is read again for each certificate. If
+the token has expired when a step ends, the outputs are kept and the file is watched
+for a new token, as long as --patience allows. No output leaves the step before its
+provenance is signed, so a build that gives up, or is killed, runs that step again.
 
-What the build needs is looked at before its first step, as waybill doctor --for
-build does; everything that is wrong stops it at once. Several versions are
-several releases, each in a directory of its own below --state; all are planned
-and looked at before the first step of any, and if one fails, those after it are
-not begun.
+The needs of the build are checked before its first step, as by waybill doctor --for
+build, and every problem is listed at once. Several versions are several releases,
+each in its own directory below --state; all are planned and checked before the
+first step of any, and if one fails, the later ones are not started.
 
-` + exit.Table,
+` + exit.Table("every step was built, and its provenance signed"),
 		Example: `  waybill build v0.1.0 --source ./lantern --profile profile.yaml --identity-token builder=builder.token`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -83,34 +81,32 @@ func signCommand() *cobra.Command {
 		Use:     "sign VERSION",
 		Short:   "Sign every planned file and image with the release identity",
 		GroupID: "stage",
-		Long: `Write SHA256SUMS and SHA512SUMS, and sign every planned file and image that has
-no signature yet, keyless. Only what verified provenance vouches for is signed;
-a file that the plan does not know stops it before anything is signed. Each
-signature is verified before it is kept. Signing adds entries to the
-transparency log of the signing services, which is for ever.
+		Long: `Write SHA256SUMS and SHA512SUMS, and sign every planned file and image that is not
+signed yet, keyless. Only artifacts with verified provenance are signed; a file that
+is not in the plan stops it before anything is signed. Each signature is verified
+before it is kept. Signing adds entries to the transparency log, which cannot be
+removed.
 
-Without --confirm nothing is signed and nothing is written: it prints what would
-be signed, as whom and with which services, how many certificates, timestamps
-and log entries that takes, what is signed already, and what stands against it.
-A token that is given is read and compared with the policy; no signing service
-is asked.
+Without --confirm nothing is signed or written. The command prints what it would
+sign, with which identity and services, how many certificates, timestamps and log
+entries that needs, what is signed already, and what would be refused. A given token
+is read and compared with the policy; no signing service is contacted.
 
-A file that cannot be signed does not keep the others from it: each that failed
-is listed with the reason and the next act. A service that is away is waited
-for, as long as --patience says. Run it again after an interruption: what is
-signed stays, and what was begun is finished with the same bytes.
+If a file cannot be signed, the others still are; each failure is listed with its
+reason and what to do next. An unreachable service is retried as long as --patience
+allows. Run it again after an interruption: existing signatures are kept, and one
+that was begun is finished with the same bytes.
 
---legacy signs all of it in the forms from before bundles, too, for users of
-older clients: FILE.sig and FILE.cert beside each signed file, listed in the
-manifest, and the tags sha256-DIGEST.sig and .att beside each image and each of
-its platforms. The release keeps them: later commands need no flag. Those
-signatures stand in a Rekor v1 log, which the signing config must name
-(LEGACY_NEEDS_REKOR_V1), and are verified as they were written. A --key signs in
-no legacy form: what such clients find beside a file is a certificate, and a
-policy's key has none. Of an image with both forms cosign 2.6 takes the bundle,
-for which it needs --use-signed-timestamps.
+--legacy also signs in the forms from before Sigstore bundles, for older clients:
+FILE.sig and FILE.cert beside each signed file, listed in the manifest, and the tags
+sha256-DIGEST.sig and .att beside each image and each of its platforms. The release
+records this, so later commands need no flag. These signatures need a Rekor v1 log
+in the signing config (LEGACY_NEEDS_REKOR_V1), and are read back and verified. A
+--key cannot sign in a legacy form, which consists of a signature and a certificate.
+For an image with both forms cosign 2.6 uses the bundle, and needs
+--use-signed-timestamps for it.
 
-` + exit.Table,
+` + exit.Table("every planned file and image is signed;\nwithout --confirm: nothing prevents it, and the signatures were listed"),
 		Example: `  waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token
   waybill sign v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
   waybill sign v0.1.0 --profile profile.yaml --identity release=ambient --output json`,
@@ -125,7 +121,7 @@ for which it needs --use-signed-timestamps.
 			}
 			if !s.confirm {
 				f, err := p.ForecastActs(ctx, pipeline.ActSign)
-				return s.foretell(c, f, err)
+				return s.printForecast(c, f, err)
 			}
 			return s.done(c, p, p.Sign(ctx))
 		},
@@ -135,6 +131,6 @@ for which it needs --use-signed-timestamps.
 	o.addTokenFlags(cmd)
 	o.addLegacyFlag(cmd)
 	o.addFeatureFlags(cmd)
-	s.addFlags(cmd, "really sign")
+	s.addFlags(cmd, "sign; without it, only print what would be signed")
 	return cmd
 }

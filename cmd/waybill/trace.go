@@ -25,7 +25,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// tracing are the options of the way from an artifact to its runs and back.
+// tracing are the options of trace.
 type tracing struct {
 	profile, policy, state string
 	files, images          []string
@@ -38,44 +38,44 @@ func traceCommand() *cobra.Command {
 	o := &tracing{}
 	cmd := &cobra.Command{
 		Use:     "trace TARGET [VERSION]",
-		Short:   "From an artifact to the runs that touched it, and from a log line to what its run made",
+		Short:   "Find the runs that made or changed an artifact, and what a run made",
 		GroupID: "check",
-		Long: `Show which runs touched an artifact, or what a run did: the steps with their logs,
-what they made, who signed it and where that is logged, the seal, promotions and
-verifiers' summaries, as a tree over time. TARGET is one of
+		Long: `Show which runs made or changed an artifact, or what a run did: the steps with their
+logs and outputs, who signed them and where that is logged, the seal, promotions and
+verification summaries, as a tree over time. TARGET is one of
 
-  a file              of this machine: by its bytes
+  a file              on this machine, identified by its digest
   bin/tool            the name of an artifact of the release; oci/NAME of an image
   sha256:…            the digest of either; of an index, with all its platforms
   HOST/PATH:TAG       an image, or HOST/PATH@sha256:…; what refers to it is read
   4bf92f3577b34da6…   a trace, the initial trace of a release, or the invocation
                       that a provenance names: 32 hexadecimal digits
-  -                   lines of a log on stdin: ours in JSON, or any text with a
-                      traceparent, or with trace_id=… in it
+  -                   lines of a log on stdin: those of Waybill in JSON, or any text
+                      that contains a traceparent or trace_id=…
 
-It is looked for in the state directory, if a release was begun there; with
---profile in the staging place and in the release place of VERSION, which is that
-of the state directory unless it is named; and in whatever --files and --images
-name besides, as the registries that an image was promoted to. With --place a
-mirror is read instead of the release place.
+It is searched for in the state directory, if that has a release; with --profile in
+the staging place and the release place of VERSION (default: the version in the
+state directory); and in the places of --files and --images, such as registries
+that an image was promoted to. With --place a mirror is read instead of the release
+place.
 
-Evidence that the profile's policy or --policy accepts, of a signer who may sign
-it, is marked verified: provenance is judged as verify judges it. With
---trusted-root or --offline and no policy that is whatever has a valid signature;
-its signer is named. All else is marked as a hint: evidence that the policy
-refuses, with the code of the refusal, annotations in a registry, the notes of
-the state directory, and everything if no authorities are named to believe.
-Where a hint names another id than what is signed, the signed one is
-shown, and the contradiction with it. What is older than these ids names no
-trace, and its origin is unknown.
+Evidence that the policy of the profile, or of --policy, accepts is marked verified;
+provenance is judged as by waybill verify. With --trusted-root or --offline and no
+policy, everything with a valid signature is marked verified, and its signer is
+named. Everything else is marked as a hint: evidence that the policy refuses (with
+the code of the refusal), annotations in a registry, the records of the state
+directory, and everything if no trust root is named. If a hint contradicts a signed
+trace id, the signed one is shown together with the contradiction. Artifacts that
+are older than these ids have no trace, and their origin is unknown.
 
-Nothing is decided: whether an artifact may be used is for verify to say.
+This command makes no decision: use waybill verify to know whether an artifact may
+be used.
 
 EXIT STATUS
-  0  something is known of it; what is verified and what is a hint is marked
-  1  nothing is known of it, or evidence that its manifest lists does not hold
+  0  the target was found; each entry is marked as verified or as a hint
+  1  the target was not found, or evidence that its manifest lists does not verify
   2  wrong use, or a malformed policy, profile or configuration
-  3  a place did not answer; what was found at the others is printed
+  3  a place did not answer; the results of the others are printed
   4  a bug in this program`,
 		Example: `  waybill trace lantern-linux-amd64.tar.gz v0.1.0 --profile profile.yaml
   waybill trace oci/lantern v0.1.0 --profile profile.yaml --images registry.example.test/mirror
@@ -88,14 +88,14 @@ EXIT STATUS
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy and trust root")
 	f.StringVar(&o.policy, "policy", "", "policy that says who may sign what, where no profile names one")
-	f.StringVar(&o.state, "state", ".waybill", "directory in which the release came into being; it is left out if there is none")
-	f.StringArrayVar(&o.files, "files", nil, "look among these files, too: the place of a release, with its manifest; repeats")
-	f.StringArrayVar(&o.images, "images", nil, "look in this registry, too, for the images of the release; repeats")
+	f.StringVar(&o.state, "state", ".waybill", "directory with the files of the release; skipped if it does not exist")
+	f.StringArrayVar(&o.files, "files", nil, "also search these files: a place of a release, with its manifest; repeats")
+	f.StringArrayVar(&o.images, "images", nil, "also search this registry for the images of the release; repeats")
 	o.mirror.AddInstead(cmd)
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	f.StringVarP((*string)(&o.output.Format), "output", "o", string(lineage.Table), "table or json")
-	f.BoolVar(&o.output.Verbose, "verbose", false, "list every artifact, and print digests whole")
+	f.BoolVar(&o.output.Verbose, "verbose", false, "list every artifact, and print full digests")
 	return cmd
 }
 
@@ -120,22 +120,22 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	}
 	t := lineage.Start(who)
 	if who.Verifier == nil {
-		t.Note("nothing was verified: --profile, or --policy and --trusted-root, say whom to believe")
+		t.Note("nothing was verified: give --profile, or --policy and --trusted-root")
 	}
 	if loaded == nil && len(o.mirror.Instead) > 0 {
-		return verdict.Refuse(verdict.Usage, "--place", "it is a mirror of a place that a profile names: give --profile and VERSION").
-			Advise("or name the mirror itself with --files and --images")
+		return verdict.Refuse(verdict.Usage, "--place", "the flag names a mirror of a place in a profile, and needs --profile and VERSION").
+			Advise("give both, or name the mirror itself with --files and --images")
 	}
 	if !workspace.Is(o.state) && cmd.Flags().Changed("state") {
 		_, err := workspace.Open(o.state)
 		return err
 	}
 	if image == nil && loaded == nil && len(o.files) == 0 && !workspace.Is(o.state) {
-		return verdict.Refuse(verdict.Usage, "trace", "there is no release in %q, and no other place is named to look at", o.state).
+		return verdict.Refuse(verdict.Usage, "trace", "no release in %q, and no other place to search was given", o.state).
 			Advise("name the directory of the release with --state, or a --profile and the VERSION")
 	}
 	if image != nil && loaded != nil && len(args) == 1 && !workspace.Is(o.state) {
-		t.Note("no VERSION was named, so the places of the profile were not looked at")
+		t.Note("no VERSION was given, so the places of the profile were not searched")
 		loaded = nil
 	}
 	if err := o.look(ctx, t, loaded, args[1:], rt); err != nil {
@@ -168,8 +168,8 @@ func (o *tracing) load(ctx context.Context) (*profile.Profile, error) {
 	return &p, o.trust.Used()
 }
 
-// ended is how it ends: what did not answer goes before what was not found
-// there.
+// ended is the error of the command: a place that did not answer comes before a
+// target that was not found, because it may be there.
 func ended(l lineage.Lineage, unknown error) error {
 	if len(l.Unasked) > 0 {
 		return &verdict.Error{Finding: l.Unasked[0]}
@@ -189,13 +189,13 @@ func ended(l lineage.Lineage, unknown error) error {
 // manifests.
 type find func(ctx context.Context, t *lineage.Trail) ([]digest.Digest, error)
 
-// target is what was asked about. Of an image it is known only when it was
-// looked for.
+// target parses TARGET. For an image it returns the function that finds its digests
+// instead.
 func (o *tracing) target(cmd *cobra.Command, text string, rt http.RoundTripper) (lineage.Target, find, error) {
 	if text == "-" {
 		found, err := lineage.ReadLog(cmd.InOrStdin())
 		if err == nil && len(found) == 0 {
-			err = verdict.Refuse(verdict.EvidenceMissing, "stdin", "no line of it names a trace").
+			err = verdict.Refuse(verdict.EvidenceMissing, "stdin", "no line contains a trace id").
 				Advise("give lines of --log-format json, or text with a traceparent or trace_id=… in it")
 		}
 		return lineage.OfLines("on stdin", found), nil, err
@@ -217,7 +217,7 @@ func (o *tracing) target(cmd *cobra.Command, text string, rt http.RoundTripper) 
 	}
 	target, unread := lineage.ParseTarget(text)
 	if unread != nil && err == nil {
-		unread = verdict.Refuse(verdict.Usage, text, "it is no regular file, so it has no digest").
+		unread = verdict.Refuse(verdict.Usage, text, "not a regular file, so it has no digest").
 			Advise("name a file in it, an artifact of the release, or a digest")
 	}
 	return target, nil, unread
@@ -236,11 +236,11 @@ func ofFile(path string) (lineage.Target, find, error) {
 	return lineage.OfFile(path, bytes), nil, nil
 }
 
-// believed is who is believed: those whom the profile names, or the flags.
+// believed is the trust root and the policy, of the profile or of the flags.
 func (o *tracing) believed(ctx context.Context, p *profile.Profile) (lineage.Believed, error) {
 	if p != nil {
 		if o.policy != "" || o.trust.File != "" {
-			return lineage.Believed{}, verdict.Refuse(verdict.Usage, "--profile", "it names policy and trust root; want it, or --policy and --trusted-root")
+			return lineage.Believed{}, verdict.Refuse(verdict.Usage, "--profile", "excludes --policy and --trusted-root, because the profile names both")
 		}
 		v, err := verify.NewWith(p.TrustRoot, p.Policy.Verification())
 		return lineage.Believed{Verifier: v, Policy: &p.Policy}, err
@@ -268,7 +268,7 @@ func (o *tracing) believed(ctx context.Context, p *profile.Profile) (lineage.Bel
 	return who, err
 }
 
-// look reads every place that is named.
+// look reads every place of the flags and of the profile.
 func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile, args []string, rt http.RoundTripper) error {
 	of, err := o.version(args, p)
 	if err != nil {
@@ -280,7 +280,7 @@ func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile
 			return err
 		}
 		if held := w.Identity().Version; !of.IsZero() && held != of {
-			t.Note("the state directory holds %s, and was not looked at", held)
+			t.Note("the state directory is of %s, so it was not searched", held)
 		} else if err := t.State(ctx, w); err != nil {
 			return err
 		}
@@ -320,8 +320,8 @@ func (o *tracing) look(ctx context.Context, t *lineage.Trail, p *profile.Profile
 	return nil
 }
 
-// version is which release is looked for: the one that is named, or that of the
-// state directory.
+// version is the version to search for: the one that was given, or that of the state
+// directory.
 func (o *tracing) version(args []string, p *profile.Profile) (version.Version, error) {
 	switch {
 	case len(args) > 0:
@@ -339,8 +339,8 @@ func (o *tracing) version(args []string, p *profile.Profile) (version.Version, e
 	return w.Identity().Version, nil
 }
 
-// placesOf opens the places that a profile has of a stage; it may have none. Of
-// what is published a mirror is read instead, if one is named.
+// placesOf opens the places of a stage in a profile, which may have none. With
+// --place the mirror of the release place is opened instead.
 func (o *tracing) placesOf(t *lineage.Trail, p *profile.Profile, stage profile.Stage, of version.Version, rt http.RoundTripper) (lineage.Published, error) {
 	at, mirror := lineage.Published{Name: string(stage)}, gate.Elsewhere{}
 	if stage == profile.Release {
@@ -359,7 +359,7 @@ func (o *tracing) placesOf(t *lineage.Trail, p *profile.Profile, stage profile.S
 	uri := mirror.Files
 	if uri == "" {
 		if uri, err = p.Files(stage, of); err != nil {
-			return lineage.Published{}, nil //nolint:nilerr // it maps no such place, which is no fault of it
+			return lineage.Published{}, nil //nolint:nilerr // the profile need not have this place
 		}
 	}
 	if at.Files, err = cloud.OpenPlace(uri, rt); err != nil {
@@ -375,7 +375,7 @@ func (o *tracing) placesOf(t *lineage.Trail, p *profile.Profile, stage profile.S
 	return at, err
 }
 
-// openImages opens a registry, or an image layout of this machine.
+// openImages opens a registry, or an OCI layout on this machine.
 func openImages(at string, rt http.RoundTripper) (registry.Source, error) {
 	if info, err := os.Stat(at); err == nil && info.IsDir() {
 		return registry.OpenLayout(at)

@@ -18,18 +18,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxTUFRoot bounds the file that trust init is given.
+// maxTUFRoot bounds the file of trust init --root.
 const maxTUFRoot = 512_000
 
 func trustCommand() *cobra.Command {
 	cmd := group(cobra.Command{
 		Use:     "trust",
-		Short:   "Show, fetch and carry the trust root",
-		GroupID: "carry",
-		Long: `A trust root names whose certificates, logs and timestamps are believed, and in
-which time. It comes from a file, from a repository through TUF, or from the
-copy of the public-good root that this program carries. A repository that does
-not answer is never a reason to use an older root quietly.`,
+		Short:   "Show, update and export the trust root",
+		GroupID: "trust",
+		Long: `A trust root lists the certificate authorities, transparency logs and timestamp
+authorities that are trusted, and the time in which each is. It comes from a file,
+from a TUF repository, or from the public-good root that is built into this program.
+If a repository does not answer, no older root is used silently.
+
+` + exit.Table("success"),
 	})
 	cmd.AddCommand(trustShowCommand(), trustInitCommand(), trustUpdateCommand(), trustExportCommand())
 	return cmd
@@ -40,13 +42,13 @@ func trustShowCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Print whom a trust root believes, about what and when",
-		Long: `Print the digest of the trust root, where it comes from, how old it is, and
-every authority in it with the time in which it is believed. Nobody is asked:
-without --trusted-root or --offline it is what the last trust update fetched,
-verified again from the initial root.
+		Short: "Print the authorities in the trust root, and when each is trusted",
+		Long: `Print the digest of the trust root, its source and age, and every authority in it
+with the time in which it is trusted. Nothing is fetched: without --trusted-root or
+--offline the root of the last trust update is printed, verified again from the
+initial root.
 
-` + exit.Table,
+` + exit.Table("the trust root was printed"),
 		Example: `  waybill trust show
   waybill trust show --offline
   waybill trust show --trusted-root trusted_root.json --output json`,
@@ -70,18 +72,17 @@ func trustInitCommand() *cobra.Command {
 	from := &repository{}
 	cmd := &cobra.Command{
 		Use:   "init {--tuf URL --root FILE | --staging | --public-good}",
-		Short: "Take trust from a repository of your own from now on",
-		Long: `Fetch the trust root from the TUF repository at URL, believing it from the root
-metadata in FILE, and remember both. FILE must have come to you by a way that
-you trust: everything else is verified from it. What was remembered of another
-repository is forgotten. If the repository does not prove itself, nothing
-changes.
+		Short: "Use another TUF repository for the trust root from now on",
+		Long: `Fetch the trust root from the TUF repository at URL, verified from the initial root
+metadata in FILE, and remember both. Obtain FILE from a source that you trust:
+everything else is verified from it. The cached data of another repository are
+removed. If the repository does not verify, nothing changes.
 
-The public-good instance of Sigstore, which is believed where no other was
-chosen, and its staging instance are known without an address: --public-good
-and --staging. What staging certifies, anybody may have certified.
+Sigstore's public-good instance, which is the default, and its staging instance need
+no address: use --public-good and --staging. Do not rely on certificates of staging
+for anything but tests.
 
-` + exit.Table,
+` + exit.Table("the trust root was fetched, verified and cached"),
 		Example: `  waybill trust init --tuf https://tuf.example.test --root 1.root.json
   waybill trust init --tuf http://127.0.0.1:8080 --root lab/root.json --cache lab/trust
   waybill trust init --staging --cache staging/trust`,
@@ -103,8 +104,8 @@ and --staging. What staging certifies, anybody may have certified.
 	o.AddFlags(cmd)
 	cmd.Flags().StringVar(&from.url, "tuf", "", "address of the repository: https, or http on loopback")
 	cmd.Flags().StringVar(&from.root, "root", "", "initial root metadata of the repository at --tuf")
-	cmd.Flags().BoolVar(&from.staging, "staging", false, "the staging instance of Sigstore, for trying things out")
-	cmd.Flags().BoolVar(&from.publicGood, "public-good", false, "the public-good instance of Sigstore, as if no other had been chosen")
+	cmd.Flags().BoolVar(&from.staging, "staging", false, "use the staging instance of Sigstore, for tests")
+	cmd.Flags().BoolVar(&from.publicGood, "public-good", false, "use the public-good instance of Sigstore, which is the default")
 	return cmd
 }
 
@@ -124,7 +125,7 @@ func (r *repository) source() (tuf.Source, error) {
 		return tuf.PublicGood(), nil
 	}
 	if r.url == "" || r.root == "" || r.staging || r.publicGood {
-		return tuf.Source{}, verdict.Refuse(verdict.Usage, "trust init", "want --tuf and --root, or --staging alone, or --public-good alone")
+		return tuf.Source{}, verdict.Refuse(verdict.Usage, "trust init", "want --tuf and --root, or only --staging, or only --public-good")
 	}
 	raw, err := store.ReadNamed(r.root, maxTUFRoot)
 	return tuf.Source{URL: r.url, Root: raw}, err
@@ -135,12 +136,12 @@ func trustUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update",
 		Short: "Fetch the newest trust root",
-		Long: `Ask the repository that trust init named, or the public-good one, for its newest
-trust root, and remember it. An older state than was seen before is refused;
-expired or badly signed metadata is refused; a repository that does not answer
-is unavailable. None of them changes what is believed.
+		Long: `Fetch the newest trust root from the repository that trust init named, or from the
+public-good one, and cache it. An older state than the cached one, and expired or
+badly signed metadata, are refused; a repository that does not answer is unavailable.
+In these cases the cached trust root does not change.
 
-` + exit.Table,
+` + exit.Table("the trust root is up to date"),
 		Example: `  waybill trust update
   waybill trust update --cache lab/trust`,
 		Args: cobra.NoArgs,
@@ -157,7 +158,7 @@ is unavailable. None of them changes what is believed.
 	return cmd
 }
 
-// reportFetched prints what a refresh brought, and what it mended.
+// reportFetched prints the fetched trust root, and what was rebuilt in the cache.
 func reportFetched(cmd *cobra.Command, c tuf.Config, t tuf.Targets, err error) error {
 	if err != nil {
 		return err
@@ -177,12 +178,12 @@ func trustExportCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "export [--output FILE]",
-		Short: "Write the trust root to a file, to carry it elsewhere",
-		Long: `Write the trust root that the last trust update fetched, byte for byte, and print
-its digest. Where it arrives, give it with --trusted-root; compare the digest by
-another way than the file takes.
+		Short: "Write the trust root to a file, to use it elsewhere",
+		Long: `Write the trust root of the last trust update, byte for byte, and print its digest.
+On the other machine use it with --trusted-root, and compare the digest over a
+different channel than the one that the file was sent through.
 
-` + exit.Table,
+` + exit.Table("the trust root was written"),
 		Example: `  waybill trust export --output trusted_root.json
   waybill trust export --offline > trusted_root.json`,
 		Args: cobra.NoArgs,
@@ -205,14 +206,14 @@ another way than the file takes.
 	}
 	o.AddFlags(cmd)
 	o.AddChoice(cmd)
-	cmd.Flags().StringVar(&output, "output", "", "file to write; default is standard output")
+	cmd.Flags().StringVar(&output, "output", "", "file to write (default: standard output)")
 	return cmd
 }
 
-// writeWhole writes a file at once or not at all, into a directory that is there.
+// writeWhole writes a file to an existing directory, whole or not at all.
 func writeWhole(ctx context.Context, path string, raw []byte) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it into; make it first", filepath.Dir(path))
+		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it to; create it first", filepath.Dir(path))
 	}
 	w, err := store.OpenWriter(filepath.Dir(path))
 	if err != nil {

@@ -13,25 +13,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// single are the options of the commands that judge single artifacts.
+// single are the options of the commands that verify single artifacts.
 type single struct {
 	ask    cli.Ask
 	output cli.Output
 	trust  cli.Trust
 }
 
-// command completes a command that ends in the verdict of run.
+// command adds the shared help and flags to a command that prints the verdict of
+// run.
 func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error)) *cobra.Command {
 	cmd.Long += `
 
-Who must have signed is for you to say: an identity with its issuer, or a key.
-Evidence of anybody else counts for nothing, however genuine. Whose authorities
-are believed is too: those of --trusted-root, of the copy that this program
-carries with --offline, else those of the public-good instance, or of the
-repository that waybill trust init named. It is asked through TUF once a day; if
-it does not answer when it must, nothing is decided.
+You must specify who is expected to have signed: an identity with its issuer, or a
+key. Evidence of any other signer is ignored. The trust root is the file of
+--trusted-root; with --offline, the one that is built into this program; otherwise
+that of Sigstore's public-good instance, or of the repository that waybill trust
+init named. It is updated through TUF once a day; if that is due and the repository
+does not answer, nothing is decided.
 
-` + exit.Table
+` + exit.Table(exit.Accepted)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.output.Check(); err != nil {
 			return err
@@ -63,20 +64,20 @@ func verifyFileCommand() *cobra.Command {
 	var log cli.Log
 	cmd := o.command(cobra.Command{
 		Use:   "file FILE…",
-		Short: "Did this identity sign these very files?",
-		Long: `Hold each file against the Sigstore bundle beside it (FILE` + gate.BundleSuffix + `), or
-the one that --bundle names. Without --type the bundle must be a signature over
-the file; with it, an attestation of that predicate type which speaks of the
-file's digest and, with --subject, by exactly that name.
+		Short: "Verify that an identity or key signed these files",
+		Long: `Verify each file with the Sigstore bundle beside it (FILE` + gate.BundleSuffix + `), or
+with that of --bundle. Without --type the bundle must be a signature over the file;
+with --type, an attestation of that predicate type about the file's digest and, with
+--subject, with exactly that name.
 
-Provenance is also held against SLSA, requirement by requirement. What a builder
-says of itself counts for nothing: --builder names those for whom the signer may
-speak, and how far; of any other builder nothing beyond level 1 of the Build
-track is shown. --require-level refuses what shows less.
+Provenance is also checked against SLSA, requirement by requirement. A builder's
+claims about itself do not count: --builder names the builders that the signer may
+sign for, and up to which level; any other builder gets at most level 1 of the Build
+track. --require-level refuses a lower level.
 
-A signature from before bundles is read from --signature and --certificate; what
-they do not say, when it was signed, a log must: --rekor-url asks one, and
---evidence keeps what it answers, so that the next run asks nobody.`,
+A legacy signature, from before Sigstore bundles, is read from --signature and
+--certificate. They do not contain the signing time, so a log must confirm it:
+--rekor-url searches one, and --evidence caches its answers for the next run.`,
 		Example: `  waybill verify file lantern --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
   waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json \
@@ -91,7 +92,7 @@ they do not say, when it was signed, a log must: --rekor-url asks one, and
 			return nil, err
 		}
 		if signature+certificate != "" && len(args) > 1 {
-			return nil, verdict.Refuse(verdict.Usage, "--signature", "a signature is of one file; name one")
+			return nil, verdict.Refuse(verdict.Usage, "--signature", "a signature is for one file; name one FILE")
 		}
 		req := gate.FileRequest{Ask: ask, Now: at, Finder: finder}
 		for _, path := range args {
@@ -99,7 +100,7 @@ they do not say, when it was signed, a log must: --rekor-url asks one, and
 		}
 		return gate.Files(cmd.Context(), req), nil
 	})
-	cmd.Flags().StringVar(&bundle, "bundle", "", "evidence to use for every FILE, instead of FILE"+gate.BundleSuffix)
+	cmd.Flags().StringVar(&bundle, "bundle", "", "bundle to use for every FILE, instead of FILE"+gate.BundleSuffix)
 	cmd.Flags().StringVar(&signature, "signature", "", "detached signature of FILE (base64), instead of a bundle")
 	cmd.Flags().StringVar(&certificate, "certificate", "", "certificate of the detached signature (PEM, or base64 of it)")
 	log.AddFlags(cmd)
@@ -111,10 +112,10 @@ func verifyBundleCommand() *cobra.Command {
 	var sum string
 	cmd := o.command(cobra.Command{
 		Use:   "bundle BUNDLE [FILE]",
-		Short: "Does this bundle prove anything about this file, or this digest?",
-		Long: `Hold one Sigstore bundle against a file, or against a digest where the file is
-not at hand. Without --type it must be a signature over those bytes; with it, an
-attestation of that predicate type about them.`,
+		Short: "Verify a bundle for a file, or for a digest",
+		Long: `Verify one Sigstore bundle for a file, or for a digest if you do not have the file.
+Without --type it must be a signature over those bytes; with --type, an attestation
+of that predicate type about them.`,
 		Example: `  waybill verify bundle lantern.sigstore.json lantern --key release.pub --trusted-root trusted_root.json
   waybill verify bundle lantern.sigstore.json --digest sha256:9f86d081… --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test`,
@@ -142,13 +143,12 @@ func verifyImageCommand() *cobra.Command {
 	var log cli.Log
 	cmd := o.command(cobra.Command{
 		Use:   "image REF…",
-		Short: "Did this identity sign this image, the index and every platform of it?",
+		Short: "Verify that an identity or key signed an image and every platform of it",
 		Long: `Resolve each reference once, to a digest, and look among the Sigstore bundles that
-refer to it for cosign's image signature, or for an attestation of --type. The
-index and every platform in it need evidence of their own. What others attached
-to the image is counted and noted; it never stands in the way. Where nothing
-refers to it, the tags sha256-….sig and .att are read, by which older clients
-attached the same.`,
+refer to it for cosign's image signature, or for an attestation of --type. The index
+and every platform in it need evidence of their own. Evidence that others attached
+to the image is counted and noted, and never causes a refusal. If nothing refers to
+the image, the tags sha256-….sig and .att of older clients are read.`,
 		Example: `  waybill verify image registry.example.test/lantern:v0.1.0 --trusted-root trusted_root.json \
     --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
   waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,

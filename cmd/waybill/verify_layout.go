@@ -19,23 +19,23 @@ func verifyLayoutCommand() *cobra.Command {
 	req := gate.LayoutRequest{}
 	cmd := &cobra.Command{
 		Use:   "layout LAYOUT FILE… --key OWNER.pub --links DIRECTORY",
-		Short: "Did these files come about as this in-toto layout demands?",
-		Long: `Hold each file against an in-toto layout and the links of its steps. The layout
-must be signed by every --key and not have expired. Each step must have as many
-links as the layout demands, signed by keys that it names for that step, and
-what they read and made must keep its rules. Each FILE must then be what the
-last step made, by name and by bytes.
+		Short: "Verify that files were made as an in-toto layout requires",
+		Long: `Verify each file with an in-toto layout and the links of its steps. The layout must
+be signed by every --key, and not be expired. Each step must have as many links as
+the layout requires, signed by keys that it names for that step, and their materials
+and products must satisfy its rules. Each FILE must be a product of the last step,
+by name and by digest.
 
-A link lies in the directory of --links as STEP.KEYID.link, where KEYID is the
-first eight characters of the signing key's id; the links of a step that is a
-layout itself lie in the directory STEP.KEYID there. Layouts and links may be
-DSSE envelopes, or of the legacy form with "signed" and "signatures".
+A link is the file STEP.KEYID.link in the directory of --links, where KEYID is the
+first eight characters of the id of the signing key; the links of a step that is a
+layout itself are in the directory STEP.KEYID there. Layouts and links may be DSSE
+envelopes, or of the legacy form with "signed" and "signatures".
 
-A layout may want commands to be run on the files. No command that a document
-names is ever run here, so such a layout is refused unless you say
---without-inspections; the verdict then says what was left out.
+A layout may contain inspections: commands to run on the files. This program runs no
+command from a document, so such a layout is refused unless you give
+--without-inspections; the verdict then lists what was not run.
 
-` + exit.Table,
+` + exit.Table(exit.Accepted),
 		Example: `  waybill verify layout root.layout lantern.tar.gz --key owner.pub --links links`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -47,9 +47,9 @@ names is ever run here, so such a layout is refused unless you say
 			}
 			switch {
 			case len(keys) == 0:
-				return verdict.Refuse(verdict.Usage, "--key", "name the public key of the layout's owner")
+				return verdict.Refuse(verdict.Usage, "--key", "required: the public key of the owner of the layout")
 			case req.Links == "":
-				return verdict.Refuse(verdict.Usage, "--links", "name the directory of the links")
+				return verdict.Refuse(verdict.Usage, "--links", "required: the directory of the links")
 			}
 			for _, path := range keys {
 				public, err := cli.PublicKey(path)
@@ -73,7 +73,7 @@ names is ever run here, so such a layout is refused unless you say
 	f.StringArrayVar(&keys, "key", nil, "public key (PEM) of an owner of the layout, who must have signed it; repeats")
 	f.StringVar(&req.Links, "links", "", "directory of the links")
 	f.StringArrayVar(&parameters, "parameter", nil, "NAME=VALUE: replace {NAME} in the layout by VALUE; repeats")
-	f.BoolVar(&req.WithoutInspections, "without-inspections", false, "accept the layout although its inspections are not run")
+	f.BoolVar(&req.WithoutInspections, "without-inspections", false, "accept the layout although its inspections are not run; the verdict lists them")
 	moment.AddFlags(cmd)
 	output.AddFlags(cmd)
 	return cmd

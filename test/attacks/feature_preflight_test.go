@@ -49,15 +49,15 @@ func TestFeaturePreflight(t *testing.T) {
 		change         func(t *testing.T, all map[string]feature.Feature)
 		twin           func(t *testing.T, all map[string]feature.Feature) // nil: as it was
 	}{
-		{"an empty site", "v0.3.0", "nothing was looked at", func(_ *testing.T, all map[string]feature.Feature) { clear(all) }, nil},
-		{"a feature that was never announced", "v0.3.0", "no reconciler has announced it", func(_ *testing.T, all map[string]feature.Feature) { delete(all, known.RequireSignoff) }, nil},
-		{"a feature on its way", "v0.3.0", "it is TurningOn", func(t *testing.T, all map[string]feature.Feature) {
+		{"an empty site", "v0.3.0", "nothing was checked", func(_ *testing.T, all map[string]feature.Feature) { clear(all) }, nil},
+		{"a feature that was never announced", "v0.3.0", "not announced at this site", func(_ *testing.T, all map[string]feature.Feature) { delete(all, known.RequireSignoff) }, nil},
+		{"a feature on its way", "v0.3.0", "the feature is TurningOn", func(t *testing.T, all map[string]feature.Feature) {
 			all[known.EmitVSA] = turningOn(t, all[known.EmitVSA], "waybill/EmitVSA/1.sigstore.json")
 		}, nil},
 		{"a transition that nobody signed", "v0.3.0", "not signed yet", func(t *testing.T, all map[string]feature.Feature) {
 			all[known.EmitVSA] = turningOn(t, all[known.EmitVSA], "")
 		}, nil},
-		{"data in a form that the older version does not read", "v0.1.0", "reads form 1", func(_ *testing.T, all map[string]feature.Feature) {
+		{"data in a form that the older version does not read", "v0.1.0", "reads schema 1", func(_ *testing.T, all map[string]feature.Feature) {
 			all[known.BundleReferrers] = feature.WithConditions(all[known.BundleReferrers], loose)
 		}, nil},
 		{"a feature that the other version does not know, and nobody looked", "v0.0.1", "v0.0.1 does not know it", func(_ *testing.T, all map[string]feature.Feature) {

@@ -71,13 +71,13 @@ func TestProvenanceAudit(t *testing.T) {
 		"one with provenance":       {public: []string{"good"}, done: true, says: []string{"all of 1 images would be accepted"}},
 		"one with none beside it":   {public: []string{"good", "bare"}, remain: 1, says: []string{"1 of 2 images would be refused: ", "/prod/bare:v0.1.0@" + bare.Digest.String() + " (NO_PROVENANCE)"}},
 		"provenance of another":     {public: []string{"good", "other"}, remain: 1, says: []string{"/prod/other:v0.1.0@" + other.Digest.String()}},
-		"a repository with nothing": {public: []string{"good", "none"}, says: []string{"listing what is public", "/prod/none"}},
+		"a repository with nothing": {public: []string{"good", "none"}, says: []string{"the audit needs a complete list", "/prod/none"}},
 		"no answer about evidence": {
 			public: []string{"good"}, says: []string{"judging ", "/prod/good:latest@"},
 			fault: faults.Fault{Path: "/referrers/", Do: faults.Status(503)},
 		},
 		"no answer about tags": {
-			public: []string{"good"}, says: []string{"listing what is public", "/prod/good"},
+			public: []string{"good"}, says: []string{"the audit needs a complete list", "/prod/good"},
 			fault: faults.Fault{Path: "/tags/list", Do: faults.Status(503)},
 		},
 		"a policy of another day": {public: []string{"good"}, by: func(r *gate.PolicyRequest) { r.Now = time.Now().AddDate(-1, 0, 0) }, says: []string{"judging ", "CLOCK"}},

@@ -94,7 +94,7 @@ func TestFeatureRequireSignoff(t *testing.T) {
 	r.says("2 of 2 releases have no sign-off that counts\n    v0.1.0 (SIGNOFF_MISSING)\n    v0.9.0 (EVIDENCE_MISSING)\n")
 
 	public := strings.Replace(r.lodge.Lab.Bucket, "http://", "gs+http://", 1) + "/release/lantern/" + scene.Version + "/"
-	want(t, r.attest(t, "--confirm", "--to", public), 0, releasesignoff.Name, "verified as it was written")
+	want(t, r.attest(t, "--confirm", "--to", public), 0, releasesignoff.Name, "read back and verified")
 	want(t, r.pass(), 0, "1 of 2 releases have no sign-off that counts\n    v0.9.0 (EVIDENCE_MISSING)\n")
 	r.wants(feature.On, scene.Version)
 	r.until(known.RequireSignoff, feature.On)
@@ -117,7 +117,7 @@ func (r registrar) undecided() {
 		last = r.pass()
 		r.asks()
 	}
-	want(r.t, last, 3, "listing what is public", "UNAVAILABLE", host+"/release/none", "it is not there", "leave it out until")
+	want(r.t, last, 3, "the audit needs a complete list", "UNAVAILABLE", host+"/release/none", "does not exist", "leave it out until")
 	if f := r.get(known.RequireProvenance); f.Status.State != feature.TurningOn || !strings.Contains(f.Status.Tasks[0].Message, "/release/none") {
 		r.t.Errorf("%s: %+v", f.Status.State, f.Status.Tasks)
 	}

@@ -155,8 +155,8 @@ func TestFeatureCommands(t *testing.T) {
 	s.begins()
 
 	want(t, s.pass(), 0, "waybill/StatusPage  TurningOn: Off to TurningOn", "left WaitForUses")
-	want(t, s.pass(), 0, "not yet heard of: promoter")
-	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 1, "FEATURE_UNSAFE", "waybill/StatusPage", "it is TurningOn")
+	want(t, s.pass(), 0, "no report yet from: promoter")
+	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 1, "FEATURE_UNSAFE", "waybill/StatusPage", "the feature is TurningOn")
 	s.until(known.StatusPage, feature.On)
 	s.people()
 	s.until(known.StatusPage, feature.Off)
@@ -194,8 +194,8 @@ func (s switchroom) begins() {
 	if left := must(os.ReadDir(s.Path("site", "features")))(t); len(left) > 0 {
 		t.Errorf("something was written: %v", left)
 	}
-	want(t, s.feature("preflight", "--features", "site", "--to", "v0.3"), 1, "FEATURE_UNSAFE", "nothing was looked at")
-	want(t, s.feature("list", "--features", "site"), 0, "no feature is there yet")
+	want(t, s.feature("preflight", "--features", "site", "--to", "v0.3"), 1, "FEATURE_UNSAFE", "nothing was checked")
+	want(t, s.feature("list", "--features", "site"), 0, "no features yet")
 
 	// Who may not sign is told so once, before anything is written.
 	s.token("reconciler.token", "release")
@@ -225,13 +225,13 @@ func (s switchroom) people() {
 	}
 	for _, confirm := range [][]string{nil, {"--confirm"}} {
 		r := set(append([]string{"RequireProvenance", "On", "--features", "site"}, confirm...)...)
-		want(t, r, 2, "it is not dynamic", `RequireProvenance: {state: "On"}`, "FEATURES.yaml")
+		want(t, r, 2, "not dynamic: ", `RequireProvenance: {state: "On"}`, "FEATURES.yaml")
 	}
 	want(t, set("Nonsense", "On", "--features", "site", "--confirm"), 1, "MISSING", "waybill/Nonsense")
 	want(t, set("nonsense", "On", "--features", "site"), 2, "NAMESPACE/Name")
 	want(t, set("StatusPage", "on", "--features", "site"), 2, "want On or Off")
-	want(t, set("StatusPage", "--features", "site"), 2, "nothing is wanted")
-	want(t, set("StatusPage", "Off", "--scope", "registry.example.test/prod", "--features", "site"), 2, "a scope goes with On")
+	want(t, set("StatusPage", "--features", "site"), 2, "no change given")
+	want(t, set("StatusPage", "Off", "--scope", "registry.example.test/prod", "--features", "site"), 2, "a scope is only for On")
 	want(t, set("StatusPage", "On"), 2, "--features")
 	want(t, set("StatusPage", "On", "--scope", "https://registry.example.test", "--features", "site"), 1, "want host/path")
 	want(t, set("StatusPage", "Off", "--features", "site", "--confirm"), 0, "StatusPage is On; Off is wanted")
@@ -257,7 +257,7 @@ func (s switchroom) ahead() {
 	want(t, s.feature("preflight", "FEATURES.yaml"), 2, "--to")
 	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "next"), 2, "--to", "v0.2")
 	if s.get(known.BundleReferrers).Status.Schema == 2 {
-		want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.1"), 1, "FEATURE_UNSAFE", "waybill/BundleReferrers", "reads form 1")
+		want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.1"), 1, "FEATURE_UNSAFE", "waybill/BundleReferrers", "reads schema 1")
 		want(t, s.feature("set", "BundleReferrers", "--prepare-for", "v0.1", "--features", "site", "--confirm"), 0, "ready for v0.1.0")
 		if f := s.get(known.BundleReferrers); f.Spec.PrepareFor != "v0.1.0" {
 			t.Errorf("it is prepared for %q", f.Spec.PrepareFor)
@@ -340,7 +340,7 @@ func TestFeatureReconcileLoop(t *testing.T) {
 			t.Fatalf("%v: %s", err, lines.Text())
 		}
 		traces[line.Trace] = true
-		if strings.Contains(line.Msg, "not yet heard of: promoter") {
+		if strings.Contains(line.Msg, "no report yet from: promoter") {
 			break
 		}
 	}
@@ -367,7 +367,7 @@ func TestFeatureBucket(t *testing.T) {
 	site := strings.Replace(s.Lab.Bucket, "http://", "gs+http://", 1) + "/staging/features"
 	bench{s.Scene}.policy(t, "FEATURES.yaml", string(s.read(t, "FEATURES.yaml")), "site: site", fmt.Sprintf("site: %q", site))
 	want(t, s.feature("reconcile", "FEATURES.yaml", "--once"), 0, "waybill/StatusPage  Off: announced", "nothing was done")
-	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 1, "nothing was looked at")
+	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.3"), 1, "nothing was checked")
 	want(t, s.pass(), 0, "waybill/StatusPage  Off: announced")
 	want(t, s.pass(), 0, "waybill/StatusPage  TurningOn: Off to TurningOn")
 	want(t, s.feature("get", "StatusPage", "--features", site), 0, "TurningOn since transition 1", "waybill/StatusPage/1.sigstore.json")

@@ -316,17 +316,17 @@ func TestGateCheckTellsApart(t *testing.T) {
 		code        int
 	}{
 		"a version without a profile":     {scene.Version, "--profile", 2},
-		"a version and more":              {scene.Version + " " + reference, "a release is asked about alone", 2},
-		"a version by a policy":           {scene.Version + " " + asked, "a release is decided about by its profile", 2},
-		"an image by a profile":           {reference + " --profile profile.yaml", "it is for a release", 2},
+		"a version and more":              {scene.Version + " " + reference, "a release must be the only argument", 2},
+		"a version by a policy":           {scene.Version + " " + asked, "the profile of a release names policy and trust root", 2},
+		"an image by a profile":           {reference + " --profile profile.yaml", "the flag is for a release", 2},
 		"an image without a policy":       {reference, "--policy", 2},
 		"an image":                        {reference + " " + asked, "REFUSED: 1 NO_PROVENANCE, 1 UNSIGNED", 1},
-		"nothing that is there":           {"nowhere", "no version, no image, and there is no such file", 2},
+		"nothing that is there":           {"nowhere", "no version, no image reference, and no such file", 2},
 		"a file":                          {"a.bin " + asked, "EVIDENCE_MISSING", 1},
-		"evidence":                        {"a.bin.sigstore.json " + asked, "it is evidence", 2},
+		"evidence":                        {"a.bin.sigstore.json " + asked, "a bundle, which is evidence", 2},
 		"a file and a class that is none": {"a.bin --class image " + asked, "want one of binary", 2},
 		"a directory of something":        {"lab " + asked, "no such directory", 2},
-		"the name of a version":           {"v9.9.9", "and of a file that is here", 2},
+		"the name of a version":           {"v9.9.9", "and of an existing file", 2},
 		"its path":                        {"./v9.9.9 " + asked, "EVIDENCE_MISSING", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,11 +116,11 @@ func (s *gatehouse) certified() {
 		{"a key alone", []string{"--client-key", "admission.key"}, 2, []string{"--client-certificate", "required"}},
 		{"with another key", []string{"--client-certificate", "admission.crt", "--client-key", "eve.key"}, 2, []string{"does not match", "provide PEM files"}},
 		{"one that is not there", with("nobody"), 2, []string{"nobody.crt", "no such file"}},
-		{"to override", append(with("admission"), "--to", "x/y", "--exception", "admission.crt"), 2, []string{"not used up", "jti"}},
+		{"to override", append(with("admission"), "--to", "x/y", "--exception", "admission.crt"), 2, []string{"a certificate can be used again", "jti"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { want(t, check(append(c.flags, "--server", g.callers)...), c.code, c.said...) })
 	}
-	want(t, check(append(with("admission"), "--server", s.callers)...), 2, "without TLS")
+	want(t, check(append(with("admission"), "--server", s.callers)...), 2, "a client certificate needs TLS")
 	want(t, check(append(with("admission"), "--policy", "policy.yaml")...), 2, "--server")
 	audit := func(flags ...string) scene.Result {
 		return s.Run(t.Context(), append([]string{"waybill", "gate", "audit", "--server", g.callers}, flags...)...)

@@ -161,7 +161,7 @@ func TestGateServeFeaturesConfig(t *testing.T) {
 	}
 	want(t, check("", "", tokens...), 0)
 	want(t, check("", "", append([]string{"--feature-gates", "EmitVSA=true"}, tokens...)...), 0)
-	want(t, check("", "", append([]string{"--feature-gates", "RequireProvenance=false"}, tokens...)...), 2, "no flag switches it")
+	want(t, check("", "", append([]string{"--feature-gates", "RequireProvenance=false"}, tokens...)...), 2, "no flag can switch")
 	want(t, check("site: site, ", "", tokens...), 2, "site is required")
 	want(t, check("reportAs: gate", `reportAs: "a gate"`, tokens...), 2, "reportAs")
 	want(t, check("reportAs: gate", "reportsAs: gate", tokens...), 2, "reportsAs")

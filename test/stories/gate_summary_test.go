@@ -74,7 +74,7 @@ func TestGateSummaries(t *testing.T) {
 		t.Errorf("verified: %d %s", status, said)
 	}
 	want(t, s.Run(t.Context(), "waybill", "gate", "check", bare, "--server", s.callers, "--summary", "x.json"), 2, "--summary")
-	want(t, s.Run(t.Context(), "waybill", "gate", "check", bare, bare, "--server", s.callers, "--to", "x/y", "--summary", "x.json"), 2, "a directory that is there")
+	want(t, s.Run(t.Context(), "waybill", "gate", "check", bare, bare, "--server", s.callers, "--to", "x/y", "--summary", "x.json"), 2, "an existing directory")
 
 	// Without a log nobody vouches for anything new.
 	if err := s.Lab.Stop("rekor"); err != nil {
@@ -174,7 +174,7 @@ func TestGateWithoutSummaries(t *testing.T) {
 	want(t, check(), 0)
 	want(t, check(with...), 2, "summaries: true")
 	s.write("service.yaml", string(s.read("service.yaml"))+"summaries: true\n")
-	want(t, check(), 2, "no token of the verifier")
+	want(t, check(), 2, "needs a token of the verifier")
 	want(t, check(with...), 0)
 	profile := string(s.read("profile.yaml"))
 	for _, without := range []string{"records: ", "signingConfig: "} {
@@ -185,6 +185,6 @@ func TestGateWithoutSummaries(t *testing.T) {
 			}
 		}
 		s.write("profile.yaml", strings.Join(kept, ""))
-		want(t, check(with...), 2, "want signingConfig, and records")
+		want(t, check(with...), 2, "needs signingConfig, and records")
 	}
 }

@@ -79,7 +79,7 @@ func TestDownloadStory(t *testing.T) {
 	want(t, lock("--confirm"), 0, "wrote release.lock.yaml")
 	want(t, plan(), 0, "fetch   firmware.bin "+srv.URL, "image for 2 platforms from box.tar", "provenance/v0.2/layout.sigstore.json", "3 provenance-v0.2")
 	want(t, plan("--output", "json"), 0, `"take": [`, `"downloads": [`, `"import": "box.tar"`, `"disk": 1073741824`, "cat ../in/kernel ../in/firmware.bin > ../out/box.tar")
-	want(t, lock(), 0, "is as it should be")
+	want(t, lock(), 0, "is up to date")
 
 	// The file changes where it lies: the plan is as it was, the lock shows it.
 	text.Store("firmware, mended")

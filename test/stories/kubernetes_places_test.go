@@ -142,7 +142,7 @@ func broken(t *testing.T, s ship) {
 	gate.open()
 	r := s.Run(t.Context(), append([]string{"k8s-verify-release"}, args...)...)
 	gate.once(t, kept)
-	all := fmt.Sprintf("files %d, of which an earlier run fetched %d", len(gate.asked)+len(kept)-1, len(kept)-1) // the manifest is always asked for
+	all := fmt.Sprintf("files %d, of which %d by an earlier run", len(gate.asked)+len(kept)-1, len(kept)-1) // the manifest is always asked for
 	want(t, r, 0, "ACCEPTED, PARTIAL: without images", all)
 	want(t, s.Run(t.Context(), "k8s-verify-release", upstream, "--profile", "profile.yaml", "--only", "files", "--offline", "--files", "got"), 0, "ACCEPTED, PARTIAL: without images\n")
 }

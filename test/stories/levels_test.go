@@ -86,7 +86,7 @@ func levels(t *testing.T, s *scene.Scene) {
 func builderOf(t *testing.T, s *scene.Scene) string {
 	t.Helper()
 	r := s.Run(t.Context(), "waybill", "inspect", "state/files/provenance/compile-linux-amd64.sigstore.json", "--lint")
-	want(t, r, 0, "PARSED, NOT VERIFIED", "lint: found nothing")
+	want(t, r, 0, "PARSED, NOT VERIFIED", "lint: no contradictions found")
 	if strings.Contains(r.Stdout, provenance.BuilderUnisolated) {
 		return provenance.BuilderUnisolated
 	}

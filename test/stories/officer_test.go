@@ -81,7 +81,7 @@ func TestExcept(t *testing.T) {
 	want(t, d.except(t), 0, "nothing was done", exception.PredicateType, sum(artifact).Hex(), "the scanner was down")
 	d.absent(t, "x.json")
 	want(t, d.except(t, "--identity-token "), 0, "nothing was done")
-	want(t, d.except(t, "--confirm"), 0, "x.json", "verified as it was written")
+	want(t, d.except(t, "--confirm"), 0, "x.json", "read back and verified")
 	want(t, d.except(t, "--confirm"), 1, "FILE_CONFLICT")
 
 	x, err := waiver.ParseException(d.evidence(t, "x.json"), d.policy(t))
@@ -225,7 +225,7 @@ func TestPolicySign(t *testing.T) {
 	want(t, plan(), 1, "POLICY_SIG")
 	want(t, d.sealPolicy(t, "release", "--confirm"), 1, "SIGNED_AS_ELSE")
 	d.absent(t, "policy.yaml.sigstore.json")
-	want(t, d.sealPolicy(t, "policy", "--confirm"), 0, "verified as it was written")
+	want(t, d.sealPolicy(t, "policy", "--confirm"), 0, "read back and verified")
 	want(t, plan(), 0, artifact)
 
 	d.writePolicy(t, plain+"# changed\n", 4)
@@ -234,7 +234,7 @@ func TestPolicySign(t *testing.T) {
 	d.writePolicy(t, plain+"# changed\n", 3)
 	want(t, d.sealPolicy(t, "policy", "--confirm"), 1, "POLICY_STALE")
 	d.writePolicy(t, plain+"# changed\n", 5)
-	want(t, d.sealPolicy(t, "policy", "--confirm"), 0, "verified as it was written")
+	want(t, d.sealPolicy(t, "policy", "--confirm"), 0, "read back and verified")
 	want(t, plan(), 0, artifact)
 
 	d.write(t, "policy.yaml.sigstore.json", []byte("{}"))
@@ -262,7 +262,7 @@ defects:
 	}
 	want(t, run("release"), 1, "SIGNED_AS_ELSE")
 	d.absent(t, "defects.yaml.sigstore.json")
-	want(t, run("policy"), 0, "verified as it was written")
+	want(t, run("policy"), 0, "read back and verified")
 	l, err := waiver.ParseList(d.evidence(t, "defects.yaml.sigstore.json"), d.policy(t))
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ defects:
 	d.write(t, "defects.yaml", []byte(strings.Replace(list, "it came late", "it came early", 1)))
 	want(t, run("policy"), 1, "POLICY_STALE")
 	d.write(t, "defects.yaml", []byte(strings.Replace(list, "sequence: 1", "sequence: 2", 1)))
-	want(t, run("policy"), 0, "verified as it was written")
+	want(t, run("policy"), 0, "read back and verified")
 	d.write(t, "defects.yaml", []byte(strings.Replace(list, "artifacts: ["+artifact+"]", "artifacts: []", 1)))
 	want(t, run("policy"), 2, "list each artifact")
 }

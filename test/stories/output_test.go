@@ -212,7 +212,7 @@ func TestEveryFormatAtOnce(t *testing.T) {
 	}
 	for _, ends := range [][]string{{"json", "table"}, {"json=" + filepath.Join(a.dir, "one"), "junit=" + filepath.Join(a.dir, "one")}} {
 		code, stdout, stderr = a.run(question("-o", ends[0], "-o", ends[1]))
-		if code != 2 || !strings.Contains(stderr, "end in one place") {
+		if code != 2 || !strings.Contains(stderr, "written to the same place") {
 			t.Errorf("%q: ended with %d\n%s%s", ends, code, stdout, stderr)
 		}
 	}

@@ -100,7 +100,7 @@ func TestLockStories(t *testing.T) {
 	want(t, plan(), 1, "LOCK_STALE")
 	want(t, lock("--base", pinned, "--confirm"), 0, "wrote release.lock.yaml")
 	want(t, plan(), 0)
-	want(t, lock(), 0, "is as it should be")
+	want(t, lock(), 0, "is up to date")
 
 	// The source is committed with a lock that does not fit: no stage begins.
 	edit(t, path, "static", "debian")

@@ -316,7 +316,7 @@ func exceptions(t *testing.T, c *consumer) {
 	except := func(name string, changes ...string) {
 		t.Helper()
 		all := append([]string{"--profile mine-profile.yaml", "--subject " + bytes.String(), "--expires 1h", "--output " + name, "--confirm"}, changes...)
-		want(t, c.except(t, all...), 0, "verified as it was written")
+		want(t, c.except(t, all...), 0, "read back and verified")
 	}
 	except("fits.json")
 	except("digest.json", "--subject "+sum("other bytes").String())

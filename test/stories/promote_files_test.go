@@ -119,7 +119,7 @@ func (m mirror) apply(flags ...string) scene.Result {
 
 func TestPromoteFiles(t *testing.T) {
 	m := openMirror(t)
-	want(t, m.plan(), 0, "lantern: 2 files of gs+http://", "stores 1, files 2, copies 4", "requests at least 6")
+	want(t, m.plan(), 0, "lantern: 2 files of gs+http://", "stores 1, files 2, copies 4", "requests: at least 6")
 	want(t, m.plan("--diff"), 0, "missing  gs+http://", "same 0, missing 4, other 0, unknown 0")
 	want(t, m.apply(), 0, "nothing was copied")
 	if m.get("release/mirror/bin/linux/amd64/lantern") != nil {
@@ -191,12 +191,12 @@ func TestPromoteFilesThatCannotBePlanned(t *testing.T) {
 	m := mirror{Scene: open(t), t: t, files: map[string][]byte{"a": []byte("a")}}
 	m.list()
 	want(t, m.plan(), 0, "files 1, copies 2")
-	want(t, m.plan("--to", "release"), 2, "it is for a version")
+	want(t, m.plan("--to", "release"), 2, "the flag is for a version")
 	want(t, m.plan("--profile", "profile.yaml"), 2, "want staging or release")
 	want(t, m.plan("--profile", "profile.yaml", "--to", "release"), 2)
-	want(t, m.Run(t.Context(), "waybill", "promote", "plan", scene.Version), 2, "it is a version", "add --profile")
+	want(t, m.Run(t.Context(), "waybill", "promote", "plan", scene.Version), 2, "a version, whose places only a profile names", "add --profile")
 	m.write("images.yaml", "registries:\n- {name: a.example.test/x, src: true}\n- {name: b.example.test/x}\nimages:\n- name: demo\n  dmap: {\"sha256:"+strings.Repeat("1", 64)+"\": [v1]}\n")
-	want(t, m.Run(t.Context(), "waybill", "promote", "plan", "artifacts", "images.yaml"), 2, "images and files are two plans")
+	want(t, m.Run(t.Context(), "waybill", "promote", "plan", "artifacts", "images.yaml"), 2, "images and files cannot be in one plan")
 	want(t, m.Run(t.Context(), "waybill", "promote", "plan", "images.yaml", "--diff"), 2, "the plan has no files")
 	m.write("two.yaml", "filestores:\n- {base: gs://x/, src: true}\n- {base: "+m.bucket("release/mirror")+"}\nfiles:\n- {name: a, sha256: \""+strings.Repeat("1", 64)+"\"}\n")
 	want(t, m.Run(t.Context(), "waybill", "promote", "plan", "artifacts", "two.yaml"), 1, "FILE_CONFLICT", "release/mirror/a")

@@ -278,7 +278,7 @@ func TestPromoteShards(t *testing.T) {
 	want(t, r, 0, "ACCEPTED", "verified=96 required=96 missing=0")
 	t.Log(r.Stdout)
 	r = f.diff()
-	want(t, r, 0, "requests: 2 lists, 96 tags and digests one by one")
+	want(t, r, 0, "requests: 2 for lists, 96 for single tags and digests")
 	t.Log(r.Stdout)
 	if v := f.merged(); len(v.Groups) != 2 || v.Groups[0].Verified != 48 {
 		t.Errorf("%+v", v.Groups)

@@ -90,7 +90,7 @@ func TestKubernetesSBOMs(t *testing.T) {
 	}
 	want(t, sbom("check", files+"kubernetes-source.spdx", "lantern"), 1, "EVIDENCE_CONFLICT", "saved.tar")
 
-	want(t, sbom("diff", "state/files", files+"release.manifest.sigstore.json"), 0, "no package and no file")
+	want(t, sbom("diff", "state/files", files+"release.manifest.sigstore.json"), 0, "no package or file")
 	want(t, sbom("diff", "state/files", "state/files", "--output", "json"), 0, "[]")
 	want(t, sbom("diff", "state/files", files+"kubernetes-source.spdx"), 2, "two releases")
 	edit(t, s.Path(files+"lantern.tar.spdx.json"), "NOASSERTION", "NONE")

@@ -73,7 +73,7 @@ func TestDescribeOurselves(t *testing.T) {
 	want(t, d.sbom(t, "validate", "--twin", "one.spdx.json", "one.spdx"), 0, "verified=3")
 	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", goSum(t), "--complete"), 0, "verified=1")
 	want(t, d.sbom(t, "generate", program, "--output", "table"), 0, "github.com/spdx/tools-golang", "stdlib")
-	want(t, d.sbom(t, "diff", "one.spdx.json", "one.spdx"), 0, "no package and no file")
+	want(t, d.sbom(t, "diff", "one.spdx.json", "one.spdx"), 0, "no package or file")
 	want(t, d.sbom(t, "check", "one.spdx.json", filepath.Join(bin, "k8s-verify-release")), 1, "SBOM_SUBJECT")
 	d.write(t, "go.sum", nil)
 	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", "go.sum"), 1, "EVIDENCE_CONFLICT")
@@ -210,7 +210,7 @@ func TestMisuseOfSBOMs(t *testing.T) {
 		said string
 	}{
 		{[]string{"generate", "a.tar.gz", "--to", d.Path("none/b")}, 2, "there is no directory"},
-		{[]string{"generate", "a.tar.gz", "--to", d.Path(".")}, 2, "it is a directory"},
+		{[]string{"generate", "a.tar.gz", "--to", d.Path(".")}, 2, "a directory; name a file"},
 		{[]string{"validate", "a.spdx.json", "--output", "json=" + d.Path("none/b")}, 2, "there is no directory"},
 		{[]string{"generate", "a.tar.gz", "--namespace", "lantern"}, 2, "--namespace https://"},
 		{[]string{"generate", "a.tar.gz", "--namespace", "https://example.org/sboms/"}, 0, ""},
@@ -259,7 +259,7 @@ func TestSBOMsAreHeldAgainstTheRelease(t *testing.T) {
 	want(t, deep("waybill", "gate", "check"), 0)
 	want(t, deep("k8s-verify-release"), 2, "waybill verify release")
 	want(t, s.Verify(t.Context(), "--depth", "poem"), 2, "poem")
-	for tag, said := range map[string]string{"nope": "the registry serves no such image", scene.Version: "pkg:oci/lantern@"} {
+	for tag, said := range map[string]string{"nope": "the registry has no such image", scene.Version: "pkg:oci/lantern@"} {
 		code := map[bool]int{true: 0, false: 1}[tag == scene.Version]
 		want(t, s.Run(t.Context(), "waybill", "sbom", "generate", s.Lab.Registry+"/release/lantern/lantern:"+tag), code, said)
 	}

@@ -214,7 +214,7 @@ func downloads(t *testing.T, d *desk) {
 		d.write(t, filepath.Join("got.part", "files", name), []byte(raw))
 	}
 	d.absent(t, filepath.Join("got.part", "files", lamp)) // it was refused
-	want(t, d.Verify(t.Context(), keep...), 0, "PARTIAL: without images", "downloaded to", "left in")
+	want(t, d.Verify(t.Context(), keep...), 0, "PARTIAL: without images", "downloaded to", "left there: ")
 	d.absent(t, "got/left-over")
 	if got := d.read(t, "got.part/left/left-over"); string(got) != "of another release" {
 		t.Errorf("a file that no run wrote is %q", got)
@@ -222,7 +222,7 @@ func downloads(t *testing.T, d *desk) {
 	r := d.at(t, "--only", "files", "--offline", "--files", "got")
 	want(t, r, 0, "PARTIAL: without images\n") // closed: nothing is there but the release
 	r = d.Verify(t.Context(), "--platform", "linux/amd64", "--depth", "files", "--download", "less")
-	want(t, r, 0, "of which an earlier run fetched 0")
+	want(t, r, 0, "of which 0 by an earlier run")
 	d.absent(t, "less/bin/linux/arm64")
 	if got := d.read(t, filepath.Join("less", lamp)); len(got) == 0 {
 		t.Error("the file of the platform is not there")

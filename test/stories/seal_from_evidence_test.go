@@ -159,7 +159,7 @@ func TestSealFromPlaces(t *testing.T) {
 		d.bucket(t, http.MethodPut, "staging/dist/lantern/"+name, string(body))
 	}
 	at := strings.Replace(d.Lab.Bucket, "http://", "gs+http://", 1) + "/staging/dist/lantern/"
-	want(t, d.sealsFrom(t, m, "", at, "from"), 0, "are there as planned")
+	want(t, d.sealsFrom(t, m, "", at, "from"), 0, "present as planned: files ")
 	d.bucket(t, http.MethodPut, "staging/dist/lantern/helper", "x")
 	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 1, "SEAL_EXTRA", "helper")
 	d.bucket(t, http.MethodDelete, "staging/dist/lantern/helper", "")

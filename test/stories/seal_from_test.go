@@ -140,7 +140,7 @@ func sealFrom(t *testing.T, m toolmade) {
 				t.Fatal(err)
 			}
 			if r.code == "" {
-				want(t, from("", dist, state), 0, "are there as planned")
+				want(t, from("", dist, state), 0, "present as planned: files ")
 				return
 			}
 			want(t, from("release", dist, state, "--confirm"), 1, r.code, r.says)
@@ -149,7 +149,7 @@ func sealFrom(t *testing.T, m toolmade) {
 			}
 		})
 	}
-	want(t, from("", "dist", "from"), 0, "are there as planned", "nothing was done", m.there[0])
+	want(t, from("", "dist", "from"), 0, "present as planned: files ", "nothing was done", m.there[0])
 	d.absent(t, "from")
 	want(t, from("", "dist", "from", "--confirm"), 2, "--identity-token")
 	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")

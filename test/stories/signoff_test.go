@@ -55,7 +55,7 @@ func TestSignoffOfOurFeatures(t *testing.T) {
 	want(t, check("--template", "nowhere"), 2, "no such file")
 	want(t, check("--record", "enhancements/template.md"), 2, "sign-off record")
 	edit(t, s.Path("enhancements", "1-release-signoff", "README.md"), "### Test Plan\n\nEach", "### Test Plan\n\nTBD\n\nEach")
-	want(t, check(), 1, "SIGNOFF_PLACEHOLDER", "Test Plan", "SIGNOFF_CHECKLIST", "is ticked, and is not so")
+	want(t, check(), 1, "SIGNOFF_PLACEHOLDER", "Test Plan", "SIGNOFF_CHECKLIST", "is ticked, but that is false")
 	want(t, s.Run(t.Context(), "waybill", "signoff", "check", "--help"), 0, "EXIT STATUS", "Examples:", "SIGNOFF_SECTION")
 	want(t, s.Run(t.Context(), "waybill", "signoff", "attest", "--help"), 0, "EXIT STATUS", "Examples:", releasesignoff.Name)
 	want(t, s.Run(t.Context(), "waybill", "signoff"), 2)
@@ -106,7 +106,7 @@ exceptions:
 	want(t, check("--record", "record.yaml", "--registry", "registry.yaml"), 1, "SIGNOFF_FEATURE", "another stage", "want alpha")
 	want(t, check("--record", "record.yaml", "--registry", "./known"), 2, "no such file")
 	want(t, check("--record", "record.yaml", "--registry", "known"), 0, "EXCEPTION", placeholder, "it is being written", "@waybill-release/maintainers")
-	want(t, check("--record", "record.yaml", "--now", "2026-12-01T00:00:00Z"), 1, placeholder, "it expired on 2026-12-01")
+	want(t, check("--record", "record.yaml", "--now", "2026-12-01T00:00:00Z"), 1, placeholder, "expired on 2026-12-01")
 	want(t, check("--record", "record.yaml", "--milestone", "v0.2"), 2, "another milestone")
 	kep := sum("2-closed-releases", "kep.yaml")
 	write("changed.yaml", strings.Replace(record, kep, "sha256:"+strings.Repeat("0", 64), 1))
@@ -297,7 +297,7 @@ func TestSignoffAtTheGate(t *testing.T) {
 
 	want(t, l.attest(t), 0, "nothing was done", releasesignoff.PredicateType, releasesignoff.SVRType, `"evidence": "claimed"`)
 	l.absent(t, releasesignoff.Name)
-	want(t, l.attest(t, "--confirm", "--to", "out"), 0, releasesignoff.Name, releasesignoff.Summary, "verified as it was written")
+	want(t, l.attest(t, "--confirm", "--to", "out"), 0, releasesignoff.Name, releasesignoff.Summary, "read back and verified")
 	right := map[string][]byte{
 		releasesignoff.Name:    l.read(t, filepath.Join("out", releasesignoff.Name)),
 		releasesignoff.Summary: l.read(t, filepath.Join("out", releasesignoff.Summary)),
@@ -371,8 +371,8 @@ func TestSignoffRefusesToSign(t *testing.T) {
 	}
 	refused(1, "SIGNOFF_SECTION", "--stage", "stable")
 	refused(2, "--milestone", "--milestone", "")
-	refused(2, "a version of another milestone", "--milestone", "v0.2")
-	refused(2, "a version of another milestone", "--milestone", "v0.2", "--source", "lantern@refs/tags/"+scene.Version)
+	refused(2, "belongs to another milestone", "--milestone", "v0.2")
+	refused(2, "belongs to another milestone", "--milestone", "v0.2", "--source", "lantern@refs/tags/"+scene.Version)
 	want(t, l.attest(t, "--confirm", "--to", "nowhere"), 2, "no such directory")
 	refused(2, "--source", "--source", "")
 	refused(2, "--expires", "--expires", "10000h")
@@ -381,7 +381,7 @@ func TestSignoffRefusesToSign(t *testing.T) {
 	l.write(t, "signoff.token", []byte(l.Lab.Token("release")))
 	refused(1, "SIGNED_AS_ELSE")
 	l.write(t, "signoff.token", []byte(l.Lab.Token(signatory)))
-	want(t, l.attest(t, "--confirm", "--to", "out"), 0, "verified as it was written")
+	want(t, l.attest(t, "--confirm", "--to", "out"), 0, "read back and verified")
 
 	// A tick that is not committed is nobody's.
 	edit(t, l.Path("enhancements", "2-closed-releases", "README.md"), "## Summary\n", "## Summary\n\nIn short:\n")
@@ -401,13 +401,13 @@ func TestSignoffTravels(t *testing.T) {
 	want(t, release(), 1, "SIGNOFF_MISSING")
 	want(t, verify(), 1, "EVIDENCE_MISSING") // nothing is public
 	staging := strings.Replace(l.Lab.Bucket, "http://", "gs+http://", 1) + "/staging/lantern/" + scene.Version + "/"
-	want(t, l.attest(t, "--confirm", "--to", staging), 0, "verified as it was written")
+	want(t, l.attest(t, "--confirm", "--to", staging), 0, "read back and verified")
 	want(t, release(), 0)
 	want(t, verify(), 0, "ACCEPTED: complete", signatory)
 
 	// A later check replaces the sign-off of an earlier one, where it lies; the
 	// place of the release keeps what it has.
-	want(t, l.attest(t, "--confirm", "--to", staging), 0, "verified as it was written")
+	want(t, l.attest(t, "--confirm", "--to", staging), 0, "read back and verified")
 	want(t, release(), 0)
 	want(t, verify(), 0, "ACCEPTED: complete", signatory)
 }

@@ -211,7 +211,7 @@ func todayOffline(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
 	}
 	want(t, builtin("--evidence", "evidence"), 1, "verified=0 required=1")
 	want(t, builtin("--profile", "kubernetes-sealed"), 1, "EVIDENCE_MISSING")
-	want(t, builtin("--profile", "kubernetes-sealed", "--evidence", "evidence"), 2, "USAGE", "no log is asked")
+	want(t, builtin("--profile", "kubernetes-sealed", "--evidence", "evidence"), 2, "USAGE", "no log is searched")
 }
 
 // request writes an object of a lab's bucket, or deletes it where there are no

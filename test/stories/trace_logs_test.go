@@ -84,7 +84,7 @@ func TestT01OneTracePerRun(t *testing.T) {
 		"malformed": "TRACEPARENT=" + askingTrace, "zero": "TRACEPARENT=00-" + strings.Repeat("0", 32) + "-" + askingSpan + "-01",
 	} {
 		r := a.with([]string{env}, "stage", "v0.1.0", "--profile", "none.yaml", "--log-format", "json")
-		if lines := logLines(t, r); len(lines) < 2 || lines[0].Trace == askingTrace || !strings.Contains(lines[0].Msg, "is not taken") {
+		if lines := logLines(t, r); len(lines) < 2 || lines[0].Trace == askingTrace || !strings.Contains(lines[0].Msg, "starts a new one") {
 			t.Errorf("%s: %s", name, r.Stderr)
 		}
 	}
@@ -184,7 +184,7 @@ func TestMetricsOfAFailure(t *testing.T) {
 	}
 	if r := a.with(nil, "stage", "v0.1.0", "--profile", "none.yaml", "--metrics-file", "none/x.prom"); r.Code != 2 || !strings.Contains(r.Stderr, "--metrics-file") {
 		t.Errorf("into no directory: %d\n%s", r.Code, r.Stderr)
-	} else if strings.Contains(r.Stderr, "what the run did stands") {
+	} else if strings.Contains(r.Stderr, "the run is complete, but its metrics") {
 		t.Errorf("a run that did not begin did something:\n%s", r.Stderr)
 	}
 }

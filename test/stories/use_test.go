@@ -30,7 +30,7 @@ func TestWrongUse(t *testing.T) {
 		"unknown command": {[]string{"frobnicate"}, "frobnicate"},
 		"nothing":         {nil, "name one"},
 		"half a command":  {[]string{"verify"}, "name one"},
-		"no such half":    {[]string{"verify", scene.Version}, "there is no command"},
+		"no such half":    {[]string{"verify", scene.Version}, "unknown command"},
 		"an empty place":  {[]string{"verify", "release", scene.Version, "--profile", "profile.yaml", "--files", ""}, "empty"},
 		"no such tag":     {[]string{"plan", scene.Version, "--profile", "profile.yaml", "--source", "lantern@v9.9.9"}, "create the tag"},
 		"unknown token":   {append([]string{"stage"}, append(good, "--identity-token", "nobody=x")...), "builder-unisolated"},

@@ -75,7 +75,7 @@ func (d *desk) exceptions(t *testing.T) {
 	for _, platform := range archives {
 		name := "lantern-" + platform + ".tar.gz"
 		r := d.except(t, "--profile strict-profile.yaml", "--name "+name, "--subject "+digests[name], "--output "+platform+".json", "--confirm")
-		want(t, r, 0, "verified as it was written")
+		want(t, r, 0, "read back and verified")
 		all = append(all, "--exception", platform+".json")
 	}
 	want(t, check(all[:6]...), 1, "REFUSED: 1 NO_SBOM (3 set aside)", "lantern-windows-amd64.tar.gz")

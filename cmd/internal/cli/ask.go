@@ -22,8 +22,8 @@ import (
 // maxKey bounds a public key file.
 const maxKey = 64 << 10
 
-// Ask are the flags that say whose word is asked for, about what, and how much
-// must be proven.
+// Ask are the flags that say who must have signed, what the evidence must be
+// about, and how much it must prove.
 type Ask struct {
 	Rules   verify.Rules
 	Type    string
@@ -35,7 +35,7 @@ type Ask struct {
 	who     who
 }
 
-// who names an identity, or a pattern of them.
+// who names one identity, or a pattern of identities.
 type who struct{ exact, pattern, issuer, kind string }
 
 // AddFlags adds the flags.
@@ -45,19 +45,19 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&a.who.pattern, "certificate-identity-regexp", "", "who may have signed, as a regular expression of the whole identity")
 	f.StringVar(&a.who.issuer, "certificate-oidc-issuer", "", "exactly which identity provider vouched for the signer")
 	f.StringVar(&a.who.kind, "certificate-identity-type", "", "email or uri, where the identity does not show it")
-	f.StringArrayVar(&a.claims, "certificate-claim", nil, "NAME=VALUE that the certificate must claim of the run, as buildTrigger=push; repeats")
-	f.StringVar(&a.revoked, "revoked", "", "file of kind Revocations: identities, certificates and keys that count no more")
+	f.StringArrayVar(&a.claims, "certificate-claim", nil, "NAME=VALUE that the certificate must claim about the run, such as buildTrigger=push; repeats")
+	f.StringVar(&a.revoked, "revoked", "", "file of kind Revocations: identities, certificates and keys that no longer count")
 	f.StringVar(&a.Key, "key", "", "public key (PEM) that must have signed, instead of an identity")
 	f.StringVar(&a.Type, "type", "", "ask for an attestation of this predicate type: a URI, or "+strings.Join(shortNames(), ", "))
-	f.StringVar(&a.Subject, "subject", "", "exactly the name that the attestation must give to the artifact")
+	f.StringVar(&a.Subject, "subject", "", "exact name that the attestation must give the artifact")
 	f.IntVar(&a.Rules.Logs, "min-logs", 1, "how many transparency logs must include the signature")
-	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many authorities must say when it was signed")
-	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate logs must have seen the certificate")
+	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many timestamp authorities or logs must confirm when it was signed")
+	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate transparency logs must have logged the certificate")
 	a.Levels.AddFlags(cmd)
 }
 
-// Ask makes what is asked under a trust root. The kind of signer is the
-// caller's choice alone.
+// Ask makes the question to the gate, under a trust root. Whether a key or an
+// identity must have signed is the choice of the caller, never of the evidence.
 func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	kind, err := predicateType(a.Type)
 	if err != nil {
@@ -93,12 +93,12 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	return ask, err
 }
 
-// narrow asks more of the signer than a name: what its certificate claims, and
-// that nobody revoked it.
+// narrow asks more of the signer than a name: the claims of the certificate, and
+// that the signer is not revoked.
 func (a *Ask) narrow(s *gate.Signer) error {
 	if len(a.claims) > 0 {
 		if a.Key != "" {
-			return verdict.Refuse(verdict.Usage, "--certificate-claim", "a key claims nothing")
+			return verdict.Refuse(verdict.Usage, "--certificate-claim", "a key has no certificate, so it makes no claims; leave the flag out or name an identity")
 		}
 		d, err := identity.ParseDemand(a.claims)
 		if err != nil {
@@ -121,8 +121,8 @@ func (a *Ask) narrow(s *gate.Signer) error {
 	return nil
 }
 
-// matcher makes the matcher of the identity that was named; the zero Matcher,
-// which matches nobody, where a key was.
+// matcher makes the matcher of the identity that was named. Where a key was named
+// it is the zero Matcher, which matches no identity.
 func (a *Ask) matcher() (identity.Matcher, error) {
 	w, named := a.who, 0
 	for _, s := range []string{w.exact, w.pattern, a.Key} {
@@ -139,7 +139,7 @@ func (a *Ask) matcher() (identity.Matcher, error) {
 	case a.Key != "":
 		return identity.Matcher{}, nil
 	case w.issuer == "":
-		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two providers may know the same name")
+		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two identity providers may issue the same name")
 	}
 	if faults := identity.LintPattern(w.pattern, w.sanType()); w.pattern != "" && len(faults) > 0 {
 		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-identity-regexp", "pattern %q: %s", w.pattern, strings.Join(faults, "; "))
@@ -157,7 +157,7 @@ func (a *Ask) matcher() (identity.Matcher, error) {
 	return m, nil
 }
 
-// sanType is the kind that was given, or the one whose form the name has.
+// sanType is the kind that was given, or else the kind that the name looks like.
 func (w who) sanType() identity.SANType {
 	name := w.exact + w.pattern
 	switch {

@@ -1,6 +1,5 @@
-// Package cli holds what the commands share: options, their flags, and the
-// one constructor of release verification that waybill and k8s-verify-release
-// both use.
+// Package cli holds the options and flags that commands share, and release
+// verification as waybill and k8s-verify-release both run it.
 package cli
 
 import (
@@ -21,10 +20,10 @@ type Moment struct{ now string }
 
 // AddFlags adds --now.
 func (m *Moment) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&m.now, "now", "", "judge as of this time (RFC 3339) instead of the clock's")
+	cmd.Flags().StringVar(&m.now, "now", "", "judge as of this time (RFC 3339) instead of now")
 }
 
-// Time reads it, once for the whole run.
+// Time returns the time of judgement. Call it once for the whole run.
 func (m *Moment) Time() (time.Time, error) {
 	if m.now == "" {
 		return time.Now(), nil
@@ -45,7 +44,7 @@ func Version(args []string) (version.Version, error) {
 	return v, nil
 }
 
-// Versions parses version arguments, each of them once.
+// Versions parses version arguments. A version that is given twice is refused.
 func Versions(args []string) ([]version.Version, error) {
 	var list []version.Version
 	for i, text := range args {
@@ -61,7 +60,7 @@ func Versions(args []string) ([]version.Version, error) {
 	return list, nil
 }
 
-// Transport makes the one transport of a run.
+// Transport makes the HTTP transport of a run.
 func Transport(offline bool) http.RoundTripper {
 	return transport.New(transport.Config{UserAgent: "waybill/" + BuildVersion(), Offline: offline})
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Levels are the flags that say which builders are believed how far, and which
-// SLSA levels are required.
+// Levels are the flags that say up to which SLSA level each builder is trusted,
+// and which levels are required.
 type Levels struct{ Builders, Require []string }
 
 // AddFlags adds the flags.
 func (l *Levels) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: the signer may speak for this builder, up to this level of the SLSA Build track, 0 to 3; repeats")
+	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats")
 	f.StringArrayVar(&l.Require, "require-level", nil, "refuse a lower SLSA level: build=1 to build=3, v0.1=1 to v0.1=4; repeats")
 }
 
-// levels makes what the gate asks. Every builder is one of the signer's.
+// levels makes the levels that the gate requires. The signer may sign for every
+// builder that is named.
 func (l *Levels) levels(signer slsa.Pair) (out gate.Levels, err error) {
 	var pairs []slsa.Pair
 	var seen []string
@@ -36,7 +37,7 @@ func (l *Levels) levels(signer slsa.Pair) (out gate.Levels, err error) {
 			return gate.Levels{}, verdict.Refuse(verdict.Usage, "--builder", "%q has two levels", id)
 		}
 		seen = append(seen, id)
-		if level > 0 { // whom nobody believes has no entry
+		if level > 0 { // level 0: the builder is not trusted
 			signer.BuilderID, signer.Level = id, level
 			pairs = append(pairs, signer)
 		}

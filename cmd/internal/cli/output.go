@@ -17,29 +17,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Output is where a verdict goes: formats to stdout or into files.
+// Output says where a verdict is written: formats for stdout or for files.
 type Output struct {
 	Formats []string
-	// Verbose prints every finding, and every text whole.
+	// Verbose prints every finding, and no text shortened.
 	Verbose bool
 
-	begun bool      // a verdict was written, or it was tried
+	begun bool      // a verdict was written, or an attempt was made
 	each  []*Output // one for each version
 }
 
-// TableOutput prints a table to stdout, with every line: who calls it has no
-// flag by which the rest could be asked for.
+// TableOutput prints a table with every line to stdout. It is for commands that
+// have no --verbose.
 func TableOutput() *Output {
 	return &Output{Formats: []string{string(render.Table)}, Verbose: true}
 }
 
-// AddFlags adds --output to a command that is complete otherwise, and sees to
-// it that a run that ends before there is a verdict has one too: whoever reads
-// a verdict never reads that of an earlier run.
+// AddFlags adds --output to a command. Call it after the command has its RunE and
+// Args: it wraps both, so that a run that fails before there is a verdict writes
+// one, too. A reader of the file never mistakes an earlier verdict for this one.
 func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Formats, "output", "o", []string{string(render.Table)},
 		"print the verdict as FORMAT, or write it to a file with FORMAT=FILE; repeats ("+strings.Join(render.Formats(), ", ")+")")
-	cmd.Flags().BoolVar(&o.Verbose, "verbose", false, "print every finding and proof, and every text whole")
+	cmd.Flags().BoolVar(&o.Verbose, "verbose", false, "print every finding and proof, without shortening any text")
 	run, want := cmd.RunE, cmd.Args
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
@@ -52,7 +52,7 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		return err
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		o.Formats = outputs(os.Args[1:]) // parsing ended at the fault, perhaps before them
+		o.Formats = outputs(os.Args[1:]) // parsing stopped at the fault, perhaps before --output
 		o.misused(c, nil, err)
 		return err
 	})
@@ -82,8 +82,8 @@ func (o *Output) misused(c *cobra.Command, args []string, err error) {
 	}
 }
 
-// ended writes the verdict of a run that came to none. Of several versions,
-// those before the one that failed have theirs already.
+// ended writes a verdict for a run that failed before it reached one. Of several
+// versions, those before the one that failed have theirs already.
 func (o *Output) ended(c *cobra.Command, args []string, err error) {
 	if o.each == nil {
 		o.End(c, args, err)
@@ -99,9 +99,9 @@ func (o *Output) ended(c *cobra.Command, args []string, err error) {
 	}
 }
 
-// End writes the verdict of what ended with err and came to none, where it is
-// not for the eyes only: those read the error. That it cannot be written
-// changes nothing about how it ended.
+// End writes a verdict for a run that failed with err before it reached one, in
+// every format but the table: people read the error. If it cannot be written, the
+// outcome of the run stays the same.
 func (o *Output) End(c *cobra.Command, args []string, err error) {
 	if err == nil || o.begun || errors.Is(err, context.Canceled) {
 		return
@@ -119,8 +119,8 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 	_ = kept.Write(c.OutOrStdout(), *v)
 }
 
-// Check refuses an unknown format, and a file that will not be written, before
-// any work is done.
+// Check refuses an unknown format, and a file that cannot be written, before any
+// work is done.
 func (o *Output) Check() error {
 	ends := map[string]string{} // by file; stdout has no name
 	for _, f := range o.Formats {
@@ -129,7 +129,7 @@ func (o *Output) Check() error {
 		}
 		_, path, _ := strings.Cut(f, "=")
 		if other, taken := ends[path]; taken {
-			return verdict.Refuse(verdict.Usage, "--output", "%q and %q end in one place, where nobody could read either; write each to a file of its own, as json=FILE", other, f)
+			return verdict.Refuse(verdict.Usage, "--output", "%q and %q would be written to the same place and be unreadable; write each to a file of its own, as json=FILE", other, f)
 		}
 		ends[path] = f
 	}
@@ -141,8 +141,8 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// Each gives every version a verdict of its own. One that is written to a file
-// needs "{version}" in the file's name where there are several.
+// Each makes an output for each version. Where there are several, the name of a
+// file needs "{version}" in it.
 func (o *Output) Each(versions []version.Version) error {
 	var each []*Output
 	for _, v := range versions {
@@ -163,20 +163,20 @@ func (o *Output) Each(versions []version.Version) error {
 // Prints reports whether a format was asked for on stdout.
 func (o *Output) Prints(f render.Format) bool { return slices.Contains(o.Formats, string(f)) }
 
-// Of is the output of one version, by its place in the list that [Output.Each]
-// was told.
-func (o *Output) Of(i int) *Output { return o.each[i] }
+// ForVersion is the output of one version, by its index in the list given to
+// [Output.Each].
+func (o *Output) ForVersion(i int) *Output { return o.each[i] }
 
-// Eyes is what is printed for people alone: of a verdict on all versions, which
-// each file has too, once.
-func (o *Output) Eyes() *Output {
+// TableOnly is the output without files and formats for programs: a verdict that
+// concerns all versions is in each file, and printed once.
+func (o *Output) TableOnly() *Output {
 	return &Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
 }
 
-// stopped is the verdict on a release that was not begun, because the one
-// before it failed.
+// stopped is the error of a release that was not started because an earlier one
+// failed.
 func stopped(c *cobra.Command) error {
-	return &verdict.UnavailableError{Place: c.CommandPath(), Op: "releasing", Err: errors.New("not begun, because an earlier version failed")}
+	return &verdict.UnavailableError{Place: c.CommandPath(), Op: "releasing", Err: errors.New("not started, because an earlier version failed")}
 }
 
 func check(f string) error {
@@ -188,14 +188,14 @@ func check(f string) error {
 		return nil
 	}
 	if path == "" {
-		return verdict.Refuse(verdict.Usage, "--output", "%q names no file; is a variable unset?", f)
+		return verdict.Refuse(verdict.Usage, "--output", "%q names no file after the =; is a variable unset?", f)
 	}
-	_, err := direct(path)
+	_, err := isStream(path)
 	return err
 }
 
-// Write prints a verdict in every form asked, also when it refuses. Files are
-// written whole or not at all.
+// Write writes a verdict in every format that was asked for, whatever its outcome.
+// Files are written whole or not at all.
 func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	o.begun = true
 	var failed []error

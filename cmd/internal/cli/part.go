@@ -19,13 +19,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Part is how much of a release is asked about, and how far.
+// Part says which part of a release is verified, and how deeply.
 type Part struct {
 	Depth    string
 	Only     string
 	Platform string
 	Require  string
-	// Vouched takes a verifier's summary in place of evaluating provenance.
+	// Vouched accepts a verifier's summary instead of evaluating provenance.
 	Vouched bool
 }
 
@@ -39,16 +39,16 @@ const (
 
 // AddDepth adds the flag that every verification has.
 func (p *Part) AddDepth(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "provenance: all evidence that manifest and policy ask for; full: besides, look into each artifact and hold its SBOM against what is in it; files: are the bytes those that were sealed; signatures: and who signed them. The last two make the verdict partial")
-	cmd.Flags().BoolVar(&p.Vouched, "accept-vsa", false, "where a verifier's summary counts by the policy's summaries (its signer and verifier, resource, policy by digest, levels and age, and no later FAILED), take it in place of evaluating provenance; everything is hashed and listed all the same, and the verdict is partial and names the summary")
+	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "how much to check. files: the bytes are those that the manifest lists; signatures: also who signed them; provenance: also all other evidence that manifest and policy require; full: also compare the SBOM of each artifact with its content. With files or signatures the verdict is partial")
+	cmd.Flags().BoolVar(&p.Vouched, "accept-vsa", false, "accept a verifier's summary (VSA) instead of evaluating provenance, if it satisfies the policy's summaries: signer and verifier, resource, policy digest, levels, age, and no later FAILED. Everything is still hashed and listed; the verdict names the summary and is partial")
 }
 
-// AddFlags adds the flags that narrow, or ask more.
+// AddFlags adds the flags that select a part, and --require-level.
 func (p *Part) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.Only, "only", "", "judge only the files or only the images; the verdict is then partial")
-	f.StringVar(&p.Platform, "platform", "", "judge only what is of this platform, as linux/amd64, or of none; the verdict is then partial")
-	f.StringVar(&p.Require, "require-level", "", "refuse a release of which anything has a lower SLSA level, down to the source: build=1 to build=3")
+	f.StringVar(&p.Platform, "platform", "", "judge only artifacts of this platform, such as linux/amd64, and those of no platform; the verdict is then partial")
+	f.StringVar(&p.Require, "require-level", "", "refuse a release in which any artifact, or anything that it was built from, has a lower SLSA level: build=1 to build=3")
 }
 
 func (p *Part) check() error {
@@ -56,15 +56,15 @@ func (p *Part) check() error {
 		return verdict.Refuse(verdict.Usage, "--depth", "%q: want files, signatures, provenance or full", p.Depth)
 	}
 	if p.Only != "" && p.Only != policy.Files && p.Only != policy.Images {
-		return verdict.Refuse(verdict.Usage, "--only", "%q: want files or images; where they are is said with --files and --images", p.Only)
+		return verdict.Refuse(verdict.Usage, "--only", "%q: want files or images; to say where they are, use --files and --images", p.Only)
 	}
 	return nil
 }
 
-// Scope is what the gate is asked.
+// Scope is the scope of the question to the gate.
 func (p *Part) Scope(files []string) (gate.Scope, error) {
 	if slices.Contains(files, "") {
-		return gate.Scope{}, verdict.Refuse(verdict.Usage, "FILE", "its name is empty; is a variable unset?")
+		return gate.Scope{}, verdict.Refuse(verdict.Usage, "FILE", "empty name; is a variable unset?")
 	}
 	s := gate.Scope{Only: p.Only, Platform: p.Platform, Given: files}
 	switch p.Depth {
@@ -81,33 +81,34 @@ func (p *Part) Scope(files []string) (gate.Scope, error) {
 		return gate.Scope{}, verdict.Wrap(verdict.Usage, "--require-level", err)
 	}
 	if d.Track != slsa.Build {
-		return gate.Scope{}, verdict.Refuse(verdict.Usage, "--require-level", "%q: of a whole release the Build track is asked, as build=3", p.Require)
+		return gate.Scope{}, verdict.Refuse(verdict.Usage, "--require-level", "%q: want a level of the Build track for a whole release, such as build=3", p.Require)
 	}
 	s.Level = d.Level
 	return s, nil
 }
 
-// Keep says what becomes of what was verified.
+// Keep says what to do with the verified files.
 type Keep struct {
 	Sums     bool
 	Download string
-	// State is the directory that remembers which channel index was seen.
+	// State is the directory that stores the last channel index that was seen, to
+	// detect a rollback.
 	State string
 }
 
 // AddFlags adds the flags.
 func (k *Keep) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&k.Sums, "print-sums", false, "print the sums of the verified files as sha256sum reads them, if the release is accepted; the verdict goes to stderr")
-	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not be there yet; it appears only once they are accepted. Until then they are in DIR.part, from which the next run goes on. Of a release without a manifest, the answers of the log are kept in DIR.evidence")
-	f.StringVar(&k.State, "state", "", "directory that remembers the channel index that was seen (default waybill/channels in the user's cache directory)")
+	f.BoolVar(&k.Sums, "print-sums", false, "if the release is accepted, print the SHA-256 sums of its files in the format of sha256sum; the verdict goes to stderr")
+	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not exist; it is created only when they are accepted. Until then they are in DIR.part, where the next run continues. For a release without a manifest, DIR.evidence keeps the answers of the log")
+	f.StringVar(&k.State, "state", "", "directory where the last seen channel index is stored, to detect rollback (default waybill/channels in the user's cache directory)")
 }
 
-// channel is the release that was meant, and by whose word.
+// channel is the release that a channel, or a version, names.
 type channel struct{ found latest.Followed }
 
-// resolve is the version of the first argument, or that of the channel that it
-// names.
+// resolve returns the version that the first argument is, or that the channel
+// which it names points to.
 func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate, now time.Time) (channel, error) {
 	if !latest.IsChannel(args[0]) {
 		named, err := Version(args)
@@ -130,7 +131,7 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate
 	return channel{found}, err
 }
 
-// followed says in a verdict which release was meant.
+// followed notes in a verdict how the channel was resolved.
 func (c channel) followed(v *verdict.Verdict) {
 	if c.found.Note != "" {
 		v.Note("%s", c.found.Note)
@@ -140,7 +141,8 @@ func (c channel) followed(v *verdict.Verdict) {
 	}
 }
 
-// finish shows a download of what was accepted.
+// finish moves an accepted download to its directory. Of a refused one it removes
+// the files with findings.
 func (a asking) finish(ctx context.Context, decided gate.Decided) {
 	if a.into == nil {
 		return
@@ -150,7 +152,7 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		if err := a.into.Discard(decided.IsRefused); err != nil {
 			v.AddError("--download", err)
 		}
-		v.Note("nothing was downloaded: the files that were fetched and have no finding are in the directory with %s at the end of its name, and the next run takes them from there", download.Suffix)
+		v.Note("nothing was downloaded: files without findings are kept in the directory whose name ends in %s, and the next run reuses them", download.Suffix)
 		return
 	}
 	var files []download.File
@@ -162,11 +164,11 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		v.AddError("--download", err)
 		return
 	}
-	v.Note("downloaded to %s: files %d, of which an earlier run fetched %d; %s", kept.Dir, kept.Files, kept.Before, ui.Bytes(kept.Bytes))
+	v.Note("downloaded to %s: files %d, of which %d by an earlier run; %s", kept.Dir, kept.Files, kept.Before, ui.Bytes(kept.Bytes))
 	if kept.Left > 0 {
-		v.Note("left in %s: files that are no part of the release and that this run did not write, %d", kept.Dir+download.Suffix, kept.Left)
+		v.Note("files in %s that are not part of the release and that this run did not write, left there: %d", kept.Dir+download.Suffix, kept.Left)
 	}
 	if a.evidence != "" {
-		v.Note("the answers of the log are in %s; to verify the copy without a network: --offline --files %s --evidence %s", a.evidence, kept.Dir, a.evidence)
+		v.Note("the answers of the log are in %s; to verify the copy without a network, use --offline --files %s --evidence %s", a.evidence, kept.Dir, a.evidence)
 	}
 }

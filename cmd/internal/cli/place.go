@@ -6,19 +6,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 )
 
-// At are the flags that say where to read instead of where the profile says.
+// At are the flags that read from other places than the profile names.
 type At struct{ gate.Elsewhere }
 
 // AddFlags adds the flags.
 func (a *At) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&a.Files, "files", "", "read the files here instead of where the profile says")
-	f.StringVar(&a.Images, "images", "", "read the images here instead of where the profile says")
-	f.StringVar(&a.Listing, "listing", "", "list the files here, where the place that has them lists nothing, as a web server does not")
+	f.StringVar(&a.Files, "files", "", "read the files from this place instead of the one that the profile names")
+	f.StringVar(&a.Images, "images", "", "read the images from this registry or layout instead of the one that the profile names")
+	f.StringVar(&a.Listing, "listing", "", "list the files at this place, where the place of the files cannot be listed (such as a web server)")
 	a.AddInstead(cmd)
 }
 
-// AddInstead adds the flag for a mirror alone.
+// AddInstead adds only the flag for a mirror.
 func (a *At) AddInstead(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&a.Instead, "place", nil, "CANONICAL=ACTUAL: read a mirror: what the manifest places at CANONICAL or below it is read at ACTUAL or below it; repeats, for files and for images")
+	cmd.Flags().StringArrayVar(&a.Instead, "place", nil, "CANONICAL=ACTUAL: read a mirror: read at or below ACTUAL what the manifest places at or below CANONICAL; repeats, for files and for images")
 }

@@ -11,8 +11,7 @@ import (
 )
 
 // Image opens the image that a reference names: HOST[:PORT]/PATH with :TAG,
-// @sha256:… or both. Nothing is assumed that was not written: no host, and no
-// tag "latest".
+// @sha256:… or both. There is no default host, and no default tag "latest".
 func Image(reference string, t http.RoundTripper) (gate.Image, error) {
 	image := gate.Image{Name: reference}
 	refuse := func(why string) (gate.Image, error) {
@@ -22,20 +21,20 @@ func Image(reference string, t http.RoundTripper) (gate.Image, error) {
 	if pinned {
 		var err error
 		if image.Digest, err = digest.Parse(at); err != nil || image.Digest.Algorithm() != digest.SHA256 {
-			return refuse("what follows the @ is not a sha256 digest")
+			return refuse("the part after the @ is not a sha256 digest")
 		}
 	}
 	slash := strings.LastIndexByte(rest, '/')
 	if slash <= 0 {
-		return refuse("it names no registry")
+		return refuse("names no registry")
 	}
 	if rest[slash-1] == '/' {
-		return refuse("it has two slashes in a row")
+		return refuse("two slashes in a row")
 	}
 	prefix, last := rest[:slash], rest[slash+1:]
 	image.Repository, image.Tag, _ = strings.Cut(last, ":")
 	if image.Tag == "" && !pinned {
-		return refuse("it names neither a tag nor a digest")
+		return refuse("names neither a tag nor a digest")
 	}
 	source, err := registry.OpenRemote(prefix, t)
 	if err != nil {

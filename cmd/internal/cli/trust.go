@@ -17,9 +17,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Trust are the flags that say whose authorities are believed: those of a
-// file, those of the copy that this program carries, or those that a
-// repository vouches for through TUF.
+// Trust are the flags that choose the trust root: a file, the copy that is built
+// into this program, or a TUF repository.
 type Trust struct {
 	Cache   string
 	File    string
@@ -27,7 +26,7 @@ type Trust struct {
 	MinRoot int64
 	Moment  Moment
 
-	asked bool // a repository, or what stands for it
+	asked bool // the trust root was read, from a repository or instead of it
 }
 
 // AddFlags adds the flags of the cache.
@@ -36,19 +35,19 @@ func (o *Trust) AddFlags(cmd *cobra.Command) {
 	o.Moment.AddFlags(cmd)
 }
 
-// AddFloor adds the flags of the cache, without the time of judgement.
+// AddFloor adds the flags of the cache, without --now.
 func (o *Trust) AddFloor(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Cache, "cache", "", "directory in which trust is remembered (default waybill/trust in the user's cache directory)")
-	cmd.Flags().Int64Var(&o.MinRoot, "min-root", 0, "least version of the repository's root metadata that will do, also where the cache is gone")
+	cmd.Flags().StringVar(&o.Cache, "cache", "", "directory that caches the trust root (default waybill/trust in the user's cache directory)")
+	cmd.Flags().Int64Var(&o.MinRoot, "min-root", 0, "lowest accepted version of the TUF repository's root metadata, also without a cache")
 }
 
-// AddChoice adds the flags that choose something else than the repository.
+// AddChoice adds the flags that use another source than the repository.
 func (o *Trust) AddChoice(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.File, "trusted-root", "", "Sigstore trusted_root.json to believe, instead of asking a repository")
-	cmd.Flags().BoolVar(&o.Offline, "offline", false, "believe the public-good copy that this program carries, instead of asking a repository")
+	cmd.Flags().StringVar(&o.File, "trusted-root", "", "Sigstore trusted_root.json to use, instead of a TUF repository")
+	cmd.Flags().BoolVar(&o.Offline, "offline", false, "use the public-good trust root that is built into this program, instead of a TUF repository")
 }
 
-// Config is how TUF is asked, as of now; from where is left to the caller.
+// Config is the configuration of the TUF client. The caller adds the repository.
 func (o *Trust) Config(t http.RoundTripper) (tuf.Config, error) {
 	now, err := o.Moment.Time()
 	if err != nil {
@@ -64,7 +63,7 @@ func (o *Trust) Config(t http.RoundTripper) (tuf.Config, error) {
 	return tuf.Config{Cache: dir, Now: now, MinRoot: o.MinRoot, Transport: t}, nil
 }
 
-// Remembered is Config with the source that the cache was initialised with,
+// Remembered is Config with the repository that the cache was initialised with,
 // or the public-good one.
 func (o *Trust) Remembered(t http.RoundTripper) (tuf.Config, error) {
 	c, err := o.Config(t)
@@ -79,19 +78,19 @@ func (o *Trust) Remembered(t http.RoundTripper) (tuf.Config, error) {
 	return c, nil
 }
 
-// Root is the chosen trust root; what was fetched before, if none was chosen.
-// Nobody is asked.
+// Root is the chosen trust root, or the cached one if none was chosen. It makes no
+// request.
 func (o *Trust) Root(ctx context.Context) (render.TrustRoot, error) {
 	return o.root(func(c tuf.Config) (tuf.Targets, error) { return tuf.Load(ctx, c) })
 }
 
-// ToJudge is the chosen trust root for judging with; if none was chosen, that
-// of the repository, which is asked unless it was on this day. A clock that
-// stands before the day on which the carried copy was current is wrong.
+// ToJudge is the chosen trust root, to verify with. If none was chosen it is that
+// of the repository, which is asked once a day. A clock that is earlier than the
+// date of the built-in copy is wrong, and refused.
 func (o *Trust) ToJudge(ctx context.Context) (render.TrustRoot, error) {
 	r, err := o.root(func(c tuf.Config) (tuf.Targets, error) { return tuf.Current(ctx, c) })
 	if err == nil && o.Offline && r.Now.Before(r.Date) {
-		return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "it says %s, but the trust root that this program carries is of %s",
+		return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "the clock says %s, but the trust root that is built into this program is of %s",
 			r.Now.UTC().Format(time.RFC3339), r.Date.Format(time.DateOnly))
 	}
 	return r, err
@@ -104,12 +103,12 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 	}
 	switch {
 	case o.Offline && o.File != "":
-		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "a file was named by --trusted-root: choose one")
+		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "given with --trusted-root; give one of the two")
 	case o.MinRoot != 0 && (o.Offline || o.File != ""):
-		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--min-root", "it is a floor of a repository, and none is asked")
+		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--min-root", "the flag is for a TUF repository, and none is used with --offline or --trusted-root")
 	case o.Offline:
 		root := trust.Embedded()
-		return render.TrustRoot{Root: root, Source: "the copy that this program carries", Date: root.Date(), Now: now}, nil
+		return render.TrustRoot{Root: root, Source: "the copy that is built into this program", Date: root.Date(), Now: now}, nil
 	case o.File != "":
 		raw, err := store.ReadNamed(o.File, trust.MaxSize)
 		if err != nil {
@@ -129,7 +128,7 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 	return Fetched(c, t)
 }
 
-// Fetched describes what a repository vouches for.
+// Fetched describes the trust root that a repository delivered.
 func Fetched(c tuf.Config, t tuf.Targets) (render.TrustRoot, error) {
 	root, err := trust.Parse(t.TrustedRoot())
 	if err != nil {
@@ -142,7 +141,7 @@ func Fetched(c tuf.Config, t tuf.Targets) (render.TrustRoot, error) {
 	}, nil
 }
 
-// Reader is how a profile that names no trust root comes to one.
+// Reader reads the trust root for a profile that names none.
 func (o *Trust) Reader(ctx context.Context) func() (trust.Root, error) {
 	return func() (trust.Root, error) {
 		o.asked = true
@@ -151,11 +150,11 @@ func (o *Trust) Reader(ctx context.Context) func() (trust.Root, error) {
 	}
 }
 
-// Used refuses flags of a repository that nobody had to ask, because the
-// profile names a trust root itself.
+// Used refuses the flags of a repository that is not used because the profile
+// names a trust root itself.
 func (o *Trust) Used() error {
 	if o.asked || o.MinRoot == 0 && o.Cache == "" {
 		return nil
 	}
-	return verdict.Refuse(verdict.Usage, "--min-root and --cache", "the profile names a trusted root, so no repository is asked")
+	return verdict.Refuse(verdict.Usage, "--min-root and --cache", "the profile names a trusted root, so no TUF repository is used; leave them out")
 }

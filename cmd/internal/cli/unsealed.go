@@ -2,9 +2,9 @@ package cli
 
 import "path/filepath"
 
-// answers is the directory that keeps the log's answers. A download of a
-// release whose signatures need them has one beside it, so that its copy can be
-// verified without a network.
+// answers is the directory that caches the log's answers. The download of a
+// release without a manifest gets one beside it: its signatures need the answers,
+// and the copy can then be verified without a network.
 func (o *VerifyRelease) answers() string {
 	if o.Log.Evidence != "" || o.unsealed == nil || o.Keep.Download == "" {
 		return o.Log.Evidence

@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Unused refuses the flags that were given and that the command does not use
-// for what it is asked about. Nobody is left to believe that a flag counted.
+// Unused refuses the flags that were given and that have no effect on this run: a
+// flag without effect would be believed to count.
 func Unused(cmd *cobra.Command, why string, names ...string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		for _, name := range names {
@@ -22,7 +22,7 @@ func Unused(cmd *cobra.Command, why string, names ...string) (err error) {
 	return err
 }
 
-// unused refuses what the rest of the command line leaves without a use.
+// unused refuses the flags that the rest of the command line makes useless.
 func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 	files := len(args) > 1
 	for _, row := range []struct {
@@ -30,10 +30,10 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 		why   string
 		flags []string
 	}{
-		{!latest.IsChannel(args[0]), "it remembers which channel index was seen, and a version is looked up in none", []string{"state"}},
-		{o.Trust.Offline, "offline no repository is asked for a trust root", []string{"cache", "min-root"}},
-		{files, "the FILEs are looked at instead of the images", []string{"images"}},
-		{files, "the FILEs are looked at instead of what is listed", []string{"listing"}},
+		{!latest.IsChannel(args[0]), "the flag is for a channel, and a version was given", []string{"state"}},
+		{o.Trust.Offline, "with --offline no TUF repository is used", []string{"cache", "min-root"}},
+		{files, "with FILEs no images are verified", []string{"images"}},
+		{files, "with FILEs no place is listed", []string{"listing"}},
 		{o.Part.Only == policy.Files, "--only files leaves the images out", []string{"images"}},
 		{o.Part.Only == policy.Images, "--only images leaves the files out", []string{"digests", "listing"}},
 	} {
@@ -47,17 +47,17 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// unusedUnder refuses what is asked of the other kind of release: with a
-// manifest, or without.
+// unusedUnder refuses the flags for the other kind of release: with a manifest, or
+// without.
 func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 	if o.unsealed != nil {
-		if err := Unused(cmd, "no feature switches what is asked of a release without a manifest", "features", "report-as"); err != nil {
+		if err := Unused(cmd, "features have no effect on a release without a manifest", "features", "report-as"); err != nil {
 			return err
 		}
-		if err := Unused(cmd, "without a manifest every list of the release is compared by all digests that it names", "digests"); err != nil {
+		if err := Unused(cmd, "without a manifest, files are compared by every digest in every list of the release", "digests"); err != nil {
 			return err
 		}
-		return Unused(cmd, "the profile says that the release has no manifest, and no summary stands for the signatures of its files", "accept-vsa")
+		return Unused(cmd, "the profile is for releases without a manifest, where a summary cannot replace the signatures of files", "accept-vsa")
 	}
-	return Unused(cmd, "the release has a manifest, and its signatures say themselves when they were made: no log is asked", "rekor-url", "evidence")
+	return Unused(cmd, "the release has a manifest, whose signatures carry their time: no log is searched", "rekor-url", "evidence")
 }

@@ -23,44 +23,45 @@ import (
 // VerifyRelease are the options of release verification, the same in waybill
 // and in k8s-verify-release.
 type VerifyRelease struct {
-	// Profile is a file, or the name of the profile that is built in. What it
-	// is before the flags are added is their default.
+	// Profile is a file, or the name of a built-in profile. Its value when the
+	// flags are added is their default.
 	Profile string
-	// At is where to read instead of where the profile says.
+	// At reads from other places than the profile names.
 	At      At
 	Digests string
-	// OpenPlace opens a place of files; nil is [store.Open], which knows no
+	// OpenPlace opens a place of files; nil is [store.Open], which uses no
 	// credentials.
 	OpenPlace func(uri string, rt http.RoundTripper) (store.Place, error)
-	// Part is how much is asked, and Keep what becomes of what was verified.
+	// Part is the part to verify, and Keep what to do with the verified files.
 	Part   Part
 	Keep   Keep
 	Output Output
-	// Source is a repository that the release is held against; empty asks none.
+	// Source is a repository to compare the release with; empty for none.
 	Source string
-	// Trust is asked where the profile names no trust root. Offline, nobody is
-	// asked anything.
+	// Trust is used where the profile names no trust root. Offline, nothing is
+	// requested.
 	Trust Trust
-	// Rules reads the rules that a policy has of its own; the small verifier
-	// has none and refuses such a policy.
+	// Rules compiles the CEL rules of a policy. k8s-verify-release has no
+	// compiler and refuses a policy with such rules.
 	Rules policy.Compiler
-	// Inside looks into artifacts; the small verifier can not.
+	// Inside looks into artifacts; nil in k8s-verify-release, which cannot.
 	Inside  gate.Inside
 	Waivers Waivers
-	// Switches read how far a policy counts; nil where no features switch it.
+	// Switches read which requirements of a policy are enforced; nil where no
+	// features switch them.
 	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error)
-	// Log is asked about signatures that do not say when they were made.
+	// Log is searched for signatures that do not carry their signing time.
 	Log Log
 
-	unsealed *profile.Unsealed // as the profile says
+	unsealed *profile.Unsealed // from the profile; nil for a release with a manifest
 }
 
 // AddFlags adds the flags.
 func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or one that is built in: kubernetes, as it is published today, without a manifest, or kubernetes-sealed, as it should be")
-	f.StringVar(&o.Source, "source", "", "repository to hold the release against: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and its lock must be that commit's")
-	f.BoolVar(&o.Trust.Offline, "offline", false, "dial nothing: every place must be local, and a profile without a trust root is judged by the public-good copy that this program carries")
+	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or a built-in profile: kubernetes (as published today, without a manifest) or kubernetes-sealed (with a manifest)")
+	f.StringVar(&o.Source, "source", "", "repository to compare the release with: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and release.lock.yaml must be those of that commit")
+	f.BoolVar(&o.Trust.Offline, "offline", false, "make no network connection: every place must be local, and a profile without a trust root uses the public-good one that is built into this program")
 	o.At.AddFlags(cmd)
 	o.Part.AddDepth(cmd)
 	o.Output.AddFlags(cmd)
@@ -69,18 +70,17 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	o.Log.AddFlags(cmd)
 }
 
-// AddPartFlags adds the flags for those who ask about a part of what was
-// published, or want to have it.
+// AddPartFlags adds the flags that verify a part of a release, and that keep
+// verified files.
 func (o *VerifyRelease) AddPartFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Digests, "digests", "sha256", "sha256: compare files by it alone, which binds every byte; all: by every digest that the manifest lists, which a policy may ask for, too")
+	cmd.Flags().StringVar(&o.Digests, "digests", "sha256", "sha256: compare files by SHA-256 alone, which binds every byte; all: by every digest that the manifest lists (a policy can require this)")
 	o.Part.AddFlags(cmd)
 	o.Keep.AddFlags(cmd)
 }
 
-// Run verifies a release where a stage keeps it, prints the verdict and
-// returns it as an error unless it accepts. The arguments are a version, or a
-// channel that stands for one, and files of this machine to judge instead of
-// all.
+// Run verifies a release at the place of a stage, prints the verdict and returns
+// it as an error unless it accepts. The first argument is a version or a channel;
+// files on this machine may follow, to be judged instead of the whole release.
 func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Stage) error {
 	if err := o.check(args); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 		return err
 	}
 	if ask.into != nil {
-		defer func() { _ = ask.into.Close() }() // the process's end does it, too
+		defer func() { _ = ask.into.Close() }() // the end of the process does it, too
 	}
 	if err := o.unusedUnder(cmd); err != nil {
 		return err
@@ -134,14 +134,14 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	return nil
 }
 
-// asking is a request with where its version comes from and where its files
-// go.
+// asking is a request, with the source of its version and the destination of its
+// files.
 type asking struct {
 	gate.Request
 	channel
 	gate gate.Gate
 	into *download.Download
-	// evidence is the directory with the answers of the log, if the download
+	// evidence is the directory with the answers of the log, where the download
 	// needs them to be verified again.
 	evidence string
 	notes    []string // for the verdict
@@ -200,8 +200,8 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 	return options, nil
 }
 
-// progress shows on a terminal how far it is, and elsewhere nothing: lines of a
-// log are not redrawn.
+// progress shows progress on a terminal, and nothing elsewhere: the lines of a log
+// cannot be redrawn.
 func (o *VerifyRelease) progress(stderr io.Writer) func(gate.Progress) {
 	if ui.Width(stderr) == 0 {
 		return nil
@@ -219,7 +219,7 @@ func (o *VerifyRelease) check(args []string) error {
 		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
 	}
 	if !latest.IsChannel(args[0]) {
-		if _, err := Version(args); err != nil { // before anybody is asked for a trust root
+		if _, err := Version(args); err != nil { // before a trust root is fetched
 			return err
 		}
 	}
@@ -230,16 +230,16 @@ func (o *VerifyRelease) check(args []string) error {
 		return err
 	}
 	if o.Part.Depth == depthFull && o.Inside == nil {
-		return verdict.Refuse(verdict.Usage, "--depth", "this small program does not look into artifacts; waybill verify release does")
+		return verdict.Refuse(verdict.Usage, "--depth", "this program does not look into artifacts; waybill verify release does")
 	}
 	if o.Keep.Download != "" && (len(args) > 1 || o.Part.Only == policy.Images) {
-		return verdict.Refuse(verdict.Usage, "--download", "it fetches the files of the release; name no files, and not --only images")
+		return verdict.Refuse(verdict.Usage, "--download", "the flag fetches the files of the release; name no FILE, and leave --only images out")
 	}
 	if o.Keep.Sums && o.Part.Only == policy.Images {
-		return verdict.Refuse(verdict.Usage, "--print-sums", "images have digests in the registry; sums are of files")
+		return verdict.Refuse(verdict.Usage, "--print-sums", "sums are of files only; leave one of --print-sums and --only images out")
 	}
 	if repository, _ := git.Split(o.Source); o.Trust.Offline && git.IsRemote(repository) {
-		return verdict.Refuse(verdict.Usage, "--source", "%q is elsewhere, and offline nobody is asked; name a local clone", repository)
+		return verdict.Refuse(verdict.Usage, "--source", "%q is remote, and --offline makes no connection; name a local clone", repository)
 	}
 	return o.Output.Check()
 }

@@ -11,29 +11,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// writeFile writes a verdict to a file, whole or not at all; to what is no file,
-// as a pipe or a device, directly.
+// writeFile writes a verdict to a file, whole or not at all. To a pipe or a device
+// it writes directly.
 func writeFile(path string, write func(io.Writer) error) error {
-	straight, err := direct(path)
+	straight, err := isStream(path)
 	if err != nil {
 		return err
 	}
 	if straight {
-		return writing(path, pour(path, write))
+		return writeError(path, appendTo(path, write))
 	}
-	return writing(path, replace(path, write))
+	return writeError(path, replace(path, write))
 }
 
-// direct reports whether what is at path cannot be replaced by a file: a pipe, a
-// device, or an open file of this process. It refuses what must not be: a
-// directory, and a symlink, for its target was not named.
-func direct(path string) (bool, error) {
+// isStream reports whether path must be written to directly, because a file cannot
+// replace it: a pipe, a device, or an open file of this process. It refuses a
+// directory, and a symlink, because its target was not named.
+func isStream(path string) (bool, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, writing(path, err)
+		return false, writeError(path, err)
 	}
 	link := info.Mode()&fs.ModeSymlink != 0
 	if link {
@@ -43,18 +43,18 @@ func direct(path string) (bool, error) {
 	}
 	switch {
 	case info.IsDir():
-		return false, verdict.Refuse(verdict.Usage, path, "it is a directory; name a file")
-	case !info.Mode().IsRegular() || link && opened(path):
+		return false, verdict.Refuse(verdict.Usage, path, "a directory; name a file")
+	case !info.Mode().IsRegular() || link && isOpenFile(path):
 		return true, nil
 	case link:
-		return false, verdict.Refuse(verdict.Usage, path, "it is a symlink; name the file that it leads to")
+		return false, verdict.Refuse(verdict.Usage, path, "a symlink; name the file that it points to")
 	}
 	return false, nil
 }
 
-// opened reports whether path names an open file of this process, as the shell
-// hands it on.
-func opened(path string) bool {
+// isOpenFile reports whether path names an open file of this process, such as a shell
+// passes for >(command).
+func isOpenFile(path string) bool {
 	path = filepath.Clean(path)
 	for _, dir := range []string{"/dev/", "/proc/self/fd/"} {
 		if strings.HasPrefix(path, dir) {
@@ -64,8 +64,8 @@ func opened(path string) bool {
 	return false
 }
 
-// pour writes into what is there.
-func pour(path string, write func(io.Writer) error) error {
+// appendTo appends to an existing pipe, device or open file.
+func appendTo(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func pour(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// replace puts a file in the place of the one that is there.
+// replace writes a new file and renames it to path.
 func replace(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".verdict-*")
 	if err != nil {
@@ -89,19 +89,20 @@ func replace(path string, write func(io.Writer) error) error {
 	return err
 }
 
-// writing tells a disk that fails from a directory that was never there.
-func writing(path string, err error) error {
+// writeError distinguishes a missing directory, which is wrong use, from a failing
+// disk.
+func writeError(path string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it to", filepath.Dir(path))
+		return verdict.Refuse(verdict.Usage, path, "there is no directory %q to write it to; create it first", filepath.Dir(path))
 	}
 	return verdict.Wrap(verdict.PlaceDown, path, err)
 }
 
-// WriteFile writes what a command made to a file that was named on the command
-// line, whole or not at all; to what is no file directly.
+// WriteFile writes the output of a command to the file that the command line
+// names, whole or not at all; to a pipe or a device directly.
 func WriteFile(path string, raw []byte) error {
 	return writeFile(path, func(w io.Writer) error {
 		_, err := w.Write(raw)

@@ -1,5 +1,5 @@
-// Package exit runs a command and turns how it ended into the process exit
-// status: one table, printed in every help text.
+// Package exit runs a command and turns its outcome into the exit status of the
+// process. Every help text prints the table of these statuses.
 package exit
 
 import (
@@ -21,20 +21,33 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Table is the part of every help text that explains the exit status.
-const Table = `EXIT STATUS
-  0  accepted, and at least one thing was really verified
-  1  refused: something is wrong with what was looked at
+// heading begins the part of every help text that explains the exit status.
+const heading = "EXIT STATUS"
+
+// Accepted is what status 0 means for a command that verifies.
+const Accepted = "accepted, with at least one check performed"
+
+// Table is the part of every help text that explains the exit status. Only the
+// meaning of success differs: each command says what it has done then.
+func Table(success string) string {
+	return heading + "\n  0  " + strings.ReplaceAll(success, "\n", "\n     ") + `
+  1  refused: a check failed; every finding is listed
   2  wrong use, or a malformed policy, profile or configuration
-  3  unavailable: the world did not answer, nothing was decided
+  3  unavailable: a required service or place did not answer; nothing was decided
   4  a bug in this program`
+}
+
+// Above puts a paragraph into a help text, above the exit status.
+func Above(help, paragraph string) string {
+	return strings.Replace(help, heading, paragraph+"\n\n"+heading, 1)
+}
 
 // Run executes a command tree until it ends or is interrupted, and returns
-// the exit status. A panic is a bug of ours and never looks like success.
+// the exit status. A panic is a bug in this program and never looks like success.
 func Run(root *cobra.Command) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // who asks a second time does not wait
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(os.Stderr, "%s: this is a bug, please report it: %v\n%s", root.Name(), p, debug.Stack())
@@ -44,7 +57,7 @@ func Run(root *cobra.Command) (code int) {
 	started := false
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		started = true
-		_, err := transport.Patience() // else each request would say so
+		_, err := transport.Patience() // report a bad timeout once, not with each request
 		return err
 	}
 	demandContent(root)
@@ -59,25 +72,25 @@ func Run(root *cobra.Command) (code int) {
 	return Report(os.Stderr, failed.CommandPath(), err)
 }
 
-// said is an error that whoever returns it has told already.
-type said struct{ error }
+// reported is an error that was printed already.
+type reported struct{ error }
 
-// Unwrap is what was told.
-func (s said) Unwrap() error { return s.error }
+// Unwrap returns the error that was printed.
+func (r reported) Unwrap() error { return r.error }
 
-// Said marks an error that was told in another form: [Report] prints nothing of
-// it, and returns its exit status.
-func Said(err error) error { return said{err} }
+// Reported marks an error that was printed in another form: [Report] does not
+// print it again, and returns its exit status.
+func Reported(err error) error { return reported{err} }
 
 // Report prints why a command failed and what to do next, and returns the
 // exit status. A verdict that was printed already is not printed again.
 func Report(w io.Writer, command string, err error) int {
-	var told said
-	if errors.As(err, &told) {
+	var printed reported
+	if errors.As(err, &printed) {
 		w = io.Discard
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(w, "%s: interrupted; nothing was decided. Run it again to go on.\n", command)
+		fmt.Fprintf(w, "%s: interrupted; nothing was decided. Run it again to continue.\n", command)
 		return verdict.ExitCode(verdict.Unavailable)
 	}
 	var judged *verdict.NotAcceptedError
@@ -90,7 +103,7 @@ func Report(w io.Writer, command string, err error) int {
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
 	}
-	if f.Want != "" || f.Got != "" { // they have lines of their own
+	if f.Want != "" || f.Got != "" { // printed on lines of their own below
 		message = strings.Replace(message, fmt.Sprintf(": want %s, got %s", f.Want, f.Got), "", 1)
 	}
 	first, rest, _ := strings.Cut(message, "\n")

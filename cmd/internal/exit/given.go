@@ -7,22 +7,21 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Faults of a flag that would otherwise change silently what is checked.
+// Faults of a flag that would otherwise silently change what is checked.
 var (
 	errEmpty = errors.New("given, but empty; is a variable unset?")
-	errTwice = errors.New("given twice; which one counts?")
+	errTwice = errors.New("given twice; give it once")
 )
 
-// given is the value of a flag that is refused where it is given without
-// content, and where it is given again although only one can count. A check
-// that is asked for is never dropped because a variable was unset.
+// given is the value of a flag. An empty value is refused, and so is a second one
+// where only one can count: an unset variable never removes a check.
 type given struct {
 	pflag.Value
 	repeats bool // the value is a list
-	before  bool // it was given already
+	before  bool // the flag was given already
 }
 
-// Set takes one value.
+// Set sets one value.
 func (g *given) Set(s string) error {
 	switch {
 	case s == "":
@@ -39,7 +38,7 @@ func demandContent(cmd *cobra.Command) {
 	guard := func(f *pflag.Flag) {
 		_, repeats := f.Value.(pflag.SliceValue)
 		if f.DefValue == "[]" {
-			f.DefValue = "" // help tells no empty default
+			f.DefValue = "" // help prints no empty default
 		}
 		f.Value = &given{Value: f.Value, repeats: repeats}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
-// everyLine is how often a count is told where nobody watches a terminal.
+// everyLine is how often a count is printed where stderr is no terminal.
 const everyLine = 30 * time.Second
 
-// Count tells how many parts of a long work are done: on a terminal in one line
-// that is redrawn, elsewhere in a line now and then.
+// Count prints how many parts of a long task are done: on a terminal in one line
+// that is redrawn, elsewhere in a line every half minute.
 type Count struct {
 	w     io.Writer
 	what  string // "images"
@@ -27,7 +27,7 @@ type Count struct {
 	last time.Time
 }
 
-// NewCount makes a count of parts that are called what.
+// NewCount makes a count; what names the parts, such as "images".
 func NewCount(w io.Writer, what string) *Count {
 	file, is := w.(interface{ Fd() uintptr })
 	c := &Count{w: w, what: what, eyes: is && term.IsTerminal(int(file.Fd())), clock: time.Now}
@@ -36,7 +36,7 @@ func NewCount(w io.Writer, what string) *Count {
 	return c
 }
 
-// Update tells it, and how long the rest will take.
+// Update prints the count, and an estimate of the remaining time.
 func (c *Count) Update(done, of int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// NewLogger makes the logger of a command: readable text, or JSON lines with
-// the ids of the action that their context carries. Secrets are taken out of
-// both, and foreign text can do nothing to a terminal that shows them.
+// NewLogger makes the logger of a command: readable text, or JSON lines with the
+// trace ids of their context. Secrets are redacted in both, and control characters
+// in foreign text are escaped.
 func NewLogger(w io.Writer, format string) (*slog.Logger, error) {
 	switch format {
 	case "text":
@@ -32,8 +32,8 @@ func NewLogger(w io.Writer, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("log format %q: want text or json", format)
 }
 
-// withoutSecrets redacts the value of an attribute, whatever its kind. Values
-// of kinds that slog does not know are told as text: a struct may hold anything.
+// withoutSecrets redacts the value of an attribute. A value of a kind that slog
+// does not know is converted to text first: a struct may contain secrets.
 func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value; v.Kind() {
 	case slog.KindString:
@@ -46,16 +46,16 @@ func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// contextHandler adds the ids of the context's action to every line, at the top
-// level, whatever groups a logger has opened.
+// contextHandler adds the trace ids of the context to every line, at the top
+// level even inside of the groups that a logger has opened.
 type contextHandler struct {
-	base    slog.Handler                      // without what follows
-	whole   slog.Handler                      // with it
+	base    slog.Handler                      // without the attributes and groups in since
+	whole   slog.Handler                      // with them
 	since   []func(slog.Handler) slog.Handler // a logger's attributes and groups, in order
 	grouped bool
 }
 
-// Enabled asks the handler beneath.
+// Enabled asks the wrapped handler.
 func (h contextHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return h.base.Enabled(ctx, l)
 }
@@ -78,7 +78,7 @@ func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	return to.Handle(ctx, r)
 }
 
-// idsOf names the ids that are known.
+// idsOf returns the ids of a trace context as attributes.
 func idsOf(now trace.Context) (ids []slog.Attr) {
 	if now.IsZero() {
 		return nil
@@ -90,12 +90,12 @@ func idsOf(now trace.Context) (ids []slog.Attr) {
 	return ids
 }
 
-// WithAttrs keeps the context's part.
+// WithAttrs adds attributes; the trace ids stay at the top level.
 func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.with(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
 }
 
-// WithGroup keeps the context's part above the group.
+// WithGroup opens a group; the trace ids stay above it.
 func (h contextHandler) WithGroup(name string) slog.Handler {
 	h.grouped = h.grouped || name != ""
 	return h.with(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
@@ -107,8 +107,8 @@ func (h contextHandler) with(add func(slog.Handler) slog.Handler) slog.Handler {
 	return h
 }
 
-// escaping writes lines of JSON in which no character is left that a terminal
-// obeys or hides: JSON itself escapes no controls past ASCII, and no marks that
+// escaping writes lines of JSON without control characters and characters that a
+// terminal hides: JSON itself escapes neither controls beyond ASCII nor marks that
 // change the direction of text.
 type escaping struct{ w io.Writer }
 
@@ -142,14 +142,14 @@ func escape(line []byte) []byte {
 	return out
 }
 
-// textHandler prints the message for a person, made harmless.
+// textHandler prints lines for people, with control characters escaped.
 type textHandler struct {
 	w     io.Writer
 	mu    *sync.Mutex // guards w, for all loggers that were derived from one
 	attrs []slog.Attr
 }
 
-// Enabled lets everything from info on through.
+// Enabled reports whether the level is info or higher.
 func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 // Handle prints one line.
@@ -168,27 +168,26 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// WithAttrs returns a handler that prints them on every line.
+// WithAttrs returns a handler that prints the attributes on every line.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &textHandler{w: h.w, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-// WithGroup has no form in text.
+// WithGroup does nothing: text has no groups.
 func (h *textHandler) WithGroup(string) slog.Handler { return h }
 
-// Lines is a writer for those who speak in text to one who reads lines of a
-// log: each line of text becomes one.
+// Lines is a writer that turns each line of text into one line of a log.
 type Lines struct {
-	say func(line string)
+	say func(line string) // logs one line
 
 	mu   sync.Mutex // owns rest
-	rest []byte     // a line that has not ended
+	rest []byte     // the beginning of a line that has not ended
 }
 
-// NewLines makes it. A line is said without its end.
+// NewLines makes a writer that calls say with each line, without its newline.
 func NewLines(say func(line string)) *Lines { return &Lines{say: say} }
 
-// Write says the lines that have ended.
+// Write logs the lines that are complete.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +202,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	}
 }
 
-// Flush says what has not ended.
+// Flush logs the last line, if it has no newline.
 func (l *Lines) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,15 +210,15 @@ func (l *Lines) Flush() {
 	l.rest = nil
 }
 
-// tell says a line, unless it is empty. The caller holds the mutex.
+// tell logs a line, unless it is empty. The caller holds the mutex.
 func (l *Lines) tell(line []byte) {
 	if text := strings.TrimSpace(string(line)); text != "" {
 		l.say(text)
 	}
 }
 
-// Redacting is a writer of text for people that takes secrets out of what
-// passes. It is the terminal that w is.
+// Redacting is a writer that redacts secrets in text for people. If w is a
+// terminal, so is the result.
 func Redacting(w io.Writer) io.Writer {
 	if f, is := w.(terminal); is {
 		return redactingTerminal{redacting{w}, f}
@@ -229,7 +228,7 @@ func Redacting(w io.Writer) io.Writer {
 
 type redacting struct{ w io.Writer }
 
-// Write passes on what is no secret.
+// Write writes p without its secrets.
 func (r redacting) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(r.w, redact.Secrets(string(p))); err != nil {
 		return 0, err
@@ -243,5 +242,5 @@ type redactingTerminal struct {
 	f terminal
 }
 
-// Fd is the descriptor that is written to.
+// Fd is the file descriptor of the terminal.
 func (r redactingTerminal) Fd() uintptr { return r.f.Fd() }

@@ -13,9 +13,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/estimate"
 )
 
-// Steps keeps one line at the end of a terminal: which steps run, for how
-// long, how many of how many things are done, and the newest line of a log. What is written through it stands above
-// that line.
+// Steps keeps a status line at the bottom of a terminal: which steps run and for
+// how long, how much is done, and the newest line of a log. Text that is written
+// through it appears above that line.
 type Steps struct {
 	w     io.Writer
 	width func() int
@@ -23,7 +23,7 @@ type Steps struct {
 
 	mu      sync.Mutex // owns everything below, and what is written to w
 	running []running
-	line    string // the newest of a log
+	line    string // the newest line of a log
 	drawn   bool
 	ticking bool
 }
@@ -31,11 +31,11 @@ type Steps struct {
 type running struct {
 	name      string
 	since     time.Time
-	done, all int // of what is counted; no step is
+	done, all int // of things that are counted; both 0 for a step
 	pace      estimate.Pace
 }
 
-// at says for how long it runs, or how far it is and what is left.
+// at says how long a step has been running, or how much is done and what is left.
 func (r running) at(now time.Time) string {
 	took := now.Sub(r.since).Truncate(time.Second)
 	switch {
@@ -47,7 +47,7 @@ func (r running) at(now time.Time) string {
 	return fmt.Sprintf("%s %d of %d, %s, %s left", r.name, r.done, r.all, took, r.pace.Left(now, r.all-r.done).Round(time.Second))
 }
 
-// NewSteps keeps the line on w, which must be a terminal of a width.
+// NewSteps keeps the status line on w, which must be a terminal.
 func NewSteps(w io.Writer, width func() int) *Steps {
 	return &Steps{w: w, width: width, clock: time.Now}
 }
@@ -64,8 +64,7 @@ func (s *Steps) Began(step string) {
 	s.draw()
 }
 
-// Counted shows how many of how many things are done. Counting that begins
-// anew begins with none.
+// Counted shows how many of all things are done. done = 0 restarts the clock.
 func (s *Steps) Counted(what string, done, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,20 +83,20 @@ func (s *Steps) Counted(what string, done, all int) {
 		s.ticking = true
 		go s.tick()
 	}
-	if done == 0 || done == all { // between them the ticks show it
+	if done == 0 || done == all { // in between, tick draws it
 		s.draw()
 	}
 }
 
-// Said shows a line of a log. It is drawn with the next tick: a compiler may
-// say thousands in a second.
+// Said shows a line of a log. It is drawn at the next tick: a compiler may print
+// thousands of lines in a second.
 func (s *Steps) Said(_, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line = strings.TrimSpace(line)
 }
 
-// Ended shows a step no more.
+// Ended removes a step.
 func (s *Steps) Ended(step string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +105,7 @@ func (s *Steps) Ended(step string) {
 	s.draw()
 }
 
-// Write writes lines above.
+// Write writes lines above the status line.
 func (s *Steps) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +115,7 @@ func (s *Steps) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tick lets time be seen to pass, until no step runs.
+// tick redraws the line until no step runs.
 func (s *Steps) tick() {
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
@@ -132,7 +131,7 @@ func (s *Steps) tick() {
 	}
 }
 
-// clear takes the line away. The caller holds the mutex.
+// clear removes the line. The caller holds the mutex.
 func (s *Steps) clear() {
 	if s.drawn {
 		fmt.Fprint(s.w, "\r\x1b[K")
@@ -140,8 +139,8 @@ func (s *Steps) clear() {
 	}
 }
 
-// draw writes the line, never longer than the terminal is wide: a line that
-// wraps could not be taken away. The caller holds the mutex.
+// draw writes the line, no longer than the terminal is wide: a line that wraps
+// cannot be removed. The caller holds the mutex.
 func (s *Steps) draw() {
 	if len(s.running) == 0 {
 		s.line = ""

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/term"
 )
 
-// plainWidth is the width of a terminal that does not say how wide it is.
+// plainWidth is the assumed width of a terminal that does not report one.
 const plainWidth = 80
 
-// A terminal is a file that may be one.
+// terminal is a file that may be a terminal.
 type terminal interface {
 	io.Writer
 	Fd() uintptr
@@ -24,8 +24,8 @@ func OnTerminal(w io.Writer) (*Steps, bool) {
 	return NewSteps(f, func() int { return Width(f) }), true
 }
 
-// Width is how many characters a line of w may have; 0 if it is no terminal,
-// where lines may be as long as they are.
+// Width is the width of the terminal w; 0 if it is no terminal, where lines may
+// have any length.
 func Width(w io.Writer) int {
 	f, is := w.(terminal)
 	if !is || !term.IsTerminal(int(f.Fd())) {

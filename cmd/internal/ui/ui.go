@@ -1,10 +1,10 @@
 // Package ui holds the rules of the terminal:
 //
-//   - stdout is the answer, stderr is the conversation;
-//   - a line of conversation says what is happening and with how much;
-//   - nothing blinks, nothing is redrawn unless stderr is a terminal;
-//   - with --log-format json, each line is one JSON object with the ids of the
-//     action that it is about.
+//   - results go to stdout, messages and progress to stderr;
+//   - a message says what is happening, and to how much;
+//   - a line is redrawn only if stderr is a terminal;
+//   - with --log-format json, each line of stderr is one JSON object with the
+//     trace ids of the action that it is about.
 package ui
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Progress redraws one line on a terminal with how far a long read has come.
+// Progress redraws one line on a terminal with the progress of a long read.
 type Progress struct {
 	w     io.Writer
 	verb  string
@@ -24,7 +24,7 @@ type Progress struct {
 	last  time.Time
 }
 
-// Far is how far it has come.
+// Far is how much was read, and how much there is.
 type Far struct {
 	Bytes, OfBytes int64
 	Files, OfFiles int
@@ -35,8 +35,8 @@ func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, clock: time.Now}
 }
 
-// Update shows it, at most ten times a second, with the time that the rest will
-// take if it goes on like that. At the end the line is gone.
+// Update shows the progress, at most ten times a second, with an estimate of the
+// remaining time. At the end it removes the line.
 func (p *Progress) Update(f Far) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *Progress) Update(f Far) {
 	}
 }
 
-// left says how long the rest will take, once that can be told.
+// left is the estimate of the remaining time; empty in the first second.
 func left(f Far, since time.Duration) string {
 	if since < time.Second || f.Bytes <= 0 || f.Bytes >= f.OfBytes {
 		return ""

@@ -7,16 +7,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// keptMinors is for how many minor versions a feature is kept that no program
-// knows any more, or not yet.
+// keptMinors is for how many minor versions an unknown feature is kept.
 const keptMinors = 3
 
-// Announce is the object of a feature that has none yet. It is Off, whatever its
-// default: what is on by default is turned on as everything else is.
+// Announce makes the object of a new feature. Its state is Off, whatever its
+// default: a feature that is on by default is turned on like any other.
 func Announce(k Key, d Definition, running version.Version) (Feature, error) {
 	now, known := d.At(running)
 	if !known {
-		return Feature{}, usage("feature %s: %s does not know it", k, running)
+		return Feature{}, usage("feature %s: unknown to version %s", k, running)
 	}
 	f := Feature{
 		APIVersion: APIVersion, Kind: Kind,
@@ -30,10 +29,9 @@ func Announce(k Key, d Definition, running version.Version) (Feature, error) {
 	return f, f.Validate()
 }
 
-// Forget is the object of a feature that the running program does not know. It
-// is kept as it is for three minor versions, for the program that knows it may
-// come back; after that it is marked as forgotten, and lists leave it out.
-// Nothing is removed: a program that knows it again finds it.
+// Forget marks a feature as forgotten that the running program has not known for
+// three minor versions: until then a downgrade may bring back a program that knows
+// it. Lists leave a forgotten feature out, but it is never removed.
 func Forget(f Feature, running version.Version) (Feature, bool) {
 	last, err := version.Parse(f.Status.LastKnownVersion)
 	if err != nil || f.Status.Forgotten || apart(last, running) <= keptMinors {
@@ -43,8 +41,8 @@ func Forget(f Feature, running version.Version) (Feature, bool) {
 	return f, true
 }
 
-// apart counts the minor versions between two versions. Nobody knows how many
-// there were before another major version; at least those since are counted.
+// apart counts the minor versions between two versions. Across a major version the
+// number is unknown, and only those since are counted.
 func apart(a, b version.Version) int {
 	if b.Less(a) {
 		a, b = b, a
@@ -55,7 +53,7 @@ func apart(a, b version.Version) int {
 	return b.Minor() - a.Minor()
 }
 
-// WithConditions is the object with conditions set, one of a type.
+// WithConditions is the object with conditions set, at most one of each type.
 func WithConditions(f Feature, conditions ...Condition) Feature {
 	f = f.clone()
 	for _, c := range conditions {
@@ -74,8 +72,8 @@ func WithConditions(f Feature, conditions ...Condition) Feature {
 	return f
 }
 
-// DropOldUses is the object without the uses that were seen long ago, or are
-// said to be seen in a time that has not come, of a feature that waits for none.
+// DropOldUses is the object without old reports, and without reports from the
+// future. While tasks remain nothing is dropped.
 func DropOldUses(f Feature, now time.Time) Feature {
 	if len(f.Status.Tasks) > 0 {
 		return f

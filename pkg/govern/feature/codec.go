@@ -28,17 +28,17 @@ const (
 	maxLine    = 1024
 	maxNames   = 250
 	maxDepth   = 12
-	// maxIdentity bounds the name of a reporter, maxHistorySize the bytes of what
-	// is remembered, and maxNamesSize those of what remains of a task, so that full
-	// lists leave room for all the rest.
+	// maxIdentity bounds the name of a reporter, maxHistorySize the bytes of the
+	// history, and maxNamesSize the bytes of the names in a task, to leave room for
+	// the rest.
 	maxIdentity    = 200
 	maxHistorySize = MaxSize / 4
 	maxNamesSize   = MaxSize / 16
 )
 
-// Parse reads an object strictly: a field that is not known, a state that no
-// transition reaches, a list past its limit are refused, because an object that
-// is read in half is switched in half.
+// Parse reads an object strictly: unknown fields, states that no transition reaches
+// and too long lists are refused. Ignoring a part of the object could switch a
+// requirement off.
 func Parse(raw []byte) (Feature, error) {
 	var f Feature
 	if err := strictjson.Unmarshal(raw, &f, strictjson.MaxSize(MaxSize), strictjson.MaxDepth(maxDepth)); err != nil {
@@ -50,7 +50,7 @@ func Parse(raw []byte) (Feature, error) {
 	return f, nil
 }
 
-// Bytes are the one spelling of an object. What does not validate has none.
+// Bytes are the canonical encoding of an object. An invalid object has none.
 func (f Feature) Bytes() ([]byte, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (f Feature) Bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Validate refuses an object that no reconciler leaves behind.
+// Validate refuses an object that no reconciler would write.
 func (f Feature) Validate() error {
 	switch {
 	case f.APIVersion != APIVersion || f.Kind != Kind:
@@ -88,7 +88,7 @@ func (f Feature) Validate() error {
 
 func (f Feature) refuse(format string, args ...any) error {
 	return verdict.Refuse(verdict.ConfigParse, "feature "+f.Key().String(), "%s", fmt.Sprintf(format, args...)).
-		Advise("look who wrote it; an older generation that reads can be put in its place")
+		Advise("find out which program wrote it; an older valid generation can be restored")
 }
 
 func (s Spec) validate() error {
@@ -148,19 +148,19 @@ func (s Status) listed() error {
 	}
 	for _, t := range s.Tasks {
 		if !slices.Contains([]TaskKind{WaitForUses, Sweep, Hold}, t.Kind) || !featuretransition.IsName(t.Name) || t.Attempts < 0 || t.Remaining < 0 || !isText(t.Message) {
-			return fmt.Errorf("task %q of kind %q is none", t.Name, t.Kind)
+			return fmt.Errorf("task %q of kind %q: invalid kind, name or counts", t.Name, t.Kind)
 		}
 		if t.Kind == WaitForUses && t.Since.IsZero() {
-			return fmt.Errorf("task %s waits since never", t.Name)
+			return fmt.Errorf("task %s has no start of its wait", t.Name)
 		}
 		if len(t.Names) > maxNames || slices.ContainsFunc(t.Names, func(n string) bool { return !isLine(n) }) {
-			return fmt.Errorf("task %s: want at most %d names of what remains, a line each", t.Name, maxNames)
+			return fmt.Errorf("task %s: want at most %d names, one line each", t.Name, maxNames)
 		}
 	}
 	for _, c := range s.Conditions {
 		if !slices.Contains([]string{Dangling, SafeToUpgrade, SafeToDowngrade}, c.Type) || !slices.Contains([]string{"True", "False", "Unknown"}, c.Status) ||
 			!isText(c.Message) || c.Count < 0 || len(c.Sample) > maxSample || slices.ContainsFunc(c.Sample, func(s string) bool { return !isText(s) }) {
-			return fmt.Errorf("condition %q is %q: want one of three, and what it is", c.Type, c.Status)
+			return fmt.Errorf("condition %q with status %q: want a known type and status, and a short message", c.Type, c.Status)
 		}
 	}
 	return nil
@@ -169,37 +169,37 @@ func (s Status) listed() error {
 func (u Use) validate() error {
 	_, err := version.Parse(u.Version)
 	if !isIdentity(u.Identity) || err != nil || u.LastSeen.IsZero() {
-		return fmt.Errorf("use by %q: want who, which version and when", u.Identity)
+		return fmt.Errorf("use by %q: want identity, version and time", u.Identity)
 	}
 	return nil
 }
 
-// consistent refuses states that do not go with the rest of the object.
+// consistent refuses a state that contradicts the rest of the object.
 func (f Feature) consistent() error {
 	s := f.Status
 	switch {
 	case !s.State.IsSteady() && len(s.Tasks) == 0:
-		return fmt.Errorf("it is %s without a task: nothing of ours leaves it so", s.State)
+		return fmt.Errorf("state %s without a task", s.State)
 	case s.State == Off && len(s.Tasks) > 0:
-		return fmt.Errorf("it is Off and has tasks")
+		return fmt.Errorf("state Off with tasks")
 	case s.State == On && (len(s.Tasks) > 0) != (s.Moving != nil):
-		return fmt.Errorf("it is On, and its tasks lead nowhere")
+		return fmt.Errorf("state On with tasks that change no data")
 	case s.State == On && s.Enforced.IsNone():
-		return fmt.Errorf("it is On and enforced nowhere")
+		return fmt.Errorf("state On, but enforced nowhere")
 	case (s.State == Off || s.State == TurningOff) && !s.Enforced.IsNone():
-		return fmt.Errorf("it is %s and still enforced", s.State)
+		return fmt.Errorf("state %s, but still enforced", s.State)
 	case s.State.IsSteady() != s.Preparing.IsNone():
-		return fmt.Errorf("it is %s, and that does not go with what is prepared", s.State)
+		return fmt.Errorf("state %s does not agree with preparing", s.State)
 	}
 	return nil
 }
 
-// historic demands that the last transition led to where the feature is.
+// historic refuses an object whose last transition did not lead to its state.
 func (f Feature) historic() error {
 	h := f.Status.History
 	if len(h) == 0 {
 		if f.Status.Number != 0 || f.Status.State != Off {
-			return fmt.Errorf("it is %s after %d transitions, and has no history", f.Status.State, f.Status.Number)
+			return fmt.Errorf("state %s after %d transitions, without a history", f.Status.State, f.Status.Number)
 		}
 		return nil
 	}
@@ -208,14 +208,14 @@ func (f Feature) historic() error {
 			return err
 		}
 		if i > 0 && (e.Transition.Number != h[i-1].Transition.Number+1 || e.Transition.From != h[i-1].Transition.To) {
-			return fmt.Errorf("history: transition %d does not follow the one before", e.Transition.Number)
+			return fmt.Errorf("history: transition %d does not follow the previous one", e.Transition.Number)
 		}
 		if e.Statement != "" && !isLine(e.Statement) {
-			return fmt.Errorf("history: transition %d: the statement is no line", e.Transition.Number)
+			return fmt.Errorf("history: transition %d: the name of the statement is not a line of text", e.Transition.Number)
 		}
 	}
 	if last := h[len(h)-1].Transition.State(); !bytes.Equal(last.Bytes(), f.Effective().Bytes()) {
-		return fmt.Errorf("its last transition led to another state than it is in: somebody else wrote it")
+		return fmt.Errorf("the last transition in the history does not lead to this state: not written by a reconciler")
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func versionOrNone(text string) error {
 	return err
 }
 
-// isLine reports whether text is one line that shows what it says.
+// isLine reports whether text is one line without invisible characters.
 func isLine(text string) bool { return text != "" && isText(text) }
 
 func isIdentity(text string) bool { return isLine(text) && len(text) <= maxIdentity }
@@ -238,7 +238,7 @@ func isText(text string) bool {
 	return len(text) <= maxLine && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
-// line makes foreign text fit to be kept: one line, not too long.
+// line makes one line of foreign text, and shortens it.
 func line(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.Map(func(r rune) rune {
@@ -254,8 +254,7 @@ func line(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// kept are the first of the names of what remains, as many as an object has
-// room for.
+// kept are the first names, as many as fit into an object.
 func kept(names []string) (some []string) {
 	size := 0
 	for _, n := range names {
@@ -270,5 +269,5 @@ func kept(names []string) (some []string) {
 	return some
 }
 
-// stamp is a time as it is kept.
+// stamp is a time as it is stored: in UTC, in seconds.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -1,32 +1,30 @@
-// Package feature is the word for "a requirement of a gate that can be switched
-// on and off safely", and the rules by which one changes its state.
+// Package feature defines features (requirements of a gate, or behaviours, that can be
+// turned on and off safely) and the rules by which their state changes.
 //
-// A [Feature] has a desired and an actual state. The actual one is Off,
-// TurningOn, On or TurningOff, and a gate does what it says: nothing, warn,
-// require, warn ([Feature.Mode]). Between the steady states lie tasks, which are
-// kept in the object: the first waits until everybody who uses the feature was
-// seen with the new value, others sweep what exists or hold until something is
-// gone. The state changes with the write that removes the last task, and with
-// no other.
+// A [Feature] has a desired and an actual state. The actual one is Off, TurningOn, On
+// or TurningOff, and a gate does accordingly: nothing, warn, require, warn
+// ([Feature.Mode]). A transition consists of tasks, which are stored in the object: the
+// first waits until every program that uses the feature has reported the new value;
+// others clean up or audit existing objects, or hold until something is gone. The state
+// changes with the write that removes the last task, and with no other.
 //
 //	step, err := feature.Next(feature.Input{Feature: f, Definition: d, …})
 //	…
 //	step.Feature // to be stored, if step.Changed
 //	step.Run     // the task to run now, if there is one
 //
-// [Next] is a pure function of what was read, so it is the whole truth about
-// when a state changes; running tasks and storing objects is for others. Three
-// rules are kept against a store that somebody else writes to, and against jobs
-// that run rarely:
+// [Next] is a pure function that alone decides when a state changes; package reconcile
+// runs tasks and stores objects. Three rules protect against other writers to the store,
+// and against jobs that run rarely:
 //
-//   - A wait ends only if every expected reporter reported the new value in one
-//     window and nobody the old one. Nobody's silence is consent.
-//   - Nothing goes from TurningOn to Off, or from TurningOff to On: what was begun
-//     may be half done, and is undone by tasks of its own.
+//   - A wait ends only if every expected reporter reported the new value within one
+//     window, and none the old value. A missing report does not count.
+//   - There is no transition from TurningOn to Off, or from TurningOff to On: a
+//     transition that was begun may be half done, and is undone by tasks of its own.
 //   - A [Floor] comes from a signed policy. No state in a store lowers it.
 //
-// A [Registry] is the table of the features that a program knows. It is built of
-// [Namespace] values, each with one owner; there is no global one.
+// A [Registry] is the table of the features that a program knows. It is made of
+// [Namespace] values, each with one owner; there is no global registry.
 package feature
 
 import (
@@ -38,21 +36,21 @@ import (
 )
 
 const (
-	// APIVersion and Kind stand in every object.
+	// APIVersion is in every object, with Kind.
 	APIVersion = "waybill/v1alpha1"
-	// Kind names what the object is.
+	// Kind is the kind of the object.
 	Kind = "Feature"
 )
 
-// State is what a feature is in.
+// State is the state of a feature.
 type State string
 
 // The states. A desired state is On or Off, or "" for the default.
 const (
-	Off        State = featuretransition.Off        // Off: nothing is demanded.
-	TurningOn  State = featuretransition.TurningOn  // TurningOn: what will be demanded is warned about.
-	On         State = featuretransition.On         // On: it is demanded.
-	TurningOff State = featuretransition.TurningOff // TurningOff: what was demanded is warned about.
+	Off        State = featuretransition.Off        // Off: not required.
+	TurningOn  State = featuretransition.TurningOn  // TurningOn: a missing requirement causes a warning.
+	On         State = featuretransition.On         // On: required.
+	TurningOff State = featuretransition.TurningOff // TurningOff: a missing requirement causes a warning.
 )
 
 // IsSteady reports whether a state is On or Off.
@@ -66,20 +64,18 @@ func (s State) goal() State {
 	return Off
 }
 
-// Scope is where a feature counts: everything, or some repositories and what
-// lies beneath them. The zero Scope is nowhere.
+// Scope is where a feature applies: everywhere, or some repositories with everything
+// below them. The zero Scope is nowhere.
 type Scope = featuretransition.Scope
 
-// Covers reports whether a repository is in a scope, whichever way the two are
-// spelled. A scope that is nowhere covers nothing; every other one covers what
-// has no canonical spelling.
+// Covers reports whether a repository is in a scope, comparing canonical addresses. A
+// repository without a canonical address is in every scope but the empty one.
 func Covers(s Scope, repository string) bool {
 	return s.Everything || slices.ContainsFunc(s.Repositories, func(r string) bool { return address.Covers(r, repository) })
 }
 
-// Select finds those of some repositories that a scope covers, each once and
-// sorted, and the parts of the scope that cover none of them: they were
-// misspelled, or are not in use yet.
+// Select returns the repositories that a scope covers, each once and sorted, and the
+// parts of the scope that cover none of them: they are misspelt, or not used yet.
 func Select(s Scope, repositories []string) (covered, without []string) {
 	for _, r := range repositories {
 		if Covers(s, r) {
@@ -96,7 +92,7 @@ func Select(s Scope, repositories []string) (covered, without []string) {
 	return slices.Compact(covered), without
 }
 
-// within reports whether all that inner covers is covered by outer.
+// within reports whether outer covers everything that inner covers.
 func within(inner, outer Scope) bool {
 	if inner.Everything {
 		return outer.Everything
@@ -104,7 +100,7 @@ func within(inner, outer Scope) bool {
 	return !slices.ContainsFunc(inner.Repositories, func(r string) bool { return !Covers(outer, r) })
 }
 
-// sameScope reports whether two scopes are one.
+// sameScope reports whether two scopes are equal.
 func sameScope(a, b Scope) bool {
 	return a.Everything == b.Everything && slices.Equal(a.Repositories, b.Repositories)
 }
@@ -115,8 +111,8 @@ type Key struct{ Namespace, Name string }
 // String is namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Feature is the object as it is stored. Who reads one has parsed it; that its
-// state was reached by a transition is proved by the statement about it.
+// Feature is the object as it is stored. Reading it only parses it; the signed
+// statement about the transition proves its state.
 type Feature struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -133,38 +129,38 @@ type Metadata struct {
 	Generation int `json:"generation"`
 }
 
-// Spec is what is wanted.
+// Spec is the desired state.
 type Spec struct {
 	// Desired is On or Off, or "" for the default of the running version.
 	Desired State `json:"desired,omitempty"`
-	// Scope is where it is wanted.
+	// Scope is where the feature should be On.
 	Scope Scope `json:"scope"`
-	// Dynamic says that whoever may write the object may change what is wanted.
-	// The reconciler sets it, and puts back what is wanted of any other.
+	// Dynamic says that the desired state may be changed in the store. The
+	// reconciler sets this, and resets the desired state of other features.
 	Dynamic bool `json:"dynamic,omitempty"`
-	// PrepareFor is the version of the program for which the data are to be
-	// made ready, before that is started; "" for the one that runs.
+	// PrepareFor is the version of the program that must be able to read the
+	// data before it is started; "" for the running one.
 	PrepareFor string `json:"prepareFor,omitempty"`
 }
 
-// Status is what is. The reconciler alone writes it, but for the uses.
+// Status is the actual state. Only the reconciler writes it, except Uses.
 type Status struct {
 	State State `json:"state"`
 	// Number counts the transitions.
 	Number int `json:"number"`
-	// Enforced is where it is demanded, and Preparing where it is warned about.
+	// Enforced is where the feature is required, and Preparing where it warns.
 	Enforced  Scope `json:"enforced"`
 	Preparing Scope `json:"preparing"`
 
 	Default State  `json:"default"`
 	Stage   string `json:"stage"`
-	// Version is that of the program by whose rules the data are written, and
+	// Version is the version of the program that the data are written for, and
 	// Schema the number of their form.
 	Version string `json:"version"`
 	Schema  int    `json:"schema"`
-	// LastKnownVersion is that of the program that knew the feature last.
+	// LastKnownVersion is the last version of the program that knew the feature.
 	LastKnownVersion string `json:"lastKnownVersion"`
-	// Forgotten says that no program knew it for three minor versions.
+	// Forgotten says that no program has known it for three minor versions.
 	Forgotten bool `json:"forgotten,omitempty"`
 
 	Uses       []Use       `json:"uses,omitempty"`
@@ -175,11 +171,12 @@ type Status struct {
 	History    []Entry     `json:"history,omitempty"`
 }
 
-// Use is what one program found when it asked for the feature.
+// Use is a report of one program about its value of the feature.
 type Use struct {
 	Identity string `json:"identity"`
 	Version  string `json:"version"`
-	// Checked says that it asked; else the value is what it would have found.
+	// Checked says that the program used the feature; otherwise the value is what
+	// it would have used.
 	Checked  bool      `json:"checked"`
 	Value    bool      `json:"value"`
 	LastSeen time.Time `json:"lastSeen"`
@@ -190,39 +187,37 @@ type TaskKind string
 
 // The kinds of tasks.
 const (
-	WaitForUses TaskKind = featuretransition.WaitForUses // WaitForUses: until everybody expected has the new value.
-	Sweep       TaskKind = "Sweep"                       // Sweep: visit everything in the scope, and mend or audit it.
-	Hold        TaskKind = "Hold"                        // Hold: until something is gone, which is not removed by it.
+	WaitForUses TaskKind = featuretransition.WaitForUses // WaitForUses: until every expected reporter has the new value.
+	Sweep       TaskKind = "Sweep"                       // Sweep: visit everything in the scope, to clean up or audit.
+	Hold        TaskKind = "Hold"                        // Hold: until something is gone; the task does not remove it.
 )
 
-// Task is what is left to be done, in order. It is idempotent: one that was
-// done before and is done again changes nothing.
+// Task is a remaining task of a transition. Tasks are idempotent.
 type Task struct {
 	Kind   TaskKind          `json:"kind"`
 	Name   string            `json:"name"`
 	Params map[string]string `json:"params,omitempty"`
-	// Attempts counts those that ended otherwise than the one before; Remaining,
-	// Message and Names are of the last. Names are of what remains, as many as
-	// the object has room for.
+	// Attempts counts the attempts with a new result; Remaining, Message and Names
+	// are of the last. Names are the objects that remain, as many as fit.
 	Attempts  int      `json:"attempts,omitempty"`
 	Remaining int      `json:"remaining,omitempty"`
 	Message   string   `json:"message,omitempty"`
 	Names     []string `json:"names,omitempty"`
-	// Since is when the window of a wait was opened.
+	// Since is the start of the window of a wait.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Done is a task that was done in the transition that is on its way.
+// Done is a completed task of the current transition.
 type Done struct {
 	Kind     TaskKind `json:"kind"`
 	Name     string   `json:"name"`
 	Attempts int      `json:"attempts,omitempty"`
 	Message  string   `json:"message,omitempty"`
-	// Reporters are those that a wait waited for.
+	// Reporters are the reporters that a wait waited for.
 	Reporters []string `json:"reporters,omitempty"`
 }
 
-// Move says that the data are on their way to another form.
+// Move is a conversion of the data to another form.
 type Move struct {
 	Version string `json:"version"`
 	Schema  int    `json:"schema"`
@@ -230,13 +225,12 @@ type Move struct {
 
 // The types of conditions.
 const (
-	Dangling        = "Dangling"        // Dangling: it is Off, and something still refers to it.
+	Dangling        = "Dangling"        // Dangling: the feature is Off, and objects still refer to it.
 	SafeToUpgrade   = "SafeToUpgrade"   // SafeToUpgrade: the next minor version can be started.
 	SafeToDowngrade = "SafeToDowngrade" // SafeToDowngrade: the previous minor version can be started.
 )
 
-// Condition is something that was computed about a feature. Status is True,
-// False or Unknown.
+// Condition is a computed fact about a feature. Status is True, False or Unknown.
 type Condition struct {
 	Type    string   `json:"type"`
 	Status  string   `json:"status"`
@@ -245,28 +239,28 @@ type Condition struct {
 	Sample  []string `json:"sample,omitempty"`
 }
 
-// Trace is the run that a transition belongs to.
+// Trace is the trace of the run that made a transition.
 type Trace = featuretransition.Trace
 
-// Entry is one transition, and the statement about it once that was signed.
+// Entry is one transition, with its statement once that is signed.
 type Entry struct {
 	Transition featuretransition.Predicate `json:"transition"`
-	// Statement names where the statement is; "" until it was signed.
+	// Statement is the name of the statement; "" until it is signed.
 	Statement string `json:"statement,omitempty"`
 }
 
 // Key names the feature.
 func (f Feature) Key() Key { return Key{f.Metadata.Namespace, f.Metadata.Name} }
 
-// Effective is what the state of the feature amounts to for a gate: the subject
-// of the statement about its last transition.
+// Effective is the state of the feature for a gate: the subject of the statement about
+// its last transition.
 func (f Feature) Effective() featuretransition.State {
 	s := f.Status
 	return featuretransition.State{Namespace: f.Metadata.Namespace, Name: f.Metadata.Name, Number: s.Number, State: string(s.State), Enforced: s.Enforced, Preparing: s.Preparing}
 }
 
-// Unsigned is the first transition about which no statement was signed, and
-// its place in the history; or none.
+// Unsigned is the first transition without a statement, and its index in the history,
+// if there is one.
 func (f Feature) Unsigned() (featuretransition.Predicate, int, bool) {
 	for i, e := range f.Status.History {
 		if e.Statement == "" {
@@ -276,12 +270,12 @@ func (f Feature) Unsigned() (featuretransition.Predicate, int, bool) {
 	return featuretransition.Predicate{}, 0, false
 }
 
-// LostAdvice is the next act where a statement is lost. Nobody makes it by
-// mistake: the reconciler signs no transition a second time of its own accord.
-const LostAdvice = "put the statement back from a copy of the site; if there is none, and the history is right, remove its name from the history of the feature, and the next pass of waybill feature reconcile signs it again, if it is the transition that is wanted now"
+// LostAdvice says what to do about a missing statement. It needs a deliberate edit: the
+// reconciler never signs a transition a second time by itself.
+const LostAdvice = "restore the statement from a copy of the site; without a copy, and if the history is right, remove the name of the statement from the history of the feature: the next pass of waybill feature reconcile signs it again, if this transition is still wanted"
 
-// Lost is the statement that the history names of a transition later than the
-// last one that is signed; "" if there is none.
+// Lost is a statement in the history about a transition after the last signed one; ""
+// if there is none.
 func (f Feature) Lost(last int) string {
 	for _, e := range f.Status.History {
 		if e.Transition.Number > last && e.Statement != "" {
@@ -291,8 +285,7 @@ func (f Feature) Lost(last int) string {
 	return ""
 }
 
-// Condition finds a condition by its type; one that was never computed is
-// Unknown.
+// Condition finds a condition by its type; Unknown if it was never computed.
 func (f Feature) Condition(kind string) Condition {
 	for _, c := range f.Status.Conditions {
 		if c.Type == kind {
@@ -302,11 +295,11 @@ func (f Feature) Condition(kind string) Condition {
 	return Condition{Type: kind, Status: "Unknown"}
 }
 
-// Shows reports whether what the feature adds to documents and help is shown:
+// Shows reports whether the additions of the feature to documents and help are shown:
 // not while it is Off.
 func (f Feature) Shows() bool { return f.Status.State != Off }
 
-// clone copies everything that is written to.
+// clone copies all lists that are modified.
 func (f Feature) clone() Feature {
 	s := &f.Status
 	s.Uses, s.Tasks, s.Done = slices.Clone(s.Uses), slices.Clone(s.Tasks), slices.Clone(s.Done)
@@ -314,8 +307,7 @@ func (f Feature) clone() Feature {
 	return f
 }
 
-// Wants is the steady state that is wanted: what the object says, or else the
-// default.
+// Wants is the desired state, or the default if none is set.
 func (f Feature) Wants() State {
 	if f.Spec.Desired != "" {
 		return f.Spec.Desired

@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 )
 
-// Leader is which of several reconcilers tends a feature: the one whose name,
-// hashed together with the feature's, is highest. Everybody who sees the same
-// names finds the same one, and asks nobody. Who sees others may find another;
-// then two act at once, and one of their writes is refused. It is "" of no
-// identities.
+// Leader is the reconciler that works on a feature: the one with the highest hash of its
+// name and the feature's. Reconcilers that see the same names find the same leader
+// without communication. With different names two may act at once; then one of their
+// writes is refused. It is "" without identities.
 func Leader(k Key, identities []string) string {
 	var leader string
 	var highest []byte

@@ -1,17 +1,17 @@
 package feature
 
-// Mode is what a gate does about what a feature demands.
+// Mode is what a gate does about a requirement.
 type Mode string
 
 // The modes, from the least to the strictest.
 const (
-	ModeOff     Mode = "off"     // ModeOff: it is not looked at.
-	ModeWarn    Mode = "warn"    // ModeWarn: what is missing is said.
-	ModeRequire Mode = "require" // ModeRequire: what is missing is refused.
+	ModeOff     Mode = "off"     // ModeOff: not checked.
+	ModeWarn    Mode = "warn"    // ModeWarn: a violation is a warning.
+	ModeRequire Mode = "require" // ModeRequire: a violation is refused.
 )
 
-// rank orders the modes. What is no mode is the strictest: a word that we do not
-// know must not switch anything off.
+// rank orders the modes. An unknown mode is the strictest: it must not switch a
+// requirement off.
 func (m Mode) rank() int {
 	switch m {
 	case ModeOff:
@@ -33,11 +33,11 @@ func Stricter(a, b Mode) Mode {
 	return a
 }
 
-// Floor is the least that a signed policy demands, by feature. What it does not
-// name has none.
+// Floor is the minimum mode that a signed policy sets for each feature. Features that
+// it does not name have none.
 type Floor map[Key]Mode
 
-// Of is the least mode of a feature.
+// Of is the minimum mode of a feature.
 func (l Floor) Of(k Key) Mode {
 	if m, named := l[k]; named {
 		return m
@@ -45,8 +45,8 @@ func (l Floor) Of(k Key) Mode {
 	return ModeOff
 }
 
-// ModeOf is what a state means where the feature counts, raised to the floor.
-// A state that is none of the four requires.
+// ModeOf is the mode of a state inside of the scope, raised to the floor. An unknown
+// state requires.
 func ModeOf(s State, floor Mode) Mode {
 	switch s {
 	case Off:
@@ -57,18 +57,16 @@ func ModeOf(s State, floor Mode) Mode {
 	return ModeRequire
 }
 
-// Mode is what a gate does about one repository. Outside the scope of the
-// feature it is the floor, which knows no scope: whoever can narrow a scope
-// could else switch off what the floor is for. The caller has read the feature
-// from a store that answered; when none did, nothing is known, and nothing is
-// decided.
+// Mode is what a gate does for one repository. Outside of the scope it is the floor,
+// which has no scope: otherwise a narrower scope could bypass the floor. The caller must
+// have read the feature: if the store did not answer, nothing is decided.
 func (f Feature) Mode(repository string, floor Floor) Mode {
 	least := floor.Of(f.Key())
 	switch s := f.Status; {
 	case s.State == Off:
 		return ModeOf(Off, least)
 	case s.State == On && Covers(s.Enforced, repository), s.State == TurningOn && Covers(s.Enforced, repository):
-		return ModeOf(On, least) // a wider scope that is being prepared takes nothing back
+		return ModeOf(On, least) // preparing a wider scope does not weaken the enforced one
 	case s.State == On:
 		return ModeOf(Off, least)
 	case s.State == TurningOn || s.State == TurningOff:

@@ -10,49 +10,48 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Wanted is what the reviewed configuration of a reconciler says of a feature.
+// Wanted is the desired state of a feature in the reviewed configuration.
 type Wanted struct {
 	// Desired is On or Off, or "" for the default.
 	Desired State
-	// Scope is where; the zero Scope is everywhere.
+	// Scope limits where; the zero Scope is everywhere.
 	Scope Scope
 }
 
-// Input is all that decides about the next step of a feature.
+// Input is everything that the next step of a feature depends on.
 type Input struct {
 	Feature    Feature
 	Definition Definition
 	Running    version.Version // of the program
-	Reconciler string          // who asks
-	// Wanted is what the configuration says; nil if it does not name the
+	Reconciler string          // its identity
+	// Wanted is the desired state in the configuration; nil if it does not name the
 	// feature.
 	Wanted *Wanted
-	// MayBeDynamic says that the administrator lets the store decide what is
-	// wanted, of features whose definition allows it too.
+	// MayBeDynamic says that the configuration lists the feature as dynamic. Its
+	// definition must allow that, too.
 	MayBeDynamic bool
-	// Expected are the reporters that have to be heard, at least one, and
-	// Window is how long each has time to run.
+	// Expected are the reporters that must report, at least one, and Window is the
+	// time that they have for it.
 	Expected []string
 	Window   time.Duration
 	Now      time.Time
 	Trace    *Trace
 }
 
-// Step is what to do next. If nothing is set, there is nothing to do.
+// Step is what to do next. An empty Step means nothing to do.
 type Step struct {
-	// Feature is the object as it is to be stored, if it Changed.
+	// Feature is the object to store, if it Changed.
 	Feature Feature
 	Changed bool
-	// Sign is the transition about which a statement is missing. Nothing else is
-	// done before there is one.
+	// Sign is the transition without a statement. It must be signed before anything
+	// else is done.
 	Sign *featuretransition.Predicate
 	// Run is the task to run now. Its outcome goes to [Apply].
 	Run *Task
 }
 
-// Next decides the next step of one feature. It changes the state at most
-// once, and starts at most one task; asked again without anything having
-// changed, it says the same.
+// Next decides the next step of one feature. It changes the state at most once, and
+// starts at most one task. The same input gives the same step.
 func Next(in Input) (Step, error) {
 	if err := in.check(); err != nil {
 		return Step{}, err
@@ -76,9 +75,9 @@ func Next(in Input) (Step, error) {
 	return p.step(nil), nil
 }
 
-// Apply is the object after a task was run. An outcome of another task than the
-// first that is left changes nothing: it was begun before somebody changed what
-// is wanted. Neither does one of a wait, which only [Next] judges.
+// Apply is the object after a task has run. The outcome of any task but the first
+// remaining one is ignored: the desired state changed while the task ran. So is the
+// outcome of a wait, which only [Next] judges.
 func Apply(in Input, ran Task, o Outcome) (Step, error) {
 	if err := in.check(); err != nil {
 		return Step{}, err
@@ -91,10 +90,10 @@ func Apply(in Input, ran Task, o Outcome) (Step, error) {
 	return p.step(nil), nil
 }
 
-// Follows reports whether a transition that is stored and not signed is the one
-// that is made now of the last state that was signed: from there, in the direction
-// and the scope that are wanted. Whoever can write to the store could have written
-// any other. Number 0 is the state of a feature about which nothing is signed.
+// Follows reports whether a stored, unsigned transition is the one that [Next] would
+// make now from the last signed state, in the desired direction and scope. Any other may
+// have been written by an attacker. Number 0 is the state of a feature without a signed
+// statement.
 func Follows(in Input, last featuretransition.State, said featuretransition.Predicate) (bool, error) {
 	p := pass{Input: in, f: in.Feature.clone()}
 	s := &p.f.Status
@@ -113,26 +112,25 @@ func Follows(in Input, last featuretransition.State, said featuretransition.Pred
 	return s.Number == said.Number && said.From == string(from) && string(p.f.Effective().Bytes()) == string(said.State().Bytes()), nil
 }
 
-// Outcome is what became of a task.
+// Outcome is the result of a task.
 type Outcome struct {
-	// Done says that nothing is left of it. One that is done and has something
-	// left is not done.
+	// Done says that the task is complete. It does not count if Remaining is not 0.
 	Done      bool
 	Remaining int
 	Message   string
-	// Names are what remains, all of it, in the order in which it is told.
+	// Names are all objects that remain, in the order of the report.
 	Names []string
-	// reporters are those that were waited for.
+	// reporters are the reporters that a wait waited for.
 	reporters []string
-	// reopen says that the window of a wait begins anew.
+	// reopen restarts the window of a wait.
 	reopen bool
 }
 
-// check refuses an input by which nothing can be decided.
+// check refuses an incomplete input.
 func (in Input) check() error {
 	switch {
 	case len(in.Expected) == 0:
-		return usage("feature %s: no reporter is expected: a wait for nobody proves nothing; list those that use it", in.Feature.Key())
+		return usage("feature %s: no reporter is expected, so a wait would prove nothing; list the programs that use it", in.Feature.Key())
 	case in.Window <= 0 || in.Now.IsZero() || in.Running.IsZero():
 		return usage("feature %s: want a window, a time and the running version", in.Feature.Key())
 	case len(in.Expected) > MaxUses/2 || slices.ContainsFunc(in.Expected, func(r string) bool { return !isIdentity(r) }):
@@ -140,14 +138,14 @@ func (in Input) check() error {
 	case !isIdentity(in.Reconciler):
 		return usage("feature %s: want the identity of the reconciler", in.Feature.Key())
 	case in.Wanted != nil && in.Wanted.Desired != "" && !in.Wanted.Desired.IsSteady():
-		return usage("feature %s: %q is wanted; want On or Off", in.Feature.Key(), in.Wanted.Desired)
+		return usage("feature %s: desired state %q: want On or Off", in.Feature.Key(), in.Wanted.Desired)
 	case in.Definition.Name != in.Feature.Metadata.Name:
-		return usage("feature %s: the definition is of %q", in.Feature.Key(), in.Definition.Name)
+		return usage("feature %s: the definition is for %q", in.Feature.Key(), in.Definition.Name)
 	}
 	return in.Feature.Validate()
 }
 
-// pass is one pass over a feature, which it changes.
+// pass is one pass over a feature; f is the object that it changes.
 type pass struct {
 	Input
 	f Feature
@@ -159,11 +157,11 @@ func (p *pass) step(run *Task) Step {
 	return Step{Feature: p.f, Changed: err != nil || string(before) != string(after), Run: run}
 }
 
-// refresh writes what the program knows into the object.
+// refresh updates the object from the definition and the configuration.
 func (p *pass) refresh() error {
 	now, known := p.Definition.At(p.Running)
 	if !known {
-		return usage("feature %s: %s does not know it", p.f.Key(), p.Running)
+		return usage("feature %s: unknown to version %s", p.f.Key(), p.Running)
 	}
 	s := &p.f.Status
 	s.Default, s.Stage, s.LastKnownVersion, s.Forgotten = now.Default, string(now.Stage), p.Running.String(), false
@@ -175,7 +173,7 @@ func (p *pass) refresh() error {
 	switch {
 	case p.Wanted != nil:
 		spec.Desired, spec.Scope = p.Wanted.Desired, p.Wanted.Scope
-	case !spec.Dynamic: // only the default is left
+	case !spec.Dynamic: // only the default remains
 		spec.Desired, spec.Scope = "", Scope{}
 	}
 	if spec.Scope.IsNone() {
@@ -186,27 +184,26 @@ func (p *pass) refresh() error {
 	}
 	if s.State == Off && p.f.Condition(Dangling).Status == "False" {
 		to := p.target()
-		s.Version, s.Schema = to.Version, to.Schema // there are no data that could have another form
+		s.Version, s.Schema = to.Version, to.Schema // there are no data to convert
 	}
 	return nil
 }
 
-// target is the form that the data are to have.
+// target is the form that the data should have.
 func (p *pass) target() Move {
 	at := p.Running
 	if v, err := version.Parse(p.f.Spec.PrepareFor); err == nil {
 		at = v
 	}
 	now, known := p.Definition.At(at)
-	if !known { // what another version does not know has the form of this one
+	if !known { // for a version that does not know the feature, keep the form of this one
 		at = p.Running
 		now, _ = p.Definition.At(at)
 	}
 	return Move{Version: at.String(), Schema: now.Schema}
 }
 
-// begin starts a transition if what is wanted is not what is, or is not where
-// it is.
+// begin starts a transition if the desired state or scope differs from the actual one.
 func (p *pass) begin() {
 	s := &p.f.Status
 	want := p.f.Wants()
@@ -228,8 +225,8 @@ func (p *pass) begin() {
 	}
 }
 
-// turn enters a transitional state with freshly assembled tasks. What was done
-// on the way to another state counts for nothing.
+// turn enters a transitional state with a new list of tasks. Tasks that were done for
+// another transition do not count.
 func (p *pass) turn(to State, reason string) {
 	s := &p.f.Status
 	if to == TurningOn {
@@ -246,8 +243,8 @@ func (p *pass) turn(to State, reason string) {
 	p.record(to, reason, todo(s.Tasks))
 }
 
-// move begins to bring the data into the form that the program reads. The state
-// stays On meanwhile, and what is demanded is demanded.
+// move begins to convert the data to the form that the program reads. The state stays
+// On meanwhile, and requirements stay enforced.
 func (p *pass) move() {
 	s, to := &p.f.Status, p.target()
 	switch {
@@ -260,8 +257,8 @@ func (p *pass) move() {
 	p.assemble(nil)
 }
 
-// assemble makes the list of tasks: first the wait for uses, then what brings
-// the data into the form that is read, then those of the transition.
+// assemble makes the list of tasks: first the wait for uses, then the conversion of
+// data, then the tasks of the transition.
 func (p *pass) assemble(jobs []Job) {
 	s, to := &p.f.Status, p.target()
 	wait := Task{Kind: WaitForUses, Name: string(WaitForUses), Since: stamp(p.Now)}
@@ -282,8 +279,8 @@ func (p *pass) assemble(jobs []Job) {
 	}
 }
 
-// apply writes down what became of the first task. The last one that is done
-// changes the state, in the same write.
+// apply records the outcome of the first task. If it completes the last task, the same
+// write changes the state.
 func (p *pass) apply(first Task, o Outcome) {
 	s := &p.f.Status
 	o.Message, o.Names = line(o.Message), kept(o.Names)
@@ -305,16 +302,15 @@ func (p *pass) apply(first Task, o Outcome) {
 		return
 	}
 	if late := p.oldUses(); len(late) > 0 {
-		// Somebody came with the old value while the other tasks ran.
-		s.Tasks = []Task{{Kind: WaitForUses, Name: string(WaitForUses), Since: stamp(p.Now), Message: line("waiting again: " + listed(late) + " came with the old value")}}
+		// A program reported the old value while the other tasks ran.
+		s.Tasks = []Task{{Kind: WaitForUses, Name: string(WaitForUses), Since: stamp(p.Now), Message: line("waiting again: " + listed(late) + " reported the old value")}}
 		s.Uses = nil
 		return
 	}
 	p.complete()
 }
 
-// finished adds a task that was done; one that was done before is told as it was
-// last.
+// finished adds a completed task; it replaces an earlier entry of the same task.
 func finished(done []Done, d Done) []Done {
 	if i := slices.IndexFunc(done, func(o Done) bool { return o.Kind == d.Kind && o.Name == d.Name }); i >= 0 {
 		done[i] = d
@@ -323,7 +319,7 @@ func finished(done []Done, d Done) []Done {
 	return append(done, d)
 }
 
-// complete leaves a transition, when nothing is left to do.
+// complete ends a transition after its last task.
 func (p *pass) complete() {
 	s := &p.f.Status
 	if s.Moving != nil {
@@ -341,7 +337,7 @@ func (p *pass) complete() {
 	}
 }
 
-// record changes the state, and writes down what a statement will say of it.
+// record changes the state, and adds the transition to the history, to be signed.
 func (p *pass) record(to State, reason string, tasks []featuretransition.Task) {
 	s, m := &p.f.Status, p.f.Metadata
 	from := s.State
@@ -351,20 +347,20 @@ func (p *pass) record(to State, reason string, tasks []featuretransition.Task) {
 		Enforced: s.Enforced, Preparing: s.Preparing, Reconciler: p.Reconciler, Version: p.Running.String(), Reason: reason, Tasks: tasks, Trace: p.Trace,
 	}})
 	for len(s.History) > maxHistory || len(s.History) > 1 && sizeOf(s.History) > maxHistorySize {
-		s.History = slices.Clone(s.History[1:]) // each was signed: nothing else happens before
+		s.History = slices.Clone(s.History[1:]) // all older ones are signed
 	}
 }
 
-// sizeOf is about how many bytes a history takes in the object.
+// sizeOf is the approximate size of a history in the object.
 func sizeOf(h []Entry) int {
 	raw, err := json.Marshal(h)
 	if err != nil {
-		panic("feature: " + err.Error()) // no field of it can fail
+		panic("feature: " + err.Error()) // every field can be marshalled
 	}
 	return len(raw)
 }
 
-// Signed writes down where the statement about a transition is.
+// Signed records the name of the statement about a transition.
 func Signed(f Feature, number int, statement string) (Feature, error) {
 	f = f.clone()
 	for i, e := range f.Status.History {
@@ -373,10 +369,10 @@ func Signed(f Feature, number int, statement string) (Feature, error) {
 			return f, f.Validate()
 		}
 	}
-	return Feature{}, fmt.Errorf("feature %s: no transition %d is remembered", f.Key(), number)
+	return Feature{}, fmt.Errorf("feature %s: no transition %d in the history", f.Key(), number)
 }
 
-// union is all that either scope covers.
+// union covers everything that either scope covers.
 func union(a, b Scope) Scope {
 	if a.Everything || b.Everything {
 		return Scope{Everything: true}

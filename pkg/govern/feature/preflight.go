@@ -6,28 +6,27 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Preflight is whether a program of another version can be started over the
+// Preflight says whether another version of the program can be started with the
 // features as they are, and why not.
 type Preflight struct {
 	Key  Key
 	From version.Version
 	To   version.Version
-	// Unsafe says what would go wrong, each with what to do first. None is safe.
+	// Unsafe has the reasons against it, each with what to do first.
 	Unsafe []string
-	// Notes say what will happen, and is no reason to wait.
+	// Notes say what will happen; they are no reasons against it.
 	Notes []string
 }
 
-// IsSafe reports whether nothing speaks against it. A zero Preflight looked at
-// nothing, and is not safe.
+// IsSafe reports whether there is no reason against it. The zero Preflight is not safe.
 func (p Preflight) IsSafe() bool { return len(p.Unsafe) == 0 && !p.To.IsZero() }
 
 func (p *Preflight) stop(format string, args ...any) {
 	p.Unsafe = append(p.Unsafe, fmt.Sprintf(format, args...))
 }
 
-// Check judges one feature before the program goes from one version to another.
-// d is nil where the running program does not know the feature.
+// Check judges one feature before the program changes from one version to another. d is
+// nil if the running program does not know the feature.
 func Check(f Feature, d *Definition, from, to version.Version) Preflight {
 	p := Preflight{Key: f.Key(), From: from, To: to}
 	s := f.Status
@@ -35,50 +34,51 @@ func Check(f Feature, d *Definition, from, to version.Version) Preflight {
 	used := s.State != Off || dangling.Status != "False"
 	switch {
 	case !s.State.IsSteady():
-		p.stop("it is %s: let that end, or turn it back, first", s.State)
+		p.stop("the feature is %s: let the transition end, or reverse it, first", s.State)
 	case len(s.Tasks) > 0:
-		p.stop("its data are on their way to the form of %s: let that end first", s.Moving.Version)
+		p.stop("the data are being converted to the form of %s: let that end first", s.Moving.Version)
 	}
 	if _, _, missing := f.Unsigned(); missing {
-		p.stop("a transition is not signed yet: let the reconciler do that first")
+		p.stop("a transition is not signed yet: run waybill feature reconcile first")
 	}
 	if d == nil {
 		if used {
-			p.stop("%s does not know it, and it is %s%s: turn it off with %s, which knew it", from, s.State, loose(dangling), s.LastKnownVersion)
+			p.stop("unknown to %s, but the feature is %s%s: turn it off with %s, which knew it", from, s.State, danglingText(dangling), s.LastKnownVersion)
 		}
 		return p
 	}
 	then, known := d.At(to)
 	switch {
 	case !known && used:
-		p.stop("%s does not know it, and it is %s%s: turn it off first", to, s.State, loose(dangling))
+		p.stop("unknown to %s, but the feature is %s%s: turn it off first", to, s.State, danglingText(dangling))
 	case !known:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s does not know it; the object is kept for %d minor versions", to, keptMinors))
+		p.Notes = append(p.Notes, fmt.Sprintf("unknown to %s; the object is kept for %d minor versions", to, keptMinors))
 	default:
 		p.form(f, *d, then, used)
 	}
 	return p
 }
 
-// form judges the form of the data: an older program cannot read a newer one,
-// and a newer one brings the older up to date when it runs.
+// form judges the form of the data: an older program cannot read a newer form; a newer
+// program converts an older one when it runs.
 func (p *Preflight) form(f Feature, d Definition, then Version, used bool) {
 	s := f.Status
 	switch {
 	case !used || s.Schema == then.Schema:
 	case s.Schema > then.Schema:
-		p.stop("its data have form %d, and %s reads form %d: set prepareFor to %s, so that they are brought there first", s.Schema, p.To, then.Schema, p.To)
+		p.stop("the data have schema %d, but %s reads schema %d: convert them first, with waybill feature set --prepare-for %s", s.Schema, p.To, then.Schema, p.To)
 	case skipped(d, s.Schema, then.Schema):
-		p.stop("its data have form %d, and %s reads form %d: start the versions between one by one", s.Schema, p.To, then.Schema)
+		p.stop("the data have schema %d, but %s reads schema %d: start each version in between first", s.Schema, p.To, then.Schema)
 	default:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s will bring its data from form %d to form %d", p.To, s.Schema, then.Schema))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s will convert the data from schema %d to schema %d", p.To, s.Schema, then.Schema))
 	}
 	if f.Spec.Desired == "" && then.Default != s.Default {
-		p.Notes = append(p.Notes, fmt.Sprintf("its default becomes %s, so it will be turned", then.Default))
+		p.Notes = append(p.Notes, fmt.Sprintf("the default becomes %s, so the feature will be switched", then.Default))
 	}
 }
 
-// skipped reports whether a form lies between two: tasks go one form at a time.
+// skipped reports whether there is a form between two: tasks convert one step at a
+// time.
 func skipped(d Definition, from, to int) bool {
 	for _, v := range d.Versions {
 		if !v.Removed && from < v.Schema && v.Schema < to {
@@ -88,12 +88,12 @@ func skipped(d Definition, from, to int) bool {
 	return false
 }
 
-func loose(c Condition) string {
+func danglingText(c Condition) string {
 	switch c.Status {
 	case "True":
-		return fmt.Sprintf(" with %d things that still refer to it", c.Count)
+		return fmt.Sprintf(" with %d objects that still refer to it", c.Count)
 	case "Unknown":
-		return ", and nobody looked what refers to it"
+		return ", and it is unknown what refers to it"
 	}
 	return ""
 }
@@ -122,7 +122,7 @@ func SafeConditions(f Feature, d *Definition, running version.Version) []Conditi
 	}{{SafeToUpgrade, NextMinor(running)}, {SafeToDowngrade, PreviousMinor(running)}} {
 		c := Condition{Type: way.kind, Status: "True"}
 		if p := Check(f, d, running, way.to); way.to.IsZero() {
-			c.Status, c.Message = "Unknown", "there is no minor version before"
+			c.Status, c.Message = "Unknown", "there is no previous minor version"
 		} else if !p.IsSafe() {
 			c.Status, c.Message = "False", p.Unsafe[0]
 		}

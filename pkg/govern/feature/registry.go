@@ -16,72 +16,71 @@ type Stage string
 
 // The stages.
 const (
-	Alpha      Stage = "alpha"      // Alpha is for trying things out.
+	Alpha      Stage = "alpha"      // Alpha is experimental.
 	Beta       Stage = "beta"       // Beta is complete, or nearly.
 	GA         Stage = "ga"         // GA is finished.
-	Deprecated Stage = "deprecated" // Deprecated will be taken away.
+	Deprecated Stage = "deprecated" // Deprecated will be removed.
 )
 
-// CoreNamespace is where the features of the program itself are.
+// CoreNamespace is the namespace of Waybill's own features.
 const CoreNamespace = "waybill"
 
-// Definition is what a program knows of a feature: the one place where its
-// author says what is to be done when it is switched, upgraded or downgraded.
-// Only the name, what it is about, and one version are required.
+// Definition describes a feature: the one place where its author names the tasks of
+// switching, upgrading and downgrading it. Only Name, About and one version are required.
 type Definition struct {
 	Name  string
-	About string // what it demands, in a line
-	// Requirement says that a gate refuses by it: while it is on its way that is
-	// warned about. Without it, On says that programs do what it is about.
+	About string // what it requires or does, in one line
+	// Requirement says that a gate enforces it, and warns during a transition.
+	// Otherwise the feature switches what programs do.
 	Requirement bool
-	// Versions are sorted, each from one minor version of the program on.
+	// Versions are sorted; each is valid from a minor version of the program on.
 	Versions []Version
-	// Tasks of the four ways that a feature can go. Waiting for uses comes
-	// before them and need not be named. Where the schema changes between two
-	// versions, tasks for both directions are required.
+	// Tasks of the four transitions. The wait for uses comes before them and need
+	// not be named. If the schema changes between two versions, tasks for both
+	// directions are required.
 	OnTasks, OffTasks            []Job
 	UpgradeTasks, DowngradeTasks []Job
-	// Dynamic says that its state may be asked of the store while a program
-	// runs. RequiresFlags are flags that it cannot do without; such a feature is
-	// never dynamic, because no flag comes from the store.
+	// Dynamic says that a running program may follow its state in the store.
+	// RequiresFlags are flags that it needs; such a feature is never dynamic,
+	// because the store cannot set flags.
 	Dynamic       bool
 	RequiresFlags []string
-	// Keys are what it adds to documents and help, which is not shown while it
-	// is Off.
+	// Keys are its additions to documents and help, which are hidden while it is
+	// Off.
 	Keys []string
-	// Pristine claims that on, use and off leave everything as it was.
+	// Pristine claims that turning it on, using it and turning it off leaves no trace.
 	Pristine bool
 }
 
-// Version is what a feature is from one version of the program on.
+// Version describes a feature from one version of the program on.
 type Version struct {
 	Since   version.Version
 	Stage   Stage
 	Default State
 	// Schema is the number of the form of its data.
 	Schema int
-	// Removed says that the program does not know it from here on.
+	// Removed says that the program does not know it from this version on.
 	Removed bool
 }
 
-// Job is a task as its author names it.
+// Job is a task in a definition.
 type Job struct {
 	Kind   TaskKind
 	Name   string
 	Params map[string]string
 }
 
-// Namespace is the features of one owner.
+// Namespace has the features of one owner.
 type Namespace struct {
 	Name     string
 	Features []Definition
 }
 
-// Registry is the features that a program knows. The zero Registry knows none.
+// Registry has the features that a program knows. The zero Registry has none.
 type Registry struct{ byKey map[Key]Definition }
 
-// NewRegistry makes the table of all namespaces. Each has one owner, so none is
-// given twice: nobody adds to another's.
+// NewRegistry makes the table of all namespaces. Each has one owner, so a namespace that
+// is given twice is refused.
 func NewRegistry(namespaces ...Namespace) (Registry, error) {
 	r := Registry{byKey: map[Key]Definition{}}
 	seen := map[string]bool{}
@@ -101,7 +100,7 @@ func NewRegistry(namespaces ...Namespace) (Registry, error) {
 				return Registry{}, usage("feature %s/%s: %w", ns.Name, d.Name, err)
 			}
 			if low := strings.ToLower(d.Name); folded[low] {
-				return Registry{}, usage("feature %s/%s: another differs from it in letter case only", ns.Name, d.Name)
+				return Registry{}, usage("feature %s/%s: another name differs only in upper and lower case", ns.Name, d.Name)
 			}
 			folded[strings.ToLower(d.Name)] = true
 			r.byKey[Key{ns.Name, d.Name}] = d
@@ -114,23 +113,23 @@ func usage(format string, args ...any) error {
 	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// validate refuses a definition that promises what it does not bring.
+// validate refuses an incomplete or contradictory definition.
 func (d Definition) validate() error {
 	switch {
 	case !featuretransition.IsName(d.Name):
 		return fmt.Errorf("want a name such as RequireProvenance")
 	case !isLine(d.About):
-		return fmt.Errorf("say in one line what it demands")
+		return fmt.Errorf("want a description in one line")
 	case d.Dynamic && len(d.RequiresFlags) > 0:
-		return fmt.Errorf("it needs %s and is dynamic: no flag comes from the store", strings.Join(d.RequiresFlags, ", "))
+		return fmt.Errorf("dynamic, but needs %s: the store cannot set flags", strings.Join(d.RequiresFlags, ", "))
 	case len(d.Versions) == 0 || d.Versions[0].Removed:
-		return fmt.Errorf("want the version from which it is known")
+		return fmt.Errorf("want the first version that knows the feature")
 	}
 	changes := false
 	for i, v := range d.Versions {
 		switch {
 		case v.Since.IsZero():
-			return fmt.Errorf("version %d: since when?", i+1)
+			return fmt.Errorf("version %d: want the version of the program", i+1)
 		case i > 0 && !d.Versions[i-1].Since.Less(v.Since):
 			return fmt.Errorf("version %s: versions are not sorted", v.Since)
 		case v.Removed:
@@ -141,26 +140,26 @@ func (d Definition) validate() error {
 		changes = changes || v.Schema != d.Versions[0].Schema
 	}
 	if changes && (len(d.UpgradeTasks) == 0 || len(d.DowngradeTasks) == 0) {
-		return fmt.Errorf("its schema changes: bring the tasks of an upgrade, and those of a downgrade")
+		return fmt.Errorf("the schema changes: want tasks for an upgrade and for a downgrade")
 	}
 	if len(d.Jobs()) > maxTasks/2 {
 		return fmt.Errorf("%d tasks: want at most %d", len(d.Jobs()), maxTasks/2)
 	}
 	for _, j := range d.Jobs() {
 		if j.Kind != Sweep && j.Kind != Hold || !featuretransition.IsName(j.Name) {
-			return fmt.Errorf("task %q of kind %q: want Sweep or Hold, and a name such as CoverageAudit; waiting for uses is done for all", j.Name, j.Kind)
+			return fmt.Errorf("task %q of kind %q: want Sweep or Hold, and a name such as CoverageAudit; the wait for uses is added automatically", j.Name, j.Kind)
 		}
 	}
 	return nil
 }
 
-// Jobs are all tasks of a feature, in all its ways.
+// Jobs are all tasks of a feature, of every transition.
 func (d Definition) Jobs() []Job {
 	return slices.Concat(d.OnTasks, d.OffTasks, d.UpgradeTasks, d.DowngradeTasks)
 }
 
-// At is what the feature is in one version of the program, and whether that
-// knows it.
+// At describes the feature in one version of the program, and reports whether that knows
+// it.
 func (d Definition) At(v version.Version) (Version, bool) {
 	var found Version
 	for _, candidate := range d.Versions {
@@ -171,8 +170,7 @@ func (d Definition) At(v version.Version) (Version, bool) {
 	return found, !found.Since.IsZero() && !found.Removed
 }
 
-// notAfter compares minor versions: a patch changes no feature, and neither does
-// what comes before a release.
+// notAfter compares minor versions: patches and pre-releases change no feature.
 func notAfter(a, b version.Version) bool {
 	return a.Major() < b.Major() || a.Major() == b.Major() && a.Minor() <= b.Minor()
 }

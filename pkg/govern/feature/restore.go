@@ -7,17 +7,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// LastSigned is a transition about which a statement was signed, and where that is.
-// Number 0 is none.
+// LastSigned is a signed transition, with the name of its statement. Number 0 means none.
 type LastSigned struct {
 	Said      featuretransition.Predicate
 	Statement string
 }
 
-// Restore is a feature as the last signed transition left it, for a store that
-// lost it, or in which an older one was put in its place. Nobody signed more than
-// that: on its way to another state, all that is to be done there is to be done
-// again. A dynamic feature is wanted as it was.
+// Restore makes the object of a feature from its last signed transition, for a store that
+// lost it, or has an older one. Only the transition is signed, so all tasks of an
+// unfinished transition are repeated. A dynamic feature gets its desired state from the
+// transition.
 func (d Definition) Restore(last LastSigned, running version.Version, now time.Time) (Feature, error) {
 	said := last.Said
 	f, err := Announce(Key{said.Namespace, said.Name}, d, running)

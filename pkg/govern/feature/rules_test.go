@@ -277,18 +277,18 @@ func TestF09(t *testing.T) {
 		{"on, up over another form", feature.On, "v0.3.0", "v0.4.0", nil, "", 1},
 		{"by default, up to another default", "", "v0.2.0", "v0.4.0", nil, "", 1},
 		{"on, up within one form", feature.On, "v0.2.0", "v0.3.0", nil, "", 0},
-		{"on, down to the older form", feature.On, "v0.4.0", "v0.3.0", nil, "set prepareFor to v0.3.0", 0},
+		{"on, down to the older form", feature.On, "v0.4.0", "v0.3.0", nil, "--prepare-for v0.3.0", 0},
 		{"on, down within one form", feature.On, "v0.5.0", "v0.4.0", nil, "", 0},
 		{"on, down to where nobody knows it", feature.On, "v0.2.0", "v0.1.0", nil, "turn it off first", 0},
 		{"off, down to where nobody knows it", feature.Off, "v0.2.0", "v0.1.0", nil, "", 1},
 		{"on, up to where it is gone", feature.On, "v0.8.0", "v0.9.0", nil, "turn it off first", 0},
 		{"off and dangling, up to where it is gone", feature.Off, "v0.8.0", "v0.9.0", func(w *world) {
 			w.in.Feature = feature.WithConditions(w.in.Feature, feature.Condition{Type: feature.Dangling, Status: "True", Count: 3})
-		}, "with 3 things", 0},
-		{"off and nobody looked, up to where it is gone", feature.Off, "v0.8.0", "v0.9.0", func(w *world) { w.in.Feature.Status.Conditions = nil }, "nobody looked", 0},
-		{"turning on", feature.TurningOn, "v0.2.0", "v0.3.0", nil, "it is TurningOn", 0},
-		{"turning off", feature.TurningOff, "v0.2.0", "v0.3.0", nil, "it is TurningOff", 0},
-		{"moving", feature.On, "v0.3.0", "v0.5.0", func(w *world) { w.in.Running = v(t, "v0.4.0"); w.pass() }, "on their way", 1},
+		}, "with 3 objects", 0},
+		{"off and nobody looked, up to where it is gone", feature.Off, "v0.8.0", "v0.9.0", func(w *world) { w.in.Feature.Status.Conditions = nil }, "unknown what refers to it", 0},
+		{"turning on", feature.TurningOn, "v0.2.0", "v0.3.0", nil, "the feature is TurningOn", 0},
+		{"turning off", feature.TurningOff, "v0.2.0", "v0.3.0", nil, "the feature is TurningOff", 0},
+		{"moving", feature.On, "v0.3.0", "v0.5.0", func(w *world) { w.in.Running = v(t, "v0.4.0"); w.pass() }, "being converted", 1},
 		{"not signed yet", feature.On, "v0.2.0", "v0.3.0", func(w *world) { w.in.Feature.Status.History[0].Statement = "" }, "not signed", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {

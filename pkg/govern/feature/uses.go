@@ -10,18 +10,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// atLeast is the parameter of a wait that names the oldest version of a reporter
-// that counts.
+// atLeast is the parameter of a wait with the oldest version of a reporter that counts.
 const atLeast = "atLeast"
 
-// keptUses is how long a use is kept of a feature that nobody switches.
+// keptUses is how long a use is kept while the feature is not being switched.
 const keptUses = 90 * 24 * time.Hour
 
-// Report adds uses to an object and changes nothing else. What an identity said
-// with another version or another value stands beside it: a program that runs
-// in two places under one name, one of them old, is seen to. While somebody
-// waits for uses nothing is dropped, so a full list refuses; else the oldest
-// goes.
+// Report adds uses to an object and changes nothing else. Uses of one identity with
+// different versions or values are kept side by side, to notice a program that runs in
+// two places under one name, one of them old. During a transition nothing is dropped and
+// a full list is an error; otherwise the oldest use is dropped.
 func Report(f Feature, uses ...Use) (Feature, error) {
 	f = f.clone()
 	s := &f.Status
@@ -41,7 +39,7 @@ func Report(f Feature, uses ...Use) (Feature, error) {
 	if extra := len(s.Uses) - MaxUses; extra > 0 {
 		if len(s.Tasks) > 0 {
 			return Feature{}, verdict.Refuse(verdict.Limit, "feature "+f.Key().String(), "%d uses are reported, the limit is %d", len(s.Uses), MaxUses).
-				Advise("have programs report under one name for each place that they run in")
+				Advise("let programs report under one name per place, not one per run")
 		}
 		slices.SortStableFunc(s.Uses, func(a, b Use) int { return a.LastSeen.Compare(b.LastSeen) })
 		s.Uses = slices.Clone(s.Uses[extra:])
@@ -64,22 +62,20 @@ func compareUses(a, b Use) int {
 	return 1
 }
 
-// OnlyUses refuses an update that changes anything but uses, which is all that
-// reporters write.
+// OnlyUses refuses an update that changes anything but uses, for reporters.
 func OnlyUses(before, after Feature) error {
 	before.Status.Uses, after.Status.Uses = nil, nil
-	return sameBytes(before, after, "its uses, as a reporter does")
+	return sameBytes(before, after, "its uses")
 }
 
-// OnlyWishes refuses an update that changes anything but what is wanted, which
-// is all that people write, and only of dynamic features; the version to
-// prepare for is for all.
+// OnlyWishes refuses an update that changes anything but the desired state of dynamic
+// features and the version to prepare for, for people.
 func OnlyWishes(before, after Feature) error {
 	after.Spec.PrepareFor = before.Spec.PrepareFor
 	if before.Spec.Dynamic {
 		after.Spec.Desired, after.Spec.Scope = before.Spec.Desired, before.Spec.Scope
 	}
-	return sameBytes(before, after, "what is wanted of a dynamic feature")
+	return sameBytes(before, after, "the desired state of a dynamic feature")
 }
 
 func sameBytes(before, after Feature, but string) error {
@@ -93,14 +89,13 @@ func sameBytes(before, after Feature, but string) error {
 		return err
 	}
 	if string(a) != string(b) {
-		return usage("writing feature %s: this changes more than %s: only a reconciler changes states and tasks", before.Key(), but)
+		return usage("writing feature %s: the update changes more than %s, and only a reconciler may do that", before.Key(), but)
 	}
 	return nil
 }
 
-// oldUses names who came with another value than the one that is waited for.
-// All uses were recorded after the window was opened, whatever a clock says:
-// the store orders them.
+// oldUses lists the reporters of another value than the expected one. All uses were
+// recorded after the window began, whatever a clock says: the store orders writes.
 func (p *pass) oldUses() []string {
 	want := p.f.Status.State.goal() == On
 	var names []string
@@ -112,9 +107,9 @@ func (p *pass) oldUses() []string {
 	return names
 }
 
-// judgeUses judges a wait. The window was opened by clearing the uses; at its
-// end every expected reporter has come with the new value, and nobody with the
-// old one, or it is opened again. Silence proves nothing: jobs run rarely.
+// judgeUses judges a wait. The window began by clearing the uses. At its end every
+// expected reporter must have reported the new value, and none the old one; otherwise the
+// window restarts. A missing report proves nothing, because jobs run rarely.
 func (p *pass) judgeUses(t Task) Outcome {
 	ends := t.Since.Add(p.Window)
 	if late := p.oldUses(); len(late) > 0 {
@@ -123,26 +118,26 @@ func (p *pass) judgeUses(t Task) Outcome {
 	missing := p.missing(t)
 	switch {
 	case p.Now.Add(p.Window).Before(t.Since):
-		return Outcome{reopen: true, Remaining: len(missing), Message: "the window was opened in the future: a clock was wrong"}
+		return Outcome{reopen: true, Remaining: len(missing), Message: "the window began in the future: a clock was wrong"}
 	case p.Now.Before(ends):
-		return Outcome{Remaining: max(len(missing), 1), Message: "the window ends " + ends.Format(time.RFC3339) + heard(missing)}
+		return Outcome{Remaining: max(len(missing), 1), Message: "the window ends " + ends.Format(time.RFC3339) + missingText(missing)}
 	case len(missing) > 0:
-		return Outcome{reopen: true, Remaining: len(missing), Message: "nobody may be missing, and these are: " + listed(missing)}
+		return Outcome{reopen: true, Remaining: len(missing), Message: "reports are missing from: " + listed(missing)}
 	}
 	expected := slices.Sorted(slices.Values(p.Expected))
 	expected = slices.Compact(expected)
 	return Outcome{Done: true, Message: fmt.Sprintf("all of %d reporters have the new value", len(expected)), reporters: expected}
 }
 
-func heard(missing []string) string {
+func missingText(missing []string) string {
 	if len(missing) == 0 {
-		return "; everybody has reported"
+		return "; every reporter has reported"
 	}
-	return "; not yet heard of: " + listed(missing)
+	return "; no report yet from: " + listed(missing)
 }
 
-// missing names the expected reporters that did not report the new value inside
-// the window, and why what they said does not count.
+// missing lists the expected reporters that did not report the new value within the
+// window, and why their reports do not count.
 func (p *pass) missing(t Task) []string {
 	var names []string
 	for _, who := range slices.Compact(slices.Sorted(slices.Values(p.Expected))) {
@@ -153,8 +148,8 @@ func (p *pass) missing(t Task) []string {
 	return names
 }
 
-// reported judges what one reporter said. Its clock may differ by a quarter of
-// the window: what it saw before that was another value's time.
+// reported judges the reports of one reporter. Its clock may differ by a quarter of the
+// window; an earlier report may be about an earlier value.
 func (p *pass) reported(who string, t Task) (why string, counts bool) {
 	slack := p.Window / 4
 	for _, u := range p.f.Status.Uses {
@@ -182,7 +177,7 @@ func older(have, want string) bool {
 	return err != nil || wrong != nil || !notAfter(b, a)
 }
 
-// listed names at most ten.
+// listed joins at most ten names.
 func listed(names []string) string {
 	const most = 10
 	if more := len(names) - most; more > 0 {

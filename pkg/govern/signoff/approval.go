@@ -9,15 +9,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkApprovals asks whether each listed approver who is no author approved
-// the document as it is, once it is to be implemented.
+// checkApprovals checks that each listed approver who is not an author approved the
+// current document, if its status is implementable or implemented.
 func (j *judging) checkApprovals() {
 	if j.k.Status != "implementable" && j.k.Status != "implemented" {
 		return
 	}
 	named := j.approvers()
 	if j.e.Readme == nil {
-		return // there is nothing to approve, which is a finding already
+		return // a missing document is already a finding
 	}
 	lacking := 0
 	for _, who := range named {
@@ -35,8 +35,8 @@ func (j *judging) checkApprovals() {
 	j.approved = j.Record.approves && lacking == 0 && len(named) > 0
 }
 
-// approvers are those who have to approve. An author may be among them, and is
-// asked for nothing: what they think of their own work is known.
+// approvers are those who must approve. Authors among the listed approvers are left out:
+// an author cannot approve their own work.
 func (j *judging) approvers() (others []string) {
 	examples := 0
 	for _, who := range j.k.Approvers {
@@ -49,24 +49,23 @@ func (j *judging) approvers() (others []string) {
 	}
 	switch {
 	case examples > 0:
-		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and approvers has the example of the template", j.k.Status)
+		j.find(verdict.SignoffApproval, j.kep(), "status %s, but approvers still has the example of the template", j.k.Status)
 	case len(j.k.Approvers) == 0:
-		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and names no approvers", j.k.Status)
+		j.find(verdict.SignoffApproval, j.kep(), "status %s, but no approvers are named", j.k.Status)
 	case len(others) == 0:
-		j.find(verdict.SignoffApproval, j.kep(), "it is %s, and its approvers are its authors: nobody approves their own work", j.k.Status)
-		j.findings[len(j.findings)-1].Fix = "name an approver in " + kepName + " who is no author, and have them approve"
+		j.find(verdict.SignoffApproval, j.kep(), "status %s, but all approvers are authors, who cannot approve their own work", j.k.Status)
+		j.findings[len(j.findings)-1].Fix = "name an approver in " + kepName + " who is not an author, and have them approve"
 	}
 	return others
 }
 
-// approvalBy is the approval that somebody would give to the files as they
-// are.
+// approvalBy is the approval of the current files by a person.
 func (j *judging) approvalBy(who string) Approval {
 	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
 	return Approval{number, who, digest.Of(digest.SHA256, j.e.Readme), digest.Of(digest.SHA256, j.e.KEP)}
 }
 
-// word says what the record lacks of an approval, "" for nothing.
+// word says what is wrong with an approval in the record, "" if it is there.
 func (r Record) word(want Approval) string {
 	word := "has not approved it"
 	for _, a := range r.Approvals {

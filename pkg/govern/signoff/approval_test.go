@@ -21,7 +21,7 @@ func TestK13Approvals(t *testing.T) {
 	open(good(t).change(t, kep, "  - \"@harbour\"", "  - \"@harbour\"\n  - \"@mayor\"")).expect(t, verdict.SignoffApproval, "@mayor has not approved")
 	open(good(t).change(t, "record.yaml", "{readme}", strings.Repeat("0", 64))).expect(t, verdict.SignoffApproval, "@harbour approved another README.md than")
 	open(good(t).change(t, kep, "  - \"@harbour\"", "  - TBD")).expect(t, verdict.SignoffApproval, "example of the template")
-	open(good(t).change(t, kep, "approvers:\n  - \"@harbour\"\n", "")).expect(t, verdict.SignoffApproval, "names no approvers")
+	open(good(t).change(t, kep, "approvers:\n  - \"@harbour\"\n", "")).expect(t, verdict.SignoffApproval, "no approvers are named")
 	v, r := good(t).change(t, "record.yaml", "approvals:\n- {document: \"7001\", approver: \"@harbour\", files: {README.md: \"sha256:{readme}\", kep.yaml: \"sha256:{kep}\"}}\n", "").accepted(t)
 	if v.Complete() || !slices.ContainsFunc(r.Left, func(s string) bool { return strings.HasPrefix(s, "approvals") }) {
 		t.Errorf("approvals were not looked at, and nobody says so: %q", r.Left)
@@ -103,10 +103,10 @@ func TestApprovalOfLess(t *testing.T) {
 		t.Errorf("both files: %v, %v", r.Approvals, err)
 	}
 	for approval, words := range map[string]string{
-		"digest: " + sum:                  "leaves kep.yaml open",
+		"digest: " + sum:                  "covers only README.md, not kep.yaml",
 		"files: {README.md: " + sum + "}": "want files",
 		"files: {kep.yaml: " + sum + "}":  "want files",
-		"files: {README.md: " + sum + ", kep.yaml: " + sum + "}, digest: " + sum:               "leaves kep.yaml open",
+		"files: {README.md: " + sum + ", kep.yaml: " + sum + "}, digest: " + sum:               "covers only README.md, not kep.yaml",
 		"files: {README.md: " + sum + ", kep.yaml: " + sum + ", prr: " + sum + "}":             "prr",
 		`files: {README.md: ` + sum + `, kep.yaml: "sha512:` + strings.Repeat("0", 128) + `"}`: "want files",
 	} {
@@ -124,7 +124,7 @@ func TestAuthorsApproveNothing(t *testing.T) {
 	with := func(approvers, authors string) *world {
 		return unticked(t, good(t)).change(t, kep, approver, approvers).change(t, kep, "  - \"@keeper\"", authors)
 	}
-	const keeper, own = "  - \"@keeper\"", "approvers are its authors"
+	const keeper, own = "  - \"@keeper\"", "all approvers are authors"
 	with(keeper, keeper).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, own)
 	with(keeper, keeper+"\n"+approver).change(t, "record.yaml", "@harbour", "@keeper").expect(t, verdict.SignoffApproval, own)
 	with(approver, keeper+"\n"+approver).expect(t, verdict.SignoffApproval, own)

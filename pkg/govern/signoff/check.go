@@ -16,32 +16,31 @@ type Question struct {
 	Set *Set
 	// Template says which sections are required.
 	Template *Template
-	// Stage is that at which everything is judged; "" judges each document at
-	// the stage that its kep.yaml claims.
+	// Stage is the stage to check for; "" checks each document for the stage in
+	// its kep.yaml.
 	Stage Stage
-	// Milestone leaves out documents that target another one; "" leaves out
-	// none.
+	// Milestone leaves out documents that target another one; "" leaves none out.
 	Milestone string
-	// Hosts are where links may lead.
+	// Hosts are the hosts that links may point to.
 	Hosts Hosts
-	// Record is what people decided; the zero Record is nothing.
+	// Record has approvals and exceptions; the zero Record has none.
 	Record Record
-	// Registry is what the release has; nil compares nothing with it.
+	// Registry has the gates and metrics of the release; nil compares nothing.
 	Registry *Registry
 	Now      time.Time
 }
 
-// Report says of every document what was found, excepted findings included.
+// Report has the result for every document, including excepted findings.
 type Report struct {
 	Documents  []Checked
-	Exceptions []Exception // that set something aside
+	Exceptions []Exception // that set a finding aside
 	Left       []string    // what was not checked
-	Skipped    []string    // documents of other milestones, and of none
-	untargeted int         // of those, the ones of none
-	unmeasured bool        // a document names metrics, and the registry lists none
+	Skipped    []string    // documents of other milestones, or without one
+	untargeted int         // number of skipped documents without a milestone
+	unmeasured bool        // a document names metrics, but the registry has none
 }
 
-// Checked is one enhancement that was judged.
+// Checked is the result for one enhancement.
 type Checked struct {
 	Dir, Number, Title string
 	Stage              Stage
@@ -52,14 +51,14 @@ type Checked struct {
 	ReviewRequired     bool
 	ReviewApproved     bool
 	Gates              []string
-	Unapproved         []Approval        // that would make it approved, where no record lists any
-	Findings           []verdict.Finding // that stand
+	Unapproved         []Approval        // missing approvals, if no record lists any
+	Findings           []verdict.Finding // not excepted
 	Warnings           []verdict.Finding
 	Excepted           []verdict.Finding
 }
 
-// Check judges. It is accepted only if there is a document, and nothing stands
-// against any of them.
+// Check checks the documents. It accepts only if there is at least one, and none has a
+// finding.
 func Check(q Question) (*verdict.Verdict, Report) {
 	v := verdict.NewCheck(q.words(), q.Now)
 	v.Scope.Checks = []string{"sections", "titles", "tables of contents", "comments", "links", "kep.yaml", "production readiness", "checklists"}
@@ -68,10 +67,10 @@ func Check(q Question) (*verdict.Verdict, Report) {
 		v.Warn(verdict.Find(verdict.SignoffTemplate, "template", "line %d: %s", f.Line, f.Message))
 	}
 	if !q.Template.demands() {
-		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "it has no directive that requires a section: nothing could be missing"))
+		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "no directive requires a section, so nothing could be missing"))
 	}
 	if q.Record.Milestone != "" && q.Milestone != "" && !sameMilestone(q.Record.Milestone, q.Milestone) {
-		v.Add(verdict.Find(verdict.ConfigParse, "sign-off record", "it is of another milestone").Differ(q.Milestone, q.Record.Milestone))
+		v.Add(verdict.Find(verdict.ConfigParse, "sign-off record", "the record is of another milestone").Differ(q.Milestone, q.Record.Milestone))
 	}
 	v.Add(q.Set.faults...)
 	for _, e := range q.Set.Enhancements {
@@ -90,13 +89,13 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	}
 	v.Add(r.twice()...)
 	if len(r.Documents) == 0 {
-		f := verdict.Find(verdict.SignoffDocument, "documents", "there is none %s", q.aim())
-		f.Fix = "name the directory that they lie in, and the milestone that they have as latest-milestone"
+		f := verdict.Find(verdict.SignoffDocument, "documents", "no document %s", q.aim())
+		f.Fix = "name the directory of the documents, and the milestone in their latest-milestone"
 		v.Add(f)
 	}
 	r.Left = q.left()
 	if r.untargeted > 0 {
-		r.Left = append(r.Left, fmt.Sprintf("%d that name no milestone", r.untargeted))
+		r.Left = append(r.Left, fmt.Sprintf("documents that name no milestone (%d)", r.untargeted))
 	}
 	if r.unmeasured {
 		r.Left = append(r.Left, "metrics (the registry has none)")
@@ -107,13 +106,13 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	return v, r
 }
 
-// twice finds documents that have one number: approvals and exceptions of the
-// one would be those of the other.
+// twice finds documents with the same number: approvals and exceptions of one would also
+// apply to the other.
 func (r Report) twice() (found []verdict.Finding) {
 	first := map[string]string{}
 	for _, d := range r.Documents {
 		if other, taken := first[d.Number]; taken {
-			found = append(found, verdict.Find(verdict.SignoffDocument, path.Join(d.Dir, readmeName), "%s has the number %s too", quoted(other), d.Number))
+			found = append(found, verdict.Find(verdict.SignoffDocument, path.Join(d.Dir, readmeName), "%s has the same number, %s", quoted(other), d.Number))
 			continue
 		}
 		first[d.Number] = d.Dir
@@ -139,7 +138,7 @@ func (q Question) aim() string {
 	return "that targets " + q.Milestone
 }
 
-// left is what could have been checked, and was not.
+// left lists the checks that were not made.
 func (q Question) left() (list []string) {
 	if !q.Record.approves {
 		list = append(list, "approvals (no record lists any)")
@@ -150,8 +149,8 @@ func (q Question) left() (list []string) {
 	return list
 }
 
-// other reports whether a document is for another milestone, or for none. One
-// that names something else than a milestone is not let go.
+// other reports whether a document is for another milestone, or for none. A document
+// with an invalid milestone is not skipped.
 func (j *judging) other() bool {
 	if j.Milestone == "" || !j.said {
 		return false
@@ -169,8 +168,8 @@ func sameMilestone(a, b string) bool {
 	return ok && too && one == other
 }
 
-// atStage decides at which stage a document is judged: where it claims none,
-// at the one that asks for the most.
+// atStage decides for which stage a document is checked; stable, the strictest, if it
+// claims none.
 func (j *judging) atStage() {
 	j.at = j.Stage
 	if j.at == "" {
@@ -179,13 +178,13 @@ func (j *judging) atStage() {
 	if !j.at.known() {
 		j.at = Stable
 		if j.said && (j.k.Stage == "" || slices.Contains(kepStages(), j.k.Stage)) {
-			j.find(verdict.SignoffStatus, j.kep(), "it claims no stage, and is judged at stable")
+			j.find(verdict.SignoffStatus, j.kep(), "no stage is given, so the document is checked for stable")
 		}
 	}
 }
 
-// report adds what was found to the verdict, counting each thing that was
-// required: the document, its kep.yaml, and every section.
+// report adds the findings to the verdict, and counts what was required: the document,
+// its kep.yaml, and every section.
 func (j *judging) report(v *verdict.Verdict) Checked {
 	boxes := j.boxes()
 	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
@@ -218,7 +217,7 @@ func (j *judging) report(v *verdict.Verdict) Checked {
 	return c
 }
 
-// things are the names of what is required of a document.
+// things are the names of everything that is required of a document.
 func (c Checked) things() []string {
 	list := []string{path.Join(c.Dir, readmeName), path.Join(c.Dir, kepName)}
 	for _, s := range c.Sections {
@@ -227,7 +226,7 @@ func (c Checked) things() []string {
 	return list
 }
 
-// table says in a line what became of the sections that are required.
+// table summarises the required sections in a line.
 func (c Checked) table() string {
 	if len(c.Sections) == 0 {
 		return ""
@@ -249,8 +248,8 @@ func (c Checked) table() string {
 	return line
 }
 
-// except sets aside what exceptions cover, and says of each that covers
-// nothing why.
+// except sets aside the findings that exceptions cover, and notes why an exception covers
+// none.
 func (q Question) except(v *verdict.Verdict, r *Report) {
 	used, why := make([]bool, len(q.Record.Exceptions)), make([]string, len(q.Record.Exceptions))
 	var things []string
@@ -281,7 +280,7 @@ func (q Question) except(v *verdict.Verdict, r *Report) {
 		case why[i] != "":
 			v.Note("the exception of %s for %s about %s does not count: %s", x.Document, x.Code, quoted(x.About), why[i])
 		default:
-			v.Note("the exception of %s for %s about %s covers nothing that was found", x.Document, x.Code, quoted(x.About))
+			v.Note("the exception of %s for %s about %s covers no finding", x.Document, x.Code, quoted(x.About))
 		}
 	}
 	for i := range r.Documents {
@@ -300,7 +299,7 @@ func (q Question) except(v *verdict.Verdict, r *Report) {
 	}
 }
 
-// kepOf is the kep.yaml of the document that a finding is about.
+// kepOf is the kep.yaml of the document with a finding.
 func (q Question) kepOf(subject string) KEP {
 	for _, e := range q.Set.Enhancements {
 		if rest, ok := strings.CutPrefix(subject, e.Dir+"/"); ok && (strings.HasPrefix(rest, readmeName) || rest == kepName) {
@@ -313,7 +312,7 @@ func (q Question) kepOf(subject string) KEP {
 	return KEP{}
 }
 
-// note says what is worth reading besides.
+// note adds information to the verdict.
 func (r Report) note(v *verdict.Verdict, q Question) {
 	for _, d := range r.Documents {
 		if line := d.table(); line != "" {
@@ -335,13 +334,13 @@ func (r Report) note(v *verdict.Verdict, q Question) {
 	}
 	for _, d := range r.Documents {
 		for _, a := range d.Unapproved {
-			v.Note("%s: %s approves it as it is with this line of the record: %s", d.Dir, plain(a.Approver), a.Line())
+			v.Note("%s: for %s to approve the current files, add this line to the record: %s", d.Dir, plain(a.Approver), a.Line())
 		}
 	}
 	for _, line := range q.Record.passed(v.Findings, q.Now) {
 		v.Note("%s", line)
 	}
 	if n := len(r.Skipped); n > 0 {
-		v.Note("left out: %d that target other milestones than %s", n, q.Milestone)
+		v.Note("documents left out because they target other milestones than %[2]s: %[1]d", n, q.Milestone)
 	}
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Item is one box of a checklist. That it is ticked is somebody's claim.
+// Item is one box of a checklist. A tick is a claim.
 type Item struct {
 	Text     string
-	Required bool // marked (R): before a milestone is targeted
+	Required bool // marked (R): required before a milestone is targeted
 	Ticked   bool
-	Depth    int // how deep it is nested, 0 for none
+	Depth    int // nesting depth, 0 at the top
 	Line     int
 }
 
 // Checklist is the sign-off checklist of a document.
 type Checklist struct {
 	Items []Item
-	// Flat says that how items are nested is not known: the text was copied
-	// from a web page.
+	// Flat says that the nesting is unknown, because the text was copied from a web
+	// page.
 	Flat bool
 }
 
-// checklistTitle is the section that has the boxes.
+// checklistTitle is the title of the section with the boxes.
 const checklistTitle = "Release Signoff Checklist"
 
 var (
@@ -32,8 +32,8 @@ var (
 	mark = regexp.MustCompile(`^\(R\)\s*`)
 )
 
-// Checklist reads the boxes of the sign-off section. Boxes elsewhere are
-// questions of the template, and no part of it.
+// Checklist reads the boxes of the sign-off section. Boxes elsewhere are questions of the
+// template, and not part of the checklist.
 func (d *Document) Checklist() (Checklist, error) {
 	list := Checklist{Flat: d.page.scraped}
 	s, there := d.find(checklistTitle)
@@ -72,7 +72,7 @@ func (d *Document) Checklist() (Checklist, error) {
 	return list, nil
 }
 
-// required is how many items are marked (R), and how many of those are ticked.
+// required counts the items marked (R), and those of them that are ticked.
 func (c Checklist) required() (all, ticked int) {
 	for _, it := range c.Items {
 		if it.Required {
@@ -85,7 +85,7 @@ func (c Checklist) required() (all, ticked int) {
 	return all, ticked
 }
 
-// ticked is how many items are.
+// ticked counts the ticked items.
 func (c Checklist) ticked() (n int) {
 	for _, it := range c.Items {
 		if it.Ticked {

@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// directive is a line of a template that says from when on the section above
-// it is required.
+// directive is a line of a template that says from which stage on the section above it
+// is required.
 type directive struct {
 	line     int
 	required bool
-	stage    Stage  // from which on, where it is required
+	stage    Stage  // the first stage that requires it
 	fault    string // what is wrong with its form, "" if nothing
 }
 
 var directiveLine = regexp.MustCompile(`^\s*<!--+\s*DIRECTIVE\s*:?(.*)$`)
 
-// parseDirective reads a line that begins as a directive. It is one line,
-// whatever its end looks like: the text below is never part of it. What stands
-// behind it is handed back.
+// parseDirective reads a line that begins as a directive. A directive is always one line,
+// even if its end is malformed. rest is the text after it.
 func parseDirective(text string) (d directive, rest string, is bool) {
 	m := directiveLine.FindStringSubmatch(text)
 	if m == nil {
@@ -27,17 +26,17 @@ func parseDirective(text string) (d directive, rest string, is bool) {
 	body, rest, closed := strings.Cut(m[1], "-->")
 	if !closed {
 		if body, rest, closed = strings.Cut(m[1], ">"); closed {
-			d.fault = `it ends with ">" instead of "-->"`
+			d.fault = `ends with ">" instead of "-->"`
 		} else {
-			d.fault = `it has no "-->"`
+			d.fault = `no "-->"`
 		}
 	}
 	d.read(body)
 	return d, rest, true
 }
 
-// read reads what a directive says. A fault is kept, and what cannot be read
-// asks for the most: the section is required.
+// read reads the content of a directive. Faults are recorded; if a value cannot be read,
+// the section counts as required.
 func (d *directive) read(body string) {
 	d.required, d.stage = true, Alpha
 	said := map[string]bool{}
@@ -46,21 +45,21 @@ func (d *directive) read(body string) {
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		switch {
 		case said[key]:
-			d.blame("it says " + quoted(key) + " twice")
+			d.blame(quoted(key) + " is given twice")
 		case key == "required" && (value == "true" || value == "false"):
 			d.required = value == "true"
 		case key == "stage" && Stage(value).known():
 			d.stage = Stage(value)
 		default:
-			d.blame("it says " + quoted(strings.TrimSpace(part)) + ", want required: true or false, and stage: alpha, beta or stable")
+			d.blame(quoted(strings.TrimSpace(part)) + " is not valid, want required: true or false, and stage: alpha, beta or stable")
 		}
 		said[key] = true
 	}
 	switch {
 	case !said["required"]:
-		d.blame("it does not say whether the section is required")
+		d.blame("required is missing")
 	case !d.required && said["stage"]:
-		d.blame("it names a stage from which on the section is not required")
+		d.blame("a stage is given, but the section is not required")
 	}
 	if !d.required {
 		d.stage = ""

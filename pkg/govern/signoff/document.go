@@ -7,28 +7,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Section is a heading and what stands below it.
+// Section is a heading with the text below it.
 type Section struct {
 	Title string
 	Level int
 	Line  int
 
-	from, to int // its own lines of the page, without the heading
-	end      int // of all that is below it, subsections included
+	from, to int // its own lines, without the heading
+	end      int // end of its lines including subsections
 }
 
-// Document is a parsed document: it has sections, and nobody has judged it.
+// Document is a parsed document, not yet checked.
 type Document struct {
 	page     *page
 	sections []Section
-	hidden   map[string]int // headings in comments: the line of the first, by key
-	byKey    map[string]int // the first section of a title
+	hidden   map[string]int // headings in comments: first line, by key
+	byKey    map[string]int // index of the first section with a title
 }
 
 var heading = regexp.MustCompile(`^ {0,3}(#{1,6})(?:[ \t]+(.*))?$`)
 
-// ParseDocument reads a document. It fails only for what is too large; what is
-// wrong with the rest is for [Check] to say.
+// ParseDocument reads a document. It only fails if the document is too large; [Check]
+// finds other faults.
 func ParseDocument(raw []byte) (*Document, error) {
 	p, err := parsePage("document", raw)
 	if err != nil {
@@ -54,7 +54,7 @@ func ParseDocument(raw []byte) (*Document, error) {
 	return d, nil
 }
 
-// headingOf is the level and the title of a heading, zero where a line is none.
+// headingOf is the level and the title of a heading; zero for any other line.
 func headingOf(text string) (int, string) {
 	m := heading.FindStringSubmatch(strings.TrimRight(text, " \t"))
 	if m == nil {
@@ -62,12 +62,12 @@ func headingOf(text string) (int, string) {
 	}
 	title := strings.TrimSpace(m[2])
 	if bare := strings.TrimRight(title, "#"); bare == "" || strings.HasSuffix(bare, " ") {
-		title = strings.TrimSpace(bare) // the marks that may close a heading
+		title = strings.TrimSpace(bare) // marks at the end of a heading
 	}
 	return len(m[1]), title
 }
 
-// measure finds where sections end.
+// measure finds the ends of sections.
 func (d *Document) measure() {
 	n := len(d.page.lines)
 	var open []int
@@ -100,7 +100,7 @@ func (d *Document) Title() string {
 	return ""
 }
 
-// find is the section of a title.
+// find is the section with a title.
 func (d *Document) find(title string) (Section, bool) {
 	i, ok := d.byKey[key(title)]
 	if !ok {
@@ -109,5 +109,5 @@ func (d *Document) find(title string) (Section, bool) {
 	return d.sections[i], true
 }
 
-// lines are the lines from one to before another.
+// lines are the lines from, to (exclusive).
 func (d *Document) lines(from, to int) []line { return d.page.lines[from:to] }

@@ -45,7 +45,7 @@ func TestOneNumber(t *testing.T) {
 		}
 		return w
 	}
-	double("7001-shade").expect(t, verdict.SignoffDocument, "has the number 7001 too")
+	double("7001-shade").expect(t, verdict.SignoffDocument, "has the same number, 7001")
 	other := double("7001-shade")
 	other.files["keps/sig-light/7001-shade/kep.yaml"] = strings.Replace(other.files[kep], `latest-milestone: "v1.37"`, `latest-milestone: "v1.36"`, 1)
 	other.accepted(t)
@@ -88,9 +88,9 @@ func TestHiddenDocuments(t *testing.T) {
 		fails verdict.Code // "" for what is a finding
 	}{
 		{"a link to a directory", func(r *os.Root) error { return r.Symlink("7001-lantern-dimmer", "keps/sig-release/7002-x") }, "a link to a directory", ""},
-		{"a link that leads out", func(r *os.Root) error { return r.Symlink(outside, "keps/sig-x") }, "leads out", ""},
-		{"another name", func(r *os.Root) error { return write(r, "keps/sig-release/7002-x/readme.md") }, "called README.md?", ""},
-		{"another ending", func(r *os.Root) error { return write(r, "keps/sig-release/7002-x/kep.yml") }, "called kep.yaml?", ""},
+		{"a link that leads out", func(r *os.Root) error { return r.Symlink(outside, "keps/sig-x") }, "out of the directory", ""},
+		{"another name", func(r *os.Root) error { return write(r, "keps/sig-release/7002-x/readme.md") }, "rename it to README.md", ""},
+		{"another ending", func(r *os.Root) error { return write(r, "keps/sig-release/7002-x/kep.yml") }, "rename it to kep.yaml", ""},
 		{"a document that leads out", func(r *os.Root) error {
 			return r.Symlink(outside, "keps/sig-release/7001-lantern-dimmer/prod/README.md")
 		}, "", verdict.FileType},

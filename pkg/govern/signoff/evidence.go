@@ -7,34 +7,33 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Evidence is what stands behind a box of a checklist.
+// Evidence is the kind of proof of a box of a checklist.
 type Evidence string
 
-// The kinds of evidence. A tick is a claim; that a machine found it to be so
-// is another thing.
+// The kinds of evidence. A tick alone is only a claim.
 const (
-	ByMachine Evidence = "machine" // the checks here prove it, ticked or not
-	Claimed   Evidence = "claimed" // it is ticked, and somebody says so
-	ByNobody  Evidence = "none"    // it is not ticked, and nothing proves it
+	ByMachine Evidence = "machine" // proven by a check, ticked or not
+	Claimed   Evidence = "claimed" // ticked, not proven
+	ByNobody  Evidence = "none"    // neither ticked nor proven
 )
 
-// Box is an item of a checklist with what stands behind it.
+// Box is an item of a checklist with its evidence.
 type Box struct {
 	Item
 	Evidence Evidence
-	// Proof is what was found, where a machine found it.
+	// Proof describes what a check found.
 	Proof string
-	// By is who ticked it, where that is known: see [Report.Attribute].
+	// By is who ticked it, if known: see [Report.Attribute].
 	By string
 }
 
-// provable are the items that the checks here can prove, by words of theirs.
+// provable is an item that a check can prove, identified by words in its text.
 type provable struct {
 	words string
 	prove func(*judging) (proof string, holds, known bool)
 }
 
-// proofs lists what can be proven, the longest words first.
+// proofs lists the provable items, the longest words first.
 func proofs() []provable {
 	filled := func(titles ...string) func(*judging) (string, bool, bool) {
 		return func(j *judging) (string, bool, bool) {
@@ -58,7 +57,7 @@ func proofs() []provable {
 			if !j.Record.approves || !j.said {
 				return "", false, false
 			}
-			return either(j.approved, "each approver approved README.md and kep.yaml as they are", "not every approver approved README.md and kep.yaml as they are"), j.approved, true
+			return either(j.approved, "each approver approved the current README.md and kep.yaml", "not every approver approved the current README.md and kep.yaml"), j.approved, true
 		}},
 		{"implementation history", filled("Implementation History")},
 		{"graduation criteria is in place", filled("Graduation Criteria")},
@@ -74,8 +73,8 @@ func either(holds bool, yes, no string) string {
 	return no
 }
 
-// questionnaire asks whether the review of production readiness is answered as
-// far as the stage requires.
+// questionnaire checks that the production-readiness questionnaire is answered as far as
+// the stage requires.
 func (j *judging) questionnaire() (string, bool, bool) {
 	t := j.Template
 	of, there := t.find("Production Readiness Review Questionnaire")
@@ -95,7 +94,7 @@ func (j *judging) questionnaire() (string, bool, bool) {
 	return fmt.Sprintf("all %d sections of the questionnaire that %s requires are filled", n, j.at), n > 0, n > 0
 }
 
-// boxes says what stands behind every box, and finds ticks that are not so.
+// boxes determines the evidence of every box, and finds false ticks.
 func (j *judging) boxes() []Box {
 	if j.d == nil {
 		return nil
@@ -106,7 +105,7 @@ func (j *judging) boxes() []Box {
 		return nil
 	}
 	if len(list.Items) == 0 {
-		j.warn(verdict.SignoffChecklist, j.readme(), "it has no sign-off checklist")
+		j.warn(verdict.SignoffChecklist, j.readme(), "no sign-off checklist")
 	}
 	open, all := 0, 0
 	boxes := make([]Box, len(list.Items))
@@ -125,12 +124,12 @@ func (j *judging) boxes() []Box {
 	}
 	if open > 0 {
 		j.warn(verdict.SignoffChecklist, j.readme(), "%d of %d items marked (R) are neither ticked nor proven", open, all)
-		j.warnings[len(j.warnings)-1].Fix = "tick each once it is so; the milestone may be targeted when all are"
+		j.warnings[len(j.warnings)-1].Fix = "tick each item when it is done; the milestone may be targeted when all are"
 	}
 	return boxes
 }
 
-// prove looks whether one item is so.
+// prove checks one item.
 func (j *judging) prove(b *Box) {
 	words := key(b.Text)
 	for _, p := range proofs() {
@@ -144,7 +143,7 @@ func (j *judging) prove(b *Box) {
 			b.Evidence, b.Proof = ByMachine, proof
 		case b.Ticked:
 			b.Evidence = ByNobody
-			j.find(verdict.SignoffChecklist, j.readme(), "line %d is ticked, and is not so: %s", b.Line, proof)
+			j.find(verdict.SignoffChecklist, j.readme(), "line %d is ticked, but that is false: %s", b.Line, proof)
 		}
 		return
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkStatus asks whether status, stage and milestone are such, and fit.
+// checkStatus checks that status, stage and milestone are valid and consistent.
 func (j *judging) checkStatus() {
 	word := func(what, got string, known []string) bool {
 		switch near := nearest(got, known); {
 		case got == "" || slices.Contains(known, got):
 			return got != ""
 		case near != "":
-			j.find(verdict.SignoffStatus, j.kep(), "%s is %s; %s is meant?", what, quoted(got), near)
+			j.find(verdict.SignoffStatus, j.kep(), "%s is %s; did you mean %s?", what, quoted(got), near)
 		default:
 			j.find(verdict.SignoffStatus, j.kep(), "%s is %s, want one of %s", what, quoted(got), strings.Join(known, ", "))
 		}
@@ -26,22 +26,22 @@ func (j *judging) checkStatus() {
 	claimed := j.k.claims()
 	switch {
 	case stage && j.k.Status == "implemented" && j.k.Stage != string(Stable) && claimed.known() && !j.k.leaves():
-		j.find(verdict.SignoffStatus, j.kep(), "it is implemented, and its stage is %s: implemented is what is stable", j.k.Stage)
+		j.find(verdict.SignoffStatus, j.kep(), "status implemented with stage %s: only a stable feature is implemented", j.k.Stage)
 	case stage && claimed != j.at && claimed.reaches(j.at):
-		j.find(verdict.SignoffStatus, j.kep(), "it claims %s, and is judged at %s, which asks for less", j.k.Stage, j.at)
+		j.find(verdict.SignoffStatus, j.kep(), "the document claims %s, but is checked for %s, which requires less", j.k.Stage, j.at)
 	case stage && claimed != j.at:
-		j.warn(verdict.SignoffStatus, j.kep(), "it claims %s, and is judged at %s", j.k.Stage, j.at)
+		j.warn(verdict.SignoffStatus, j.kep(), "the document claims %s, but is checked for %s", j.k.Stage, j.at)
 	}
 	if status && j.Milestone != "" && j.k.Status != "implementable" && j.k.Status != "implemented" {
-		j.find(verdict.SignoffStatus, j.kep(), "it targets %s, and its status is %s, want implementable or implemented", j.Milestone, j.k.Status)
+		j.find(verdict.SignoffStatus, j.kep(), "the document targets %s with status %s, want implementable or implemented", j.Milestone, j.k.Status)
 	}
 	if _, ok := release(j.k.LatestMilestone); j.k.LatestMilestone != "" && !ok {
 		j.find(verdict.SignoffStatus, j.kep(), "latest-milestone is %s, want one such as v1.37", quoted(j.k.LatestMilestone))
 	}
 }
 
-// claims is the stage that a kep.yaml claims. What is on its way out had to
-// be stable.
+// claims is the stage that a kep.yaml claims. A feature that is being removed must have
+// been stable.
 func (k KEP) claims() Stage {
 	if k.leaves() {
 		return Stable
@@ -49,13 +49,13 @@ func (k KEP) claims() Stage {
 	return Stage(k.Stage)
 }
 
-// leaves reports whether a feature is on its way out.
+// leaves reports whether a feature is being removed.
 func (k KEP) leaves() bool {
 	return slices.Contains([]string{"deprecated", "disabled", "removed"}, k.Stage)
 }
 
-// checkFields asks for what a kep.yaml must say, and for answers where the
-// template has examples.
+// checkFields checks that a kep.yaml has the required fields, without the examples of the
+// template.
 func (j *judging) checkFields() {
 	for _, f := range []struct {
 		name   string
@@ -80,11 +80,11 @@ func (j *judging) checkFields() {
 		blank := !slices.ContainsFunc(f.values, func(v string) bool { return v != "" })
 		switch {
 		case !j.k.said[f.name]:
-			j.find(verdict.SignoffField, j.kep(), "it does not say %s", f.name)
+			j.find(verdict.SignoffField, j.kep(), "field %s is missing", f.name)
 		case blank && !f.none:
 			j.find(verdict.SignoffField, j.kep(), "%s is empty", f.name)
 		case slices.ContainsFunc(f.values, example.MatchString):
-			j.find(verdict.SignoffField, j.kep(), "%s has the example of the template: %s", f.name, quoted(strings.Join(f.values, ", ")))
+			j.find(verdict.SignoffField, j.kep(), "%s still has the example of the template: %s", f.name, quoted(strings.Join(f.values, ", ")))
 		}
 	}
 	if v := j.k.DisableSupported; v != "" && v != "true" && v != "false" {
@@ -99,8 +99,7 @@ func gateNames(gates []Gate) (names []string) {
 	return names
 }
 
-// checkReview asks for the approval of production readiness, where one is
-// needed.
+// checkReview checks the approval of production readiness, if one is needed.
 func (j *judging) checkReview() {
 	if !j.k.needsReview() {
 		return
@@ -111,8 +110,8 @@ func (j *judging) checkReview() {
 	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
 	file, there := j.Set.reviewOf(number, j.k.OwningSIG)
 	if !there {
-		refuse("production readiness: there is no %s/%s/%s.yaml", reviewsDir, j.k.OwningSIG, number)
-		fix("have it reviewed; the file is looked for in the directory that is checked, and in the tree that has " + reviewsDir + " beside the directories of SIGs")
+		refuse("production readiness: the review %s/%s/%s.yaml is missing", reviewsDir, j.k.OwningSIG, number)
+		fix("have it reviewed; the file is read from the checked directory, or from " + reviewsDir + " beside the directories of SIGs above it")
 		return
 	}
 	v, err := ParseReview(file.raw)
@@ -125,16 +124,16 @@ func (j *judging) checkReview() {
 	case err != nil:
 		j.findings = append(j.findings, at(file.path, err))
 	case v.Number != number:
-		refuse("production readiness: %s is of number %s, not of %s", file.path, quoted(v.Number), number)
+		refuse("production readiness: %s is for number %s, not %s", file.path, quoted(v.Number), number)
 	case path.Base(path.Dir(file.path)) != j.k.OwningSIG:
 		refuse("production readiness: %s is not in the directory of %s", file.path, quoted(j.k.OwningSIG))
 	case who == "" || example.MatchString(who):
 		refuse("production readiness: %s names no approver for %s", file.path, stage)
 	case j.Set.Reviewers == nil:
-		refuse("production readiness: nobody says who may approve it; %s lists %s", aliasesName, reviewers)
-		fix("check a directory that has " + aliasesName + ", or name that file with --aliases")
+		refuse("production readiness: the list of allowed approvers is missing; %s lists them under %s", aliasesName, reviewers)
+		fix("check a directory with " + aliasesName + ", or name that file with --aliases")
 	case !among(who, j.Set.Reviewers):
-		refuse("production readiness: %s is none of %s", quoted(who), reviewers)
+		refuse("production readiness: %s is not one of %s", quoted(who), reviewers)
 	case wrote(who, j.k.Authors):
 		refuse("production readiness: %s is an author of the document", quoted(who))
 	}

@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// State says what became of a section that is required.
+// State is the state of a required section.
 type State string
 
-// The states, of which Filled alone is enough.
+// The states. Only Filled is sufficient.
 const (
 	Filled      State = "filled"
 	Missing     State = "missing"
@@ -20,14 +20,14 @@ const (
 	Unchanged   State = "unchanged template text"
 )
 
-// Judged is a section that is required, and what became of it.
+// Judged is a required section with its state.
 type Judged struct {
 	Title string
 	State State
-	Line  int // where the document has it, 0 where it does not
+	Line  int // line in the document, 0 if missing
 }
 
-// Sections judges every section that a template requires at a stage.
+// Sections determines the state of every section that a template requires for a stage.
 func Sections(d *Document, t *Template, at Stage) []Judged {
 	var list []Judged
 	for _, r := range t.required(at) {
@@ -36,10 +36,9 @@ func Sections(d *Document, t *Template, at Stage) []Judged {
 	return list
 }
 
-// judge says what became of one section. Present is not filled: what counts is
-// a line that somebody wrote. Where a section's own lines say nothing, those
-// of its subsections speak for it; a line that says that nothing is said yet
-// outweighs whatever stands beside it.
+// judge determines the state of one section. A section is filled if it has a line of its
+// own, or if a subsection has one. A placeholder line such as TBD makes it unfilled,
+// whatever else it contains.
 func (d *Document) judge(title string, t *Template) Judged {
 	s, there := d.find(title)
 	if !there {
@@ -62,7 +61,7 @@ func (d *Document) judge(title string, t *Template) Judged {
 	return Judged{title, own, s.Line}
 }
 
-// anyFilled reports whether a subsection has a line of its own.
+// anyFilled reports whether a subsection is filled.
 func (d *Document) anyFilled(of Section, t *Template) bool {
 	for _, s := range d.sections {
 		if s.from > of.from && s.from <= of.end && d.weigh(d.lines(s.from, s.to), t) == Filled {
@@ -72,7 +71,7 @@ func (d *Document) anyFilled(of Section, t *Template) bool {
 	return false
 }
 
-// weigh says what lines amount to.
+// weigh is the state of some lines together.
 func (d *Document) weigh(lines []line, t *Template) State {
 	state := Empty
 	for _, l := range lines {
@@ -91,7 +90,7 @@ func (d *Document) weigh(lines []line, t *Template) State {
 	return state
 }
 
-// weigh finds out what a line is, whatever the template says.
+// weigh is the state of a single line, without comparing it with the template.
 func (l *line) weigh() {
 	l.words, l.weight = sentence(l.text), Filled
 	switch level, _ := headingOf(l.text); {
@@ -102,9 +101,8 @@ func (l *line) weigh() {
 	}
 }
 
-// says reports whether a line says anything that can be seen: marks that only
-// divide, the end of a comment that had ended, tags and links with nothing in
-// them, and definitions of links do not.
+// says reports whether a line has visible text: dividers, comment ends, empty tags and
+// links, and link definitions have none.
 func says(text string, fenced bool) bool {
 	if strings.HasPrefix(text, "[") && strings.Contains(text, "]: ") {
 		return false
@@ -118,12 +116,11 @@ func says(text string, fenced bool) bool {
 }
 
 var (
-	// mute matches tags that show nothing of themselves, links without words
-	// and pictures without an address. What is no tag of HTML is a word that
-	// the template has in such brackets.
+	// mute matches HTML tags, links without text and pictures without an address.
+	// Any other word in <…> is text, because templates use such brackets.
 	mute = regexp.MustCompile(`(?i)</?(?:a|b|br|center|code|details|div|em|font|h[1-6]|hr|i|kbd|li|ol|p|pre|small|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>` +
 		`|!\[[^\]]*\]\(\s*\)|\[\s*\]\([^)]*\)`)
 )
 
-// unseen are letters and signs that look like nothing.
+// unseen are invisible letters and signs.
 const unseen = "\u115f\u1160\u2800\u3164\uffa0"

@@ -9,18 +9,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// judging is one enhancement being judged.
+// judging is the state of checking one enhancement.
 type judging struct {
 	*Question
 	e    Enhancement
-	d    *Document // nil where it cannot be read
+	d    *Document // nil if it cannot be read
 	k    KEP
 	said bool // the kep.yaml could be read
 	at   Stage
 
-	reviewed bool       // production readiness is approved, where it must be
-	approved bool       // each approver approved these very files
-	unasked  []Approval // that no record was there to hold
+	reviewed bool       // production readiness is approved, if required
+	approved bool       // each approver approved the current files
+	unasked  []Approval // missing approvals, if there is no record
 	sections []Judged
 	findings []verdict.Finding
 	warnings []verdict.Finding
@@ -37,7 +37,7 @@ func (j *judging) warn(code verdict.Code, subject, format string, args ...any) {
 	j.warnings = append(j.warnings, verdict.Find(code, subject, format, args...))
 }
 
-// judge asks everything of one enhancement.
+// judge runs all checks of one enhancement.
 func (j *judging) judge() {
 	j.findings = append(j.findings, j.e.faults...)
 	j.checkName()
@@ -57,7 +57,7 @@ func (j *judging) judge() {
 	}
 }
 
-// open parses what the enhancement has.
+// open parses the files of the enhancement.
 func (j *judging) open() {
 	if j.e.KEP == nil {
 		j.lacks(j.kep())
@@ -80,7 +80,7 @@ func (j *judging) open() {
 	j.d = d
 }
 
-// lacks finds that a file is not there.
+// lacks adds the finding of a missing file.
 func (j *judging) lacks(file string) {
 	f := verdict.Find(verdict.SignoffDocument, file, "there is no such file")
 	f.Fix = "write the document after the template, as " + readmeName
@@ -90,7 +90,7 @@ func (j *judging) lacks(file string) {
 	j.findings = append(j.findings, f)
 }
 
-// at is the finding of an error, about a file.
+// at is the finding of an error in a file.
 func at(file string, err error) verdict.Finding {
 	f := verdict.FindingOf(file, err)
 	f.Subject = file
@@ -102,18 +102,18 @@ var (
 	dirForm   = regexp.MustCompile(`^([1-9]\d*)(-[a-z0-9]+)+$`)
 )
 
-// checkName holds title, directory and number against one another.
+// checkName compares title, directory and number.
 func (j *judging) checkName() {
 	dir := path.Base(j.e.Dir)
 	of := dirForm.FindStringSubmatch(dir)
 	number, _, _ := strings.Cut(dir, "-")
 	if of == nil {
-		j.find(verdict.SignoffTitle, j.readme(), "the directory is called %s, want a number without leading zeros and a short title, as 1234-short-title", quoted(dir))
+		j.find(verdict.SignoffTitle, j.readme(), "the directory is named %s, want a number without leading zeros and a short title, such as 1234-short-title", quoted(dir))
 	} else {
 		number = of[1]
 	}
 	if j.said && j.k.Number != "" && j.k.Number != number {
-		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.kep(), "its number is not that of the directory").Differ(number, j.k.Number))
+		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.kep(), "the number differs from that of the directory").Differ(number, j.k.Number))
 	}
 	if j.d == nil {
 		return
@@ -126,33 +126,33 @@ func (j *judging) checkName() {
 	case m == nil:
 		j.find(verdict.SignoffTitle, j.readme(), "the title is %s, want KEP-%s: and a title", quoted(title), number)
 	case m[1] != number:
-		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.readme(), "the number of the title is not that of the directory").Differ(number, m[1]))
+		j.findings = append(j.findings, verdict.Find(verdict.SignoffTitle, j.readme(), "the number in the title differs from that of the directory").Differ(number, m[1]))
 	case key(m[2]) == key(strings.TrimPrefix(mend(j.Template.Title()), "KEP-NNNN:")):
-		j.find(verdict.SignoffTitle, j.readme(), "the title is that of the template")
+		j.find(verdict.SignoffTitle, j.readme(), "the title is still that of the template")
 	case j.said && j.k.Title != "" && key(m[2]) != key(j.k.Title):
-		j.warn(verdict.SignoffTitle, j.readme(), "the title is %s, and that of %s is %s", quoted(m[2]), kepName, quoted(j.k.Title))
+		j.warn(verdict.SignoffTitle, j.readme(), "the title is %s, but in %s it is %s", quoted(m[2]), kepName, quoted(j.k.Title))
 	}
 }
 
-// checkSections asks for every section that the template requires.
+// checkSections checks every section that the template requires.
 func (j *judging) checkSections() {
 	j.sections = Sections(j.d, j.Template, j.at)
 	for _, s := range j.sections {
-		code, words := verdict.SignoffSection, "there is no such section"
+		code, words := verdict.SignoffSection, "the section is missing"
 		switch s.State {
 		case Filled:
 			continue
 		case Missing:
 		case Commented:
-			words = fmt.Sprintf("the section is in a comment, at line %d", s.Line)
+			words = fmt.Sprintf("the section is inside of a comment, at line %d", s.Line)
 		case Empty:
-			code, words = verdict.SignoffEmpty, fmt.Sprintf("line %d: nothing stands under the heading", s.Line)
+			code, words = verdict.SignoffEmpty, fmt.Sprintf("line %d: no text below the heading", s.Line)
 		case Placeholder:
-			code, words = verdict.SignoffPlaceholder, fmt.Sprintf("line %d: the section says that it is still to be written", s.Line)
+			code, words = verdict.SignoffPlaceholder, fmt.Sprintf("line %d: the section has a placeholder such as TBD", s.Line)
 		case Unchanged:
-			code, words = verdict.SignoffUnchanged, fmt.Sprintf("line %d: nothing but the words of the template stands under the heading", s.Line)
+			code, words = verdict.SignoffUnchanged, fmt.Sprintf("line %d: only text of the template below the heading", s.Line)
 		}
-		j.find(code, j.readme()+"#"+s.Title, "%s; it is required at %s", words, j.at)
+		j.find(code, j.readme()+"#"+s.Title, "%s; required at %s", words, j.at)
 	}
 }
 
@@ -161,25 +161,24 @@ var (
 	tocMark    = regexp.MustCompile(`^\s*/?toc\s*$`)
 )
 
-// checkText asks about the text as a whole.
+// checkText checks the text as a whole.
 func (j *judging) checkText() {
 	if n := len(j.d.page.broken); n > 0 {
 		j.find(verdict.SignoffDocument, j.readme(), "line %d is not UTF-8 (%s in all)", j.d.page.broken[0], lines(n))
 	}
 	if drift := j.d.drift(); drift != "" {
-		j.find(verdict.SignoffTOC, j.readme(), "the table of contents is not that of the document: %s", drift)
+		j.find(verdict.SignoffTOC, j.readme(), "the table of contents differs from the headings: %s", drift)
 	}
 	for _, l := range j.d.page.lines {
 		if unresolved.MatchString(l.text) && !l.fenced && j.k.Status != "provisional" {
-			j.find(verdict.SignoffUnresolved, j.readme(), "line %d: something is still argued about, which only a provisional document may have", l.number)
+			j.find(verdict.SignoffUnresolved, j.readme(), "line %d: an UNRESOLVED mark, which only a provisional document may have", l.number)
 			break
 		}
 	}
 	j.checkComments()
 }
 
-// checkComments asks for comments that are left. Until a document is complete
-// they are a warning.
+// checkComments finds remaining comments. Before stable they are a warning.
 func (j *judging) checkComments() {
 	left, first := len(j.d.page.directives), 0
 	if left > 0 {
@@ -187,7 +186,7 @@ func (j *judging) checkComments() {
 	}
 	for _, b := range j.d.page.blocks {
 		if !b.closed {
-			j.find(verdict.SignoffGuidance, j.readme(), "the comment of line %d never ends: nobody sees what stands below it", b.line)
+			j.find(verdict.SignoffGuidance, j.readme(), "the comment at line %d has no end, so the text below it is hidden", b.line)
 		}
 		if tocMark.MatchString(strings.TrimSuffix(b.text, "\n")) {
 			continue
@@ -203,7 +202,7 @@ func (j *judging) checkComments() {
 	if j.at == Stable {
 		say = j.find
 	}
-	say(verdict.SignoffGuidance, j.readme(), "comments are left, the first at line %d, %d in all", first, left)
+	say(verdict.SignoffGuidance, j.readme(), "comments remain, the first at line %d, %d in all", first, left)
 }
 
 func lines(n int) string {

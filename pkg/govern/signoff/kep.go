@@ -11,8 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// KEP is what a kep.yaml says. Keys that nothing here asks about are left
-// alone: the format grows.
+// KEP is the content of a kep.yaml. Other keys are ignored, because the format grows.
 type KEP struct {
 	Title            string
 	Number           string
@@ -26,10 +25,10 @@ type KEP struct {
 	LatestMilestone  string
 	Milestones       map[string]string // by stage
 	Gates            []Gate
-	DisableSupported string // true or false; "" where it does not say
+	DisableSupported string // true or false; "" if absent
 	Metrics          []string
 
-	said map[string]bool // keys that are there
+	said map[string]bool // keys that are present
 }
 
 // Gate is a feature gate that a kep.yaml names.
@@ -38,7 +37,7 @@ type Gate struct {
 	Components []string
 }
 
-// statuses and kepStages are the words that there are.
+// statuses and kepStages are the valid values.
 func statuses() []string {
 	return []string{"provisional", "implementable", "implemented", "deferred", "rejected", "withdrawn", "replaced"}
 }
@@ -47,8 +46,8 @@ func kepStages() []string {
 	return []string{"alpha", "beta", "stable", "deprecated", "disabled", "removed"}
 }
 
-// ParseKEP reads a kep.yaml. Its scalars are taken as they are written: dates
-// and numbers stand there without quotes everywhere.
+// ParseKEP reads a kep.yaml. Scalars are read as text, because dates and numbers are
+// usually not quoted.
 func ParseKEP(raw []byte) (KEP, error) {
 	root, err := mapping("kep.yaml", raw)
 	if err != nil {
@@ -96,8 +95,8 @@ func ParseKEP(raw []byte) (KEP, error) {
 	return k, r.err
 }
 
-// mapping parses YAML whose root is a mapping. Aliases, tags, doubled keys and
-// broken text are refused: see [strictyaml].
+// mapping parses YAML whose root is a mapping. Aliases, tags, duplicate keys and invalid
+// text are refused: see [strictyaml].
 func mapping(file string, raw []byte) (*yaml.Node, error) {
 	var root yaml.Node
 	if err := strictyaml.Unmarshal(raw, &root, strictyaml.MaxSize(maxFile)); err != nil {
@@ -108,12 +107,12 @@ func mapping(file string, raw []byte) (*yaml.Node, error) {
 		n = n.Content[0]
 	}
 	if n.Kind != yaml.MappingNode {
-		return nil, verdict.Refuse(verdict.SignoffDocument, file, "it is no mapping")
+		return nil, verdict.Refuse(verdict.SignoffDocument, file, "not a YAML mapping")
 	}
 	return n, nil
 }
 
-// pairs goes through a mapping; anything else has none.
+// pairs iterates over a mapping; any other node has no pairs.
 func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		if n.Kind != yaml.MappingNode {
@@ -127,7 +126,7 @@ func pairs(n *yaml.Node) func(func(string, *yaml.Node) bool) {
 	}
 }
 
-// reader reads values, and keeps the first thing that is of another kind.
+// reader reads values, and keeps the first error.
 type reader struct {
 	file string
 	err  error
@@ -190,10 +189,10 @@ func (r *reader) gates(n *yaml.Node, to *[]Gate) {
 	}
 }
 
-// example matches what the template of kep.yaml has where an answer belongs.
+// example matches the examples in the template of kep.yaml.
 var example = regexp.MustCompile(`(?i)^(tbd|todo|nnnn|kep template|sig-xyz|yyyy-mm-dd|myfeature|my_feature_metric|@jane\.doe|@alice\.doe|@oscar\.doe|.*\|.*)$`)
 
-// nearest is the known word that a misspelt one is closest to, "" for none.
+// nearest is the known word closest to a misspelt one, "" for none.
 func nearest(word string, known []string) string {
 	for _, k := range known {
 		if oneOff(word, k) || sorted(word) == sorted(k) {

@@ -10,15 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// line is one line of a document: what a reader of the page sees of it, and
-// what a comment hides.
+// line is one line of a document: its visible text, and the text in comments.
 type line struct {
 	number int
 	text   string
 	hidden string
-	fenced bool // in a fence, or one of its marks
+	fenced bool // in a code fence, or a mark of one
 	words  string
-	weight State // of the line alone, before it is known what the template says
+	weight State // of the line alone, without the template
 }
 
 // block is a comment: where it begins, and whether it ends.
@@ -34,13 +33,13 @@ type page struct {
 	blocks     []block
 	directives []directive
 	broken     []int // lines that are not UTF-8
-	// scraped says that the text was copied from a web page: indentation is
-	// lost, and how items are nested is not known.
+	// scraped says that the text was copied from a web page: indentation is lost,
+	// and the nesting of items unknown.
 	scraped bool
 }
 
-// parsePage splits a text. Comments hide what is in them, fences show it; a
-// mark of the one means nothing inside the other.
+// parsePage splits a text. Comments hide text, fences show it; a mark of one has no
+// meaning inside of the other.
 func parsePage(what string, raw []byte) (*page, error) {
 	if len(raw) > MaxDocument {
 		return nil, verdict.Refuse(verdict.Limit, what, "%d bytes, the limit is %d", len(raw), MaxDocument)
@@ -65,18 +64,17 @@ func parsePage(what string, raw []byte) (*page, error) {
 		s.add(line{number: first + i + 1}, text)
 	}
 	for i := range p.lines {
-		p.lines[i].weigh() // once: sections are judged again and again
+		p.lines[i].weigh() // once, because sections are judged repeatedly
 	}
 	return p, nil
 }
 
-// minGutter is the least number of lines whose numbers are taken for the
-// gutter of a web page.
+// minGutter is the lowest number of consecutive line numbers that count as the gutter of
+// a web page.
 const minGutter = 10
 
-// withoutChrome is the number of the lines before the document, where the text
-// was copied from a web page: what stands around it, and the line numbers from
-// one to the last, one below the other.
+// withoutChrome is the number of lines before the document in a text that was copied from
+// a web page: the surrounding page, and a column of line numbers.
 func withoutChrome(texts []string) int {
 	const lookAhead = 200 // lines of chrome
 	for i := range min(len(texts), lookAhead) {
@@ -91,7 +89,7 @@ func withoutChrome(texts []string) int {
 	return 0
 }
 
-// splitter goes through a text line by line.
+// splitter splits a text line by line.
 type splitter struct {
 	*page
 	fence   string // the mark that ends the fence, "" outside of one
@@ -117,7 +115,7 @@ func (s *splitter) add(l line, text string) {
 	s.lines = append(s.lines, l)
 }
 
-// fenced reports whether a line is one of a fence, and keeps track of it.
+// fenced reports whether a line belongs to a fence, and keeps track of fences.
 func (s *splitter) fenced(text string) bool {
 	mark := fenceMark.FindStringSubmatch(text)
 	switch {
@@ -133,8 +131,8 @@ func (s *splitter) fenced(text string) bool {
 	return true
 }
 
-// split takes comments out of a line. They end at the first mark that ends
-// one, as for every reader of HTML, however many begin before it.
+// split separates comments from a line. As in HTML, a comment ends at the first end mark,
+// however many begin before it.
 func (s *splitter) split(number int, text string) (shown, hidden string) {
 	var seen, hid strings.Builder
 	for text != "" {
@@ -163,11 +161,10 @@ func (s *splitter) split(number int, text string) (shown, hidden string) {
 	return seen.String(), hid.String()
 }
 
-// maxBlock bounds how much of a comment is kept to tell what it is.
+// maxBlock bounds how much of a comment is kept.
 const maxBlock = 200
 
-// opening is where a comment begins in a line, outside of spans of code, or a
-// negative number.
+// opening is the index of a comment start outside of code spans, or negative.
 func opening(text string) int {
 	for i := 0; i < len(text); {
 		switch {

@@ -10,17 +10,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Hosts says where the links of documents may lead.
+// Hosts says which hosts links may point to.
 type Hosts struct {
-	// Allowed are hosts; each stands for those below it too.
+	// Allowed are hosts, each including its subdomains.
 	Allowed []string
-	// Only refuses every host that is not allowed, not just those that look
-	// like one, or stand in the checklist.
+	// Only refuses every host that is not allowed, and not only look-alike hosts
+	// and those in the checklist.
 	Only bool
 }
 
-// Canonical are the hosts that enhancements of Kubernetes link to, and those
-// that may be taken for others of them though they are not.
+// Canonical are the hosts that enhancements of Kubernetes link to, including some that
+// would otherwise look like another of them.
 func Canonical() []string {
 	return []string{
 		"github.com", "github.io", "githubusercontent.com", "gitlab.com", "k8s.io", "k8s.dev", "kubernetes.io", "kubernetes.dev",
@@ -28,12 +28,12 @@ func Canonical() []string {
 	}
 }
 
-// NewHosts are the canonical hosts and others; only makes them all that links
-// may lead to. A host is a name with a dot: "com" would be half of the world.
+// NewHosts are the canonical hosts and others; with only, links to any other host are
+// refused. A host needs a dot: "com" would allow too much.
 func NewHosts(others []string, only bool) (Hosts, error) {
 	for _, h := range others {
 		if !hostForm.MatchString(h) {
-			return Hosts{}, verdict.Refuse(verdict.Usage, "--allow-host", "%s, want the name of a host, as docs.example.test", quoted(h))
+			return Hosts{}, verdict.Refuse(verdict.Usage, "--allow-host", "%s, want a host name, such as docs.example.test", quoted(h))
 		}
 	}
 	return Hosts{Allowed: append(Canonical(), others...), Only: only}, nil
@@ -43,15 +43,14 @@ var hostForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9]
 
 var address = regexp.MustCompile(`(?i)\b(?:https?|ftp)://(?:\[[0-9a-f:.%]+\])?[^\s<>"'` + "`" + `\])|]*`)
 
-// bare matches addresses without a scheme that readers make links of all the
-// same: names that begin with www, and links and attributes that begin with
-// two strokes.
+// bare matches addresses without a scheme that viewers turn into links: names that begin
+// with www, and link targets that begin with //.
 var bare = regexp.MustCompile(`(?i)(?:^|[\s(<*_~])(www\.[a-z0-9.-]+)|(?:\]\(\s*<?|\]:\s*<?|(?:href|src)\s*=\s*["']?)//([^\s<>"'` + "`" + `\])|/?#]+)`)
 
-// escapes are what Markdown lets stand for a mark of an address.
+// escapes undoes Markdown escapes in an address.
 var escapes = strings.NewReplacer(`\/`, "/", `\:`, ":", `\.`, ".", `\-`, "-")
 
-// addresses are those of a line, with a scheme.
+// addresses are the addresses in a line, with a scheme.
 func addresses(text string) []string {
 	text = escapes.Replace(html.UnescapeString(text))
 	list := address.FindAllString(text, -1)
@@ -61,7 +60,7 @@ func addresses(text string) []string {
 	return list
 }
 
-// links lists what is wrong with the links of a document: each host once.
+// links lists the faults of the links in a document, each host once.
 func (d *Document) links(name string, h Hosts) []verdict.Finding {
 	list, there := d.find(checklistTitle)
 	said := map[string]bool{}
@@ -80,34 +79,34 @@ func (d *Document) links(name string, h Hosts) []verdict.Finding {
 	return found
 }
 
-// fault says why a link may not be followed, "" where it may.
+// fault is why a link is refused, "" if it is allowed.
 func (h Hosts) fault(link string, inList bool) (host, fault string) {
 	u, err := url.Parse(strings.TrimRight(link, ".,;:!?*_"))
 	switch {
 	case err == nil && u.Host == "":
-		return "", "" // the word for a scheme, in a text about schemes
+		return "", "" // only a scheme, as in a text about schemes
 	case err != nil || u.Hostname() == "":
-		return link, "it is no address"
+		return link, "not a valid address"
 	}
 	host = strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	ip, notIP := netip.ParseAddr(host)
 	switch {
 	case u.User != nil:
-		return host, "what stands before the @ is no host, and may look like one"
+		return host, "the part before the @ is not the host, and may look like one"
 	case notIP == nil && !inList && (ip.IsLoopback() || ip.IsPrivate() || ip.IsUnspecified()):
-		return host, "" // an example, of a machine that is nobody else's
+		return host, "" // an example with a private address
 	case notIP == nil:
-		return host, "it is a number, and nobody knows whose"
+		return host, "an IP address, whose owner cannot be told"
 	case strings.ContainsFunc(host, func(r rune) bool { return r > 0x7f }) || strings.Contains("."+host, ".xn--"):
-		return host, "its letters are not those that they look like"
+		return host, "the name has non-ASCII letters, which may look like others"
 	case h.allows(host):
 		return host, ""
 	}
 	if of := h.resembles(host); of != "" {
-		return host, "it looks like " + of + ", and is another host"
+		return host, "looks like " + of + ", but is another host"
 	}
 	if h.Only || inList {
-		return host, "it is none of the hosts that links may lead to"
+		return host, "not one of the allowed hosts"
 	}
 	return host, ""
 }
@@ -121,14 +120,14 @@ func (h Hosts) allows(host string) bool {
 	return false
 }
 
-// resembles names the allowed host that another is made to be taken for: one
-// that has its name among its labels, or a name that is one letter off.
+// resembles is the allowed host that another imitates: by a label with its name, or with a
+// name that differs in one letter.
 func (h Hosts) resembles(host string) string {
 	for label := range strings.FieldsFuncSeq(host, func(r rune) bool { return r == '.' || r == '-' }) {
 		for _, a := range h.Allowed {
 			name, _, _ := strings.Cut(a, ".")
 			if len(name) < 6 && a != "k8s.io" {
-				continue // a word that means many things
+				continue // too short to be distinctive
 			}
 			if label == name || plainly(label) == name || len(name) >= 6 && oneOff(label, name) {
 				return a
@@ -138,13 +137,12 @@ func (h Hosts) resembles(host string) string {
 	return ""
 }
 
-// plainly undoes what makes one letter look like another.
+// plainly replaces look-alike letters.
 func plainly(label string) string {
 	return strings.NewReplacer("0", "o", "1", "l", "rn", "m", "vv", "w").Replace(label)
 }
 
-// oneOff reports whether two words differ in one letter, left out, put in or
-// changed.
+// oneOff reports whether two words differ in one letter: missing, added or changed.
 func oneOff(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

@@ -62,7 +62,7 @@ func TestPartOfATree(t *testing.T) {
 			t.Errorf("%s: reviews where there are none", of)
 		}
 		v, _ = signoff.Check(w.q)
-		if !slices.Equal(codes(v.Findings), []verdict.Code{verdict.SignoffApproval}) || !strings.Contains(v.Findings[0].Fix, "in the tree that has prod-readiness") {
+		if !slices.Equal(codes(v.Findings), []verdict.Code{verdict.SignoffApproval}) || !strings.Contains(v.Findings[0].Fix, "or from prod-readiness beside the directories of SIGs") {
 			t.Errorf("%s: %v", of, v.Findings)
 		}
 	}

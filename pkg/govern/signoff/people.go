@@ -7,12 +7,12 @@ import (
 	"unicode"
 )
 
-// same reports whether two handles are of one person.
+// same reports whether two handles are equal.
 func same(a, b string) bool {
 	return handle(a) != "" && handle(a) == handle(b)
 }
 
-// handle is a handle as it is compared: without what nobody sees.
+// handle is a handle in comparable form: lower case, without @ and invisible characters.
 func handle(who string) string {
 	seen := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -23,7 +23,7 @@ func handle(who string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimSpace(seen), "@"))
 }
 
-// among reports whether a person is on a list of those who may do something.
+// among reports whether a person is on a list.
 func among(who string, list []string) bool {
 	return slices.ContainsFunc(list, func(o string) bool { return same(who, o) })
 }
@@ -31,8 +31,8 @@ func among(who string, list []string) bool {
 // mention matches a handle or an address in a text.
 var mention = regexp.MustCompile(`[\w.+/-]*@[\w./-]+`)
 
-// wrote reports whether a person is an author. An author stands there in any
-// form, as "A. Keeper (@keeper)"; one handle or address in common is enough.
+// wrote reports whether a person is an author. Authors are free text, such as
+// "A. Keeper (@keeper)"; one common handle or address is enough.
 func wrote(who string, authors []string) bool {
 	mine := handles(who)
 	return slices.ContainsFunc(authors, func(author string) bool {
@@ -40,7 +40,7 @@ func wrote(who string, authors []string) bool {
 	})
 }
 
-// handles are the names by which a text calls a person.
+// handles are the handles and addresses in a text, and the text itself.
 func handles(text string) (list []string) {
 	for _, name := range append(mention.FindAllString(text, -1), text) {
 		if h := strings.TrimRight(handle(name), "."); h != "" {

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Review is the file that says who approved the production readiness of an
-// enhancement, by stage.
+// Review is the file with the approvers of the production readiness of an enhancement, by
+// stage.
 type Review struct {
 	Number    string
 	Approvers map[string]string
 }
 
-// ParseReview reads a file of production readiness.
+// ParseReview reads a production-readiness file.
 func ParseReview(raw []byte) (Review, error) {
 	root, err := mapping("production readiness", raw)
 	if err != nil {
@@ -37,11 +37,10 @@ func ParseReview(raw []byte) (Review, error) {
 	return v, r.err
 }
 
-// reviewers is the alias under which those who may approve are listed.
+// reviewers is the alias with the allowed approvers.
 const reviewers = "prod-readiness-approvers"
 
-// ParseAliases reads who may approve production readiness from a file of
-// aliases of owners.
+// ParseAliases reads the allowed approvers of production readiness from OWNERS_ALIASES.
 func ParseAliases(raw []byte) ([]string, error) {
 	root, err := mapping("OWNERS_ALIASES", raw)
 	if err != nil {
@@ -64,7 +63,7 @@ func ParseAliases(raw []byte) ([]string, error) {
 
 var milestone = regexp.MustCompile(`^v?(\d{1,4})\.(\d{1,4})$`)
 
-// release is a milestone as two numbers, false where it is none.
+// release is a milestone as two numbers; false if invalid.
 func release(text string) (n [2]int, ok bool) {
 	m := milestone.FindStringSubmatch(text)
 	if m == nil {
@@ -76,17 +75,17 @@ func release(text string) (n [2]int, ok bool) {
 	return n, true
 }
 
-// IsMilestone reports whether a text names a release, as v1.37.
+// IsMilestone reports whether a text is a milestone, such as v1.37.
 func IsMilestone(text string) bool {
 	_, ok := release(text)
 	return ok
 }
 
-// reviewedFrom is the first release for which production readiness was asked.
+// reviewedFrom is the first release that required production readiness.
 func reviewedFrom() [2]int { return [2]int{1, 21} }
 
-// needsReview reports whether production readiness must have been approved.
-// Where it is not known for which release, it must.
+// needsReview reports whether production readiness must be approved; also if the release
+// is unknown.
 func (k KEP) needsReview() bool {
 	if k.Status != "implementable" && k.Status != "implemented" {
 		return false

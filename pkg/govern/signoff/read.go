@@ -12,21 +12,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Set is what a directory of enhancements holds, read and not yet judged.
+// Set is the content of a directory of enhancements, not yet checked.
 type Set struct {
 	Enhancements []Enhancement
-	// Reviewers may approve production readiness; nil where nobody says who.
+	// Reviewers may approve production readiness; nil if there is no list.
 	Reviewers []string
 	reviews   map[string][]reviewFile // by number
-	faults    []verdict.Finding       // what may be an enhancement, and was not read
+	faults    []verdict.Finding       // possible enhancements that were not read
 }
 
 // Enhancement is one directory with its files.
 type Enhancement struct {
-	Dir    string // as the directory that was read calls it
+	Dir    string // path in the directory that was read
 	File   string // its document, in that directory
-	Readme []byte // nil where there is none
-	KEP    []byte // nil where there is none
+	Readme []byte // nil if missing
+	KEP    []byte // nil if missing
 	faults []verdict.Finding
 }
 
@@ -50,13 +50,11 @@ var (
 	template = regexp.MustCompile(`^NNNN-`)
 )
 
-// Read reads all enhancements below a directory, which has a name of its own:
-// every directory with a kep.yaml, and every one whose name begins with a
-// number and that has a README.md. Reviews are those below prod-readiness,
-// reviewers those of a file OWNERS_ALIASES at the top. What cannot be read
-// fails; what is too large is a finding, and so is what nobody would read: a
-// link to a directory, or to somewhere outside, and a file that is nearly
-// called as one that is asked for.
+// Read reads all enhancements below a directory; name is its name in messages. An
+// enhancement is a directory with a kep.yaml, or one whose name begins with a number and
+// that has a README.md. Reviews are read from prod-readiness, reviewers from
+// OWNERS_ALIASES at the top. An unreadable file is an error. Findings are: too large
+// files, links to directories or out of the tree, and files whose name almost matches.
 func Read(fsys fs.FS, name string) (*Set, error) {
 	s := &Set{reviews: map[string][]reviewFile{}}
 	entries := 0
@@ -77,7 +75,7 @@ func Read(fsys fs.FS, name string) (*Set, error) {
 		case e.Type()&fs.ModeSymlink != 0 && !isAsked(at):
 			s.follow(fsys, at)
 		case misnamed(at) != "":
-			s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "it is not read; is it meant to be called %s?", misnamed(at)))
+			s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "not read, because of its name; rename it to %s if it is meant to be that", misnamed(at)))
 		case isReview(at):
 			return s.review(fsys, at, at)
 		}
@@ -99,7 +97,7 @@ func isReview(at string) bool {
 	return path.Ext(at) == ".yaml" && slices.Contains(strings.Split(path.Dir(at), "/"), reviewsDir)
 }
 
-// enhancement takes in one directory, if it is of an enhancement.
+// enhancement adds one directory, if it is an enhancement.
 func (s *Set) enhancement(fsys fs.FS, at, name string) error {
 	e := Enhancement{Dir: at, File: path.Join(at, readmeName)}
 	if at == "." {
@@ -126,8 +124,8 @@ func (s *Set) enhancement(fsys fs.FS, at, name string) error {
 	return nil
 }
 
-// ReadReviews adds the reviews of a tree of which only a part was read, which
-// calls its top so. It reports whether that has any place for them.
+// ReadReviews adds the reviews of a larger tree, of which only a part was read; top is its
+// path in messages. It reports whether the tree has a directory of reviews.
 func (s *Set) ReadReviews(fsys fs.FS, top string) (bool, error) {
 	switch info, err := fs.Stat(fsys, reviewsDir); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
@@ -161,7 +159,7 @@ func (s *Set) LacksReviews() bool {
 func (s *Set) review(fsys fs.FS, at, name string) error {
 	raw, err := readFile(fsys, at, maxFile)
 	if errors.Is(err, errTooLarge) {
-		raw, err = []byte("too large"), nil // which is no mapping, and found out when it is needed
+		raw, err = []byte("too large"), nil // not a mapping, so parsing it fails if it is needed
 	}
 	if err == nil {
 		number := strings.TrimSuffix(path.Base(at), ".yaml")
@@ -170,8 +168,7 @@ func (s *Set) review(fsys fs.FS, at, name string) error {
 	return err
 }
 
-// reviewOf is the review of a document: that of its own SIG, where several
-// have its number.
+// reviewOf is the review of a document: that of its SIG, if several have its number.
 func (s *Set) reviewOf(number, sig string) (reviewFile, bool) {
 	list := s.reviews[number]
 	if i := slices.IndexFunc(list, func(r reviewFile) bool { return path.Base(path.Dir(r.path)) == sig }); i >= 0 {
@@ -183,26 +180,25 @@ func (s *Set) reviewOf(number, sig string) (reviewFile, bool) {
 	return list[0], true
 }
 
-// follow looks where a link leads. Directories are not read through links, so
-// that each document is judged once, where it lies; nobody may hide one so.
+// follow checks the target of a link. Directories are not read through links, so that each
+// document is checked once; a link to a directory is a finding, because it could hide one.
 func (s *Set) follow(fsys fs.FS, at string) {
 	switch info, err := fs.Stat(fsys, at); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "it is a link that leads out of the directory, and what stands there is not read"))
+		s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "a link out of the directory, which is not followed"))
 	case info.IsDir():
-		s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "it is a link to a directory, and what stands there is not read"))
+		s.faults = append(s.faults, verdict.Find(verdict.SignoffDocument, at, "a link to a directory, which is not followed"))
 	}
 }
 
-// isAsked reports whether a file is read by its name, link or not.
+// isAsked reports whether a file of this name is read, link or not.
 func isAsked(at string) bool {
 	name := path.Base(at)
 	return name == readmeName || name == kepName || at == aliasesName || isReview(at)
 }
 
-// misnamed is what a file of an enhancement should be called, "" where it is
-// called so, or is another file.
+// misnamed is the correct name of a misnamed file of an enhancement, "" otherwise.
 func misnamed(at string) string {
 	dir, name := path.Split(at)
 	for _, want := range []string{readmeName, kepName} {
@@ -224,17 +220,17 @@ func isLink(fsys fs.FS, name string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// readFile reads a file up to a limit; nil where there is none.
+// readFile reads a file up to a limit; nil if there is none.
 func readFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	switch info, err := fs.Stat(fsys, name); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil && isLink(fsys, name):
-		return nil, verdict.Refuse(verdict.FileType, name, "it is a link that leads out of the directory, or round in a circle")
+		return nil, verdict.Refuse(verdict.FileType, name, "a link out of the directory, or a circular one")
 	case err != nil:
 		return nil, verdict.Wrap(verdict.PlaceDown, name, err)
 	case !info.Mode().IsRegular():
-		return nil, verdict.Refuse(verdict.FileType, name, "it is no file") // opening a pipe may wait for ever
+		return nil, verdict.Refuse(verdict.FileType, name, "not a regular file") // opening a pipe may block
 	}
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Record is what people decided about the documents of a milestone: who
-// approved which text, what is excepted until when, and when the milestone
-// freezes. It is a file that is reviewed like any other.
+// Record has the decisions of people about the documents of a milestone: approvals,
+// exceptions with expiry, and freeze dates. It is a reviewed file.
 type Record struct {
 	Milestone  string
 	Freezes    map[Freeze]time.Time
 	Approvals  []Approval
 	Exceptions []Exception
 
-	approves bool // it has a list of approvals
+	approves bool // the file has a list of approvals
 }
 
-// Freeze is a day of a milestone after which some things no longer change.
+// Freeze is a date of a milestone after which some parts must not change.
 type Freeze string
 
 // The freezes, in their order.
@@ -39,26 +38,25 @@ const (
 // Freezes lists the freezes in their order.
 func Freezes() []Freeze { return []Freeze{ReviewFreeze, EnhancementFreeze, CodeFreeze, DocsFreeze} }
 
-// grace is how long after a freeze an exception can still be asked for.
+// grace is how long after a freeze an exception can still be filed.
 const grace = 3 * 24 * time.Hour
 
-// MaxLife is the longest that an exception lasts: about one release.
+// MaxLife is the longest life of an exception: about one release.
 const MaxLife = 120 * 24 * time.Hour
 
-// Approval is one person's word for a document as it is: for what README.md
-// says, and for the stage, milestone, gates and approvers of kep.yaml.
+// Approval is one person's approval of the bytes of README.md and kep.yaml.
 type Approval struct {
 	Document    string
 	Approver    string
 	Readme, KEP digest.Digest
 }
 
-// Line is the approval as it stands in a record.
+// Line is the line of a record with the approval.
 func (a Approval) Line() string {
 	return fmt.Sprintf("- {document: %q, approver: %q, files: {%s: %q, %s: %q}}", a.Document, a.Approver, readmeName, a.Readme, kepName, a.KEP)
 }
 
-// Exception sets one kind of finding about one thing aside for a time.
+// Exception sets aside one kind of finding about one section or file until a date.
 type Exception struct {
 	Document string
 	Code     verdict.Code
@@ -93,16 +91,15 @@ type approvalEntry struct {
 		Readme string `yaml:"README.md"`
 		KEP    string `yaml:"kep.yaml"`
 	} `yaml:"files"`
-	// Digest is what approvals had when they were of README.md alone.
+	// Digest is the older form, of README.md alone.
 	Digest string `yaml:"digest"`
 }
 
-// approval reads one. What covers less than both files is not taken for less:
-// it is refused.
+// approval reads one entry. An approval that does not cover both files is refused.
 func (e approvalEntry) approval() (Approval, error) {
 	a := Approval{Document: e.Document, Approver: e.Approver}
 	if e.Digest != "" {
-		return Approval{}, fmt.Errorf("digest is of %s alone, and leaves %s open; %s has to approve both: waybill signoff check without --record prints the line", readmeName, kepName, quoted(e.Approver))
+		return Approval{}, fmt.Errorf("digest covers only %s, not %s; %s must approve both: waybill signoff check without --record prints the line", readmeName, kepName, quoted(e.Approver))
 	}
 	for _, f := range []struct {
 		text string
@@ -167,17 +164,16 @@ func ParseRecord(raw []byte) (Record, error) {
 	return r, nil
 }
 
-// dayOf reads a day. The first that there is would read as none.
+// dayOf reads a date. The zero date is refused, because it means none.
 func dayOf(text string) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
 	if err == nil && day.IsZero() {
-		err = errors.New("the first day there is stands for none")
+		err = errors.New("the zero date is not valid")
 	}
 	return day, err
 }
 
-// date reads the two days of an exception, and refuses one that leaves
-// something open.
+// date reads the dates of an exception, and refuses an incomplete one.
 func (x *Exception) date(filed, expires string) (err error) {
 	if x.Filed, err = dayOf(filed); err != nil {
 		return fmt.Errorf("filed %q, want a day such as 2026-01-31", filed)
@@ -190,15 +186,15 @@ func (x *Exception) date(filed, expires string) (err error) {
 	case x.Document == "" || x.About == "" || x.Approver == "" || strings.TrimSpace(x.Reason) == "":
 		return fmt.Errorf("want document, code, about, reason, approver, filed and expires")
 	case !can:
-		return fmt.Errorf("%q is no code that can be excepted", x.Code)
+		return fmt.Errorf("code %q cannot be excepted", x.Code)
 	case !x.Expires.After(x.Filed) || x.Expires.Sub(x.Filed) > MaxLife:
-		return fmt.Errorf("it lasts from %s to %s, want at most %d days", filed, expires, int(MaxLife.Hours()/24))
+		return fmt.Errorf("valid from %s to %s, want at most %d days", filed, expires, int(MaxLife.Hours()/24))
 	}
 	return nil
 }
 
-// closing is the freeze after which a kind of finding can no longer be mended
-// in the milestone; false for what is never excepted.
+// closing is the freeze after which a kind of finding can no longer be fixed in the
+// milestone; false for codes that cannot be excepted.
 func closing(code verdict.Code) (Freeze, bool) {
 	switch code {
 	case verdict.SignoffSection, verdict.SignoffEmpty, verdict.SignoffPlaceholder, verdict.SignoffUnchanged,
@@ -214,8 +210,8 @@ func closing(code verdict.Code) (Freeze, bool) {
 	return "", false
 }
 
-// about reports whether an exception is about a finding: its document, its
-// code, and the section or file that it names.
+// about reports whether an exception matches a finding: document, code, and section or
+// file.
 func (x Exception) about(f verdict.Finding) bool {
 	dir, thing, section := strings.Cut(f.Subject, "/"+readmeName+"#")
 	if !section {
@@ -225,29 +221,29 @@ func (x Exception) about(f verdict.Finding) bool {
 	return x.Code == f.Code && x.Document == number && x.About == thing
 }
 
-// refuses says why an exception sets nothing aside, "" if it does.
+// refuses is why an exception does not count, "" if it does.
 func (r Record) refuses(x Exception, k KEP, now time.Time) string {
 	freeze, _ := closing(x.Code)
 	last, frozen := r.Freezes[freeze]
 	switch {
 	case now.Before(x.Filed):
-		return "it is filed for a day to come"
+		return "filed in the future"
 	case !now.Before(x.Expires):
-		return "it expired on " + x.Expires.Format(time.DateOnly)
+		return "expired on " + x.Expires.Format(time.DateOnly)
 	case frozen && x.Filed.After(last.Add(grace)):
-		return fmt.Sprintf("it was filed more than 3 days after the %s freeze", freeze)
+		return fmt.Sprintf("filed more than 3 days after the %s freeze", freeze)
 	case wrote(x.Approver, k.Authors):
-		return x.Approver + " is an author, and nobody excepts their own work"
+		return x.Approver + " is an author, who cannot except their own work"
 	case example.MatchString(x.Approver), example.MatchString("@" + handle(x.Approver)), example.MatchString(handle(x.Approver)):
-		return x.Approver + " is the example of the template, and nobody"
+		return x.Approver + " is the example of the template"
 	case !among(x.Approver, k.Approvers):
-		return x.Approver + " is no approver of the document"
+		return x.Approver + " is not an approver of the document"
 	}
 	return ""
 }
 
-// passed lists the freezes that lie behind a time, with the documents that
-// still have findings which each of them closes.
+// passed lists the past freezes, with the documents that still have findings of that
+// matter.
 func (r Record) passed(findings []verdict.Finding, now time.Time) (lines []string) {
 	for _, name := range Freezes() {
 		day, there := r.Freezes[name]
@@ -263,10 +259,10 @@ func (r Record) passed(findings []verdict.Finding, now time.Time) (lines []strin
 			}
 		}
 		if len(late) == 0 {
-			lines = append(lines, fmt.Sprintf("%s freeze of %s: nothing is late", name, day.Format(time.DateOnly)))
+			lines = append(lines, fmt.Sprintf("%s freeze of %s: no document is late", name, day.Format(time.DateOnly)))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s freeze of %s: late are %s", name, day.Format(time.DateOnly), strings.Join(late, ", ")))
+		lines = append(lines, fmt.Sprintf("%s freeze of %s: late documents: %s", name, day.Format(time.DateOnly), strings.Join(late, ", ")))
 	}
 	return lines
 }

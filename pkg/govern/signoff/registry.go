@@ -9,18 +9,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Registry lists the feature gates and metrics that the release really has.
+// Registry lists the feature gates and metrics of the release.
 type Registry struct {
 	gates   map[string]registered
-	metrics map[string]bool // nil where nobody lists any
+	metrics map[string]bool // nil if there is no list
 }
 
-// Features is the registry of a program that has a table of its features: they
-// are at the stage that they have in a version. Such a table has no metrics.
+// Features makes the registry from a table of features, with their stages in a version.
+// Such a table has no metrics.
 func Features(table feature.Registry, at version.Version) *Registry {
 	r := &Registry{gates: map[string]registered{}}
 	for _, k := range table.Keys() {
-		d, _ := table.Definition(k) // it is one of its keys
+		d, _ := table.Definition(k) // k is one of its keys
 		is, known := d.At(at)
 		if !known {
 			continue
@@ -29,15 +29,14 @@ func Features(table feature.Registry, at version.Version) *Registry {
 		if k.Namespace == feature.CoreNamespace {
 			name = k.Name
 		}
-		// Each can be switched off: waiting for whoever uses it comes before the
-		// tasks that it has, and where it has none is all there is to do.
+		// Every feature can be switched off: the wait for its users is always a task.
 		r.gates[name] = registered{Name: name, Stage: stageOf(is.Stage), OffTasks: true}
 	}
 	return r
 }
 
-// stageOf is a stage of the table in the words of documents: what is on its
-// way out had to be stable.
+// stageOf converts a stage of the table to one of documents: a deprecated feature must
+// have been stable.
 func stageOf(s feature.Stage) Stage {
 	switch s {
 	case feature.GA, feature.Deprecated:
@@ -49,8 +48,7 @@ func stageOf(s feature.Stage) Stage {
 type registered struct {
 	Name  string `yaml:"name"`
 	Stage Stage  `yaml:"stage"`
-	// OffTasks says that something is there that switches the feature off
-	// again.
+	// OffTasks says that the release can switch the feature off again.
 	OffTasks bool `yaml:"offTasks"`
 }
 
@@ -66,7 +64,7 @@ func ParseRegistry(raw []byte) (*Registry, error) {
 	r := &Registry{gates: map[string]registered{}, metrics: map[string]bool{}}
 	for _, g := range f.Gates {
 		if _, twice := r.gates[g.Name]; twice || g.Name == "" || !g.Stage.known() {
-			return nil, verdict.Refuse(verdict.ConfigParse, "feature registry", "gate %s: want a name of its own, and stage alpha, beta or stable", quoted(g.Name))
+			return nil, verdict.Refuse(verdict.ConfigParse, "feature registry", "gate %s: want a unique name, and stage alpha, beta or stable", quoted(g.Name))
 		}
 		r.gates[g.Name] = g
 	}
@@ -74,12 +72,12 @@ func ParseRegistry(raw []byte) (*Registry, error) {
 		r.metrics[m] = true
 	}
 	if len(r.gates)+len(r.metrics) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "feature registry", "it lists nothing; then no feature could ever be in it")
+		return nil, verdict.Refuse(verdict.ConfigParse, "feature registry", "the list is empty, so no feature could be in it")
 	}
 	return r, nil
 }
 
-// check compares what a kep.yaml names with what the release has.
+// check compares the gates and metrics of a kep.yaml with those of the release.
 func (r *Registry) check(name string, k KEP, at Stage) (found []verdict.Finding) {
 	say := func(format string, args ...any) {
 		found = append(found, verdict.Find(verdict.SignoffFeature, name, format, args...))
@@ -93,7 +91,7 @@ func (r *Registry) check(name string, k KEP, at Stage) (found []verdict.Finding)
 			found = append(found, verdict.Find(verdict.SignoffFeature, name, "the release has the gate %s at another stage", quoted(g.Name)).
 				Differ(string(at), string(has.Stage)))
 		case strings.EqualFold(k.DisableSupported, "true") && !has.OffTasks:
-			say("it says that the feature can be disabled, and nothing in the release switches %s off again", quoted(g.Name))
+			say("disable-supported is true, but the release has no tasks that switch %s off", quoted(g.Name))
 		}
 	}
 	if at.reaches(Beta) && r.metrics != nil {

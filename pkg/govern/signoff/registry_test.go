@@ -17,7 +17,7 @@ func TestRegistry(t *testing.T) {
 	reg := func(before, after string) *world { return good(t).change(t, "registry.yaml", before, after) }
 	reg("LanternDimmer", "LanternShade").expect(t, verdict.SignoffFeature, "no feature gate")
 	reg("stage: beta", "stage: alpha").expect(t, verdict.SignoffFeature, "another stage")
-	reg("offTasks: true", "offTasks: false").expect(t, verdict.SignoffFeature, "can be disabled")
+	reg("offTasks: true", "offTasks: false").expect(t, verdict.SignoffFeature, "no tasks that switch")
 	reg("offTasks: true", "offTasks: false").change(t, kep, "disable-supported: true", "disable-supported: false").accepted(t)
 	reg("lantern_dimmed_total", "lantern_lit_total").expect(t, verdict.SignoffFeature, "no metric")
 	for _, text := range []string{"gates: []", "gates: [{name: A, stage: late}]", "gates: [{name: A, stage: beta}, {name: A, stage: beta}]", "x: y"} {

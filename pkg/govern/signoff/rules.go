@@ -7,7 +7,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// rules are the codes with what each is about, for people.
+// rules are the codes with their meaning.
 func rules() []struct {
 	Code  verdict.Code
 	About string
@@ -17,24 +17,24 @@ func rules() []struct {
 		About string
 	}{
 		{verdict.SignoffSection, "a required section is missing, or in a comment"},
-		{verdict.SignoffEmpty, "there is nothing under its heading"},
-		{verdict.SignoffPlaceholder, "it says TBD, TODO or the like"},
-		{verdict.SignoffUnchanged, "it has the words of the template"},
-		{verdict.SignoffGuidance, "comments are left (a warning before stable)"},
-		{verdict.SignoffUnresolved, "something is argued about, and it is not provisional"},
-		{verdict.SignoffTitle, "title, number and directory do not fit"},
-		{verdict.SignoffTOC, "the table of contents is not that of the headings"},
-		{verdict.SignoffLink, "a link leads to a host that looks like another"},
-		{verdict.SignoffStatus, "status, stage or milestone is none, or does not fit"},
-		{verdict.SignoffField, "kep.yaml lacks a field that the stage needs"},
-		{verdict.SignoffApproval, "an approver, or production readiness, is lacking"},
-		{verdict.SignoffFeature, "the release lacks a gate or metric that is named"},
-		{verdict.SignoffChecklist, "a box is ticked and is not so"},
-		{verdict.SignoffDocument, "a file is missing or cannot be read without doubt"},
+		{verdict.SignoffEmpty, "a required section has no text"},
+		{verdict.SignoffPlaceholder, "a required section has TBD, TODO or similar"},
+		{verdict.SignoffUnchanged, "a required section has only text of the template"},
+		{verdict.SignoffGuidance, "comments remain (a warning before stable)"},
+		{verdict.SignoffUnresolved, "an UNRESOLVED mark in a document that is not provisional"},
+		{verdict.SignoffTitle, "title, number and directory do not agree"},
+		{verdict.SignoffTOC, "the table of contents differs from the headings"},
+		{verdict.SignoffLink, "a link to a host that looks like another, or is not allowed"},
+		{verdict.SignoffStatus, "status, stage or milestone is invalid or inconsistent"},
+		{verdict.SignoffField, "kep.yaml lacks a field that the stage requires"},
+		{verdict.SignoffApproval, "an approval, or the production-readiness review, is missing"},
+		{verdict.SignoffFeature, "the release does not have a gate or metric of the document"},
+		{verdict.SignoffChecklist, "a ticked box is false"},
+		{verdict.SignoffDocument, "a file is missing, ambiguous or unreadable"},
 	}
 }
 
-// Rules lists what is asked of documents, for the help of commands.
+// Rules lists the rules for documents, for the help of commands.
 func Rules() string {
 	var out strings.Builder
 	for _, r := range rules() {

@@ -28,13 +28,13 @@ func TestK01Directives(t *testing.T) {
 		{"<!--DIRECTIVE: required: true,stage: stable-->", true, signoff.Stable, ""},
 		{"<!--DIRECTIVE: required: false-->", false, "", ""},
 		{"<!--DIRECTIVE: required: false>", false, "", `ends with ">"`},
-		{"<!--DIRECTIVE: required: true,stage: beta", true, signoff.Beta, "has no"},
+		{"<!--DIRECTIVE: required: true,stage: beta", true, signoff.Beta, `no "-->"`},
 		{"<!--DIRECTIVE: required: maybe-->", true, signoff.Alpha, "required: maybe"},
 		{"<!--DIRECTIVE: required: true,stage: gamma-->", true, signoff.Alpha, "stage: gamma"},
-		{"<!--DIRECTIVE: stage: beta-->", true, signoff.Beta, "does not say whether"},
+		{"<!--DIRECTIVE: stage: beta-->", true, signoff.Beta, "required is missing"},
 		{"<!--DIRECTIVE: required: true,required: false-->", true, signoff.Alpha, "twice"},
 		{"<!--DIRECTIVE: required: false,stage: beta-->", false, "", "not required"},
-		{"<!--DIRECTIVE-->", true, signoff.Alpha, "does not say"},
+		{"<!--DIRECTIVE-->", true, signoff.Alpha, "required is missing"},
 	}
 	for _, r := range rows {
 		tm, err := signoff.ParseTemplate([]byte("# T\n\n## One\n" + r.line + "\n\n### Two\n<!-- three -->\n"))
@@ -57,7 +57,7 @@ func TestK01Directives(t *testing.T) {
 		"<!--DIRECTIVE: required: true-->\n# T\n":                                 "no heading above",
 		"# T\n<!--DIRECTIVE: required: true-->\n<!--DIRECTIVE: required: true-->": "already",
 		"# T\n## --\n<!--DIRECTIVE: required: true-->":                            "no words",
-		"# T\n<!-- a comment\n":                                                   "never ends",
+		"# T\n<!-- a comment\n":                                                   "has no end",
 	} {
 		tm, err := signoff.ParseTemplate([]byte(text))
 		if err != nil || len(tm.Faults()) != 1 || !strings.Contains(tm.Faults()[0].Message, want) {
@@ -105,7 +105,7 @@ func TestK03Stages(t *testing.T) {
 		change(t, readme, "[Design Details](#design-details)", "[Design Details (Optional)](#design-details-optional)").accepted(t)
 	good(t).change(t, readme, "### Graduation Criteria\n\nTwo", "### Graduation\n\nTwo").
 		change(t, readme, "[Graduation Criteria](#graduation-criteria)", "[Graduation](#graduation)").
-		expect(t, verdict.SignoffSection, "Graduation Criteria: there is no such section")
+		expect(t, verdict.SignoffSection, "Graduation Criteria: the section is missing")
 }
 
 // TestK04HiddenHeadings: what stands in a comment or a fence is no section, and
@@ -115,9 +115,9 @@ func TestK04HiddenHeadings(t *testing.T) {
 		return good(t).change(t, readme, "### Graduation Criteria\n\nTwo lighthouses use it for a year.\n", before+"### Graduation Criteria\n\nTwo lighthouses use it for a year.\n"+after).
 			change(t, readme, "  - [Graduation Criteria](#graduation-criteria)\n", "")
 	}
-	hidden("<!--\n", "-->\n").expect(t, verdict.SignoffSection, "in a comment, at line")
-	hidden("```\n", "```\n").expect(t, verdict.SignoffSection, "no such section")
-	hidden("~~~ text\n", "~~~\n").expect(t, verdict.SignoffSection, "no such section")
+	hidden("<!--\n", "-->\n").expect(t, verdict.SignoffSection, "inside of a comment, at line")
+	hidden("```\n", "```\n").expect(t, verdict.SignoffSection, "the section is missing")
+	hidden("~~~ text\n", "~~~\n").expect(t, verdict.SignoffSection, "the section is missing")
 	// A mark of a comment in code begins none.
 	good(t).change(t, readme, "A keeper dims it", "A keeper writes `<!--` and dims it").accepted(t)
 	good(t).change(t, readme, "A keeper dims it at dawn.", "```\n<!--\n```").accepted(t)
@@ -159,10 +159,10 @@ func TestK05PresentIsNotFilled(t *testing.T) {
 			change(t, review, "beta:", "stable:")
 		return w
 	}
-	stable("<!-- look here -->\nWords.").expect(t, verdict.SignoffGuidance, "comments are left")
+	stable("<!-- look here -->\nWords.").expect(t, verdict.SignoffGuidance, "comments remain")
 	stable("Words.").accepted(t)
 	w := good(t).change(t, readme, "- 2026-01-07: drafted", "- 2026-01-07: drafted\n<!-- and more")
-	w.expect(t, verdict.SignoffGuidance, "never ends")
+	w.expect(t, verdict.SignoffGuidance, "has no end")
 }
 
 // TestK06Names: title, number, directory and table of contents.
@@ -170,11 +170,11 @@ func TestK06Names(t *testing.T) {
 	title := func(text string) *world { return good(t).change(t, readme, "# KEP-7001: Dim the lantern", text) }
 	title("# KEP-7001: Dim the  lantern").accepted(t)
 	title("# Dim the lantern").expect(t, verdict.SignoffTitle, "want KEP-7001:")
-	title("# KEP-7002: Dim the lantern").expect(t, verdict.SignoffTitle, "number of the title")
-	title("# KEP-NNNN: Dim the lantern").expect(t, verdict.SignoffTitle, "number of the title")
+	title("# KEP-7002: Dim the lantern").expect(t, verdict.SignoffTitle, "number in the title")
+	title("# KEP-NNNN: Dim the lantern").expect(t, verdict.SignoffTitle, "number in the title")
 	title("# KEP-7001: Your short, descriptive title").expect(t, verdict.SignoffTitle, "that of the template")
 	title("").expect(t, verdict.SignoffTitle, "no title")
-	good(t).change(t, kep, "kep-number: 7001", "kep-number: 7002").expect(t, verdict.SignoffTitle, "its number")
+	good(t).change(t, kep, "kep-number: 7001", "kep-number: 7002").expect(t, verdict.SignoffTitle, "the number differs")
 
 	for _, name := range []string{"07001-lantern-dimmer", "7001_lantern", "7001-Lantern"} {
 		w := good(t)
@@ -195,7 +195,7 @@ func TestK06Names(t *testing.T) {
 	toc("- [Summary](#summary)", "- [Summary](#summry)").expect(t, verdict.SignoffTOC, "#summry")
 	toc("- [Implementation History](#implementation-history)\n", "- [Implementation History](#implementation-history)\n- [Alternatives](#alternatives)\n").
 		expect(t, verdict.SignoffTOC, "Alternatives")
-	toc("- [Implementation History](#implementation-history)\n", "").expect(t, verdict.SignoffTOC, "lacks")
+	toc("- [Implementation History](#implementation-history)\n", "").expect(t, verdict.SignoffTOC, "is missing")
 	// A program that writes such tables writes code and signs so.
 	toc("- [Summary](#summary)", "- [Summary &amp; <code>more</code>](#summary--more)").change(t, readme, "## Summary\n", "## Summary & `more`\n").
 		change(t, "template.md", "## Summary\n", "## Summary & more\n").accepted(t)
@@ -238,19 +238,19 @@ func TestK08Unresolved(t *testing.T) {
 // TestK09Words: status and stage are words that there are, and fit.
 func TestK09Words(t *testing.T) {
 	status := func(word string) *world { return good(t).change(t, kep, "status: implementable", "status: "+word) }
-	for word, words := range map[string]string{"imlpemented": "implemented is meant?", "superseded": "want one of", "removed": "want one of"} {
+	for word, words := range map[string]string{"imlpemented": "did you mean implemented?", "superseded": "want one of", "removed": "want one of"} {
 		w := status(word)
 		w.change(t, readme, "- [x] (R) KEP approvers", "- [ ] (R) KEP approvers")
 		w.expect(t, verdict.SignoffStatus, words)
 	}
-	status("implemented").expect(t, verdict.SignoffStatus, "implemented is what is stable")
+	status("implemented").expect(t, verdict.SignoffStatus, "only a stable feature is implemented")
 	status("withdrawn").change(t, readme, "- [x] (R) KEP approvers", "- [ ] (R) KEP approvers").expect(t, verdict.SignoffStatus, "targets v1.37")
 	w := good(t).change(t, kep, "stage: beta", "stage: gamma")
 	w.q.Stage = signoff.Beta
 	w.expect(t, verdict.SignoffStatus, "gamma")
 	w = good(t).change(t, kep, "stage: beta", "stage: stable")
 	w.q.Stage = signoff.Beta
-	w.expect(t, verdict.SignoffStatus, "which asks for less")
+	w.expect(t, verdict.SignoffStatus, "which requires less")
 	good(t).change(t, kep, `latest-milestone: "v1.37"`, `latest-milestone: "next"`).expect(t, verdict.SignoffStatus, "next")
 }
 
@@ -260,7 +260,7 @@ func TestK10Review(t *testing.T) {
 	open := func(w *world) *world { return w.change(t, readme, "- [x] (R) Production", "- [ ] (R) Production") }
 	w := open(good(t))
 	delete(w.files, review)
-	w.expect(t, verdict.SignoffApproval, "there is no prod-readiness/sig-release/7001.yaml")
+	w.expect(t, verdict.SignoffApproval, "the review prod-readiness/sig-release/7001.yaml is missing")
 	open(good(t).change(t, review, "beta:", "gamma:")).expect(t, verdict.SignoffApproval, "no approver for beta")
 	open(good(t).change(t, review, "beta:\n  approver: \"@pilot\"", "beta:\n  approver: \"@stranger\"")).expect(t, verdict.SignoffApproval, "@stranger")
 	open(good(t).change(t, review, "kep-number: 7001", "kep-number: 7002")).expect(t, verdict.SignoffApproval, "7002")
@@ -268,7 +268,7 @@ func TestK10Review(t *testing.T) {
 	open(good(t).change(t, kep, "@keeper", "@pilot")).expect(t, verdict.SignoffApproval, "author")
 	w = open(good(t))
 	delete(w.files, "OWNERS_ALIASES")
-	w.expect(t, verdict.SignoffApproval, "nobody says who")
+	w.expect(t, verdict.SignoffApproval, "list of allowed approvers is missing")
 	w = open(good(t)).change(t, kep, "stage: beta", "stage: deprecated").change(t, "registry.yaml", "stage: beta", "stage: stable") // on its way out
 	if v, _ := w.check(t); !strings.Contains(fmt.Sprint(v.Findings), "no approver for deprecated") {
 		t.Errorf("%v", v.Findings)
@@ -297,13 +297,13 @@ func TestK11Freezes(t *testing.T) {
 		t.Errorf("%s, waived %v, documents %+v", v.Headline(), v.Waived, r.Documents)
 	}
 	for _, row := range []struct{ before, after, words string }{
-		{`filed: "2026-02-09"`, `filed: "2026-02-12"`, "day to come"},
+		{`filed: "2026-02-09"`, `filed: "2026-02-12"`, "in the future"},
 		{`expires: "2026-03-09"`, `expires: "2026-02-10"`, "expired"},
 		{"@harbour", "@keeper", "an author"},
-		{"@harbour", "@stranger", "no approver"},
-		{"Test Plan", "Summary", "covers nothing"},
-		{"SIGNOFF_EMPTY", "SIGNOFF_PLACEHOLDER", "covers nothing"},
-		{`document: "7001"`, `document: "7002"`, "covers nothing"},
+		{"@harbour", "@stranger", "not an approver"},
+		{"Test Plan", "Summary", "covers no finding"},
+		{"SIGNOFF_EMPTY", "SIGNOFF_PLACEHOLDER", "covers no finding"},
+		{`document: "7001"`, `document: "7002"`, "covers no finding"},
 	} {
 		w := with(row.before, row.after)
 		w.expect(t, verdict.SignoffEmpty, "Test Plan")
@@ -313,7 +313,7 @@ func TestK11Freezes(t *testing.T) {
 	}
 	late := with().change(t, "record.yaml", `enhancements: "2026-02-08"`, `enhancements: "2026-02-05"`)
 	late.expect(t, verdict.SignoffEmpty, "Test Plan")
-	if v, _ := late.check(t); !strings.Contains(strings.Join(v.Notes, "\n"), "enhancements freeze of 2026-02-05: late are "+dir) {
+	if v, _ := late.check(t); !strings.Contains(strings.Join(v.Notes, "\n"), "enhancements freeze of 2026-02-05: late documents: "+dir) {
 		t.Errorf("who is late is not listed: %q", v.Notes)
 	}
 	for _, text := range []string{
@@ -444,15 +444,15 @@ func TestK14WebPages(t *testing.T) {
 		"https://k8s.example.test/":              "looks like k8s.io",
 		"https://g1thub.com/":                    "looks like github.com",
 		"https://github.com@example.test/":       "before the @",
-		"https://:80/x":                          "no address",
-		"https://192.0.2.7/x":                    "a number",
-		"https://[2001:db8::7]/x":                "a number",
+		"https://:80/x":                          "not a valid address",
+		"https://192.0.2.7/x":                    "an IP address",
+		"https://[2001:db8::7]/x":                "an IP address",
 		"https://gіthub.com/":                    "letters", // a Cyrillic i
 		"https://xn--gthub-1gf.com/":             "letters",
 	} {
 		link(to).expect(t, verdict.SignoffLink, words)
 	}
-	good(t).change(t, readme, "https://git.k8s.io/enhancements", "https://example.test/enhancements").expect(t, verdict.SignoffLink, "none of the hosts")
+	good(t).change(t, readme, "https://git.k8s.io/enhancements", "https://example.test/enhancements").expect(t, verdict.SignoffLink, "not one of the allowed hosts")
 	w := link("https://example.test/blog")
 	w.q.Hosts.Only = true
 	w.expect(t, verdict.SignoffLink, "example.test")

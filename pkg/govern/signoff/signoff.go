@@ -1,33 +1,30 @@
-// Package signoff reads enhancement documents and says what they lack for the
-// stage that they claim.
+// Package signoff checks enhancement documents against the requirements of the stage that
+// they claim.
 //
-// An enhancement has a document in Markdown, which follows a template, a
-// kep.yaml, and where production readiness was reviewed a file that says by
-// whom. The [Template] says which sections are required from which stage on:
+// An enhancement has a document in Markdown that follows a template, a kep.yaml, and (if
+// production readiness was reviewed) a file naming the reviewer. The [Template] says which
+// sections each stage requires:
 //
 //	## Summary
 //	<!--DIRECTIVE: required: true,stage: alpha-->
 //
-// The line belongs to the heading above it. Stages are cumulative: what is
-// required at alpha is required at beta and stable too. A line that is not
-// quite in this form is reported and read as far as it goes; it never takes
-// the text below it along.
+// The line belongs to the heading above it. Stages are cumulative: what alpha requires,
+// beta and stable require, too. A malformed line is reported, and read as far as possible;
+// the text below it is never part of it.
 //
 //	t, err := signoff.ParseTemplate(raw)
 //	d, err := signoff.ParseDocument(raw)
 //	for _, s := range signoff.Sections(d, t, signoff.Beta) { … s.State … }
 //
-// [Read] takes in a whole directory, and [Check] judges it: the verdict lists
-// everything that stands against the claim, and the [Report] says of every
-// document which boxes of its checklist are ticked, which of them the checks
-// here prove, and which are only somebody's claim. A ticked box is never
-// evidence.
+// [Read] reads a whole directory, and [Check] checks it: the verdict lists everything that
+// violates the requirements, and the [Report] says for every document which boxes of its
+// checklist are ticked, which are proven by a check, and which are only claimed. A tick is
+// never evidence.
 //
-// What is read is foreign: sizes, lines, headings and items are bounded, and
-// passing a bound is a refusal. Headings underlined with = or - are not read.
+// Documents are foreign: sizes, lines, headings and items are bounded, and exceeding a
+// bound is refused. Headings underlined with = or - are not recognised.
 //
-// The package opens nothing but the [io/fs.FS] that it is given, and has no
-// clock.
+// The package opens no files but those of the given [io/fs.FS], and reads no clock.
 package signoff
 
 import (
@@ -36,10 +33,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Stage is how far a feature has come.
+// Stage is the maturity of a feature.
 type Stage string
 
-// The stages, each of which asks for all that the one before it asks for.
+// The stages. Each requires everything that the one before requires.
 const (
 	Alpha  Stage = "alpha"
 	Beta   Stage = "beta"
@@ -59,12 +56,12 @@ func ParseStage(text string) (Stage, error) {
 
 func (s Stage) known() bool { return slices.Contains(Stages(), s) }
 
-// reaches reports whether what is required from a stage on is required at s.
+// reaches reports whether s requires what a stage requires.
 func (s Stage) reaches(from Stage) bool {
 	return s.known() && from.known() && slices.Index(Stages(), from) <= slices.Index(Stages(), s)
 }
 
-// The bounds of what is read.
+// The limits of documents.
 const (
 	MaxDocument = 2 << 20 // bytes of a document or template
 	maxLines    = 50_000

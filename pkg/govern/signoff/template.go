@@ -4,24 +4,24 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Template says which sections a document has, and from when on.
+// Template says which sections each stage requires.
 type Template struct {
 	*Document
 	rules  []Rule
 	faults []Fault
-	said   map[string]bool // every line of it that can be seen
+	said   map[string]bool // every visible line
 }
 
-// Rule is what a template says of one section.
+// Rule is the requirement of one section.
 type Rule struct {
 	Section
 	// Stated says that the template has a directive for the section.
 	Stated   bool
 	Required bool
-	From     Stage // from which on it is required
+	From     Stage // first stage that requires it
 }
 
-// Fault is something in a template that is not in the form that it must have.
+// Fault is a malformed part of a template.
 type Fault struct {
 	Line    int
 	Message string
@@ -39,13 +39,13 @@ func ParseTemplate(raw []byte) (*Template, error) {
 	}
 	for _, dir := range d.page.directives {
 		if dir.fault != "" {
-			t.faults = append(t.faults, Fault{dir.line, "the directive is not in its form: " + dir.fault})
+			t.faults = append(t.faults, Fault{dir.line, "malformed directive: " + dir.fault})
 		}
 		t.apply(dir)
 	}
 	for _, b := range d.page.blocks {
 		if !b.closed {
-			t.faults = append(t.faults, Fault{b.line, "a comment begins here and never ends"})
+			t.faults = append(t.faults, Fault{b.line, "a comment that begins here has no end"})
 		}
 	}
 	for _, l := range d.page.lines {
@@ -54,12 +54,12 @@ func ParseTemplate(raw []byte) (*Template, error) {
 		}
 	}
 	if len(t.rules) == 0 {
-		return nil, verdict.Refuse(verdict.SignoffTemplate, "template", "it has no headings, so nothing could be missing")
+		return nil, verdict.Refuse(verdict.SignoffTemplate, "template", "no headings, so nothing could be missing")
 	}
 	return t, nil
 }
 
-// apply gives a directive to the heading above it.
+// apply applies a directive to the heading above it.
 func (t *Template) apply(dir directive) {
 	of := -1
 	for i, r := range t.rules {
@@ -71,20 +71,19 @@ func (t *Template) apply(dir directive) {
 	case of < 0:
 		t.faults = append(t.faults, Fault{dir.line, "the directive has no heading above it"})
 	case key(t.rules[of].Title) == "":
-		// Sections are known by the words of their titles, so no document could have this one.
+		// Sections are identified by the words of their titles.
 		t.faults = append(t.faults, Fault{dir.line, "the heading above the directive has no words"})
 	case t.rules[of].Stated:
-		t.faults = append(t.faults, Fault{dir.line, "the section " + quoted(t.rules[of].Title) + " has a directive already"})
+		t.faults = append(t.faults, Fault{dir.line, "the section " + quoted(t.rules[of].Title) + " already has a directive"})
 	default:
 		t.rules[of].Stated, t.rules[of].Required, t.rules[of].From = true, dir.required, dir.stage
 	}
 }
 
-// Faults lists what is not in the form that it must have.
+// Faults lists the malformed parts.
 func (t *Template) Faults() []Fault { return append([]Fault(nil), t.faults...) }
 
-// required are the rules that count at a stage. The title is not among them:
-// see the check of titles.
+// required are the sections that a stage requires. The title is checked separately.
 func (t *Template) required(at Stage) []Rule {
 	var list []Rule
 	for _, r := range t.rules {
@@ -95,6 +94,5 @@ func (t *Template) required(at Stage) []Rule {
 	return list
 }
 
-// demands reports whether the template has any directive at all: a page
-// without one asks for nothing.
+// demands reports whether the template requires any section.
 func (t *Template) demands() bool { return len(t.required(Stable)) > 0 }

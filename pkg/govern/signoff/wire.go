@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Checker names these checks; it changes with what they ask.
+// Checker identifies these checks; it changes with their rules.
 const Checker = "https://github.com/waybill-release/waybill/attestations/release-signoff/v1#checks"
 
-// Signing is what a sign-off says besides what was checked.
+// Signing is the content of a sign-off besides the report.
 type Signing struct {
 	Milestone string
 	Source    releasesignoff.Source
@@ -22,8 +22,8 @@ type Signing struct {
 	Life      time.Duration
 }
 
-// Predicate is the sign-off that a report amounts to. It is of a report whose
-// verdict accepted: what stands against a document cannot be signed off.
+// Predicate makes the sign-off of a report. Its verdict must have accepted: a document
+// with a finding cannot be signed off.
 func (r Report) Predicate(v *verdict.Verdict, s Signing) (releasesignoff.Predicate, error) {
 	if err := v.Err(); err != nil {
 		return releasesignoff.Predicate{}, err
@@ -79,8 +79,7 @@ func (c Checked) wire() releasesignoff.Document {
 	return out
 }
 
-// about is what of a document a finding is about: the words in which an
-// exception says it, where one does.
+// about is the part of a document that a finding is about, as an exception names it.
 func (c Checked) about(subject string, excepted bool) string {
 	thing := strings.TrimPrefix(subject, c.Dir+"/")
 	if section, is := strings.CutPrefix(thing, readmeName+"#"); is && excepted {
@@ -89,12 +88,12 @@ func (c Checked) about(subject string, excepted bool) string {
 	return plain(thing)
 }
 
-// plain is a text as one line that shows what it says.
+// plain is a text as one line without invisible characters.
 func plain(text string) string {
 	return strings.Join(strings.FieldsFunc(mend(text), func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }), " ")
 }
 
-// Ticks are the lines of the boxes that nothing but a tick stands behind.
+// Ticks are the lines of the boxes that are only ticked, not proven.
 func (c Checked) Ticks() (lines []int) {
 	for _, b := range c.Boxes {
 		if b.Evidence == Claimed {
@@ -104,7 +103,7 @@ func (c Checked) Ticks() (lines []int) {
 	return lines
 }
 
-// Attribute says who ticked the boxes of a document, by line.
+// Attribute records who ticked the boxes of a document, by line.
 func (r Report) Attribute(dir string, by map[int]string) {
 	for i := range r.Documents {
 		d := &r.Documents[i]

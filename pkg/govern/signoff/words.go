@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// quoted is a foreign text, short and safe to print.
+// quoted is a foreign text, shortened and safe to print.
 func quoted(text string) string {
 	const limit = 80
 	if utf8.RuneCountInString(text) > limit {
@@ -24,8 +24,8 @@ var high = []rune{
 	0x90, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122, 0x161, 0x203a, 0x153, 0x9d, 0x17e, 0x178,
 }
 
-// mend undoes the damage of UTF-8 that was read as Windows-1252, where that is
-// what happened: a dash that has become three characters is a dash again.
+// mend repairs UTF-8 that was read as Windows-1252: a dash that became three characters is
+// a dash again.
 func mend(text string) string {
 	var out, run strings.Builder
 	var bytes []byte
@@ -70,22 +70,20 @@ var (
 	optional   = regexp.MustCompile(`(?i)\s*\(optional\)\s*$`)
 )
 
-// shown is a text of Markdown as it is read: a link is its words.
+// shown is a Markdown text with links replaced by their words.
 func shown(text string) string { return inBrackets.ReplaceAllString(text, "$1") }
 
-// key is what a title is known by: "(Optional)", damage of its characters,
-// case and punctuation are no part of it.
+// key identifies a title, ignoring "(Optional)", damaged characters, case and
+// punctuation.
 func key(title string) string {
 	title = optional.ReplaceAllString(shown(mend(title)), "")
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, " ")
 }
 
-// sentence is what a line of text is compared by: its words, without the
-// spaces around and between them.
+// sentence is a line with normalised spaces, for comparison.
 func sentence(text string) string { return strings.Join(strings.Fields(mend(text)), " ") }
 
-// unfilled matches a line that says that nothing is said yet, and maybe by
-// whom or when.
+// unfilled matches a placeholder line, such as TBD, maybe with a name or a date.
 var unfilled = regexp.MustCompile(`(?i)^[\W_]*(?:(?:tbd|todo|fixme|tba|tbc)\b(?:\W*|\s*[:(\[,\x{2013}\x{2014}-].*)` +
 	`|(?:wip|xxx|coming soon|work in progress|to be (?:done|decided|determined|defined|confirmed|written|filled in))[\W_]*)$`)

@@ -124,11 +124,11 @@ func TestNothingProvesNothing(t *testing.T) {
 	w := good(t)
 	delete(w.files, readme)
 	delete(w.files, kep)
-	w.expect(t, verdict.SignoffDocument, "none that targets v1.37")
-	good(t).change(t, kep, `latest-milestone: "v1.37"`, `latest-milestone: "v1.36"`).expect(t, verdict.SignoffDocument, "none")
+	w.expect(t, verdict.SignoffDocument, "no document that targets v1.37")
+	good(t).change(t, kep, `latest-milestone: "v1.37"`, `latest-milestone: "v1.36"`).expect(t, verdict.SignoffDocument, "no document")
 	w = good(t).change(t, kep, "latest-milestone: \"v1.37\"\n", "")
-	w.expect(t, verdict.SignoffDocument, "none")
-	if v, _ := w.check(t); len(v.Scope.Left) != 1 || v.Scope.Left[0] != "1 that name no milestone" {
+	w.expect(t, verdict.SignoffDocument, "no document")
+	if v, _ := w.check(t); len(v.Scope.Left) != 1 || v.Scope.Left[0] != "documents that name no milestone (1)" {
 		t.Errorf("left %q", v.Scope.Left)
 	}
 

@@ -138,7 +138,7 @@ func TestWalkFinds(t *testing.T) {
 		"a claim without a snapshot":    {"a field on an object", func(s *story) { s.Snapshot = nil }, "brings a snapshot: false"},
 		"nobody uses it":                {"a field on an object", func(s *story) { s.Use = nil }, "does not use it"},
 		"nobody removes what holds it":  {"held open", func(s *story) { s.Remove = nil }, "held by 2: one, two"},
-		"nobody can do one of its jobs": {"held open", func(s *story) { s.Deeds.Holds = nil }, "nobody can do its task"},
+		"nobody can do one of its jobs": {"held open", func(s *story) { s.Deeds.Holds = nil }, "is not implemented"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stories(t)[row.story]

@@ -181,7 +181,7 @@ func TestStrip(t *testing.T) {
 func TestStripUndeleted(t *testing.T) {
 	u := prepare(t).fresh(t, field.Undeleted)
 	s := u.Sweeps(t, repo)
-	remains(t, s.StripAnnotations(), 2, "delete it as one who may")
+	remains(t, s.StripAnnotations(), 2, "delete it with an account that may")
 	remains(t, s.StripAnnotations(), 2, u.Host+"/"+repo+"@sha256:")
 	counts(t, s.Annotated(), 2, repo)
 	u.all(t, "afterwards")
@@ -326,7 +326,7 @@ func TestStripHeld(t *testing.T) {
 	must(t, u.Remote.Delete(t.Context(), repo, d.Digest)) // the tag goes with it
 	u.Attach(t, repo, u.image, field.Evidence{Kind: provenance.PredicateType, Bundle: u.bundles[0], Hints: field.Hints()})
 	u.Attach(t, repo, d, field.Evidence{Kind: provenance.PredicateType, Bundle: []byte("about it")})
-	remains(t, s.StripAnnotations(), 1, "something refers to it")
+	remains(t, s.StripAnnotations(), 1, "other manifests refer to this referrer")
 	if len(list) != 3 {
 		t.Errorf("%d referrers", len(list))
 	}

@@ -57,18 +57,18 @@ func TestSummaries(t *testing.T) {
 		holds, left int
 		says        string
 	}{
-		{"one is young", func(*cleanup.Config) {}, 1, 1, "it counts until"},
+		{"one is young", func(*cleanup.Config) {}, 1, 1, "valid until"},
 		{"a day later none is", func(c *cleanup.Config) { c.Clock = func() time.Time { return now.Add(25 * time.Hour) } }, 0, 2, ""},
-		{"both are, for longer", func(c *cleanup.Config) { c.Validity = 72 * time.Hour }, 2, 0, "it counts until"},
-		{"ninety days, if nobody says", func(c *cleanup.Config) { c.Validity = 0 }, 2, 0, "it counts until"},
+		{"both are, for longer", func(c *cleanup.Config) { c.Validity = 72 * time.Hour }, 2, 0, "valid until"},
+		{"ninety days, if nobody says", func(c *cleanup.Config) { c.Validity = 0 }, 2, 0, "valid until"},
 		{"the policy names their verifier", func(c *cleanup.Config) {
 			c.Clock = func() time.Time { return now.Add(25 * time.Hour) }
 			c.Policy = f.Policy(t, asks(verifier))
-		}, 2, 0, "the policy takes the word of " + verifier},
-		{"the policy names another", func(c *cleanup.Config) { c.Policy = f.Policy(t, asks("https://other.example.test")) }, 1, 1, "it counts until"},
+		}, 2, 0, "the policy accepts summaries of " + verifier},
+		{"the policy names another", func(c *cleanup.Config) { c.Policy = f.Policy(t, asks("https://other.example.test")) }, 1, 1, "valid until"},
 		{"as old as the policy lets others be", func(c *cleanup.Config) {
 			c.Validity, c.Policy = 0, f.Policy(t, asks("https://other.example.test"))
-		}, 1, 1, "it counts until"},
+		}, 1, 1, "valid until"},
 	} {
 		s := with(c.edit)
 		t.Log(c.name)

@@ -179,9 +179,9 @@ func TestReemit(t *testing.T) {
 
 	f.Attach(t, repo, image, field.Evidence{Kind: predicate, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, said(t, image, 5))})
 	remains(t, s.ReemitTags(), 1, "the bundle has no inclusion promise")
-	counts(t, s.ReferrersLeft(), 1, "which no tag attaches")
+	counts(t, s.ReferrersLeft(), 1, "not attached by a tag")
 	f.Attach(t, repo, image, field.Evidence{Kind: intoto.CosignSignature, Bundle: f.Sign(t, lab.RoleRelease, field.Log1, field.About(t, image.Digest, intoto.CosignSignature, map[string]string{}))})
-	remains(t, s.ReemitTags(), 2, "only it can make")
+	remains(t, s.ReemitTags(), 2, "need a .sig by the same identity")
 }
 
 // copyTag copies an image and its tag .att, and nothing that refers to it.

@@ -11,19 +11,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// hints are the annotations by which a referrer names the run that attached it.
+// hints are the annotations with the trace ids of the run that attached a referrer.
 var hints = []string{trace.AnnotationTrace, trace.AnnotationSpan, trace.AnnotationInitial}
 
-// StripAnnotations has every bundle of ours refer to its image without naming
-// the run that attached it. All else of the referrer stays as it is written, so
-// one that was first attached without is the same again. The list that stands
-// for referrers at registries without the interface repeats the annotations,
-// and is written anew.
+// StripAnnotations removes the trace annotations of every bundle of ours that
+// refers to an image. Everything else in the referrer stays the same, so the result
+// equals a referrer that was attached without them. At registries without the
+// referrers API the list under a tag repeats the annotations, and is rewritten.
 func (s *Sweeps) StripAnnotations() reconcile.Sweep {
-	return sweep{s, strip, "no referrer names a run"}
+	return sweep{s, strip, "no referrer has trace annotations"}
 }
 
-// Annotated counts the bundles of ours that still name it.
+// Annotated counts the bundles of ours that still have trace annotations.
 func (s *Sweeps) Annotated() reconcile.Counter {
 	return counter{Sweeps: s, visit: func(ctx context.Context, p *place, image registry.Descriptor, t *tally) error {
 		found, err := p.annotated(ctx, image.Digest)
@@ -34,13 +33,14 @@ func (s *Sweeps) Annotated() reconcile.Counter {
 	}}
 }
 
-// annotated is a referrer with annotations, and as it is without.
+// annotated is a referrer with annotations, and the same one without them.
 type annotated struct {
 	old, bare registry.Descriptor
 	raw       []byte // of the bare one
 }
 
-// annotated finds the bundles of ours that refer to an image and name a run.
+// annotated finds the bundles of ours that refer to an image and have trace
+// annotations.
 func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, error) {
 	list, err := registry.BundleReferrers(ctx, p.at, p.path, of)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, e
 	var found []annotated
 	for _, d := range list {
 		if len(d.Annotations) > 0 && trace.FromAnnotations(d.Annotations).IsZero() && !named(d.Annotations) {
-			continue // as the list has it, which costs nothing: a hint that is left proves nothing
+			continue // by the list, which saves a request: a remaining hint is harmless
 		}
 		a, is, err := p.hinted(ctx, d, of)
 		if err != nil {
@@ -62,7 +62,7 @@ func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, e
 	return found, nil
 }
 
-// named reports whether annotations are there at all, ids or not.
+// named reports whether there are trace annotations, with valid ids or not.
 func named(annotations map[string]string) bool {
 	for _, name := range hints {
 		if _, there := annotations[name]; there {
@@ -72,8 +72,8 @@ func named(annotations map[string]string) bool {
 	return false
 }
 
-// hinted reads one referrer. What cannot be read is nobody's: whoever may write
-// the repository can list anything.
+// hinted reads one referrer. One that cannot be read is not ours: anyone who can
+// write to the repository can list anything.
 func (p *place) hinted(ctx context.Context, d registry.Descriptor, of digest.Digest) (a annotated, is bool, err error) {
 	strange := func(err error) (annotated, bool, error) {
 		if verdict.OutcomeOf(err) == verdict.Unavailable {
@@ -123,24 +123,23 @@ func strip(ctx context.Context, p *place, image registry.Descriptor, t *tally) e
 	return nil
 }
 
-// relists is how often a list is written again that another program wrote in
-// the same moment.
+// relists is how often a list is written again after another program wrote it at
+// the same time.
 const relists = 4
 
-// replace has the bare referrer stand in the place of the annotated one, and
-// answers why that one remains, if it does. The order is what keeps evidence
-// findable: the bare one is pushed and found in the list, only then does the
-// other leave it.
+// replace replaces the annotated referrer by the bare one, and returns the reason if
+// it could not. The order keeps evidence findable: the bare one is pushed, and found
+// in the list, before the annotated one is removed from the list.
 func (p *place) replace(ctx context.Context, of digest.Digest, a annotated) (why string, err error) {
 	if p.held[a.old.Digest] {
-		return "a tag names it; remove the tag first", nil
+		return "a tag names this referrer; remove the tag first", nil
 	}
 	about, err := p.at.Referrers(ctx, p.path, a.old.Digest)
 	if err != nil {
 		return "", err
 	}
 	if len(about) > 0 {
-		return "something refers to it, and would be lost with it; attach that to the image first", nil
+		return "other manifests refer to this referrer, and would be lost; attach them to the image first", nil
 	}
 	swap := registry.Swap{Of: of, Old: a.old.Digest, New: a.bare.Digest}
 	for range relists {
@@ -166,11 +165,11 @@ func (p *place) replace(ctx context.Context, of digest.Digest, a annotated) (why
 			return "", err
 		}
 	}
-	return "its list is written by somebody else at the same time", nil
+	return "another program keeps writing the list of referrers at the same time", nil
 }
 
-// remove deletes the annotated referrer where the registry itself still lists
-// it, and looks at the list as it is then.
+// remove deletes the annotated referrer if the registry still lists it, and then
+// reads the list again.
 func (p *place) remove(ctx context.Context, of digest.Digest, a annotated) (why string, err error) {
 	listed, err := p.lists(ctx, of, a.old.Digest)
 	if err != nil || !listed {
@@ -178,7 +177,7 @@ func (p *place) remove(ctx context.Context, of digest.Digest, a annotated) (why 
 	}
 	err = p.at.Delete(ctx, p.path, a.old.Digest)
 	if errors.Is(err, registry.ErrKept) {
-		return "the registry lists it and does not let us delete it; delete it as one who may", nil
+		return "the registry lists this referrer and refuses to delete it; delete it with an account that may", nil
 	}
 	if err != nil {
 		return "", err
@@ -187,12 +186,12 @@ func (p *place) remove(ctx context.Context, of digest.Digest, a annotated) (why 
 		return "", err
 	}
 	if listed, err = p.lists(ctx, of, a.old.Digest); listed {
-		why = "the registry took its deletion, and lists it still"
+		why = "the registry accepted the deletion, but still lists this referrer"
 	}
 	return why, err
 }
 
-// lists reports whether a referrer stands in the list of its subject.
+// lists reports whether a referrer is in the list of its subject.
 func (p *place) lists(ctx context.Context, of, referrer digest.Digest) (bool, error) {
 	list, err := registry.BundleReferrers(ctx, p.at, p.path, of)
 	for _, d := range list {

@@ -1,7 +1,6 @@
-// Package cleanup does, over public repositories, what is to be done when a
-// feature of Waybill is switched that left something there: trace annotations
-// are stripped, summaries that somebody goes by are counted, and evidence is
-// attached in the form that is to be read.
+// Package cleanup has the tasks of features that change what is attached to images
+// in public repositories: it strips trace annotations, counts verification summaries
+// that are still valid, and attaches evidence in the other form (referrers or tags).
 //
 //	s, err := cleanup.New(cleanup.Config{Repositories: public, Open: open, Verifier: v, Policy: p})
 //	…
@@ -9,20 +8,19 @@
 //
 // Four rules hold for everything here:
 //
-//   - A repository that is not public, or not in the scope of the feature, is
-//     never written.
-//   - Evidence can be found at any moment, whoever stops whenever: what takes the
-//     place of something is written, and found to be listed, before the other
-//     goes. What is done twice, or by two at once, is done once.
-//   - What is not ours is left alone: ours is what an identity of the policy
-//     signed of this very image. Anybody can attach anything, so nobody's
-//     annotations decide that.
-//   - What cannot be done is named and remains; nothing is given up in silence.
+//   - Only repositories that are public and in the scope of the feature are
+//     written to.
+//   - Evidence can be found at any moment, even after an interruption: a
+//     replacement is written, and found in the list, before the original is
+//     removed. All tasks are idempotent, also when two programs run them at once.
+//   - Only our evidence is changed: what an identity of the policy signed about
+//     this image. Annotations do not decide that, because anyone can attach them.
+//   - What cannot be done is reported by name and retried.
 //
-// Registries write tags without conditions, and where there is no interface for
-// referrers their list is a tag. Another program that writes the same list in
-// the same moment can lose an entry of it; ours are looked for afterwards and
-// listed again.
+// Registries have no conditional writes of tags, and without the referrers API the
+// list of referrers is a tag. Another program that writes the same list at the same
+// time can lose an entry of it; our entries are looked for afterwards, and added
+// again.
 package cleanup
 
 import (
@@ -48,19 +46,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Config is what sweeps need of the world.
+// Config configures the tasks.
 type Config struct {
 	// Repositories are the public ones, each HOST/PATH.
 	Repositories []string
-	// Open opens the registry of a host. It is asked once for each in a pass.
+	// Open opens the registry of a host. It is called once per host and pass.
 	Open func(host string) (*registry.Remote, error)
-	// Verifier proves evidence, and the Policy says whose is ours.
+	// Verifier verifies evidence, and Policy says which identities are ours.
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	// Finder completes signatures in legacy forms that carry no log entry.
 	Finder rekorv1.Finder
-	// Validity is how long a summary counts of which the policy says nothing.
-	// Default: as long as the oldest of which it says something, or 90 days.
+	// Validity is how long a summary counts whose verifier the policy does not
+	// name. Default: the longest time in the policy, or 90 days.
 	Validity time.Duration
 	// Clock is the time. Default [time.Now].
 	Clock func() time.Time
@@ -69,10 +67,10 @@ type Config struct {
 // Sweeps makes the tasks. It keeps nothing between two passes.
 type Sweeps struct{ c Config }
 
-// New refuses a configuration by which nothing could be told from anything.
+// New refuses a configuration without registries, verifier or policy.
 func New(c Config) (*Sweeps, error) {
 	if c.Open == nil || c.Verifier == nil || c.Policy.Digest().IsZero() {
-		return nil, usage("want a way to registries, a verifier and a policy")
+		return nil, usage("Open, Verifier and Policy are required")
 	}
 	for _, r := range c.Repositories {
 		if host, path, _ := strings.Cut(r, "/"); host == "" || path == "" {
@@ -93,7 +91,7 @@ func New(c Config) (*Sweeps, error) {
 	return &Sweeps{c}, nil
 }
 
-// Deeds are those of the features that leave something in registries.
+// Deeds are the tasks of the features that change what is in registries.
 func (s *Sweeps) Deeds() map[feature.Key]reconcile.Deeds {
 	key := func(name string) feature.Key { return feature.Key{Namespace: feature.CoreNamespace, Name: name} }
 	return map[feature.Key]reconcile.Deeds{
@@ -113,11 +111,11 @@ func (s *Sweeps) Deeds() map[feature.Key]reconcile.Deeds {
 }
 
 func usage(format string, args ...any) error {
-	return &verdict.UsageError{Err: fmt.Errorf("sweeping: "+format, args...)}
+	return &verdict.UsageError{Err: fmt.Errorf("cleaning up: "+format, args...)}
 }
 
-// ours proves a bundle, and answers whether an identity that the policy lets act
-// signed it of these bytes. What cannot be proven is somebody else's.
+// ours verifies a bundle, and reports whether an identity of the policy signed it
+// about these bytes. A bundle that does not verify is not ours.
 func (s *Sweeps) ours(bundle []byte, of digest.Digest) (verify.Evidence, bool) {
 	e, err := s.c.Verifier.Attestation(bundle)
 	return e, err == nil && s.by(e, of)
@@ -128,8 +126,7 @@ func (s *Sweeps) by(e verify.Evidence, of digest.Digest) bool {
 	return err == nil && e.CoversBytes(of)
 }
 
-// visit does what is to be done about one image, or counts what is to be
-// counted, and writes down what remains.
+// visit runs a task for one image, or counts, and adds what remains to the tally.
 type visit func(ctx context.Context, p *place, image registry.Descriptor, t *tally) error
 
 // How much is done at the same time.
@@ -138,11 +135,11 @@ const (
 	imagesAtOnce = 8
 )
 
-// sweep makes a task of a visit to every image in the scope.
+// sweep is a task that visits every image in the scope.
 type sweep struct {
 	*Sweeps
 	visit visit
-	did   string // in words, when nothing remains
+	did   string // message when nothing remains
 }
 
 // Sweep implements [reconcile.Sweep].
@@ -161,16 +158,15 @@ func (w sweep) Sweep(ctx context.Context, about reconcile.Work) (feature.Outcome
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("%s in %d repositories", w.did, len(places))}, nil
 }
 
-// counter counts by a visit to every image in the scope, and by a look at every
-// repository as a whole.
+// counter counts in every image in the scope, and in every repository as a whole.
 type counter struct {
 	*Sweeps
 	visit visit
 	whole func(p *place, t *tally) // nil: nothing
 }
 
-// Count implements [reconcile.Counter]. What cannot be read leaves the count
-// unknown.
+// Count implements [reconcile.Counter]. A repository that cannot be read is an
+// error: the count is then unknown.
 func (c counter) Count(ctx context.Context, about reconcile.Work) (reconcile.Found, error) {
 	t := &tally{}
 	places, err := c.places(about.Scope)
@@ -186,21 +182,21 @@ func (c counter) Count(ctx context.Context, about reconcile.Work) (reconcile.Fou
 	return t.found(), err
 }
 
-// places are the public repositories in a scope. A part of the scope without
-// any is refused: what is done over less than was meant looks as if it were done.
+// places are the public repositories in a scope. A part of the scope without any is
+// refused: a misspelt part would be reported as done.
 func (s *Sweeps) places(scope feature.Scope) ([]string, error) {
 	covered, without := feature.Select(scope, s.c.Repositories)
 	switch {
 	case len(covered) == 0:
-		return nil, usage("no public repository is in the scope: name those that are public in the file that configures features")
+		return nil, usage("no public repository is in the scope; list the repositories under public in FEATURES.yaml")
 	case len(without) > 0:
-		return nil, usage("no public repository is at or beneath %q of the scope: look at its spelling, or leave it out until there is one", without[0])
+		return nil, usage("no public repository is at or below %q in the scope; check its spelling, or leave it out until there is one", without[0])
 	}
 	return covered, nil
 }
 
-// each looks at repositories. What goes wrong with one keeps none of the others.
-// What cannot be read in one remains where something can, else it is an error.
+// each visits repositories. An error in one does not stop the others. A manifest that
+// cannot be read is added to remains; without remains it is an error.
 func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do func(context.Context, *place) error) error {
 	o := opener{Sweeps: s, opened: map[string]*registry.Remote{}}
 	failed := make([]error, len(places))
@@ -221,7 +217,7 @@ func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do f
 			return nil
 		})
 	}
-	_ = group.Wait() // each wrote its error down
+	_ = group.Wait() // the errors are in failed
 	return errors.Join(failed...)
 }
 
@@ -257,7 +253,7 @@ type tally struct {
 	names []string
 }
 
-// How many names are remembered, and told.
+// How many names a tally keeps, and how many it reports.
 const (
 	remembered = 1000
 	told       = 10

@@ -18,33 +18,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Backfill has everything of ours that older clients attached by the tags .att
-// and .sig refer to its image as a bundle, too. The bundle is the older
-// signature in another dress, so it proves what that proves. A .sig signs a
-// payload that no bundle carries: it remains unless the same identity's
-// signature refers to the image as a bundle already.
+// Backfill attaches as bundles all evidence of ours that older clients attached by
+// the tags .att and .sig. A bundle is made from the legacy signature, so it proves the
+// same. A .sig signs a payload that a bundle cannot contain: it is reported, unless a
+// signature by the same identity is already attached as a bundle.
 func (s *Sweeps) Backfill() reconcile.Sweep {
-	return sweep{s, backfill, "what tags attach is attached as bundles"}
+	return sweep{s, backfill, "all evidence in tags is attached as bundles"}
 }
 
-// ReemitTags writes every bundle of ours that refers to an image into the tag
-// .att, where older clients look. Nothing is taken away: the bundles stay. What
-// older clients cannot verify remains and is named: an entry that no log
-// promised (logs of version 2 promise none), a signature by a key, and a
-// signature of the image where no .sig of the same identity is there, for only
-// who has its key can make one.
+// ReemitTags also attaches every bundle of ours by the tag .att, for older clients.
+// The bundles stay. Evidence that older clients cannot verify is reported: a log entry
+// without an inclusion promise (logs of version 2 make none), a signature by a key, and
+// a signature of the image without a .sig by the same identity, which only the holder
+// of its key can make.
 func (s *Sweeps) ReemitTags() reconcile.Sweep {
-	return sweep{s, reemit, "what bundles attach is attached by tags"}
+	return sweep{s, reemit, "all evidence in bundles is attached by tags"}
 }
 
-// proven is a bundle that is ours, and what it proves.
+// proven is a bundle of ours, with its evidence.
 type proven struct {
 	evidence verify.Evidence
 	bundle   []byte
 }
 
-// key tells whether two bundles are the same evidence in two forms: the same
-// words, by the same certificate or key.
+// key is equal for the same evidence in two forms: the same statement, signed with
+// the same certificate or key.
 func (p proven) key() string {
 	e := p.evidence
 	said := digest.Of(digest.SHA256, e.Statement().Raw())
@@ -55,14 +53,14 @@ func has(list []proven, one proven) bool {
 	return slices.ContainsFunc(list, func(o proven) bool { return o.key() == one.key() })
 }
 
-// signs reports whether an identity's signature of the image is in a list.
+// signs reports whether a list has a signature of the image by the same identity.
 func signs(list []proven, kind string, by verify.Evidence) bool {
 	return slices.ContainsFunc(list, func(o proven) bool {
 		return o.evidence.Kind() == kind && policy.Who(o.evidence) == policy.Who(by)
 	})
 }
 
-// legacy reads what a tag attaches to an image and is ours.
+// legacy reads our evidence that a tag attaches to an image.
 func (p *place) legacy(ctx context.Context, of digest.Digest, suffix string) ([]proven, error) {
 	layers, err := registry.AttachedTo(ctx, p.at, p.path, of, suffix)
 	if err != nil {
@@ -81,8 +79,7 @@ func (p *place) legacy(ctx context.Context, of digest.Digest, suffix string) ([]
 	return ours, nil
 }
 
-// layer proves one layer of a tag, by a certificate or by a key that the policy
-// knows.
+// layer verifies one layer of a tag, by its certificate or by a key of the policy.
 func (p *place) layer(ctx context.Context, l oci.Signature, of digest.Digest, suffix string) (one proven, err error) {
 	parse := legacy.ParseAttestation
 	if suffix == registry.SuffixSignatures {
@@ -104,8 +101,8 @@ func (p *place) layer(ctx context.Context, l oci.Signature, of digest.Digest, su
 	return one, err
 }
 
-// remains writes down an image about which too much is attached to read it all,
-// or by a tag that is none for evidence. Anything else is an error.
+// remains adds an image to the tally that has too much evidence to read, or a tag
+// that is not for evidence. An unavailable registry is an error.
 func (p *place) remains(t *tally, of digest.Digest, err error) error {
 	if verdict.OutcomeOf(err) == verdict.Unavailable || errors.Is(err, context.Canceled) {
 		return err
@@ -143,18 +140,18 @@ func backfill(ctx context.Context, p *place, image registry.Descriptor, t *tally
 	}
 	for _, one := range signed {
 		if !signs(there, intoto.CosignSignature, one.evidence) {
-			t.add("%s: the signature of %s by %s signs a payload that no bundle carries; have it sign the image again",
+			t.add("%s: the signature in %s by %s signs a payload that a bundle cannot contain; sign the image again with this identity",
 				p.named(image.Digest), registry.AttachedTag(image.Digest, registry.SuffixSignatures), policy.Who(one.evidence))
 		}
 	}
 	return nil
 }
 
-// unwritten is a bundle that no tag attaches, and what it would be there.
+// unwritten is a bundle that no tag attaches, with the layer to attach.
 type unwritten struct {
 	proven
 	layer oci.Signature
-	why   error // it cannot be written
+	why   error // why it cannot be written
 }
 
 // unwritten lists the bundles of an image that older clients do not find.
@@ -175,9 +172,9 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 	for _, one := range there {
 		signature := one.evidence.Kind() == intoto.CosignSignature
 		switch {
-		case signature && signs(signed, verify.KindImage, one.evidence): // found by who looks for signatures
+		case signature && signs(signed, verify.KindImage, one.evidence): // older clients find the .sig
 		case signature:
-			list = append(list, unwritten{proven: one, why: errors.New("older clients look for a .sig of the same identity, which only it can make: have it sign in the legacy form")})
+			list = append(list, unwritten{proven: one, why: errors.New("older clients need a .sig by the same identity; sign with this identity in the legacy form")})
 		case !has(attested, one):
 			layer, err := p.asLayer(one)
 			list = append(list, unwritten{one, layer, err})
@@ -187,7 +184,7 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 	return list, nil
 }
 
-// asLayer writes a bundle as the layer of a tag .att.
+// asLayer converts a bundle to a layer of the tag .att.
 func (p *place) asLayer(one proven) (oci.Signature, error) {
 	m, err := legacy.Convert(one.bundle)
 	if err != nil {
@@ -196,8 +193,8 @@ func (p *place) asLayer(one proven) (oci.Signature, error) {
 	return m.Attached(nil, p.c.Verifier.Chain(m.Certificate()), one.evidence.Kind())
 }
 
-// reemit adds what is missing to the tag of an image, and reads it back as an
-// older client does.
+// reemit adds missing evidence to the tag of an image, and reads it back as an older
+// client does.
 func reemit(ctx context.Context, p *place, image registry.Descriptor, t *tally) error {
 	list, err := p.unwritten(ctx, image.Digest)
 	if err != nil {
@@ -223,15 +220,15 @@ func reemit(ctx context.Context, p *place, image registry.Descriptor, t *tally) 
 	}
 	for _, u := range list {
 		if u.why == nil && !has(there, u.proven) {
-			t.add("%s: %s by %s was written as older clients read it, and does not hold there", p.named(image.Digest), u.evidence.Kind(), policy.Who(u.evidence))
+			t.add("%s: %s by %s was written in the legacy form, and does not verify there", p.named(image.Digest), u.evidence.Kind(), policy.Who(u.evidence))
 		}
 	}
 	return nil
 }
 
-// attach adds layers to the tag .att of an image, and keeps all that are there.
-// It ends when the tag is read with all of them: another program may write the
-// same tag in the same moment.
+// attach adds layers to the tag .att of an image, and keeps the existing ones. It
+// repeats until the tag has all of them, because another program may write the tag at
+// the same time.
 func (p *place) attach(ctx context.Context, of digest.Digest, add []oci.Signature) error {
 	tag := registry.AttachedTag(of, registry.SuffixAttestations)
 	var all []oci.Signature
@@ -242,7 +239,7 @@ func (p *place) attach(ctx context.Context, of digest.Digest, add []oci.Signatur
 		}
 		for _, l := range there {
 			if media, err := l.MediaType(); err != nil || media != legacy.MediaEnvelope {
-				return fmt.Errorf("its tag %s holds %q, which is no attestation; nothing was added", tag, media)
+				return fmt.Errorf("tag %s contains %q, which is no attestation; nothing was added", tag, media)
 			}
 		}
 		all = union(union(all, there), add)
@@ -261,10 +258,10 @@ func (p *place) attach(ctx context.Context, of digest.Digest, add []oci.Signatur
 			return err
 		}
 	}
-	return fmt.Errorf("its tag %s is written by somebody else at the same time", tag)
+	return fmt.Errorf("another program keeps writing tag %s at the same time", tag)
 }
 
-// union is all of one list, and then what another has more.
+// union is all of one list, followed by the layers that only the other has.
 func union(a, b []oci.Signature) []oci.Signature {
 	all := slices.Clone(a)
 	for _, l := range b {

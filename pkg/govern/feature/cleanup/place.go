@@ -17,7 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// place is a public repository as it is found by one pass.
+// place is the content of a public repository, as one pass found it.
 type place struct {
 	*Sweeps
 	name string // HOST/PATH
@@ -26,28 +26,28 @@ type place struct {
 
 	mu     sync.Mutex // owns the rest while the repository is listed
 	images map[digest.Digest]registry.Descriptor
-	// held are the manifests that a tag names, itself or in an index. None is
-	// deleted, whatever else it is.
+	// held are the manifests that a tag names, directly or in an index. They are
+	// never deleted.
 	held map[digest.Digest]bool
-	// points are what the repository's own notes point at, such as a tag
-	// sha256-<digest>.att, and there tells which digests there are.
+	// points are the pointers to digests, such as a tag sha256-<digest>.att, and
+	// there has the digests that exist.
 	points []point
 	there  map[digest.Digest]bool
-	unread []string // what is there and cannot be read
+	unread []string // manifests that cannot be read
 }
 
-// point is something that names a digest.
+// point is a pointer to a digest: a tag, a list entry or a referrer.
 type point struct {
 	from string
 	to   digest.Digest
 }
 
-// attachedTag is a tag by which evidence, or a list of referrers, is attached
-// to a digest.
+// attachedTag matches a tag that attaches evidence, or a list of referrers, to a
+// digest.
 var attachedTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
 
-// list reads what the repository has: every manifest that a tag names, or that
-// the registry lists, or that something is attached to.
+// list reads the repository: every manifest that a tag names, that the registry
+// lists, or that has something attached.
 func (p *place) list(ctx context.Context) error {
 	listing, err := p.at.Listing(ctx, p.path)
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *place) reach(ctx context.Context, reference string, held bool) error {
 	}
 	switch {
 	case errors.Is(err, registry.ErrNotFound) && d.Digest.IsZero():
-		return nil // whoever points at it is asked about it
+		return nil // broken reports the pointer to it
 	case err != nil:
 		return p.cannot(reference, err)
 	}
@@ -135,29 +135,30 @@ func (p *place) listed(ctx context.Context, tag string) error {
 	return nil
 }
 
-// note writes down that something names a digest.
+// note records a pointer to a digest.
 func (p *place) note(from string, to digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.points = append(p.points, point{from, to})
 }
 
-// cannot writes down what cannot be read, whoever put it there. A registry that
-// does not answer is another matter: nothing is known then.
+// cannot records a manifest that cannot be read. A registry that does not answer is
+// an error.
 func (p *place) cannot(reference string, err error) error {
 	if verdict.OutcomeOf(err) == verdict.Unavailable {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unread = append(p.unread, fmt.Sprintf("%s:%s, which cannot be read: %v", p.name, reference, err))
+	p.unread = append(p.unread, fmt.Sprintf("%s:%s, unreadable: %v", p.name, reference, err))
 	return nil
 }
 
-// told has what cannot be read remain, or makes an error of it.
+// told adds manifests that cannot be read to the tally; without one they are an
+// error.
 func (p *place) told(remains *tally) error {
 	if remains == nil && len(p.unread) > 0 {
-		return fmt.Errorf("%d manifests: %s", len(p.unread), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
+		return fmt.Errorf("unreadable manifests, %d: %s", len(p.unread), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
 	}
 	for _, what := range p.unread {
 		remains.add("%s", what)
@@ -165,7 +166,7 @@ func (p *place) told(remains *tally) error {
 	return nil
 }
 
-// eachImage visits every manifest that is no evidence, several at a time.
+// eachImage visits every manifest that is not evidence, several at a time.
 func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(imagesAtOnce)
@@ -184,10 +185,10 @@ func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
 	return group.Wait()
 }
 
-// named is how messages call an image or what refers to one.
+// named is the name of a manifest in messages.
 func (p *place) named(d digest.Digest) string { return p.name + "@" + d.String() }
 
-// bundles are the bundles that refer to an image and are ours.
+// bundles are our bundles that refer to an image.
 func (p *place) bundles(ctx context.Context, of digest.Digest, kinds ...string) ([]proven, error) {
 	all, err := registry.Bundles(ctx, p.at, p.path, of, kinds...)
 	var ours []proven

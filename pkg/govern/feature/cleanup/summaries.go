@@ -10,15 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
-// VSAsInForce counts the summaries of ours that somebody may go by: those of a
-// verifier that the policy names under summaries, and those that are not older
-// than a summary may be. Nothing is removed: people let them grow old, delete
-// them, or publish a policy that asks for none.
+// VSAsInForce counts our summaries that may still be relied on: those of a verifier
+// that the policy names under summaries, and those that have not expired. They are not
+// removed: people let them expire, delete them, or publish a policy that accepts none.
 func (s *Sweeps) VSAsInForce() reconcile.Counter {
 	return counter{Sweeps: s, visit: s.summaries(true)}
 }
 
-// VSAsLeft counts the summaries that are attached still and that nobody goes by.
+// VSAsLeft counts our summaries that are still attached but not relied on.
 func (s *Sweeps) VSAsLeft() reconcile.Counter {
 	return counter{Sweeps: s, visit: s.summaries(false)}
 }
@@ -34,19 +33,19 @@ func (s *Sweeps) summaries(inForce bool) visit {
 		for _, f := range found {
 			said, err := vsa.Parse(f.evidence.Statement())
 			if err != nil {
-				continue // nobody can go by it
+				continue // malformed, so it cannot be relied on
 			}
 			_, named := asked[said.Verifier.ID]
 			fresh := s.fresh(said, now)
 			if (named || fresh) != inForce {
 				continue
 			}
-			why := "nobody goes by it"
+			why := "expired, and not accepted by the policy"
 			switch {
 			case named:
-				why = "the policy takes the word of " + said.Verifier.ID
+				why = "the policy accepts summaries of " + said.Verifier.ID
 			case fresh:
-				why = "it counts until " + said.Verified.Add(s.c.Validity).Format(time.RFC3339)
+				why = "valid until " + said.Verified.Add(s.c.Validity).Format(time.RFC3339)
 			}
 			t.add("a summary of %s by %s: %s", p.named(image.Digest), policy.Who(f.evidence), why)
 		}
@@ -54,8 +53,8 @@ func (s *Sweeps) summaries(inForce bool) visit {
 	}
 }
 
-// fresh reports whether a summary of which the policy says nothing may count.
-// One that does not say when it was judged never grows old.
+// fresh reports whether a summary has not expired. One without a time of verification
+// never expires.
 func (s *Sweeps) fresh(said vsa.Summary, now time.Time) bool {
 	return said.Verified.IsZero() || now.Sub(said.Verified) <= s.c.Validity
 }

@@ -1,11 +1,10 @@
-// Package componentbase has a program's feature gates report who uses which feature,
-// and with which value.
+// Package componentbase makes a program's feature gates report which features it
+// uses, and with which value.
 //
-// A [Gate] is a layer over a [featuregate.MutableVersionedFeatureGate] and one
-// itself: it takes the place of the one that a program has, and nothing else
-// changes. What is asked is noted. It needs no store when it is made, because
-// that is before flags are read; who has one later says so with
-// [Gate.InitReporter].
+// A [Gate] wraps a [featuregate.MutableVersionedFeatureGate] and is one itself: it
+// replaces the gate of a program without other changes, and records which features
+// are queried. It needs no store when it is made, because that is before flags are
+// read; [Gate.InitReporter] sets the store later.
 //
 //	gate := componentbase.New(featuregate.NewFeatureGate())
 //	… // features are added, flags are read
@@ -14,9 +13,9 @@
 //	gate.InitReporter(componentbase.Reporter{Store: s, Namespace: "waybill", Identity: "promoter", Version: v})
 //	defer gate.Report(ctx) // a job reports once, a service runs gate.Run
 //
-// [Gate.Enabled] waits for nothing and writes nothing. Reports are made of what
-// was noted until then, one write for each feature at most, and a store that
-// does not answer costs the program nothing but the report.
+// [Gate.Enabled] does not block or write. A report contains everything recorded so
+// far, with at most one write per feature. If the store does not answer, only the
+// report is lost.
 package componentbase
 
 import (
@@ -36,7 +35,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Gate is a feature gate that notes what it is asked.
+// Gate is a feature gate that records which features are queried.
 type Gate struct {
 	featuregate.MutableVersionedFeatureGate
 
@@ -44,25 +43,25 @@ type Gate struct {
 	// [answer]. It never has more entries than twice the known features.
 	asked sync.Map
 
-	mu       sync.Mutex // owns the rest, and is never held while something is asked
+	mu       sync.Mutex // owns the rest, and is never held by Enabled
 	reporter *Reporter
 	followed map[featuregate.Feature]bool
 }
 
-// answer is what was found once.
+// answer is a feature with a value that a query returned.
 type answer struct {
 	feature featuregate.Feature
 	value   bool
 }
 
-// New is a layer over a gate. Both give the same answers; only what is asked of
-// the layer is noted.
+// New wraps a gate. Both give the same answers; only queries of the wrapper are
+// recorded.
 func New(inner featuregate.MutableVersionedFeatureGate) *Gate {
 	return &Gate{MutableVersionedFeatureGate: inner, followed: map[featuregate.Feature]bool{}}
 }
 
-// Enabled is whether a feature is enabled, and notes that somebody asked. It
-// panics on a feature that nobody added, as every gate does.
+// Enabled reports whether a feature is enabled, and records the query. It panics on
+// a feature that was not added, as every gate does.
 func (g *Gate) Enabled(key featuregate.Feature) bool {
 	value := g.MutableVersionedFeatureGate.Enabled(key)
 	found := answer{key, value}
@@ -72,30 +71,31 @@ func (g *Gate) Enabled(key featuregate.Feature) bool {
 	return value
 }
 
-// DeepCopy is a copy that reports to nobody: it is there to be tried out.
+// DeepCopy is a copy without a reporter.
 func (g *Gate) DeepCopy() featuregate.MutableVersionedFeatureGate {
 	return New(g.MutableVersionedFeatureGate.DeepCopy())
 }
 
-// DeepCopyAndReset is a copy without what was set, that reports to nobody.
+// DeepCopyAndReset is a copy without the values that were set, and without a
+// reporter.
 func (g *Gate) DeepCopyAndReset() featuregate.MutableVersionedFeatureGate {
 	return New(g.MutableVersionedFeatureGate.DeepCopyAndReset())
 }
 
-// Reporter says where to report, and as whom.
+// Reporter says where to report, and under which name.
 type Reporter struct {
 	Store featurestore.Store
 	// Namespace is that of the features of this gate.
 	Namespace string
-	// Identity names the place that the program runs in: all its runs have the
-	// same, for a reconciler waits for it by this name.
+	// Identity names the place that the program runs in. All runs there use the
+	// same name: the reconciler waits for it.
 	Identity string
 	Version  version.Version // of the program
 	// Clock is the time. Default [time.Now].
 	Clock func() time.Time
 }
 
-// InitReporter says to whom to report. What was asked before is not lost.
+// InitReporter sets the reporter. Earlier queries are included in reports.
 func (g *Gate) InitReporter(r Reporter) error {
 	if r.Store == nil || r.Namespace == "" || r.Identity == "" || r.Version.IsZero() {
 		return &verdict.UsageError{Err: errors.New("reporting features: want a store, a namespace, an identity and a version")}
@@ -107,18 +107,18 @@ func (g *Gate) InitReporter(r Reporter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.reporter != nil {
-		return &verdict.UsageError{Err: errors.New("reporting features: there is a reporter already")}
+		return &verdict.UsageError{Err: errors.New("reporting features: the reporter was already set")}
 	}
 	g.reporter = &r
 	return nil
 }
 
-// attempts is how often a report is written again that another write overtook.
+// attempts is how often a report is written again after a conflicting write.
 const attempts = 8
 
-// Report writes what the known features of the gate are, and whether they were
-// asked for. Features that no reconciler has announced are passed over. It
-// reports all that it can: the error names the rest.
+// Report writes the values of the known features, and whether they were queried.
+// Features that are not announced are skipped. It reports all that it can; the error
+// names the rest.
 func (g *Gate) Report(ctx context.Context) error {
 	r, err := g.to()
 	if err != nil {
@@ -133,12 +133,11 @@ func (g *Gate) Report(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Run reports at once and then in regular intervals, until the context ends, and
-// then once more. What goes wrong is told to failed, and tried again the next
-// time.
+// Run reports now and then at regular intervals, until the context ends, and then
+// once more. Errors are passed to failed, and the next report tries again.
 func (g *Gate) Run(ctx context.Context, every time.Duration, failed func(error)) error {
 	if every <= 0 || failed == nil {
-		return &verdict.UsageError{Err: errors.New("reporting features: want an interval, and somebody to tell what goes wrong")}
+		return &verdict.UsageError{Err: errors.New("reporting features: want an interval and a function for errors")}
 	}
 	if _, err := g.to(); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (g *Gate) Run(ctx context.Context, every time.Duration, failed func(error))
 	}
 }
 
-// reportLast reports although the context has ended.
+// reportLast reports after the context has ended.
 func (g *Gate) reportLast(ctx context.Context) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer end()
@@ -167,7 +166,7 @@ func (g *Gate) reportLast(ctx context.Context) error {
 // parting is how long the last report may take.
 const parting = 10 * time.Second
 
-// to is who is reported to.
+// to is the reporter that was set.
 func (g *Gate) to() (Reporter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -177,7 +176,7 @@ func (g *Gate) to() (Reporter, error) {
 	return *g.reporter, nil
 }
 
-// known lists the features of the gate, without the switches for all of a stage.
+// known lists the features of the gate, without AllAlpha and AllBeta.
 func (g *Gate) known() []featuregate.Feature {
 	var list []featuregate.Feature
 	for name := range g.GetAllVersioned() {
@@ -189,8 +188,8 @@ func (g *Gate) known() []featuregate.Feature {
 	return list
 }
 
-// uses is what is reported of one feature: every value that was found, and if
-// none was asked for, the one that would have been.
+// uses are the reports of one feature: every value that a query returned, or the
+// current value if it was not queried.
 func (g *Gate) uses(r Reporter, name featuregate.Feature) []feature.Use {
 	now := g.MutableVersionedFeatureGate.Enabled(name)
 	_, checked := g.asked.Load(answer{name, now})
@@ -198,18 +197,18 @@ func (g *Gate) uses(r Reporter, name featuregate.Feature) []feature.Use {
 	if _, other := g.asked.LoadAndDelete(answer{name, !now}); !other {
 		return []feature.Use{use}
 	}
-	before := use // it was so a while ago, and is said once
+	before := use // an earlier value is reported once
 	before.Checked, before.Value = true, !now
 	return []feature.Use{use, before}
 }
 
-// write writes uses into one object, over whatever others write meanwhile.
+// write adds uses to one object, and retries after conflicting writes.
 func (r Reporter) write(ctx context.Context, name featuregate.Feature, uses []feature.Use) (err error) {
 	k := feature.Key{Namespace: r.Namespace, Name: string(name)}
 	for range attempts {
 		f, read := r.Store.Get(ctx, k)
 		if errors.Is(read, featurestore.ErrNotFound) {
-			return nil // nobody switches it
+			return nil // not announced
 		}
 		if read != nil {
 			return read
@@ -221,13 +220,12 @@ func (r Reporter) write(ctx context.Context, name featuregate.Feature, uses []fe
 			return err
 		}
 	}
-	return &verdict.UnavailableError{Place: k.String(), Op: "reporting", Err: fmt.Errorf("others write it without a pause: %w", err)}
+	return &verdict.UnavailableError{Place: k.String(), Op: "reporting", Err: fmt.Errorf("other programs keep writing it: %w", err)}
 }
 
-// Follow sets features to what is wanted of them in the store: for programs
-// that leave the decision to it, for the features that are named. What a flag
-// sets explicitly stays, and the report says so. A feature that was not
-// announced keeps its default. Calling it again follows what has changed.
+// Follow sets the named features to their desired state in the store. A feature that
+// a flag sets keeps that value, which is reported. A feature that is not announced
+// keeps its default. Call it again to follow changes.
 func (g *Gate) Follow(ctx context.Context, names ...featuregate.Feature) error {
 	r, err := g.to()
 	if err != nil {
@@ -261,7 +259,7 @@ func (g *Gate) set(name featuregate.Feature, want feature.State) error {
 	return nil
 }
 
-// Line is one line of what a program says about its gates.
+// Line describes one feature of a gate.
 type Line struct {
 	Name    string `json:"name"`
 	Stage   string `json:"stage"`
@@ -269,8 +267,8 @@ type Line struct {
 	Checked bool   `json:"checked"`
 }
 
-// Lines lists the known features as they are, without noting that it asked: for
-// a page that shows them, and for metrics.
+// Lines lists the known features without recording a query, for status pages and
+// metrics.
 func (g *Gate) Lines() []Line {
 	var list []Line
 	specs := g.GetAll()

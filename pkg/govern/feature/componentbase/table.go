@@ -9,8 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 )
 
-// Add adds the features of one namespace to a gate, as the registry defines
-// them: what a program knows of a feature stands in one table.
+// Add adds the features of one namespace to a gate, as the registry defines them.
 func Add(to featuregate.MutableVersionedFeatureGate, r feature.Registry, namespace string) error {
 	specs := map[featuregate.Feature]featuregate.VersionedSpecs{}
 	for _, k := range r.Keys() {
@@ -41,13 +40,12 @@ func Add(to featuregate.MutableVersionedFeatureGate, r feature.Registry, namespa
 		}
 	}
 	if len(specs) == 0 {
-		return fmt.Errorf("adding features: namespace %q has none", namespace)
+		return fmt.Errorf("adding features: namespace %q has no features", namespace)
 	}
 	return to.AddVersioned(specs)
 }
 
-// At is a gate for the features of a program of this version, with nothing
-// added yet.
+// At makes an empty gate for a program of this version.
 func At(major, minor int) (*Gate, error) {
 	v, err := utilversion.Parse(fmt.Sprintf("%d.%d", major, minor))
 	if err != nil {

@@ -17,27 +17,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// terms is for how many of its passes a reconciler is counted among those that
-// live, after its last one.
+// terms is how many pass intervals after its last pass a reconciler still counts as
+// live.
 const terms = 3
 
-// World is what a reconciler works on and with.
+// World is what a reconciler works with: store, features, tasks and signer.
 type World struct {
 	Site featurestore.Site
-	// Registry is the features that the program knows, and Deeds what each of
-	// them brings along.
+	// Registry has the features that the program knows, and Deeds their tasks.
 	Registry feature.Registry
 	Deeds    map[feature.Key]reconcile.Deeds
 	Signer   reconcile.Signer
-	// Statements tells what was signed, by which a site is mended.
+	// Statements reads the signed statements, to repair a site.
 	Statements reconcile.Statements
 	Version    version.Version // of the program
 	// Clock is the time. Default [time.Now].
 	Clock func() time.Time
 }
 
-// Reconciler is the one that the configuration says. The directory of a site
-// must have been prepared: see [featurestore.MakeSite].
+// Reconciler makes the reconciler of the configuration. If the site is a directory,
+// it must be prepared: see [featurestore.MakeSite].
 func (c Config) Reconciler(w World) (*reconcile.Reconciler, error) {
 	if w.Clock == nil {
 		w.Clock = time.Now
@@ -60,7 +59,7 @@ func (c Config) with(w World, live reconcile.Live) reconcile.Config {
 	}
 }
 
-// traceOf is the run that a transition belongs to; nil where none was begun.
+// traceOf is the trace of a transition; nil without one.
 func traceOf(ctx context.Context) *feature.Trace {
 	now := carry.From(ctx)
 	if now.IsZero() {
@@ -69,28 +68,26 @@ func traceOf(ctx context.Context) *feature.Trace {
 	return &feature.Trace{TraceID: now.Trace.String(), SpanID: now.Span.String(), InitialTraceID: now.Initial.String()}
 }
 
-// Told is shown what came of a pass, which is a run of its own.
+// Told receives the result of a pass, with the trace context of that pass.
 type Told func(pass context.Context, did []reconcile.Pass, err error)
 
-// Loop makes a pass at once and then one at least as often as the configuration
-// says, until the context ends. What goes wrong is told, and tried again in the
-// next.
+// Loop makes a pass now, and then at least one in each interval of the configuration,
+// until the context ends. Errors are passed to told, and the next pass tries again.
 func (c Config) Loop(ctx context.Context, r *reconcile.Reconciler, told Told) {
 	for n := 0; ctx.Err() == nil; n++ {
 		pass, end := span.Start(span.Anew(ctx), span.Command("feature.reconcile"))
 		did, err := r.Once(pass)
 		end(err)
-		if ctx.Err() == nil { // what was interrupted is not told as if it had failed
+		if ctx.Err() == nil { // an interruption is no failure
 			told(pass, did, err)
 		}
-		_ = transport.Sleep(ctx, c.pause(n)) // if it ends early, so does the loop
+		_ = transport.Sleep(ctx, c.pause(n)) // it ends early only with ctx
 	}
 }
 
-// pause is the time after the nth pass: between three quarters of what the
-// configuration says and all of it. It differs by the identity and from pass to
-// pass, so that reconcilers that were started together do not go on together, and
-// none goes with the programs that report as often.
+// pause is the time after the nth pass: between 75 and 100 % of the interval. It
+// depends on the identity and on n: reconcilers that start together do not keep
+// writing at the same time, and neither do programs that report at the same interval.
 func (c Config) pause(n int) time.Duration {
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%s/%d", c.Identity, n)
@@ -99,9 +96,9 @@ func (c Config) pause(n int) time.Duration {
 	return c.Every - c.Every/(4*parts)*share
 }
 
-// Ahead is what the next pass would do. Nothing is written, signed or swept: a
-// pass is made over a copy of the features. Features that are nowhere yet, as
-// those of a site that was not prepared, are announced in it.
+// Ahead returns what the next pass would do. Nothing is written, signed or cleaned
+// up: the pass works on a copy of the features. Features that are not announced yet,
+// such as at a site that is not prepared, are announced in the copy.
 func (c Config) Ahead(ctx context.Context, w World) ([]reconcile.Pass, error) {
 	if w.Clock == nil {
 		w.Clock = time.Now

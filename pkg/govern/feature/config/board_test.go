@@ -313,12 +313,12 @@ func TestWish(t *testing.T) {
 		{"on somewhere", config.Wish{Key: key(known.StatusPage), Desired: feature.On, Scope: []string{"b.example.test/x", "a.example.test/x"}}, ""},
 		{"off", config.Wish{Key: key(known.StatusPage), Desired: feature.Off}, ""},
 		{"a version to prepare for", config.Wish{Key: key(known.BundleReferrers), PrepareFor: older}, ""},
-		{"nothing", config.Wish{Key: key(known.StatusPage)}, "nothing is wanted"},
+		{"nothing", config.Wish{Key: key(known.StatusPage)}, "no change given"},
 		{"a state on its way", config.Wish{Key: key(known.StatusPage), Desired: feature.TurningOn}, "want On or Off"},
-		{"off somewhere", config.Wish{Key: key(known.StatusPage), Desired: feature.Off, Scope: []string{"a.example.test"}}, "a scope goes with On"},
+		{"off somewhere", config.Wish{Key: key(known.StatusPage), Desired: feature.Off, Scope: []string{"a.example.test"}}, "a scope is only for On"},
 		{"at a place that is none", config.Wish{Key: key(known.StatusPage), Desired: feature.On, Scope: []string{"A/B"}}, "want host/path"},
-		{"what is reviewed", config.Wish{Key: key(known.EmitVSA), Desired: feature.Off}, "it is not dynamic"},
-		{"what its file does not leave to the store", config.Wish{Key: feature.Key{Namespace: "fleet", Name: "Drain"}, Desired: feature.Off}, "it is not dynamic"},
+		{"what is reviewed", config.Wish{Key: key(known.EmitVSA), Desired: feature.Off}, "not dynamic: "},
+		{"what its file does not leave to the store", config.Wish{Key: feature.Key{Namespace: "fleet", Name: "Drain"}, Desired: feature.Off}, "not dynamic: "},
 		{"what is not there", config.Wish{Key: key("Nonsense"), Desired: feature.Off}, "no such feature"},
 	}
 	for _, r := range rows {

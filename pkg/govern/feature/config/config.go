@@ -1,16 +1,16 @@
-// Package config is what a reconciler of features is set up from: the
-// reviewed file that says what is wanted of them and who uses them, the signer
-// of their transitions, and the passes themselves.
+// Package config sets up a reconciler of features: from the reviewed file with the
+// desired states and the reporters, with the signer of transitions, and with the loop
+// of passes.
 //
 //	c, err := config.ParseConfig(raw, dir, known.Registry())
 //	…
 //	r, err := c.Reconciler(config.World{Site: site, Registry: known.Registry(), Deeds: deeds, Signer: signer, Version: v})
 //	c.Loop(ctx, r, func(pass context.Context, did []reconcile.Pass, err error) { … })
 //
-// It knows no feature by name: the table of features comes from whoever calls,
-// and what their tasks do as well, so a program with features of its own, in a
-// namespace of its own, is set up in the same way. When a state may change is
-// for package feature, and who does what in a pass for package reconcile.
+// It knows no feature by name: the caller passes the table of features and their
+// tasks, so a program with its own features, in its own namespace, is set up in the
+// same way. Package feature decides when a state changes, and package reconcile runs
+// the passes.
 package config
 
 import (
@@ -31,10 +31,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Kind stands in the file.
+// Kind is the kind of the file.
 const Kind = "Features"
 
-// usual is the time between two passes, where the file names none.
+// usual is the default time between two passes.
 const usual = time.Minute
 
 // Limits of the file.
@@ -44,27 +44,25 @@ const (
 	maxPublic    = 1000
 )
 
-// Config is a file of kind Features: what a reconciler is told by people, who
-// reviewed it.
+// Config is a file of kind Features: the reviewed configuration of a reconciler.
 type Config struct {
-	// Site is where the features are, and Profile the file that names policy,
-	// trust root and signing services.
+	// Site is where the features are stored, and Profile the file that names
+	// policy, trust root and signing services.
 	Site, Profile string
-	// Identity is the slot that this reconciler has among them all, and Every
-	// the time between two of its passes.
+	// Identity is the unique name of this reconciler, and Every the longest time
+	// between two of its passes.
 	Identity string
 	Every    time.Duration
-	// Expect is who uses the features, by namespace, and Wishes what is wanted
-	// of them.
+	// Expect has the reporters, by namespace, and Wishes the desired states.
 	Expect map[string]reconcile.Expect
 	Wishes reconcile.Wishes
-	// Public are the repositories that audits and sweeps visit, and Releases
-	// those that the audit of sign-offs asks about.
+	// Public are the repositories that audits and clean-ups visit, and Releases
+	// the releases of the sign-off audit.
 	Public   []string
 	Releases []version.Version
 }
 
-// wire is the file as it is written.
+// wire is the YAML form of the file.
 type wire struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`
@@ -80,24 +78,24 @@ type wire struct {
 	Releases   []string          `yaml:"releases"`
 }
 
-// reporter is a place in which programs run that use features.
+// reporter is a place where programs run that use features.
 type reporter struct {
 	Identity string        `yaml:"identity"`
 	Every    time.Duration `yaml:"every"`
-	// Namespace is whose features it uses; Waybill's if it names none.
+	// Namespace is the namespace of its features; nil for Waybill's.
 	Namespace *string `yaml:"namespace"`
 }
 
-// wanted is what is wanted of one feature.
+// wanted is the desired state of one feature.
 type wanted struct {
 	State string `yaml:"state"`
-	// Scope is where; everything if it is left out.
+	// Scope limits where; everywhere if it is left out.
 	Scope []string `yaml:"scope"`
 }
 
-// ParseConfig reads a configuration whose paths are relative to dir, for the
-// features of a table. What would have no effect is refused, because whoever
-// reviewed it believes that it has one.
+// ParseConfig reads a configuration for the features of a table. Its paths are
+// relative to dir. Values without effect are refused: a reviewer would believe that
+// they have one.
 func ParseConfig(raw []byte, dir string, known feature.Registry) (Config, error) {
 	r := reader{raw: raw, known: known}
 	if err := strictyaml.Unmarshal(raw, &r.file); err != nil {
@@ -143,16 +141,16 @@ func (r *reader) head() error {
 	case w.APIVersion != "waybill/v1" || w.Kind != Kind:
 		return r.fail(nil, "want apiVersion waybill/v1 and kind %s", Kind)
 	case w.Site == "":
-		return r.fail(at("site"), "required: the directory or bucket that the features are kept in")
+		return r.fail(at("site"), "required: the directory or bucket where the features are stored")
 	case w.Profile == "":
 		return r.fail(at("profile"), "required: the file that names policy, trust root and signing services")
 	case !featuretransition.IsNamespace(w.Identity):
-		return r.fail(at("identity"), "%q: want the name of a slot, such as reconciler-0", w.Identity)
+		return r.fail(at("identity"), "%q: want a unique name of this reconciler, such as reconciler-0", w.Identity)
 	}
 	r.Site, r.Profile, r.Identity, r.Every = w.Site, w.Profile, w.Identity, usual
 	if w.Every != nil {
 		if *w.Every < time.Second {
-			return r.fail(at("every"), "%s: want the time between two passes, from 1s", *w.Every)
+			return r.fail(at("every"), "%s: want a time between two passes of at least 1s", *w.Every)
 		}
 		r.Every = *w.Every
 	}
@@ -162,10 +160,10 @@ func (r *reader) head() error {
 func (r *reader) reporters() error {
 	list := r.file.Reporters
 	if len(list) == 0 {
-		return r.fail(at("reporters"), "nobody: want those that use the features, and how long it is between two runs of each; a wait for nobody proves nothing")
+		return r.fail(at("reporters"), "required: the programs that use the features, with the longest time between two runs of each; without any, a wait would prove nothing")
 	}
 	if len(list) > maxReporters {
-		return r.fail(at("reporters"), "%d, the limit is %d", len(list), maxReporters)
+		return r.fail(at("reporters"), "%d reporters, the limit is %d", len(list), maxReporters)
 	}
 	r.Expect = map[string]reconcile.Expect{}
 	for i, one := range list {
@@ -176,20 +174,20 @@ func (r *reader) reporters() error {
 		e := r.Expect[namespace]
 		switch {
 		case !r.has(namespace):
-			return r.fail(at("reporters", i, "namespace"), "%q has no features here", namespace)
+			return r.fail(at("reporters", i, "namespace"), "%q: no known feature is in this namespace", namespace)
 		case !isName(one.Identity):
 			return r.fail(at("reporters", i, "identity"), "%q: want the name under which its runs report (--report-as)", one.Identity)
 		case slices.ContainsFunc(e.Reporters, func(o reconcile.Reporter) bool { return o.Identity == one.Identity }):
 			return r.fail(at("reporters", i, "identity"), "%q is listed twice", one.Identity)
 		case one.Every < time.Second:
-			return r.fail(at("reporters", i, "every"), "%s: want the longest time between two of its runs, from 1s", one.Every)
+			return r.fail(at("reporters", i, "every"), "%s: want the longest time between two of its runs, at least 1s", one.Every)
 		}
 		e.Reporters = append(e.Reporters, reconcile.Reporter{Identity: one.Identity, Every: one.Every})
 		r.Expect[namespace] = e
 	}
 	for _, k := range r.known.Keys() {
 		if _, expected := r.Expect[k.Namespace]; !expected {
-			return r.fail(at("reporters"), "none has namespace %s, so nobody would be waited for when %s is switched", k.Namespace, k)
+			return r.fail(at("reporters"), "no reporter has namespace %s, so switching %s would wait for no program", k.Namespace, k)
 		}
 	}
 	return nil
@@ -213,7 +211,7 @@ func (r *reader) window() error {
 		e := r.Expect[namespace]
 		for _, one := range e.Reporters {
 			if *r.file.Window < one.Every {
-				return r.fail(at("window"), "%s: it is %s between two runs of %s, so a window that short waits for what cannot come", *r.file.Window, one.Every, one.Identity)
+				return r.fail(at("window"), "%s: shorter than the %s between two runs of %s, which could not report within it", *r.file.Window, one.Every, one.Identity)
 			}
 		}
 		e.Window = *r.file.Window
@@ -224,7 +222,7 @@ func (r *reader) window() error {
 
 func (r *reader) desired() error {
 	if r.file.Desired != nil && len(r.file.Desired) == 0 {
-		return r.fail(at("desired"), "empty; say what is wanted of a feature, or leave the key out")
+		return r.fail(at("desired"), "empty; give a desired state, or leave the key out")
 	}
 	r.Wishes.Wanted = map[feature.Key]feature.Wanted{}
 	for _, name := range slices.Sorted(maps.Keys(r.file.Desired)) {
@@ -241,7 +239,7 @@ func (r *reader) desired() error {
 			return r.fail(at("desired", name, "state"), `%q: want "On" or "Off"`, w.State)
 		}
 		if state == feature.Off && w.Scope != nil {
-			return r.fail(at("desired", name, "scope"), "it goes with On: what is Off is off everywhere; to leave a repository out, list the others with On")
+			return r.fail(at("desired", name, "scope"), "a scope is only for On: Off is off everywhere; to leave a repository out, list the others with On")
 		}
 		scope, err := r.scope(w.Scope, at("desired", name, "scope"))
 		if err != nil {
@@ -252,7 +250,7 @@ func (r *reader) desired() error {
 	return nil
 }
 
-// scope reads a list of repositories; everything if it was left out.
+// scope reads a list of repositories; everything if the list was left out.
 func (r *reader) scope(list []string, path []any) (feature.Scope, error) {
 	if list == nil {
 		return feature.Scope{Everything: true}, nil
@@ -261,8 +259,8 @@ func (r *reader) scope(list []string, path []any) (feature.Scope, error) {
 	return feature.Scope{Repositories: repositories}, err
 }
 
-// repositories reads a list of which none is empty or named twice, in any
-// spelling, and sorts it, each in the canonical one.
+// repositories reads and sorts a list of repositories, in canonical spelling. A
+// repository that is empty, or listed twice in any spelling, is refused.
 func (r *reader) repositories(list []string, path []any) ([]string, error) {
 	if len(list) == 0 {
 		return nil, r.fail(path, "empty; name a repository, or leave the key out")
@@ -297,7 +295,7 @@ func (r *reader) named(name string, path []any) (feature.Key, feature.Definition
 		for _, other := range r.known.Keys() {
 			names = append(names, Short(other))
 		}
-		return feature.Key{}, feature.Definition{}, r.fail(path, "there is no feature %s; there are %s", k, strings.Join(names, ", "))
+		return feature.Key{}, feature.Definition{}, r.fail(path, "unknown feature %s; known are %s", k, strings.Join(names, ", "))
 	}
 	return k, d, nil
 }
@@ -315,11 +313,11 @@ func (r *reader) dynamic() error {
 		_, desired := r.Wishes.Wanted[k]
 		switch {
 		case !d.Dynamic && len(d.RequiresFlags) > 0:
-			return r.fail(path, "%s cannot be dynamic: it needs --%s, and no flag comes from the store", k, strings.Join(d.RequiresFlags, ", --"))
+			return r.fail(path, "%s cannot be dynamic: it needs --%s, and the site cannot set flags", k, strings.Join(d.RequiresFlags, ", --"))
 		case !d.Dynamic:
-			return r.fail(path, "%s cannot be dynamic: what is wanted of it is reviewed, so it is written under desired", k)
+			return r.fail(path, "%s cannot be dynamic: its desired state must be reviewed; write it under desired", k)
 		case desired:
-			return r.fail(path, "%s stands under desired, too, where it is decided; leave one of the two out", k)
+			return r.fail(path, "%s is also under desired; leave one of the two out", k)
 		case slices.Contains(r.Wishes.Dynamic, k):
 			return r.fail(path, "%s is listed twice", k)
 		}
@@ -352,8 +350,8 @@ func (r *reader) releases() error {
 	return nil
 }
 
-// ParseName reads the name of a feature as people write it: NAMESPACE/Name, or
-// the name alone of one of Waybill's.
+// ParseName reads the name of a feature: NAMESPACE/Name, or only the name of a
+// feature of Waybill.
 func ParseName(text string) (feature.Key, error) {
 	k := feature.Key{Namespace: feature.CoreNamespace, Name: text}
 	if namespace, name, both := strings.Cut(text, "/"); both {

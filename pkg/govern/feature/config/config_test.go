@@ -98,23 +98,23 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"an unknown key of a reporter", "{identity: gate, every: 1m}", "{identity: gate, evry: 1m}", `9:20`},
 		{"no site", "site: ./features\n", "", "directory or bucket"},
 		{"no profile", "profile: profile.yaml\n", "", "policy, trust root"},
-		{"no identity", "identity: reconciler-0\n", "", "name of a slot"},
+		{"no identity", "identity: reconciler-0\n", "", "unique name of this reconciler"},
 		{"an identity that is none", "reconciler-0", "Reconciler/0", "5:11"},
 		{"a time that is none", "every: 5m", "every: often", "not a duration"},
 		{"no time between two passes", "every: 5m", "every: 0s", "6:8"},
-		{"a negative time", "every: 5m", "every: -5m", "from 1s"},
-		{"no reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "", "a wait for nobody"},
+		{"a negative time", "every: 5m", "every: -5m", "at least 1s"},
+		{"no reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "", "a wait would prove nothing"},
 		{"an empty list of reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "reporters: []\n", "7:12"},
 		{"a reporter without a name", "identity: gate, ", "", "--report-as"},
 		{"a reporter that never runs", "every: 1m}", "every: 0s}", "9:27"},
 		{"a reporter without a time", ", every: 1m}", "}", "between two of its runs"},
 		{"a reporter twice", "identity: gate,", "identity: promoter,", "listed twice"},
-		{"a reporter of nobody's features", "every: 1m}", "every: 1m, namespace: fleet}", `"fleet" has no features`},
+		{"a reporter of nobody's features", "every: 1m}", "every: 1m, namespace: fleet}", `"fleet": no known feature is in this namespace`},
 		{"a window that is too short", "window: 72h", "window: 12h", "10:9"},
 		{"a window of nothing", "window: 72h", "window: 0s", "10:9"},
 		{"nothing is desired", file[strings.Index(file, "desired:"):strings.Index(file, "dynamic:")], "desired: {}\n", "11:10"},
-		{"a feature that nobody knows", "RequireProvenance:", "RequireProvenence:", "there are BundleReferrers"},
-		{"a feature of somebody else", "RequireProvenance:", "fleet/RequireProvenance:", "there is no feature fleet/RequireProvenance"},
+		{"a feature that nobody knows", "RequireProvenance:", "RequireProvenence:", "known are BundleReferrers"},
+		{"a feature of somebody else", "RequireProvenance:", "fleet/RequireProvenance:", "unknown feature fleet/RequireProvenance"},
 		{"a name that is none", "RequireProvenance:", "require-provenance:", "12:23"},
 		{"a feature twice", "waybill/TraceAnnotations:", "waybill/RequireProvenance:", "named twice"},
 		{"a state on its way", `state: "On"`, `state: "TurningOn"`, `want "On" or "Off"`},
@@ -123,9 +123,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"an empty scope", "scope: [registry.example.test/prod, registry.example.test/eu]", "scope: []", "leave the key out"},
 		{"a repository that is none", "registry.example.test/eu]", "https://registry.example.test/eu]", "want a repository"},
 		{"a repository twice", "registry.example.test/eu]", "registry.example.test/prod]", "listed twice"},
-		{"a scope of what is off", `{state: "Off"}`, `{state: "Off", scope: [registry.example.test/eu]}`, "it goes with On"},
+		{"a scope of what is off", `{state: "Off"}`, `{state: "Off", scope: [registry.example.test/eu]}`, "a scope is only for On"},
 		{"nothing is dynamic", "dynamic: [StatusPage]", "dynamic: []", "14:10"},
-		{"what cannot be dynamic", "dynamic: [StatusPage]", "dynamic: [EmitVSA]", "written under desired"},
+		{"what cannot be dynamic", "dynamic: [StatusPage]", "dynamic: [EmitVSA]", "write it under desired"},
 		{"what needs a flag", "dynamic: [StatusPage]", "dynamic: [KMSSigning]", "it needs --key"},
 		{"dynamic twice", "dynamic: [StatusPage]", "dynamic: [StatusPage, StatusPage]", "listed twice"},
 		{"dynamic and desired", "waybill/TraceAnnotations", "StatusPage", "leave one of the two out"},
@@ -155,7 +155,7 @@ func TestParseConfigRefuses(t *testing.T) {
 // of theirs, too.
 func TestParseConfigOfOthers(t *testing.T) {
 	theirs := theirs(t)
-	if _, err := config.ParseConfig([]byte(file), ".", theirs); err == nil || !strings.Contains(err.Error(), "none has namespace fleet") {
+	if _, err := config.ParseConfig([]byte(file), ".", theirs); err == nil || !strings.Contains(err.Error(), "no reporter has namespace fleet") {
 		t.Fatalf("%v, want one that says who is missing", err)
 	}
 	both := strings.Replace(file, "- {identity: gate, every: 1m}\n", "- {identity: gate, every: 1m}\n- {identity: gate, every: 1h, namespace: fleet}\n", 1)

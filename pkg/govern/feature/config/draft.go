@@ -12,11 +12,11 @@ import (
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 )
 
-// draft is a store in which what is written stays in memory. It is for one pass.
+// draft is a store whose writes stay in memory, for one pass.
 type draft struct {
-	featurestore.Store // nil for one that is not there yet
+	featurestore.Store // nil if the site is not prepared
 	written            map[feature.Key]feature.Feature
-	// would says what a task that was not run would have been.
+	// would describes the task that a pass would have run.
 	would map[feature.Key]string
 }
 
@@ -71,8 +71,8 @@ func (d *draft) write(f feature.Feature) (feature.Feature, error) {
 	return f, nil
 }
 
-// deeds are those of a world, none of which is done. What is counted is only
-// read, and so is counted.
+// deeds are the tasks of a world, none of which runs. Counters only read, so they do
+// run.
 func (d *draft) deeds(w World) map[feature.Key]reconcile.Deeds {
 	all := map[feature.Key]reconcile.Deeds{}
 	for k, deeds := range w.Deeds {
@@ -86,7 +86,7 @@ func (d *draft) deeds(w World) map[feature.Key]reconcile.Deeds {
 	return all
 }
 
-// unswept is a sweep that is not made.
+// unswept is a task that does not run.
 type unswept struct {
 	draft *draft
 	key   feature.Key
@@ -96,10 +96,10 @@ type unswept struct {
 // Sweep implements [reconcile.Sweep].
 func (u unswept) Sweep(_ context.Context, w reconcile.Work) (feature.Outcome, error) {
 	u.draft.would[u.key] = "would run task " + u.name + " over " + Where(w.Scope)
-	return feature.Outcome{Remaining: 1, Message: "it was not run"}, nil
+	return feature.Outcome{Remaining: 1, Message: "not run"}, nil
 }
 
-// joined is a text and what follows it.
+// joined joins two texts.
 func joined(text, more string) string {
 	if text == "" {
 		return more

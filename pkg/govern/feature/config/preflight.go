@@ -12,29 +12,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Move is the start of a program of another version over features that are
-// there.
+// Move is the start of another version of the program with existing features.
 type Move struct {
-	// Site is where the features are, for people to read.
+	// Site is the address of the features, for messages.
 	Site     string
 	Features featurestore.Store
-	// Registry is what the program knows that runs now, of version From.
+	// Registry has the features of the running program, which has version From.
 	Registry feature.Registry
 	From, To version.Version
 }
 
-// Preflight judges a move. It is accepted if nothing speaks against it at any
-// feature, and every feature that the running program knows is there to be
-// looked at: of one that is not, nothing is known.
+// Preflight judges a move. It is accepted if no feature prevents it, and every feature
+// that the running program knows is at the site: about a missing one nothing is
+// known.
 func Preflight(ctx context.Context, m Move, now time.Time) (*verdict.Verdict, error) {
 	there, err := m.Features.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking at features: %w", err)
+		return nil, fmt.Errorf("listing features: %w", err)
 	}
-	v := verdict.NewCheck(fmt.Sprintf("may %s be started over the features of %s at %s", m.To, m.From, m.Site), now)
+	v := verdict.NewCheck(fmt.Sprintf("start of %s with the features of %s at %s", m.To, m.From, m.Site), now)
 	v.Scope.Checks = []string{"transitions", "statements", "forms of data", "defaults"}
 	if len(there) == 0 {
-		v.Add(unsafe(m.Site, "no feature is there, so nothing was looked at", "name the place that the reconciler keeps features in; one that is new is filled by waybill feature reconcile"))
+		v.Add(unsafe(m.Site, "no feature at this site, so nothing was checked", "name the site that waybill feature reconcile writes to; a new site is filled by its first pass"))
 		return v, nil
 	}
 	groups := map[string]*verdict.Group{}
@@ -57,7 +56,7 @@ func Preflight(ctx context.Context, m Move, now time.Time) (*verdict.Verdict, er
 	return v, nil
 }
 
-// keys are the features that are there, and those that ought to be.
+// keys are the features at the site, and those that the program knows.
 func (m Move) keys(there []feature.Feature) []feature.Key {
 	keys := m.known()
 	for _, f := range there {
@@ -83,7 +82,7 @@ func (m Move) known() (keys []feature.Key) {
 func (m Move) judge(v *verdict.Verdict, k feature.Key, there []feature.Feature) bool {
 	i := slices.IndexFunc(there, func(f feature.Feature) bool { return f.Key() == k })
 	if i < 0 {
-		v.Add(unsafe(k.String(), fmt.Sprintf("%s knows it, and no reconciler has announced it, so nobody looked at it", m.From), "run waybill feature reconcile with the version that runs, and ask again"))
+		v.Add(unsafe(k.String(), fmt.Sprintf("known to %s, but not announced at this site, so it was not checked", m.From), "run waybill feature reconcile with the running version, and run the preflight again"))
 		return false
 	}
 	var known *feature.Definition
@@ -100,8 +99,7 @@ func (m Move) judge(v *verdict.Verdict, k feature.Key, there []feature.Feature) 
 	return p.IsSafe()
 }
 
-// unsafe is what speaks against a move, with the next act if it is not that of
-// the table.
+// unsafe is a reason against a move; fix replaces the usual advice.
 func unsafe(subject, message, fix string) verdict.Finding {
 	f := verdict.Find(verdict.FeatureUnsafe, subject, "%s", message)
 	if fix != "" {

@@ -17,20 +17,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Signer signs transitions as the policy's reconciler, and keeps the bundles in
-// a place that is written once. It implements [reconcile.Signer].
+// Signer signs transitions as the policy's reconciler, and stores the bundles in a
+// place where nothing is overwritten. It implements [reconcile.Signer].
 type Signer struct {
 	// By makes the signatures, in the role [policy.Reconciler].
 	By       *sign.Signer
 	Verifier *verify.Verifier
 	Policy   policy.Policy
-	// Statements is where the bundles are kept.
+	// Statements is where the bundles are stored.
 	Statements featurestore.Place
 }
 
-// Ready refuses a token or a key of somebody whom the policy does not let sign
-// transitions. The token alone is asked where it tells; where it does not, or is
-// not there just now, a certificate is waited for, which tells.
+// Ready refuses a token or key that the policy does not allow to sign transitions. If
+// the token does not name its identity, or cannot be read now, it requests a
+// certificate, which does.
 func (s Signer) Ready(ctx context.Context) error {
 	who, err := s.By.As(ctx)
 	if who == "" && (err == nil || verdict.OutcomeOf(err) == verdict.Unavailable) {
@@ -39,10 +39,9 @@ func (s Signer) Ready(ctx context.Context) error {
 	return err
 }
 
-// Sign signs the statement about a transition, and keeps it as
-// NAME.sigstore.json. One that is there is kept, if it says the same and the same
-// role signed it: then an earlier run came this far, and its signature is in the
-// log already.
+// Sign signs the statement about a transition, and stores it as NAME.sigstore.json.
+// An existing bundle is kept if it has the same statement, signed in the same role: an
+// earlier run made it, and its signature is already in the log.
 func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (string, error) {
 	file := plan.BundleName(name)
 	switch there, err := s.there(ctx, file, st); {
@@ -56,25 +55,25 @@ func (s Signer) Sign(ctx context.Context, name string, st intoto.Statement) (str
 		return "", err
 	}
 	if err := errors.Join(s.kept().May(e, file), same(file, e, st)); err != nil {
-		return "", fmt.Errorf("judging what was signed, which was not written: %w", err)
+		return "", fmt.Errorf("checking the new signature, which was not stored: %w", err)
 	}
 	err = s.Statements.Put(ctx, file, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{IfAbsent: true, MediaType: "application/json"})
 	if err != nil && !errors.Is(err, store.ErrExists) {
-		return "", fmt.Errorf("keeping the statement about a transition: %w", err)
+		return "", fmt.Errorf("storing the statement about a transition: %w", err)
 	}
-	// Whether it was written now or somebody was quicker: what counts is what
-	// can be read.
+	// Another program may have written it first: what counts is what can be
+	// read.
 	switch there, err := s.there(ctx, file, st); {
 	case err != nil:
 		return "", err
 	case !there:
-		return "", &verdict.UnavailableError{Place: s.Statements.URI(), Op: "reading back " + file, Err: errors.New("it was written, and is not there")}
+		return "", &verdict.UnavailableError{Place: s.Statements.URI(), Op: "reading back " + file, Err: errors.New("written, but not found")}
 	}
 	return file, nil
 }
 
-// there reports whether the statement is kept already. What is there and is
-// something else is refused: it is never written over.
+// there reports whether the statement is already stored. A different one is refused,
+// and never overwritten.
 func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (bool, error) {
 	e, err := s.kept().Evidence(ctx, file)
 	switch {
@@ -86,20 +85,20 @@ func (s Signer) there(ctx context.Context, file string, want intoto.Statement) (
 		err = same(file, e, want)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%q at %q is not the statement that belongs there; find out who wrote it, and who can write there: %w", file, s.Statements.URI(), err)
+		return false, fmt.Errorf("%q at %q is not the expected statement; find out who can write there, and who did: %w", file, s.Statements.URI(), err)
 	}
 	return true, nil
 }
 
-// kept are the statements as whoever goes by them reads them.
+// kept reads the stored statements, with the same checks as a gate.
 func (s Signer) kept() effective.Statements {
 	return effective.Statements{At: s.Statements, Policy: s.Policy, Verifier: s.Verifier}
 }
 
-// same refuses a statement that is not the one that is wanted.
+// same refuses a statement with other bytes than the expected one.
 func same(file string, e verify.Evidence, want intoto.Statement) error {
 	if !bytes.Equal(e.Statement().Raw(), want.Raw()) {
-		return verdict.Refuse(verdict.FileConflict, file, "it says another thing of the transition than the features do")
+		return verdict.Refuse(verdict.FileConflict, file, "the statement about the transition differs from the feature")
 	}
 	return nil
 }

@@ -13,29 +13,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Wish is what somebody wants of one feature, in the store itself. It is for
-// features that the reconciler's file leaves to the store; the version to prepare
-// for is for all.
+// Wish is a desired state that is written to the store. It is for dynamic features;
+// the version to prepare for is for all features.
 type Wish struct {
 	Key feature.Key
-	// Desired is On or Off, or "" to leave that as it is. Scope is where, with
-	// On; everything if it is empty.
+	// Desired is On or Off, or "" for no change. Scope limits where it is On;
+	// everywhere if it is empty.
 	Desired feature.State
 	Scope   []string
-	// PrepareFor is the version of the program for which the data are to be made
-	// ready; zero to leave that as it is.
+	// PrepareFor is the version of the program that must be able to read the
+	// data; zero for no change.
 	PrepareFor version.Version
 }
 
-// Check refuses a wish that wishes nothing, or what nothing could come of.
+// Check refuses a wish without content, or without effect.
 func (w Wish) Check() error {
 	switch {
 	case w.Desired == "" && w.PrepareFor.IsZero():
-		return verdict.Refuse(verdict.Usage, Short(w.Key), "nothing is wanted of it: say On or Off, or the version to prepare for")
+		return verdict.Refuse(verdict.Usage, Short(w.Key), "no change given; give On or Off, or --prepare-for a version")
 	case w.Desired != "" && !w.Desired.IsSteady():
 		return verdict.Refuse(verdict.Usage, Short(w.Key), "%q: want On or Off", w.Desired)
 	case len(w.Scope) > 0 && w.Desired != feature.On:
-		return verdict.Refuse(verdict.Usage, Short(w.Key), "a scope goes with On: what is Off is off everywhere")
+		return verdict.Refuse(verdict.Usage, Short(w.Key), "a scope is only for On: Off is off everywhere")
 	}
 	return w.scope().Validate()
 }
@@ -55,15 +54,15 @@ func (w Wish) scope() feature.Scope {
 	return feature.Scope{Repositories: list}
 }
 
-// Of is the feature with the wish. Nothing is stored.
+// Of applies the wish to a feature. Nothing is stored.
 func (w Wish) Of(f feature.Feature) (feature.Feature, error) {
 	if err := w.Check(); err != nil {
 		return feature.Feature{}, err
 	}
 	if w.Desired != "" {
 		if !f.Spec.Dynamic {
-			return feature.Feature{}, verdict.Refuse(verdict.Usage, Short(w.Key), "it is not dynamic: what is wanted of it is reviewed, and not set here").
-				Advise(fmt.Sprintf("write it under desired in FEATURES.yaml, as %s: {state: %q}, have that reviewed, and run waybill feature reconcile", Short(w.Key), w.Desired))
+			return feature.Feature{}, verdict.Refuse(verdict.Usage, Short(w.Key), "not dynamic: its desired state is reviewed in FEATURES.yaml").
+				Advise(fmt.Sprintf("write %s: {state: %q} under desired in FEATURES.yaml, have it reviewed, and run waybill feature reconcile", Short(w.Key), w.Desired))
 		}
 		f.Spec.Desired, f.Spec.Scope = w.Desired, w.scope()
 	}
@@ -73,24 +72,24 @@ func (w Wish) Of(f feature.Feature) (feature.Feature, error) {
 	return f, f.Validate()
 }
 
-// Find reads a feature that somebody named. Of one that is not there it says
-// where the names are to be had.
+// Find reads a feature by its name. If there is none, the error says how to list
+// them.
 func Find(ctx context.Context, s featurestore.Store, k feature.Key) (feature.Feature, error) {
 	f, err := s.Get(ctx, k)
 	if errors.Is(err, featurestore.ErrNotFound) {
 		missing := verdict.Refuse(verdict.Missing, k.String(), "no such feature at the site").
-			Advise("waybill feature list names those that are there; one that is new is announced by waybill feature reconcile")
+			Advise("waybill feature list prints the features of the site; waybill feature reconcile announces new ones")
 		missing.Cause = err
 		return feature.Feature{}, missing
 	}
 	return f, err
 }
 
-// attempts is how often a wish is written again that a report overtook.
+// attempts is how often a wish is written again after a conflicting report.
 const attempts = 16
 
-// Store writes the wish, as people may, and answers the feature as it is stored
-// then. The reconciler does the rest.
+// Store writes the wish, with the rights of [featurestore.ForPeople], and returns the
+// stored feature. The reconciler does the rest.
 func (w Wish) Store(ctx context.Context, s featurestore.Store) (feature.Feature, error) {
 	people := featurestore.ForPeople(s)
 	var err error
@@ -109,17 +108,17 @@ func (w Wish) Store(ctx context.Context, s featurestore.Store) (feature.Feature,
 	return feature.Feature{}, err
 }
 
-// Wants is in words what is wanted of a feature.
+// Wants describes the desired state of a feature.
 func Wants(f feature.Feature) string {
-	text := string(f.Wants()) + " is wanted"
+	text := "desired state " + string(f.Wants())
 	if f.Spec.Desired == "" {
-		text += ", its default"
+		text += " (its default)"
 	}
 	if f.Wants() == feature.On {
 		text += " at " + Where(f.Spec.Scope)
 	}
 	if f.Spec.PrepareFor != "" {
-		text += ", and its data are to be ready for " + f.Spec.PrepareFor
+		text += ", data prepared for " + f.Spec.PrepareFor
 	}
 	return text
 }

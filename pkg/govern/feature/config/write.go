@@ -18,7 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The kinds of what is written as JSON besides a feature itself.
+// The kinds of JSON documents, besides a feature itself.
 const (
 	kindList   = "FeatureList"
 	kindPasses = "FeaturePasses"
@@ -28,12 +28,12 @@ const (
 type Writer struct {
 	// Format is table or json.
 	Format string
-	// Known is what the program knows of features, which tables tell. Default
-	// nothing.
+	// Known has the features that the program knows, for descriptions in tables.
+	// Default: none.
 	Known feature.Registry
 }
 
-// Check refuses a format that is none.
+// Check refuses an unknown format.
 func (w Writer) Check() error {
 	if !w.table() && w.Format != string(render.JSON) {
 		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
@@ -43,8 +43,8 @@ func (w Writer) Check() error {
 
 func (w Writer) table() bool { return w.Format == string(render.Table) }
 
-// List writes many features, a line each and what they wait for. Those that no
-// program has known for long are left out.
+// List writes features, a line each, and what each is waiting for. Forgotten
+// features are left out.
 func (w Writer) List(to io.Writer, all []feature.Feature) error {
 	listed := slices.DeleteFunc(slices.Clone(all), func(f feature.Feature) bool { return f.Status.Forgotten })
 	if !w.table() {
@@ -68,15 +68,15 @@ func (w Writer) List(to io.Writer, all []feature.Feature) error {
 		}
 	}
 	if n := len(all) - len(listed); n > 0 {
-		p.line("%d more that no program has known for three minor versions; waybill feature get NAMESPACE/Name shows one", n)
+		p.line("not listed: %d that no program has known for three minor versions; waybill feature get NAMESPACE/Name shows one", n)
 	}
 	if len(all) == 0 {
-		p.line("no feature is there yet; waybill feature reconcile announces them")
+		p.line("no features yet; waybill feature reconcile announces them")
 	}
 	return p.end()
 }
 
-// Feature writes all that is known of one.
+// Feature writes everything about one feature.
 func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	if !w.table() {
 		return encode(to, f)
@@ -92,7 +92,7 @@ func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	p.row("  stage", s.Stage)
 	p.row("  where", w.scopes(f))
 	p.row("  set by", setBy(f))
-	p.row("  data", fmt.Sprintf("of %s, form %d", s.Version, s.Schema))
+	p.row("  data", fmt.Sprintf("of %s, schema %d", s.Version, s.Schema))
 	p.row("  last known by", s.LastKnownVersion)
 	if f.Spec.PrepareFor != "" {
 		p.row("  prepared for", f.Spec.PrepareFor)
@@ -104,7 +104,7 @@ func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	return p.end()
 }
 
-// Passes writes what one pass did to each feature, and what is left to do.
+// Passes writes what one pass did to each feature, and what remains.
 func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 	if w.table() {
 		p := newPage(to)
@@ -119,7 +119,7 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 		After  feature.State    `json:"after,omitempty"`
 		Did    string           `json:"did,omitempty"`
 		Left   []string         `json:"left,omitempty"`
-		Names  []string         `json:"names,omitempty"` // of what remains of the first
+		Names  []string         `json:"names,omitempty"` // objects that remain in the first task
 		Error  *verdict.Finding `json:"error,omitempty"`
 	}
 	all := []said{}
@@ -141,8 +141,8 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 	}{feature.APIVersion, kindPasses, all})
 }
 
-// names are what remains of the task that a pass ran, or else of the one that
-// was run before.
+// names are the objects that remain in the task that a pass ran, or else in the task
+// of an earlier pass.
 func names(p reconcile.Pass) []string {
 	if tasks := p.Feature.Status.Tasks; len(p.Names) == 0 && len(tasks) > 0 {
 		return tasks[0].Names
@@ -150,9 +150,8 @@ func names(p reconcile.Pass) []string {
 	return p.Names
 }
 
-// Lines say in plain words what one pass did to each feature, and what is left
-// to do: who is waited for, and what the tasks name, a line each and some of
-// them.
+// Lines describe what one pass did to each feature, and what remains: the reporters
+// it waits for, and the first of the objects that tasks name, a line each.
 func Lines(passes []reconcile.Pass) (lines []string) {
 	for _, p := range passes {
 		text := p.Did
@@ -182,7 +181,7 @@ func Lines(passes []reconcile.Pass) (lines []string) {
 	return lines
 }
 
-// failure says why something could not be done, and the next act.
+// failure is the error of a feature, and what to do next.
 func failure(k feature.Key, err error) []string {
 	f := verdict.FindingOf(k.String(), err)
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -192,19 +191,18 @@ func failure(k feature.Key, err error) []string {
 	return []string{"  " + text, "  → " + f.Fix}
 }
 
-// News are the passes of a loop of which there is something to tell: something
-// was done, or went wrong, or is left to do that was not before. The zero News
-// has heard nothing yet.
+// News filters the passes of a loop for changes: something was done, failed, or newly
+// remains. The zero News has seen no pass.
 type News struct{ left map[feature.Key]string }
 
-// Of are those among the features of one pass.
+// Of returns the features of one pass with changes.
 func (n *News) Of(passes []reconcile.Pass) (fresh []reconcile.Pass) {
 	if n.left == nil {
 		n.left = map[feature.Key]string{}
 	}
 	for _, p := range passes {
 		left := fmt.Sprint(lefts(p.Feature))
-		others := p.After == "" // who else tends it tells of it
+		others := p.After == "" // its leader reports it
 		if p.Err != nil || !others && p.Did != "" || !others && left != n.left[p.Key] {
 			fresh = append(fresh, p)
 		}
@@ -215,17 +213,17 @@ func (n *News) Of(passes []reconcile.Pass) (fresh []reconcile.Pass) {
 	return fresh
 }
 
-// left is something that is left to do, and what it is about.
+// left is something that remains to be done, and the objects concerned.
 type left struct {
 	text  string
 	names []string
-	of    int // names that there are, of which these are the first
+	of    int // number of all names; names has the first of them
 }
 
-// shown is how many names are shown one by one. JSON has more.
+// shown is how many names a table shows. JSON has more.
 const shown = 20
 
-// few are as many names as are shown, and how many are not.
+// few are the names to show, and the number of the others.
 func (l left) few() []string {
 	n := min(len(l.names), shown)
 	few := slices.Clone(l.names[:n])
@@ -235,8 +233,8 @@ func (l left) few() []string {
 	return few
 }
 
-// lefts is what is left to do before the state of a feature changes, and what
-// refers to one that is off.
+// lefts lists what remains before the state of a feature changes, and the objects that
+// refer to a feature that is off.
 func lefts(f feature.Feature) (list []left) {
 	for i, t := range f.Status.Tasks {
 		text := "then " + t.Name
@@ -249,10 +247,10 @@ func lefts(f feature.Feature) (list []left) {
 		list = append(list, left{text, t.Names, t.Remaining})
 	}
 	if s := f.Status.State; s.IsSteady() && len(f.Status.Tasks) == 0 && f.Wants() != s {
-		list = append(list, left{text: fmt.Sprintf("next: %s is wanted, which a pass of its reconciler begins", f.Wants())})
+		list = append(list, left{text: fmt.Sprintf("next: the desired state is %s; the next pass of the reconciler begins the transition", f.Wants())})
 	}
 	if c := f.Condition(feature.Dangling); c.Status == "True" {
-		list = append(list, left{fmt.Sprintf("dangling: it is Off, and %d still refer to it", c.Count), c.Sample, c.Count})
+		list = append(list, left{fmt.Sprintf("dangling: the feature is Off, but objects still refer to it: %d", c.Count), c.Sample, c.Count})
 	}
 	return list
 }
@@ -267,23 +265,23 @@ func desired(f feature.Feature) string {
 func setBy(f feature.Feature) string {
 	switch {
 	case f.Spec.Dynamic:
-		return "the store: waybill feature set"
+		return "waybill feature set"
 	case f.Spec.Desired != "":
-		return "the reconciler's file"
+		return "FEATURES.yaml"
 	}
 	return "its default"
 }
 
-// meaning is what it says of a feature that it is On.
+// meaning describes what On means for a feature.
 func meaning(d feature.Definition) string {
 	if d.Requirement {
-		return d.About + "; what has not is refused"
+		return d.About + "; otherwise refused"
 	}
 	return d.About
 }
 
-// scopes is where a feature counts, and how: what is required is warned about
-// on its way, and everything else is just being switched.
+// scopes describes where a feature applies, and how: a requirement in transition
+// warns, and any other feature is being switched.
 func (w Writer) scopes(f feature.Feature) string {
 	s := f.Status
 	d, _ := w.Known.Definition(f.Key())
@@ -307,7 +305,7 @@ func (w Writer) scopes(f feature.Feature) string {
 	return strings.Join(parts, ", ")
 }
 
-// Where is a scope in words.
+// Where describes a scope.
 func Where(s feature.Scope) string {
 	const few = 3
 	switch {
@@ -321,12 +319,11 @@ func Where(s feature.Scope) string {
 	return strings.Join(s.Repositories, " ")
 }
 
-// page is text in columns. Whatever others wrote is made harmless for a
-// terminal.
+// page is text in columns, with control characters escaped.
 type page struct{ w *tabwriter.Writer }
 
-// safe makes a text harmless, and leaves it whole: what is named in it is to be
-// looked up.
+// safe redacts secrets and escapes control characters, without shortening: people
+// look up the names in it.
 func safe(text string) string {
 	words := strings.SplitAfter(redact.Secrets(text), " ")
 	for i, w := range words {
@@ -401,7 +398,7 @@ func (p page) history(all []feature.Entry) {
 	for i, e := range all {
 		if i == 0 {
 			p.line("")
-			p.row("  NUMBER", "AT", "WENT", "WHY", "STATEMENT")
+			p.row("  NUMBER", "TIME", "CHANGE", "REASON", "STATEMENT")
 		}
 		t := e.Transition
 		statement := e.Statement

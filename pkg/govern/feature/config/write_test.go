@@ -62,14 +62,14 @@ func TestList(t *testing.T) {
 	all := some(t)
 	text := table(t, func(w config.Writer, to *bytes.Buffer) error { return w.List(to, all) })
 	wants(t, text, "FEATURE", "waybill/EmitVSA", "TurningOn", "being switched on at everything",
-		"waybill/EmitVSA: left WaitForUses: the window ends", "not yet heard of: promoter",
-		"waybill/RequireSignoff: dangling: it is Off, and 2 still refer to it\n  one@sha256:1\n  two@sha256:2\n", "1 more that no program has known")
+		"waybill/EmitVSA: left WaitForUses: the window ends", "no report yet from: promoter",
+		"waybill/RequireSignoff: dangling: the feature is Off, but objects still refer to it: 2\n  one@sha256:1\n  two@sha256:2\n", "not listed: 1 that no program has known")
 	if strings.Contains(text, known.RequireProvenance) {
 		t.Errorf("a forgotten feature is listed:\n%s", text)
 	}
-	wants(t, table(t, func(w config.Writer, to *bytes.Buffer) error { return w.List(to, nil) }), "no feature is there yet")
+	wants(t, table(t, func(w config.Writer, to *bytes.Buffer) error { return w.List(to, nil) }), "no features yet")
 	fresh := newTestWorld(t).pass() // what is On by default is announced Off
-	wants(t, strings.Join(config.Lines(fresh), "\n"), "waybill/EmitVSA  Off: announced\n  next: On is wanted, which a pass of its reconciler begins\n",
+	wants(t, strings.Join(config.Lines(fresh), "\n"), "waybill/EmitVSA  Off: announced\n  next: the desired state is On; the next pass of the reconciler begins the transition\n",
 		"waybill/RequireSignoff  Off: announced\nwaybill/StatusPage")
 
 	var b bytes.Buffer
@@ -134,8 +134,8 @@ func TestFeature(t *testing.T) {
 	}
 	f.Spec.PrepareFor = "v0.1.0"
 	text := table(t, func(w config.Writer, to *bytes.Buffer) error { return w.Feature(to, f) })
-	wants(t, text, "TurningOn since transition 1", "the store: waybill feature set", "prepared for   v0.1.0", "promoter  v0.2.0   On     yes", "left WaitForUses",
-		"Dangling         Unknown  it is TurningOn", "Off to TurningOn", "waybill/StatusPage/1.sigstore.json")
+	wants(t, text, "TurningOn since transition 1", "waybill feature set", "prepared for   v0.1.0", "promoter  v0.2.0   On     yes", "left WaitForUses",
+		"Dangling         Unknown  the feature is TurningOn", "Off to TurningOn", "waybill/StatusPage/1.sigstore.json")
 	f.Status.History[0].Statement = ""
 	wants(t, table(t, func(w config.Writer, to *bytes.Buffer) error { return w.Feature(to, f) }), "not signed yet")
 	var b bytes.Buffer

@@ -1,25 +1,23 @@
-// Package coverage is what a feature that requires evidence does before it is
-// turned on: it looks whether everything that is public already has it.
+// Package coverage audits what is public before a feature that requires evidence is
+// turned on.
 //
-// An [Audit] is the task of such a feature. It asks about every image in the
-// scope what the gate will be asked, and is done when all would be accepted; so
-// turning the feature on refuses nothing that is there today. What would be
-// refused is named, for as long as the feature only warns.
+// An [Audit] is the task of such a feature. It judges every image in the scope as the
+// gate will, and is done when all would be accepted: turning the feature on then
+// refuses nothing that exists today. While the feature only warns, images that would
+// be refused are named.
 //
 //	by := gate.PolicyRequest{Policy: written, Verifier: v, Stage: policy.Staging}
 //	deeds := reconcile.Deeds{
 //		Sweeps: map[string]reconcile.Sweep{coverage.AuditTask: coverage.Provenance(
 //			coverage.Registries{Repositories: public, Transport: rt}, by)},
-//		Dangling: reconcile.Nothing{}, // it writes nothing that could stay behind
+//		Dangling: reconcile.Nothing{}, // the requirement leaves nothing behind
 //	}
 //
-// [Signoffs] is the same for releases and their sign-offs. Who judges is the gate
-// itself, by the policy as it is written: that is what counts when everything in
-// it is on.
+// [Signoffs] does the same for releases and their sign-offs. The gate itself judges, by
+// the policy as written: that is what counts when every feature is on.
 //
-// Three things are not done, and never taken for it: an audit of nothing, which
-// proves nothing; one of a place that cannot be listed; and one in which anything
-// could not be decided.
+// An audit is not done if it found nothing to audit, if a place could not be listed,
+// or if any image could not be judged.
 package coverage
 
 import (
@@ -40,7 +38,7 @@ import (
 // AuditTask names the task.
 const AuditTask = "CoverageAudit"
 
-// Image is one image that is public, and what it is called.
+// Image is one public image, with its tags.
 type Image struct {
 	Repository string // HOST/PATH
 	Digest     digest.Digest
@@ -56,7 +54,7 @@ func (i Image) String() string {
 	return name + "@" + i.Digest.String()
 }
 
-// others says which tags the image has besides the one in its name.
+// others lists the tags of the image besides the one in its name.
 func (i Image) others() string {
 	switch n := len(i.Tags); {
 	case n < 2:
@@ -67,22 +65,22 @@ func (i Image) others() string {
 	return ", also tagged " + strings.Join(i.Tags[1:], ", ")
 }
 
-// Listed is what is public in a scope.
+// Listed is the public content of a scope.
 type Listed struct {
 	Images []Image // each once
-	// Empty are the parts of the scope, and the repositories, in which there is
-	// no image: they were misspelled, or are not used yet.
+	// Empty are the parts of the scope, and the repositories, without an image:
+	// they are misspelt, or not used yet.
 	Empty []string
 }
 
-// Public lists what is public in a scope. What it cannot list is an error: an
-// image that nobody asked about would be refused later.
+// Public lists the public images in a scope. If it cannot list all of them it returns
+// an error: an image that was not judged could be refused later.
 type Public interface {
 	Images(ctx context.Context, s feature.Scope) (Listed, error)
 }
 
-// Judge answers nil of an image that the gate would accept with the feature on,
-// and else why not.
+// Judge returns nil for an image that the gate would accept with the feature on, and
+// otherwise the reason.
 type Judge interface {
 	Judge(ctx context.Context, i Image) error
 }
@@ -91,33 +89,32 @@ type Judge interface {
 type Audit struct {
 	Public Public
 	Judge  Judge
-	// AtOnce is how many images are asked about at the same time. Default 32.
+	// AtOnce is how many images are judged at the same time. Default 32.
 	AtOnce int
 }
 
 const (
-	atOnce    = 32 // a far registry answers slowly, and most of the time is waiting for it
+	atOnce    = 32 // most of the time is waiting for a slow registry
 	maxImages = 2_000_000
-	maxTags   = 5 // of one image are named
+	maxTags   = 5 // named per image
 )
 
-// Sweep asks about every image. One about which nothing can be decided leaves
-// everything undecided. Where there is no image nothing is proven, and then the
-// audit is not done.
+// Sweep judges every image. If one cannot be judged, the audit fails. Without any
+// image nothing is proven, and the audit is not done.
 func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, error) {
 	public, err := a.Public.Images(ctx, w.Scope)
 	images := public.Images
 	switch {
 	case err != nil:
-		return feature.Outcome{}, fmt.Errorf("listing what is public: %w", err)
+		return feature.Outcome{}, fmt.Errorf("listing public images: %w", err)
 	case len(images) == 0 && len(public.Empty) == 0:
-		return feature.Outcome{Remaining: 1, Message: "nothing is public in the scope: look at its spelling"}, nil
+		return feature.Outcome{Remaining: 1, Message: "no public image is in the scope; check its spelling"}, nil
 	case len(images) > maxImages:
 		return feature.Outcome{}, verdict.Refuse(verdict.Limit, w.Key.String(), "%d images, the limit is %d", len(images), maxImages)
 	}
 	for _, i := range images {
 		if !feature.Covers(w.Scope, i.Repository) || i.Digest.IsZero() {
-			return feature.Outcome{}, fmt.Errorf("listing what is public: %q is none of the scope", i.Repository)
+			return feature.Outcome{}, fmt.Errorf("listing public images: %q is not in the scope", i.Repository)
 		}
 	}
 	answers, err := askAll(ctx, a.AtOnce, len(images), func(ctx context.Context, n int) error {
@@ -145,11 +142,11 @@ func told(refused []string, of int, empty []string) feature.Outcome {
 		words = append(words, fmt.Sprintf("%d of %d images would be refused", len(refused), of))
 	}
 	if len(empty) > 0 {
-		words = append(words, "no image is public in some of the scope: look at its spelling, or leave it out until there is one")
+		words = append(words, "a part of the scope has no public image; check its spelling, or leave it out until there is one")
 	}
 	names := refused
 	for _, part := range empty {
-		names = append(names, part+" (no image is public there)")
+		names = append(names, part+" (no public image there)")
 	}
 	if len(names) > 0 {
 		return feature.Outcome{Remaining: len(names), Message: strings.Join(words, "; "), Names: names}
@@ -157,25 +154,24 @@ func told(refused []string, of int, empty []string) feature.Outcome {
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d images would be accepted", of)}
 }
 
-// undecidedError marks what is no answer: nothing was decided about it.
+// undecidedError marks an error that is no decision about an image.
 type undecidedError struct{ error }
 
 // Unwrap returns the error itself.
 func (e undecidedError) Unwrap() error { return e.error }
 
-// undecided tells a refusal, which is an answer, from everything that is none.
+// undecided marks every error that is not a refusal: only a refusal is a decision.
 func undecided(name string, err error) error {
 	if err == nil || verdict.OutcomeOf(err) == verdict.Refused {
 		return err
 	}
 	if f := verdict.FindingOf(name, err); f.Code == verdict.LogUnasked {
-		err = verdict.Refuse(f.Code, f.Subject, "%s", f.Message).Advise("sign it anew, or leave it out: promotions, and the gate as a service, ask no log about it either")
+		err = verdict.Refuse(f.Code, f.Subject, "%s", f.Message).Advise("sign it again, or leave it out: promotions and the gate service do not search a log either")
 	}
 	return undecidedError{fmt.Errorf("judging %s: %w", name, err)}
 }
 
-// askAll asks about n things, some at a time. The first about which nothing can
-// be decided ends it.
+// askAll judges n things, some at a time. It stops at the first that cannot be judged.
 func askAll(ctx context.Context, some, n int, ask func(context.Context, int) error) ([]error, error) {
 	answers := make([]error, n)
 	group, ctx := errgroup.WithContext(ctx)

@@ -88,13 +88,13 @@ func TestAudit(t *testing.T) {
 			p.why["r.example.test/b"] = &verdict.UnavailableError{Place: "r", Op: "reading", Err: errors.New("timeout")}
 		}, false, 0, "timeout", true},
 		"one answers oddly":     {func(p *places) { p.why["r.example.test/b"] = errors.New("what?") }, false, 0, "what?", true},
-		"nothing is public":     {func(p *places) { p.images = nil }, false, 1, "nothing is public in the scope", false},
-		"a repository is empty": {func(p *places) { p.empty = []string{"r.example.test/d"} }, false, 1, "look at its spelling, or leave it out until there is one: r.example.test/d (no image is public there)", false},
+		"nothing is public":     {func(p *places) { p.images = nil }, false, 1, "no public image is in the scope", false},
+		"a repository is empty": {func(p *places) { p.empty = []string{"r.example.test/d"} }, false, 1, "check its spelling, or leave it out until there is one: r.example.test/d (no public image there)", false},
 		"one is empty, one has none": {func(p *places) {
 			p.empty, p.why["r.example.test/b"] = []string{"r.example.test/d"}, lacking("b")
-		}, false, 2, "(NO_PROVENANCE), r.example.test/d (no image is public there)", false},
+		}, false, 2, "(NO_PROVENANCE), r.example.test/d (no public image there)", false},
 		"the list is cut short": {func(p *places) { p.down = errors.New("page 2 is missing") }, false, 0, "page 2 is missing", true},
-		"one without a digest":  {func(p *places) { p.images[1].Digest = digest.Digest{} }, false, 0, "is none of the scope", true},
+		"one without a digest":  {func(p *places) { p.images[1].Digest = digest.Digest{} }, false, 0, "is not in the scope", true},
 		"a verdict that refuses": {func(p *places) {
 			v := verdict.New("image", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 			v.Add(verdict.Find(verdict.Level, "a", "too low"))
@@ -133,7 +133,7 @@ func TestLogUnasked(t *testing.T) {
 	p.why["r.example.test/b"] = v.Err()
 	_, err := coverage.Audit{Public: p, Judge: p}.Sweep(t.Context(), everywhere())
 	f := verdict.FindingOf("", err)
-	if f.Code != verdict.LogUnasked || verdict.OutcomeOf(err) != verdict.Unavailable || !strings.Contains(f.Fix, "sign it anew") || !strings.Contains(err.Error(), "judging r.example.test/b:v0.1.0@") {
+	if f.Code != verdict.LogUnasked || verdict.OutcomeOf(err) != verdict.Unavailable || !strings.Contains(f.Fix, "sign it again") || !strings.Contains(err.Error(), "judging r.example.test/b:v0.1.0@") {
 		t.Errorf("%v; %s", err, f.Fix)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 )
 
-// Provenance is the audit of a requirement on images. It judges as by says, whose
-// policy is the one that is written; a zero Now is the time of each pass.
+// Provenance is the audit of a requirement on images. by has the policy as written; a
+// zero Now means the time of each pass.
 func Provenance(public Registries, by gate.PolicyRequest) reconcile.Sweep {
 	return images{public, by}
 }
@@ -21,10 +21,10 @@ type images struct {
 	by     gate.PolicyRequest
 }
 
-// Sweep implements [reconcile.Sweep]. Nothing is remembered from one pass to the
-// next: what was mended in between is seen.
+// Sweep implements [reconcile.Sweep]. Each pass judges all images again, to notice
+// those that were fixed.
 func (i images) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, error) {
-	by, err := standing(i.by)
+	by, err := atPassTime(i.by)
 	if err != nil {
 		return feature.Outcome{}, err
 	}
@@ -32,9 +32,9 @@ func (i images) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, e
 	return Audit{Public: public, Judge: judge{public, by}}.Sweep(ctx, w)
 }
 
-// standing is the request at the time of a pass, if its policy can judge at all:
-// one that has run out refuses everything, which says nothing about an image.
-func standing(by gate.PolicyRequest) (gate.PolicyRequest, error) {
+// atPassTime is the request at the time of a pass. A policy that has expired is an error:
+// it refuses everything, which says nothing about an image.
+func atPassTime(by gate.PolicyRequest) (gate.PolicyRequest, error) {
 	if by.Now.IsZero() {
 		by.Now = time.Now()
 	}

@@ -22,15 +22,13 @@ import (
 
 // Registries are repositories that are public.
 type Registries struct {
-	// Repositories are HOST/PATH each, as a reviewed file lists them: what no
-	// list names is not looked at, because registries do not tell all that they
-	// have.
+	// Repositories are HOST/PATH each, from the reviewed file: registries do not
+	// list all of their repositories.
 	Repositories []string
 	Transport    http.RoundTripper
 }
 
-// registries implements [Public]: every tag of every repository is asked for,
-// and each digest that one names is an image. What no tag names is not public.
+// registries implements [Public]: each digest that a tag names is a public image.
 type registries struct {
 	Registries
 	limit int // tags
@@ -43,7 +41,7 @@ func (r Registries) open() *registries {
 	return &registries{Registries: r, limit: maxImages, opened: map[string]*registry.Remote{}}
 }
 
-// of finds a repository: its registry, which is opened once, and its path there.
+// of returns the registry of a repository, which is opened once, and its path there.
 func (r *registries) of(repository string) (*registry.Remote, string, error) {
 	host, path, _ := strings.Cut(repository, "/")
 	r.mu.Lock()
@@ -59,11 +57,11 @@ func (r *registries) of(repository string) (*registry.Remote, string, error) {
 	return at, path, nil
 }
 
-// evidence are the tags by which evidence or a list of referrers is attached to a
-// digest: neither is an image.
+// evidence matches tags that attach evidence, or a list of referrers, to a digest:
+// these are no images.
 var evidence = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.[a-z]+)?$`)
 
-// tag is a tag of a repository, and what it names.
+// tag is a tag of a repository, with its digest.
 type tag struct {
 	repository, name string
 	digest           digest.Digest
@@ -71,7 +69,7 @@ type tag struct {
 
 // Images implements [Public].
 func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error) {
-	repositories, empty := feature.Select(s, r.Repositories) // what is empty would be enforced without having been looked at
+	repositories, empty := feature.Select(s, r.Repositories) // an empty part would be enforced without an audit
 	tags, err := r.list(ctx, repositories)
 	if err != nil {
 		return Listed{}, err
@@ -92,8 +90,8 @@ func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error
 	return out, nil
 }
 
-// list lists the tags of repositories, with what they name where the registry
-// says so in its list.
+// list lists the tags of repositories, with their digests if the list of the registry
+// has them.
 func (r *registries) list(ctx context.Context, repositories []string) ([]tag, error) {
 	listings := make([]registry.Listing, len(repositories))
 	group, ctx := errgroup.WithContext(ctx)
@@ -118,14 +116,14 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 			}
 		}
 		if len(tags) > r.limit {
-			return nil, verdict.Refuse(verdict.Limit, repository, "up to here there are %d tags, the limit is %d", len(tags), r.limit)
+			return nil, verdict.Refuse(verdict.Limit, repository, "%d tags so far, the limit is %d", len(tags), r.limit)
 		}
 	}
 	return tags, nil
 }
 
-// resolve asks what the tags name that no list said. It is the registry's claim
-// and read as such: the gate is asked about the digest, and reads what has that.
+// resolve finds the digests of the other tags. They are claims of the registry, which
+// is safe: the gate reads and judges the bytes with that digest.
 func (r *registries) resolve(ctx context.Context, tags []tag) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -148,20 +146,20 @@ func (r *registries) resolve(ctx context.Context, tags []tag) error {
 	return group.Wait()
 }
 
-// unlisted is why what is public cannot be listed. Nothing is decided then: also
-// of what is not there, which nobody sealed and nobody lost.
+// unlisted is the error of a repository that cannot be listed, or does not exist. The
+// audit then decides nothing.
 func unlisted(name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, registry.ErrNotFound):
-		return verdict.Refuse(verdict.PlaceDown, name, "it is not there, and nothing is decided unless everything that is public can be listed").
-			Advise("correct its name where the public repositories are listed, or leave it out until an image is there")
+		return verdict.Refuse(verdict.PlaceDown, name, "the repository or tag does not exist, and the audit needs a complete list").
+			Advise("correct its name under public in FEATURES.yaml, or leave it out until it has an image")
 	}
-	return fmt.Errorf("%s: nothing is decided unless it can be listed: %w", name, err)
+	return fmt.Errorf("%s: the audit needs a complete list: %w", name, err)
 }
 
-// fold makes one image of all tags of a repository that name the same.
+// fold makes one image of all tags of a repository with the same digest.
 func fold(tags []tag) []Image {
 	var images []Image
 	type key struct {
@@ -181,14 +179,14 @@ func fold(tags []tag) []Image {
 	return images
 }
 
-// judge implements [Judge]: it asks the gate.
+// judge implements [Judge] with the gate.
 type judge struct {
 	*registries
 	by gate.PolicyRequest
 }
 
-// Judge implements [Judge]. The version is the one that the tags name, as when a
-// promotion is judged; what is excepted is so where the image is.
+// Judge implements [Judge]. The version comes from the tags, as for a promotion;
+// exceptions count for the repository of the image.
 func (j judge) Judge(ctx context.Context, i Image) error {
 	at, path, err := j.of(i.Repository)
 	if err != nil {

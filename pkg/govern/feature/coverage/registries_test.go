@@ -196,10 +196,10 @@ func TestImagesUndecided(t *testing.T) {
 	}{
 		"the twin":                  {public: []string{"prod/a", "prod/b"}},
 		"as many as there may be":   {public: []string{"prod/a", "prod/b"}, limit: 3},
-		"one that is not there":     {public: []string{"prod/a", "prod/c"}, says: "/prod/c: it is not there", code: verdict.PlaceDown},
-		"one that keeps its door":   {public: []string{"prod/a", "prod/b"}, spoil: on("GET", "prod/b/tags/list", status(http.StatusForbidden)), says: "/prod/b: nothing is decided"},
-		"a list that is none":       {public: []string{"prod/a"}, spoil: on("GET", "prod/a/tags/list", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"tags":["v1"`) }), says: "/prod/a: nothing is decided"},
-		"a tag that is gone by now": {public: []string{"prod/a"}, spoil: on("HEAD", "prod/a/manifests/v2", status(http.StatusNotFound)), says: "/prod/a:v2: it is not there", code: verdict.PlaceDown},
+		"one that is not there":     {public: []string{"prod/a", "prod/c"}, says: "/prod/c: the repository or tag does not exist", code: verdict.PlaceDown},
+		"one that keeps its door":   {public: []string{"prod/a", "prod/b"}, spoil: on("GET", "prod/b/tags/list", status(http.StatusForbidden)), says: "/prod/b: the audit needs a complete list"},
+		"a list that is none":       {public: []string{"prod/a"}, spoil: on("GET", "prod/a/tags/list", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"tags":["v1"`) }), says: "/prod/a: the audit needs a complete list"},
+		"a tag that is gone by now": {public: []string{"prod/a"}, spoil: on("HEAD", "prod/a/manifests/v2", status(http.StatusNotFound)), says: "/prod/a:v2: the repository or tag does not exist", code: verdict.PlaceDown},
 		"a page that is missing": {public: []string{"prod/a"}, spoil: on("GET", "prod/a/tags/list", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery != "" {
 				w.WriteHeader(http.StatusForbidden)
@@ -207,9 +207,9 @@ func TestImagesUndecided(t *testing.T) {
 			}
 			w.Header().Set("Link", `</v2/prod/a/tags/list?last=v1>; rel="next"`)
 			_, _ = io.WriteString(w, `{"tags":["v1"]}`)
-		}), says: "/prod/a: nothing is decided"},
-		"more than there may be": {public: []string{"prod/a", "prod/b"}, limit: 2, says: "3 tags, the limit is 2", code: verdict.Limit},
-		"no registry":            {public: []string{"prod/a", "../b"}, says: "nothing is decided"},
+		}), says: "/prod/a: the audit needs a complete list"},
+		"more than there may be": {public: []string{"prod/a", "prod/b"}, limit: 2, says: "3 tags so far, the limit is 2", code: verdict.Limit},
+		"no registry":            {public: []string{"prod/a", "../b"}, says: "the audit needs a complete list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y.by(row.spoil)

@@ -22,12 +22,11 @@ type Releases struct {
 	Open func(uri string) (store.Place, error)
 }
 
-// Signoffs is the audit of the requirement that a release has a sign-off. It is
-// done when each of the releases has one that counts, by the policy of the
-// profile as it is written, at the time of each pass. Of a release the signed
-// manifest is read and no other file but the sign-off.
+// Signoffs is the audit of the requirement that a release has a sign-off. It is done
+// when each release has a valid one, by the policy of the profile as written, at the
+// time of each pass. Only the signed manifest and the sign-off of a release are read.
 //
-// A release is no repository, so the scope of the feature leaves none out.
+// A release is no repository, so the scope of the feature does not apply.
 func Signoffs(of Releases, by gate.Gate) reconcile.Sweep { return releases{of, by} }
 
 type releases struct {
@@ -40,15 +39,15 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	p, now := r.by.Profile(), time.Now()
 	by, err := r.by.One(profile.Release, now)
 	if err == nil {
-		_, err = standing(by)
+		_, err = atPassTime(by)
 	}
 	switch {
 	case err != nil:
 		return feature.Outcome{}, err
 	case p.Unsealed != nil:
-		return feature.Outcome{}, verdict.Refuse(verdict.ConfigParse, "profile "+p.Name, "its releases have no manifest, so no sign-off can be of one")
+		return feature.Outcome{}, verdict.Refuse(verdict.ConfigParse, "profile "+p.Name, "releases of this profile have no manifest, so they cannot have a sign-off")
 	case len(r.Versions) == 0:
-		return feature.Outcome{Remaining: 1, Message: "no release is listed: an audit of none proves nothing"}, nil
+		return feature.Outcome{Remaining: 1, Message: "no release is listed under releases; an audit without releases proves nothing"}, nil
 	}
 	answers, err := askAll(ctx, 0, len(r.Versions), func(ctx context.Context, n int) error {
 		return undecided("release "+r.Versions[n].String(), r.judge(ctx, now, r.Versions[n]))
@@ -69,7 +68,7 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d releases are signed off", len(answers))}, nil
 }
 
-// judge asks the gate about the sign-off of one release where it is public.
+// judge lets the gate decide about the sign-off of one published release.
 func (r releases) judge(ctx context.Context, now time.Time, v version.Version) error {
 	uri, err := r.by.Profile().Files(profile.Release, v)
 	if err != nil {

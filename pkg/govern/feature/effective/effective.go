@@ -1,30 +1,27 @@
-// Package effective says how far the requirements of a policy count just now, by
-// the features that switch them.
+// Package effective determines which requirements of a policy are enforced now, by the
+// features that switch them.
 //
 //	s, err := effective.Read(ctx, effective.Config{Site: site, Policy: p, Verifier: v})
 //	…
 //	effective, err := s.For(p, "registry.example.test/prod/lantern")
 //
-// What lowers a requirement was signed. A site is read, and not believed: of each
-// feature that the policy names, the last signed statement about a transition
-// counts, by somebody to whom the policy gives the role reconciler. A feature
-// without one counts as if it were not there, also where it was announced: its
-// requirement counts as it is written.
+// Only a signed statement can lower a requirement; the content of a site alone cannot.
+// For each feature that the policy names, the last statement about a transition counts,
+// signed by an identity in the role reconciler. Without one, the feature counts as
+// missing, even if it was announced: its requirement is enforced as written.
 //
-// The stored object must be what the last statement says. It may be one
-// transition further, if its history names no statement about that one: then
-// the transition waits for its signature, and the stricter of the two states
-// counts. An object that is behind was put back, and one whose history names a
-// statement that is not listed has lost it; both are FEATURE_STATE, also where
-// the listing is stale or cut short.
+// The stored object must agree with the last statement. It may be one transition ahead,
+// if its history names no statement about that one: the transition is then not signed
+// yet, and the stricter of the two states counts. An object that is behind was replaced
+// by an older one, and if its history names a statement that is not listed, that was
+// removed, or the listing is stale or truncated; both are refused (FEATURE_STATE).
 //
-// Not detected: the newest statements and the object are both replaced by older
-// ones that were signed. Against that stand the floor of the policy, the memory
-// of a gate that is a service, and a place in which nobody may remove anything.
+// Not detected: the newest statements and the object are both replaced by older signed
+// ones. Protections are the floor in the policy, a gate service, which remembers the
+// states that it has seen, and a place where nothing can be removed.
 //
-// Where a feature counts goes by the address of a place, whichever way it is
-// spelled (pkg/value/address). Two host names of one registry are two places: a scope
-// names both, or is everything.
+// Scopes compare addresses in canonical form (pkg/value/address). Two host names of
+// one registry are two places: a scope must name both, or be everything.
 package effective
 
 import (
@@ -49,24 +46,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Config is what is read, and by whose word it counts.
+// Config is the site to read, with the policy and the verifier of its statements.
 type Config struct {
 	Site     featurestore.Site
 	Policy   policy.Policy
 	Verifier *verify.Verifier
 }
 
-// Switches are the states of the features that a policy names, as they were
-// read once.
+// Switches are the states of the features that a policy names, read once.
 type Switches struct {
 	states []inForce
 }
 
-// inForce is the state of a feature that was signed last, and the one that waits
-// for its signature, of number 0 if none does.
+// inForce is the last signed state of a feature, and the one that is not signed yet, of
+// number 0 if there is none.
 type inForce struct{ signed, waits featuretransition.State }
 
-// mode is how much the feature counts, as each of the two says it.
+// mode is the stricter mode of the two states.
 func (s inForce) mode(of func(featuretransition.State) feature.Mode) feature.Mode {
 	mode := of(s.signed)
 	if s.waits.Number > 0 {
@@ -75,9 +71,9 @@ func (s inForce) mode(of func(featuretransition.State) feature.Mode) feature.Mod
 	return mode
 }
 
-// Read reads the features that the policy names. A policy that names none has
-// nothing that could be switched, and needs no site. A feature about which
-// nothing is signed is in no state: its requirement counts as it is written.
+// Read reads the features that the policy names. A policy that names none needs no
+// site. A feature without a signed statement has no state: its requirement is enforced
+// as written.
 func Read(ctx context.Context, c Config) (*Switches, error) {
 	names := slices.Sorted(maps.Keys(c.Policy.Floors()))
 	s := &Switches{}
@@ -93,8 +89,8 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 		k := feature.Key{Namespace: feature.CoreNamespace, Name: name}
 		state, err := c.state(ctx, k, signed)
 		if err != nil && verdict.FindingOf("", err).Code == verdict.FeatureState {
-			// The list was made before the object was read, and the reconciler
-			// may have gone on between the two.
+			// The reconciler may have signed another transition after the list was
+			// made: list again.
 			if signed, err = from.Signed(ctx); err == nil {
 				state, err = c.state(ctx, k, signed)
 			}
@@ -109,7 +105,7 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 	return s, nil
 }
 
-// statements are the names of statements about features.
+// statements matches the names of statements.
 var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
 
 // listed are the numbers of the statements about each feature.
@@ -128,8 +124,8 @@ func listed(objects []store.Object) map[feature.Key][]int {
 	return numbers
 }
 
-// state is what is in force of one feature. Statements are read before the
-// object, and written after it: so the object is never behind them.
+// state is the state in force of one feature. Statements are read before the object,
+// and written after it, so the object is never behind them.
 func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (inForce, error) {
 	var now inForce
 	last, err := signed.Last(ctx, k)
@@ -143,7 +139,7 @@ func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signe
 	f, err := c.Site.Features.Get(ctx, k)
 	switch {
 	case errors.Is(err, featurestore.ErrNotFound) && number > 0:
-		return now, c.refuse(k, "transition %d is signed, and the feature is not there", number)
+		return now, c.refuse(k, "transition %d is signed, but the feature is missing", number)
 	case errors.Is(err, featurestore.ErrNotFound):
 		return now, nil
 	case err != nil:
@@ -152,14 +148,14 @@ func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signe
 	stored := f.Effective()
 	switch lost := f.Lost(number); {
 	case stored.Number < number:
-		return now, c.refuse(k, "it is at transition %d, and %d is signed: it was put back", stored.Number, number)
+		return now, c.refuse(k, "the feature is at transition %d, but %d is signed: an older object was restored", stored.Number, number)
 	case stored.Number == number && number > 0 && string(stored.Bytes()) != string(now.signed.Bytes()):
-		return now, &verdict.Error{Finding: verdict.Find(verdict.FeatureState, k.String(), "what is stored is not what transition %d says", number).
+		return now, &verdict.Error{Finding: verdict.Find(verdict.FeatureState, k.String(), "the stored state differs from the signed transition %d", number).
 			Differ(string(now.signed.Bytes()), string(stored.Bytes()))}
 	case lost != "":
-		return now, c.refuse(k, "its history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
+		return now, c.refuse(k, "the history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
 	case stored.Number > number+1:
-		return now, c.refuse(k, "it is at transition %d, and %d is the last that is signed: one is skipped", stored.Number, number)
+		return now, c.refuse(k, "the feature is at transition %d, but the last signed one is %d: a statement is missing", stored.Number, number)
 	case stored.Number > number:
 		now.waits = stored
 	}
@@ -170,7 +166,7 @@ func (c Config) refuse(k feature.Key, format string, args ...any) *verdict.Error
 	return verdict.Refuse(verdict.FeatureState, k.String()+" at "+c.Site.URI, format, args...)
 }
 
-// Statements are those of a site. They implement [reconcile.Statements].
+// Statements are the statements of a site. They implement [reconcile.Statements].
 type Statements struct {
 	At       featurestore.Place
 	Policy   policy.Policy
@@ -195,7 +191,7 @@ type signed struct {
 // Has implements [reconcile.Signed].
 func (s signed) Has(k feature.Key, number int) bool { return slices.Contains(s.numbers[k], number) }
 
-// Last reads the last statement about a feature, which must hold.
+// Last reads and verifies the last statement about a feature.
 func (s signed) Last(ctx context.Context, k feature.Key) (feature.LastSigned, error) {
 	if len(s.numbers[k]) == 0 {
 		return feature.LastSigned{}, nil
@@ -203,7 +199,7 @@ func (s signed) Last(ctx context.Context, k feature.Key) (feature.LastSigned, er
 	return s.read(ctx, k, slices.Max(s.numbers[k]))
 }
 
-// read reads the statement about one transition, by whoever may make it.
+// read reads and verifies the statement about one transition.
 func (s Statements) read(ctx context.Context, k feature.Key, number int) (feature.LastSigned, error) {
 	name := plan.BundleName(fmt.Sprintf("%s/%d", k, number))
 	e, err := s.Evidence(ctx, name)
@@ -215,13 +211,13 @@ func (s Statements) read(ctx context.Context, k feature.Key, number int) (featur
 		return feature.LastSigned{}, err
 	}
 	if said.Subject() != k.String() || said.Number != number {
-		return feature.LastSigned{}, verdict.Refuse(verdict.FeatureState, name, "it is about transition %d of %s", said.Number, said.Subject())
+		return feature.LastSigned{}, verdict.Refuse(verdict.FeatureState, name, "the statement is about transition %d of %s", said.Number, said.Subject())
 	}
 	return feature.LastSigned{Said: said, Statement: name}, nil
 }
 
-// Evidence is the statement at a name, by whoever may make one. What it says is
-// for the caller to judge.
+// Evidence reads the statement with a name, and verifies that a reconciler signed it.
+// The caller judges its content.
 func (s Statements) Evidence(ctx context.Context, name string) (verify.Evidence, error) {
 	raw, err := store.Read(ctx, s.At, name, verify.MaxBundle)
 	if err != nil {
@@ -237,7 +233,7 @@ func (s Statements) Evidence(ctx context.Context, name string) (verify.Evidence,
 	return e, nil
 }
 
-// May refuses a statement by somebody whom the policy does not let make it.
+// May refuses a statement that is not signed by a reconciler of the policy.
 func (s Statements) May(e verify.Evidence, name string) error {
 	_, err := s.Policy.Judge(e, policy.Ask{Role: policy.Reconciler, Kind: featuretransition.PredicateType, Subject: name, Whole: true})
 	return err
@@ -252,7 +248,7 @@ func (s *Switches) States() []featuretransition.State {
 	return states
 }
 
-// String says all states, the same for the same ones.
+// String lists all states; equal states give equal strings.
 func (s *Switches) String() string {
 	var words []string
 	for _, state := range s.states {
@@ -264,11 +260,10 @@ func (s *Switches) String() string {
 	return strings.Join(words, " ")
 }
 
-// For is the policy as it counts for what is at one of these places, or goes
-// there: a repository, or all that lies beneath it, or a place of files with its
-// scheme. Of several, each requirement counts as much as where it counts most;
-// where no place is named, as anywhere. A place that could be read as two is
-// refused.
+// For is the policy with the requirements that are enforced at these places, or for
+// what is promoted there: a repository with everything below it, or a place of files
+// with its scheme. With several places the strictest mode of each requirement counts;
+// without any, the strictest anywhere. An ambiguous address is refused.
 func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error) {
 	if len(s.states) == 0 {
 		return p, nil
@@ -277,8 +272,8 @@ func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error)
 	for i, place := range places {
 		var err error
 		if canonical[i], err = address.Canonical(place); err != nil {
-			return policy.Policy{}, verdict.Refuse(verdict.Usage, place, "no feature can be looked up for it: %v", err).
-				Advise("write the place as HOST[:PORT]/PATH, in small letters")
+			return policy.Policy{}, verdict.Refuse(verdict.Usage, place, "the address is not valid for a feature scope: %v", err).
+				Advise("write the place as HOST[:PORT]/PATH, in lower case")
 		}
 	}
 	var found []verdict.Feature
@@ -296,7 +291,7 @@ func (s *Switches) For(p policy.Policy, places ...string) (policy.Policy, error)
 	return p.Under(found...)
 }
 
-// anywhere is how much a feature counts where it counts most.
+// anywhere is the strictest mode of a feature at any place.
 func anywhere(s featuretransition.State) feature.Mode {
 	if !s.Enforced.IsNone() {
 		return feature.ModeRequire
@@ -304,8 +299,8 @@ func anywhere(s featuretransition.State) feature.Mode {
 	return feature.ModeOf(feature.State(s.State), feature.ModeOff)
 }
 
-// modeAt is how much a feature counts at a place. Where only a part of what lies
-// there is in its scope, it counts for all of it: nobody splits a release.
+// modeAt is the mode of a feature at a place. If only a part of the place is in the
+// scope, the feature counts for all of it, because a release cannot be split.
 func modeAt(s featuretransition.State, place string) feature.Mode {
 	f := feature.Feature{
 		Metadata: feature.Metadata{Namespace: s.Namespace, Name: s.Name},

@@ -1,6 +1,6 @@
-// Package known is the table of the features that Waybill itself has: what each
-// demands, since when, and what is to be done when it is switched. Who does it
-// stands elsewhere; a third party has a table of its own.
+// Package known is the table of Waybill's own features: what each requires, since which
+// version, and the tasks of switching it. The implementations of tasks are elsewhere; a
+// third party has its own table.
 //
 //	r := known.Registry()
 package known
@@ -13,29 +13,29 @@ import (
 
 // The features of Waybill.
 const (
-	RequireProvenance = "RequireProvenance" // what is promoted has provenance
+	RequireProvenance = "RequireProvenance" // promoted images have provenance
 	RequireSignoff    = "RequireSignoff"    // a release has a sign-off
-	TraceAnnotations  = "TraceAnnotations"  // what is attached names the run that attached it
-	EmitVSA           = "EmitVSA"           // what is accepted is vouched for
+	TraceAnnotations  = "TraceAnnotations"  // attached evidence names the run that attached it
+	EmitVSA           = "EmitVSA"           // accepted artifacts get a verification summary
 	BundleReferrers   = "BundleReferrers"   // evidence is attached as referrers
 	StatusPage        = "StatusPage"        // the gate has a page for people
-	KMSSigning        = "KMSSigning"        // keys of a service sign
+	KMSSigning        = "KMSSigning"        // KMS keys can sign
 )
 
 // The tasks of the features.
 const (
 	CoverageAudit    = "CoverageAudit"    // everything public would be accepted
 	SignoffAudit     = "SignoffAudit"     // every release has its sign-off
-	StripAnnotations = "StripAnnotations" // no hint is left at a referrer
-	VSAsInForce      = "VSAsInForce"      // somebody still goes by a summary
-	Backfill         = "Backfill"         // what is attached by tags is attached as referrers, too
-	ReemitTags       = "ReemitTags"       // what is attached as referrers is attached by tags, too
+	StripAnnotations = "StripAnnotations" // no referrer has trace annotations
+	VSAsInForce      = "VSAsInForce"      // no summary is still relied on
+	Backfill         = "Backfill"         // evidence in tags is also attached as referrers
+	ReemitTags       = "ReemitTags"       // evidence in referrers is also attached by tags
 )
 
-// The minor versions of Waybill that the table speaks of.
+// The minor versions of Waybill in the table.
 const (
-	first  = "v0.1.0" // it knows features
-	second = "v0.2.0" // it attaches evidence as referrers alone
+	first  = "v0.1.0" // the first with features
+	second = "v0.2.0" // attaches evidence only as referrers
 )
 
 func at(text string) version.Version {
@@ -46,12 +46,10 @@ func at(text string) version.Version {
 	return v
 }
 
-// Newest is the newest version that the table says something of: a build that
-// has no version counts as that.
+// Newest is the newest version in the table: a build without a version counts as that.
 func Newest() version.Version { return at(second) }
 
-// Namespace is the features of Waybill, for a table that has those of others,
-// too.
+// Namespace has the features of Waybill, for a table that also has those of others.
 func Namespace() feature.Namespace {
 	since := func(stage feature.Stage, by feature.State) []feature.Version {
 		return []feature.Version{{Since: at(first), Stage: stage, Default: by}}
@@ -59,26 +57,26 @@ func Namespace() feature.Namespace {
 	sweep := func(name string) []feature.Job { return []feature.Job{{Kind: feature.Sweep, Name: name}} }
 	return feature.Namespace{Name: feature.CoreNamespace, Features: []feature.Definition{
 		{
-			Name: RequireProvenance, About: "what is promoted has provenance that the policy believes", Requirement: true,
+			Name: RequireProvenance, About: "promoted images have provenance that the policy accepts", Requirement: true,
 			Versions: since(feature.Beta, feature.Off), OnTasks: sweep(CoverageAudit),
 			Keys: []string{RequireProvenance},
 		},
 		{
-			Name: RequireSignoff, About: "a release has a sign-off of the documents that it rests on", Requirement: true,
+			Name: RequireSignoff, About: "a release has a sign-off of its enhancement documents", Requirement: true,
 			Versions: since(feature.Alpha, feature.Off), OnTasks: sweep(SignoffAudit),
 			Keys: []string{RequireSignoff, "signoff"},
 		},
 		{
-			Name: TraceAnnotations, About: "what is attached to an image names, as a hint, the run that attached it",
+			Name: TraceAnnotations, About: "evidence attached to an image has annotations with the trace of the run that attached it",
 			Versions: since(feature.Beta, feature.On), OffTasks: sweep(StripAnnotations), Pristine: true,
 			Keys: []string{trace.AnnotationTrace, trace.AnnotationSpan, trace.AnnotationInitial},
 		},
 		{
-			Name: EmitVSA, About: "what is accepted is vouched for by a verification summary",
+			Name: EmitVSA, About: "accepted artifacts get a verification summary",
 			Versions: since(feature.Beta, feature.On), OffTasks: []feature.Job{{Kind: feature.Hold, Name: VSAsInForce}},
 		},
 		{
-			Name: BundleReferrers, About: "evidence is attached to images as referrers, and no longer by tags",
+			Name: BundleReferrers, About: "evidence is attached to images only as referrers, not by tags",
 			Versions: []feature.Version{
 				{Since: at(first), Stage: feature.Beta, Default: feature.On, Schema: 1},
 				{Since: at(second), Stage: feature.GA, Default: feature.On, Schema: 2},
@@ -86,11 +84,11 @@ func Namespace() feature.Namespace {
 			OffTasks: sweep(ReemitTags), UpgradeTasks: sweep(Backfill), DowngradeTasks: sweep(ReemitTags),
 		},
 		{
-			Name: StatusPage, About: "the gate as a service has a status page for people",
+			Name: StatusPage, About: "the gate service has a status page for people",
 			Versions: since(feature.Beta, feature.On), Dynamic: true,
 		},
 		{
-			Name: KMSSigning, About: "keys that a service keeps can sign, which --key names",
+			Name: KMSSigning, About: "KMS keys, which --key names, can sign",
 			Versions: since(feature.Beta, feature.On), RequiresFlags: []string{"key"},
 			Keys: []string{"NAME=SERVICE://KEY"},
 		},

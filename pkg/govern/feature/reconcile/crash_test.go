@@ -236,7 +236,7 @@ func TestLeader(t *testing.T) {
 		acted := 0
 		for i := range 3 {
 			b.config.Self.Identity, b.config.Self.Live = fmt.Sprintf("gate-%d", i), row.ids
-			if p := b.once(); p.Did == "announced" || p.Did == "" || p.Did == "somebody else was quicker" {
+			if p := b.once(); p.Did == "announced" || p.Did == "" || p.Did == "another program wrote it first" {
 				acted++
 			} else if p.Did != "left to "+feature.Leader(key, row.ids) {
 				t.Errorf("%q", p.Did)

@@ -80,7 +80,7 @@ func TestF01(t *testing.T) {
 			program(t, b, "nightly", "RequireLantern=true")
 			b.now = b.now.Add(48 * time.Hour)
 			b.expect(feature.TurningOn, "") // and one did not run at all
-			if task := b.get().Status.Tasks[0]; !task.Since.Equal(b.now) || task.Message != "nobody may be missing, and these are: promoter" {
+			if task := b.get().Status.Tasks[0]; !task.Since.Equal(b.now) || task.Message != "reports are missing from: promoter" {
 				t.Errorf("%+v", task)
 			}
 			program(t, b, "nightly", "RequireLantern=true")

@@ -13,10 +13,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
-// Members is [Live] by objects in a place, one for each identity, which says
-// until when it is to be counted. The place is one of its own. Nobody removes
-// what ran out, so identities are those of slots, such as gate-0, and not of
-// runs.
+// Members implements [Live] by objects in a place of its own, one for each identity, with
+// an expiry. Expired objects are not removed, so identities must be fixed names, such as
+// gate-0, and not one per run.
 type Members struct {
 	at    featurestore.Place
 	self  string
@@ -24,7 +23,7 @@ type Members struct {
 	clock func() time.Time
 }
 
-// member is what such an object says.
+// member is the content of such an object.
 type member struct {
 	Schema   string    `json:"schema"`
 	Identity string    `json:"identity"`
@@ -37,10 +36,10 @@ const (
 	maxMembers   = 1000
 )
 
-// memberNames are the identities that an object can be named by.
+// memberNames matches valid identities.
 var memberNames = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
 
-// NewMembers counts an identity for a term after each pass that it makes.
+// NewMembers makes Members in which self counts as live for a term after each pass.
 func NewMembers(at featurestore.Place, self string, term time.Duration, clock func() time.Time) (*Members, error) {
 	if !memberNames.MatchString(self) || term <= 0 || clock == nil {
 		return nil, usage("identity %q for %s: want lower-case letters, digits and -, a term and a clock", self, term)
@@ -48,8 +47,8 @@ func NewMembers(at featurestore.Place, self string, term time.Duration, clock fu
 	return &Members{at: at, self: self, term: term, clock: clock}, nil
 }
 
-// Identities implements [Live]. It says first that this one is there. Clocks may
-// differ by a quarter of the term.
+// Identities implements [Live]. It first renews its own object. Clocks may differ by a
+// quarter of the term.
 func (m *Members) Identities(ctx context.Context) ([]string, error) {
 	now := m.clock()
 	raw, err := json.Marshal(member{Schema: memberSchema, Identity: m.self, Expires: now.Add(m.term).UTC().Truncate(time.Second)})
@@ -64,12 +63,12 @@ func (m *Members) Identities(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("listing the reconcilers: %w", err)
 	}
 	if len(objects) > maxMembers {
-		return nil, usage("%d reconcilers at %q: identities are those of slots, not of runs", len(objects), m.at.URI())
+		return nil, usage("%d reconcilers at %q: give each reconciler a fixed identity, not one per run", len(objects), m.at.URI())
 	}
 	var live []string
 	for _, o := range objects {
 		if store.IsStaging(o.Name) {
-			continue // a write that never ended: it was never there
+			continue // an unfinished write
 		}
 		who, err := m.read(ctx, o.Name)
 		if err != nil {
@@ -92,7 +91,7 @@ func (m *Members) read(ctx context.Context, name string) (member, error) {
 		return member{}, fmt.Errorf("reading reconciler %q: %w", name, err)
 	}
 	if who.Schema != memberSchema || who.Identity+".json" != name || who.Expires.IsZero() {
-		return member{}, usage("%q at %q is no reconciler: move it away", name, m.at.URI())
+		return member{}, usage("%q at %q is not the object of a reconciler; remove it", name, m.at.URI())
 	}
 	return who, nil
 }

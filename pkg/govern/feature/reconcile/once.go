@@ -14,29 +14,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Pass is what one pass did to one feature.
+// Pass is the result of one pass for one feature.
 type Pass struct {
 	Key feature.Key
-	// Before and After are the states, "" of a feature that was not there.
+	// Before and After are the states; "" if the feature did not exist.
 	Before, After feature.State
-	// Did is what was done, in words; "" if there was nothing to do.
+	// Did describes what was done; "" if there was nothing to do.
 	Did string
-	// Names are what remains of the task that was run, all of it: the object keeps
+	// Names are all objects that remain in the task that was run; the object keeps
 	// only some.
 	Names []string
 	// Feature is the object as it is stored now.
 	Feature feature.Feature
-	// Err is why it could not be done. The next pass tries again.
+	// Err is why it failed. The next pass tries again.
 	Err error
 }
 
-// Once makes one pass over all features. What goes wrong with one does not keep
-// the others; the error names all. One that is unavailable has decided nothing.
-// Where nobody can sign who may, nothing is done at all: what is begun would wait
-// for a signature that does not come.
+// Once makes one pass over all features. An error with one feature does not stop the
+// others; the returned error has all. If the signer may not sign, nothing is done at all:
+// a transition would wait for a signature that cannot be made.
 func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
 	if err := r.c.Signer.Ready(ctx); err != nil {
-		return nil, fmt.Errorf("reconciling features, of which nothing was written: %w", err)
+		return nil, fmt.Errorf("reconciling features (nothing was written): %w", err)
 	}
 	there, err := r.c.Store.List(ctx)
 	if err != nil {
@@ -70,8 +69,8 @@ func (r *Reconciler) Once(ctx context.Context) ([]Pass, error) {
 	return passes, errors.Join(failed...)
 }
 
-// live lists who reconciles. When nobody can tell, each does all: a wrong
-// leader is harmless, and none is not.
+// live lists the live reconcilers. If that fails, act as the leader of every feature: two
+// leaders are harmless, none is not.
 func (r *Reconciler) live(ctx context.Context) []string {
 	if r.c.Self.Live == nil {
 		return []string{r.c.Self.Identity}
@@ -85,30 +84,30 @@ func (r *Reconciler) live(ctx context.Context) []string {
 
 // one makes the pass over one feature.
 func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string, signed Signed) Pass {
-	t := &turn{r: r, signed: signed, pass: Pass{Key: k}}
+	t := &featurePass{r: r, signed: signed, pass: Pass{Key: k}}
 	if leader := feature.Leader(k, live); leader != r.c.Self.Identity {
 		t.pass.Did = "left to " + leader
 		return t.pass
 	}
-	err := t.tend(ctx, k)
+	err := t.reconcile(ctx, k)
 	if errors.Is(err, featurestore.ErrConflict) {
-		t.did("somebody else was quicker")
+		t.did("another program wrote it first")
 		err = nil
 	}
 	t.pass.Err = err
 	return t.pass
 }
 
-// turn is the pass over one feature while it is made.
-type turn struct {
+// featurePass is the state of a pass over one feature.
+type featurePass struct {
 	r      *Reconciler
-	signed Signed // nil: the store is believed
+	signed Signed // nil: the store is trusted
 	pass   Pass
 	f      feature.Feature
-	made   int // the transition that may be signed: it was made here, or is the one that would be
+	made   int // the transition that may be signed: made in this pass, or the one that would be made now
 }
 
-func (t *turn) did(format string, args ...any) {
+func (t *featurePass) did(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if t.pass.Did != "" {
 		text = t.pass.Did + "; " + text
@@ -116,8 +115,8 @@ func (t *turn) did(format string, args ...any) {
 	t.pass.Did = text
 }
 
-// tend does what there is to do.
-func (t *turn) tend(ctx context.Context, k feature.Key) error {
+// reconcile does everything that is to be done for a feature.
+func (t *featurePass) reconcile(ctx context.Context, k feature.Key) error {
 	c := t.r.c
 	d, known := c.Registry.Definition(k)
 	if known {
@@ -129,12 +128,12 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 		return err
 	}
 	if there {
-		t.saw(f)
+		t.setStored(f)
 		t.pass.Before = f.Status.State
 	}
 	switch {
 	case !known && there:
-		return t.stranger(ctx)
+		return t.keepUnknown(ctx)
 	case !known:
 		return nil
 	}
@@ -147,20 +146,20 @@ func (t *turn) tend(ctx context.Context, k feature.Key) error {
 	if err := t.step(ctx, d); err != nil {
 		return err
 	}
-	return t.look(ctx, d)
+	return t.setConditions(ctx, d)
 }
 
-// restore puts a feature back to the last signed transition, if the store has
-// none, or one that is behind it or says something else of it. An object that
-// is written meanwhile is no loss: the store refuses to write over it.
-func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
+// restore restores a feature from the last signed transition, if the object is missing,
+// older, or differs from what was signed. If another program writes the object at the
+// same time, the store refuses this write.
+func (t *featurePass) restore(ctx context.Context, k feature.Key, d feature.Definition) (restored bool, err error) {
 	c, has := t.r.c, t.f.Effective()
 	if t.signed == nil {
 		return false, nil
 	}
 	last, err := t.signed.Last(ctx, k)
 	if n := last.Said.Number; err == nil && (has.Number > n+1 || t.f.Lost(n) != "") {
-		// The list was made when the pass began, and others sign, too.
+		// Others may have signed after the list was made.
 		if t.signed, err = c.Self.Statements.Signed(ctx); err == nil {
 			last, err = t.signed.Last(ctx, k)
 		}
@@ -171,10 +170,10 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 	n := last.Said.Number
 	switch lost := t.f.Lost(n); {
 	case lost != "" && has.Number > n:
-		return false, verdict.Refuse(verdict.FeatureState, k.String(), "its history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
+		return false, verdict.Refuse(verdict.FeatureState, k.String(), "the history names the statement %q, which is not listed", lost).Advise(feature.LostAdvice)
 	case has.Number > n+1:
-		return false, verdict.Refuse(verdict.FeatureState, k.String(), "it is at transition %d, and %d is the last that is signed", has.Number, n).
-			Advise("statements are missing: put those back that were removed")
+		return false, verdict.Refuse(verdict.FeatureState, k.String(), "the feature is at transition %d, but the last signed one is %d", has.Number, n).
+			Advise("restore the missing statements from a copy of the site")
 	}
 	switch is, err := t.isOurs(ctx, d, last); {
 	case err != nil:
@@ -197,24 +196,24 @@ func (t *turn) restore(ctx context.Context, k feature.Key, d feature.Definition)
 	if f, err = write(ctx, f); err != nil {
 		return false, err
 	}
-	t.saw(f)
+	t.setStored(f)
 	if has.Number > n {
-		t.did("put back to transition %d: the site had another one after it, which nobody signed and nobody wants", n)
+		t.did("reverted to transition %d: the site had a later one that is unsigned and not wanted", n)
 		return true, nil
 	}
-	t.did("restored from the statement about transition %d: the site had lost it, or had an older one", n)
+	t.did("restored from the statement about transition %d: the object was missing, or older", n)
 	return true, nil
 }
 
-// isOurs reports whether the object says what was signed last, or the transition
-// after that which is to be made now. What is stored is signed by nobody, so no
-// other one is ever signed, however it came there.
-func (t *turn) isOurs(ctx context.Context, d feature.Definition, last feature.LastSigned) (bool, error) {
+// isOurs reports whether the object agrees with the last signed transition, or with the
+// next one that would be made now. Objects are unsigned, so no other transition in one is
+// ever signed.
+func (t *featurePass) isOurs(ctx context.Context, d feature.Definition, last feature.LastSigned) (bool, error) {
 	has, n := t.f.Effective(), last.Said.Number
 	said, _, missing := t.f.Unsigned()
 	switch {
 	case has.Number == n && n > 0:
-		t.made = n // it may have been signed, and not written down
+		t.made = n // it may be signed, but not recorded
 		return string(has.Bytes()) == string(last.Said.State().Bytes()) && (!missing || reflect.DeepEqual(said, last.Said)), nil
 	case has.Number == n && !missing:
 		return true, nil
@@ -228,23 +227,22 @@ func (t *turn) isOurs(ctx context.Context, d feature.Definition, last feature.La
 	return is, err
 }
 
-// unlisted says which statements of earlier transitions are not there. They are
-// not in force any more, and no state rests on them.
-func (t *turn) unlisted(k feature.Key) {
+// unlisted reports missing statements of earlier transitions. No state depends on them.
+func (t *featurePass) unlisted(k feature.Key) {
 	for _, e := range t.f.Status.History {
 		if n := e.Transition.Number; e.Statement != "" && !t.signed.Has(k, n) {
-			t.did("the statement about transition %d, %q, is not listed: put it back from a copy of the site", n, e.Statement)
+			t.did("the statement about transition %d, %q, is missing: restore it from a copy of the site", n, e.Statement)
 		}
 	}
 }
 
-// saw remembers the object as it is stored.
-func (t *turn) saw(f feature.Feature) {
+// setStored sets the object to its stored version.
+func (t *featurePass) setStored(f feature.Feature) {
 	t.f, t.pass.Feature, t.pass.After = f, f, f.Status.State
 }
 
-// announce writes the object of a feature that has none.
-func (t *turn) announce(ctx context.Context, k feature.Key, d feature.Definition) error {
+// announce writes the object of a new feature.
+func (t *featurePass) announce(ctx context.Context, k feature.Key, d feature.Definition) error {
 	f, err := feature.Announce(k, d, t.r.c.Self.Version)
 	if err != nil {
 		return err
@@ -252,22 +250,22 @@ func (t *turn) announce(ctx context.Context, k feature.Key, d feature.Definition
 	if f, err = t.r.c.Store.Create(ctx, f); err != nil {
 		return err
 	}
-	t.saw(f)
+	t.setStored(f)
 	t.did("announced")
 	return nil
 }
 
-// stranger keeps a feature that the program does not know.
-func (t *turn) stranger(ctx context.Context) error {
+// keepUnknown handles a feature that the program does not know.
+func (t *featurePass) keepUnknown(ctx context.Context) error {
 	f, forgotten := feature.Forget(t.f, t.r.c.Self.Version)
 	if forgotten {
-		t.did("forgotten: %s knew it last", f.Status.LastKnownVersion)
+		t.did("forgotten: last known to %s", f.Status.LastKnownVersion)
 	}
 	return t.store(ctx, feature.WithConditions(f, feature.SafeConditions(f, nil, t.r.c.Self.Version)...))
 }
 
-// store writes the object if it differs from what is stored.
-func (t *turn) store(ctx context.Context, f feature.Feature) error {
+// store writes the object if it differs from the stored one.
+func (t *featurePass) store(ctx context.Context, f feature.Feature) error {
 	before, err := t.f.Bytes()
 	if err != nil {
 		return err
@@ -282,12 +280,12 @@ func (t *turn) store(ctx context.Context, f feature.Feature) error {
 	if f, err = t.r.c.Store.Update(ctx, f); err != nil {
 		return err
 	}
-	t.saw(f)
+	t.setStored(f)
 	return nil
 }
 
-// step makes one step, runs at most one task, and signs what came of it.
-func (t *turn) step(ctx context.Context, d feature.Definition) error {
+// step makes one step, runs at most one task, and signs the resulting transition.
+func (t *featurePass) step(ctx context.Context, d feature.Definition) error {
 	if err := t.sign(ctx); err != nil {
 		return err
 	}
@@ -307,16 +305,16 @@ func (t *turn) step(ctx context.Context, d feature.Definition) error {
 	if wrong := t.settle(ctx, d, *step.Run, outcome); wrong != nil {
 		return wrong
 	}
-	return err // it is in the object, and told as well
+	return err // also recorded in the object
 }
 
-// attempts is how often an outcome is written down again that a report overtook.
+// attempts is how often an outcome is written again after a conflicting report.
 const attempts = 16
 
-// settle writes down what became of a task. That may have taken hours, in which
-// others reported: then the outcome goes into the object as it is by now, if
-// that is still in the same transition.
-func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
+// settle records the outcome of a task. The task may have taken hours, and programs may
+// have reported meanwhile: the outcome is then recorded in the current object, if that is
+// still in the same transition.
+func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
 	var err error
 	for range attempts {
 		var applied feature.Step
@@ -331,16 +329,16 @@ func (t *turn) settle(ctx context.Context, d feature.Definition, ran feature.Tas
 		if read != nil {
 			return read
 		}
-		t.saw(now)
+		t.setStored(now)
 		if now.Status.Number != before.Number || (now.Status.Moving == nil) != (before.Moving == nil) || len(now.Status.Done) != len(before.Done) {
-			return err // somebody else took it further
+			return err // another reconciler went on
 		}
 	}
 	return err
 }
 
-// keep stores what a step says, and signs the transition that it made.
-func (t *turn) keep(ctx context.Context, step feature.Step) error {
+// keep stores the object of a step, and signs the transition that it made.
+func (t *featurePass) keep(ctx context.Context, step feature.Step) error {
 	before := t.f.Status
 	if err := t.store(ctx, step.Feature); err != nil {
 		return err
@@ -356,8 +354,8 @@ func (t *turn) keep(ctx context.Context, step feature.Step) error {
 	return t.sign(ctx)
 }
 
-// input is what package feature decides from.
-func (t *turn) input(ctx context.Context, d feature.Definition) feature.Input {
+// input is the input of package feature.
+func (t *featurePass) input(ctx context.Context, d feature.Definition) feature.Input {
 	c, k := t.r.c, t.f.Key()
 	in := feature.Input{
 		Feature: t.f, Definition: d, Running: c.Self.Version, Reconciler: c.Self.Identity,
@@ -375,16 +373,16 @@ func (t *turn) input(ctx context.Context, d feature.Definition) feature.Input {
 	return in
 }
 
-// sign signs the transition that has no statement yet. It is done by whoever
-// finds it, so it says who made the transition and not who signs.
-func (t *turn) sign(ctx context.Context) error {
+// sign signs a transition without a statement. Any reconciler may do that, so the
+// statement names the one that made the transition.
+func (t *featurePass) sign(ctx context.Context) error {
 	said, _, missing := t.f.Unsigned()
 	if !missing {
 		return nil
 	}
 	if k := t.f.Key(); t.signed != nil && said.Number != t.made {
-		return verdict.Refuse(verdict.FeatureState, k.String(), "transition %d was written past the reconciler, and is not signed", said.Number).
-			Advise("find out who writes to the site; the next pass puts the feature back to what was signed last")
+		return verdict.Refuse(verdict.FeatureState, k.String(), "transition %d was not made by a reconciler, so it is not signed", said.Number).
+			Advise("find out who writes to the site; the next pass reverts the feature to its last signed state")
 	}
 	statement, err := featuretransition.New(said)
 	if err != nil {
@@ -402,19 +400,19 @@ func (t *turn) sign(ctx context.Context) error {
 }
 
 // run runs one task.
-func (t *turn) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
+func (t *featurePass) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
 	deeds := t.r.c.Deeds[t.f.Key()]
 	w := t.work(task.Params)
 	if task.Kind == feature.Sweep {
 		sweep := deeds.Sweeps[task.Name]
 		if sweep == nil {
-			return feature.Outcome{}, fmt.Errorf("%s does not know task %s", t.r.c.Self.Version, task.Name)
+			return feature.Outcome{}, fmt.Errorf("version %s has no task %s", t.r.c.Self.Version, task.Name)
 		}
 		return sweep.Sweep(ctx, w)
 	}
 	hold := deeds.Holds[task.Name]
 	if hold == nil {
-		return feature.Outcome{}, fmt.Errorf("%s does not know task %s", t.r.c.Self.Version, task.Name)
+		return feature.Outcome{}, fmt.Errorf("version %s has no task %s", t.r.c.Self.Version, task.Name)
 	}
 	found, err := hold.Count(ctx, w)
 	switch {
@@ -426,8 +424,8 @@ func (t *turn) run(ctx context.Context, task feature.Task) (feature.Outcome, err
 	return feature.Outcome{Done: true, Message: "nothing holds it"}, nil
 }
 
-// work is what a task is about now: all that the feature counts in, or did.
-func (t *turn) work(params map[string]string) Work {
+// work is the input of a task now: the scope is where the feature applies, or did.
+func (t *featurePass) work(params map[string]string) Work {
 	scope := t.f.Status.Preparing
 	if scope.IsNone() {
 		scope = t.f.Status.Enforced
@@ -438,7 +436,7 @@ func (t *turn) work(params map[string]string) Work {
 	return Work{Key: t.f.Key(), State: t.f.Status.State, Scope: scope, Params: params}
 }
 
-// String says how many there are, with some of them.
+// String is the number, with some of the names.
 func (f Found) String() string {
 	text := fmt.Sprint(f.Count)
 	if len(f.Sample) > 0 {
@@ -447,10 +445,10 @@ func (f Found) String() string {
 	return text
 }
 
-// look computes the conditions. What refers to a feature dangles only when that
-// is Off; whatever was counted before it was is worth nothing then.
-func (t *turn) look(ctx context.Context, d feature.Definition) error {
-	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "it is " + string(t.f.Status.State)}
+// setConditions computes the conditions. Dangling only applies while the feature is Off; earlier
+// counts are outdated.
+func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) error {
+	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "the feature is " + string(t.f.Status.State)}
 	var failed error
 	if t.f.Status.State == feature.Off {
 		found, err := t.r.c.Deeds[t.f.Key()].Dangling.Count(ctx, t.work(nil))
@@ -460,7 +458,7 @@ func (t *turn) look(ctx context.Context, d feature.Definition) error {
 			failed = fmt.Errorf("counting what refers to it: %w", err)
 		case found.Count > 0:
 			dangling.Status, dangling.Count, dangling.Sample = "True", found.Count, found.Sample
-			dangling.Message = "it is Off, and something still refers to it"
+			dangling.Message = "the feature is Off, and objects still refer to it"
 		default:
 			dangling.Status, dangling.Message = "False", ""
 		}

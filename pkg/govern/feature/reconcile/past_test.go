@@ -74,15 +74,15 @@ func TestWrittenPastTheReconciler(t *testing.T) {
 		did    string
 	}{
 		"nothing":                    {func(*feature.Feature) {}, feature.On, steps, ""},
-		"on its way to Off":          {off, feature.On, steps, "put back to transition 2"},
+		"on its way to Off":          {off, feature.On, steps, "reverted to transition 2"},
 		"the same, and it is wanted": {off, feature.Off, append(slices.Clone(steps), "TurningOff"), ""},
-		"enforced in less":           {func(f *feature.Feature) { said(f, feature.On, part, feature.Scope{}) }, feature.On, steps, "put back to transition 2"},
+		"enforced in less":           {func(f *feature.Feature) { said(f, feature.On, part, feature.Scope{}) }, feature.On, steps, "reverted to transition 2"},
 		"Off, and it is to be Off":   {func(f *feature.Feature) { off(f); said(f, feature.Off, feature.Scope{}, feature.Scope{}) }, feature.Off, steps, "FEATURE_STATE"},
 		"another word about what was": {func(f *feature.Feature) {
 			f.Status.History[1].Statement, f.Status.History[1].Transition.Reason = "", "x"
 		}, feature.On, steps, ""},
 		"signed, and not written down": {func(f *feature.Feature) { f.Status.History[1].Statement = "" }, feature.On, steps, ""},
-		"one more, and one before it":  {func(f *feature.Feature) { off(f); f.Status.History[0].Statement = "" }, feature.On, steps, "put back to transition 2"},
+		"one more, and one before it":  {func(f *feature.Feature) { off(f); f.Status.History[0].Statement = "" }, feature.On, steps, "reverted to transition 2"},
 		"another state of that number": {func(f *feature.Feature) { f.Status.Enforced = part; f.Status.History[1].Transition.Enforced = part }, feature.On, steps, "restored"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,14 +14,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Appending is the store in a place of which no more is asked than that it
-// writes an object only if it is absent, and lists what it has. Each generation
-// is an object of its own, NAMESPACE/NAME/GENERATION.json, and stays. A hole
-// among them is refused. What nobody can see is that the newest are gone: keep
-// programs that write there from removing anything.
+// Appending is the store in a place that can only create objects and list them. Each
+// generation is an object of its own, NAMESPACE/NAME/GENERATION.json, and is never
+// removed. A missing generation is refused, except that missing newest ones cannot be
+// detected: do not give programs that write there the permission to delete.
 func Appending(at Place) Store { return &appending{at: at} }
 
-// appending keeps one object for each generation.
+// appending stores one object for each generation.
 type appending struct{ at Place }
 
 func generationName(k feature.Key, generation int) string {
@@ -37,19 +36,19 @@ func (a *appending) newest(ctx context.Context) (map[feature.Key]int, error) {
 	highest, count := map[feature.Key]int{}, map[feature.Key]int{}
 	for _, o := range objects {
 		if store.IsStaging(o.Name) {
-			continue // a write that never ended: it was never there
+			continue // an unfinished write
 		}
 		k, generation, is := generationOf(o.Name)
 		if !is {
-			return nil, stranger(a.at, o.Name)
+			return nil, notAFeature(a.at, o.Name)
 		}
 		highest[k] = max(highest[k], generation)
 		count[k]++
 	}
 	for k, n := range highest {
 		if count[k] != n {
-			return nil, verdict.Refuse(verdict.FileConflict, "feature "+k.String()+" at "+a.at.URI(), "generation %d is the newest, and %d of those before are not there", n, n-count[k]).
-				Advise("find out who removed them; put them back")
+			return nil, verdict.Refuse(verdict.FileConflict, "feature "+k.String()+" at "+a.at.URI(), "generation %d is the newest, but earlier generations are missing: %d", n, n-count[k]).
+				Advise("find out who removed them, and restore them")
 		}
 	}
 	return highest, nil
@@ -71,10 +70,10 @@ func (a *appending) read(ctx context.Context, k feature.Key, generation int) (fe
 	f, _, err := readAt(ctx, a.at, generationName(k, generation), k)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return feature.Feature{}, &verdict.UnavailableError{Place: a.at.URI(), Op: "reading feature " + k.String(), Err: fmt.Errorf("generation %d is listed, and not there", generation)}
+		return feature.Feature{}, &verdict.UnavailableError{Place: a.at.URI(), Op: "reading feature " + k.String(), Err: fmt.Errorf("generation %d is listed, but missing", generation)}
 	case err == nil && f.Metadata.Generation != generation:
-		return feature.Feature{}, verdict.Refuse(verdict.ConfigParse, generationName(k, generation)+" at "+a.at.URI(), "it is generation %d", f.Metadata.Generation).
-			Advise("find out who put it there; no program of ours does")
+		return feature.Feature{}, verdict.Refuse(verdict.ConfigParse, generationName(k, generation)+" at "+a.at.URI(), "the object has generation %d", f.Metadata.Generation).
+			Advise("find out who wrote it; Waybill does not")
 	}
 	return f, err
 }
@@ -121,7 +120,7 @@ func (a *appending) Update(ctx context.Context, f feature.Feature) (feature.Feat
 		return feature.Feature{}, conflict(f, has)
 	}
 	if _, err := a.read(ctx, f.Key(), f.Metadata.Generation); err != nil {
-		return feature.Feature{}, err // what does not read is not covered up
+		return feature.Feature{}, err // do not hide an invalid object behind a new one
 	}
 	after, raw, err := next(f)
 	if err != nil {
@@ -133,7 +132,7 @@ func (a *appending) Update(ctx context.Context, f feature.Feature) (feature.Feat
 	return after, nil
 }
 
-// put writes one generation, which nobody has written before.
+// put writes one generation, which must not exist.
 func (a *appending) put(ctx context.Context, f feature.Feature, raw []byte) error {
 	name := generationName(f.Key(), f.Metadata.Generation)
 	err := a.at.Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: mediaType})

@@ -14,12 +14,12 @@ import (
 )
 
 // OpenDirectory is the store in a directory: one file for each feature,
-// NAMESPACE/NAME.json, written beside and renamed, under a lock, durably. The
-// directory must be there: one that is not may be a share that is not mounted,
-// and an empty one in its place would switch everything off.
+// NAMESPACE/NAME.json, written atomically and durably under a lock. The directory must
+// exist: a missing one may be a share that is not mounted, and creating an empty one would
+// switch everything off.
 //
-// The lock keeps the programs of one machine apart, on systems that can lock a
-// directory. Where several machines write, use a bucket.
+// The lock excludes other programs on the same machine, on systems that can lock a
+// directory. If several machines write, use a bucket.
 func OpenDirectory(path string) (Store, error) {
 	if path == "" {
 		return nil, &verdict.UsageError{Err: errors.New("opening features: no directory is named")}
@@ -35,7 +35,7 @@ func OpenDirectory(path string) (Store, error) {
 	there := func() error {
 		info, err := os.Stat(path)
 		if err == nil && !info.IsDir() {
-			err = errors.New("it is no directory")
+			err = errors.New("not a directory")
 		}
 		if err != nil {
 			return &verdict.UnavailableError{Place: at.URI(), Op: "opening features", Err: fmt.Errorf("%w; make the directory, or mount it", err)}
@@ -48,10 +48,10 @@ func OpenDirectory(path string) (Store, error) {
 	return &replacing{at: Place{at, w}, there: there}, nil
 }
 
-// replacing keeps one object for each feature.
+// replacing stores one object for each feature.
 type replacing struct {
 	at    Place
-	there func() error // why the place is not there
+	there func() error // returns why the place is missing
 }
 
 func fileName(k feature.Key) string { return k.Namespace + "/" + k.Name + ".json" }
@@ -78,11 +78,11 @@ func (r *replacing) List(ctx context.Context) ([]feature.Feature, error) {
 	var list []feature.Feature
 	for _, o := range objects {
 		if store.IsStaging(o.Name) {
-			continue // a write that never ended: it was never there
+			continue // an unfinished write
 		}
 		k, is := fileOf(o.Name)
 		if !is {
-			return nil, stranger(r.at, o.Name)
+			return nil, notAFeature(r.at, o.Name)
 		}
 		f, err := r.Get(ctx, k)
 		if err != nil {
@@ -104,7 +104,7 @@ func (r *replacing) Create(ctx context.Context, f feature.Feature) (feature.Feat
 	}
 	err = r.at.Put(ctx, fileName(f.Key()), int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: mediaType})
 	if errors.Is(err, store.ErrExists) {
-		return feature.Feature{}, fmt.Errorf("creating feature %s: it is there: %w", f.Key(), ErrConflict)
+		return feature.Feature{}, fmt.Errorf("creating feature %s: already exists: %w", f.Key(), ErrConflict)
 	}
 	if err != nil {
 		return feature.Feature{}, err
@@ -112,8 +112,8 @@ func (r *replacing) Create(ctx context.Context, f feature.Feature) (feature.Feat
 	return f, nil
 }
 
-// Update implements [Store]. The write is tied to the very bytes in which the
-// generation was read.
+// Update implements [Store]. The write replaces exactly the bytes of the generation that
+// was read.
 func (r *replacing) Update(ctx context.Context, f feature.Feature) (feature.Feature, error) {
 	there, old, err := r.read(ctx, f.Key())
 	if err != nil {

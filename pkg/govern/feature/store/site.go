@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Site is all that programs share who switch features and who go by them: the
-// features, the statements about their transitions, and who reconciles.
+// Site is the storage that reconcilers and gates share: the features, the statements
+// about their transitions, and the live reconcilers.
 type Site struct {
 	URI      string
 	Features Store
@@ -28,11 +28,11 @@ const (
 	partMembers    = "members"
 )
 
-// OpenSite opens the site at a directory of this machine, or in a bucket. Nothing
-// is made: a directory that is not there may be a share that is not mounted.
+// OpenSite opens the site in a directory on this machine, or in a bucket. It creates
+// nothing: a missing directory may be a share that is not mounted.
 func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 	if uri == "" || open == nil {
-		return Site{}, &verdict.UsageError{Err: errors.New("opening features: want a directory or a bucket, and a way to it")}
+		return Site{}, &verdict.UsageError{Err: errors.New("opening features: want a directory or a bucket, and a function to open it")}
 	}
 	part := func(name string) (Place, error) { return open(strings.TrimSuffix(uri, "/") + "/" + name) }
 	s := Site{URI: uri}
@@ -42,7 +42,7 @@ func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 	}
 	if path, local := directory(uri); local {
 		if Unprepared(uri) {
-			return Site{}, &verdict.UnavailableError{Place: uri, Op: "opening features", Err: errors.New("nothing was reconciled here yet: waybill feature reconcile FEATURES.yaml --once --confirm begins it")}
+			return Site{}, &verdict.UnavailableError{Place: uri, Op: "opening features", Err: errors.New("the site is not prepared; run waybill feature reconcile FEATURES.yaml --once --confirm")}
 		}
 		if s.Features, err = OpenDirectory(filepath.Join(path, partFeatures)); err != nil {
 			return Site{}, err
@@ -56,8 +56,8 @@ func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 	return s, err
 }
 
-// MakeSite makes what a site needs in a directory that is there; in a bucket it
-// needs nothing. It is for the first reconciler of all.
+// MakeSite creates the subdirectories of a site in an existing directory; a bucket needs
+// none. The first reconciler calls it.
 func MakeSite(uri string) error {
 	path, local := directory(uri)
 	if !local {
@@ -71,8 +71,8 @@ func MakeSite(uri string) error {
 	return nil
 }
 
-// Unprepared reports whether a site is a directory that is there, and in which
-// none was made yet.
+// Unprepared reports whether a site is an existing directory that [MakeSite] has not
+// prepared.
 func Unprepared(uri string) bool {
 	path, local := directory(uri)
 	if _, err := os.Stat(path); !local || err != nil {
@@ -82,7 +82,7 @@ func Unprepared(uri string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// directory is the path of a place that is a directory of this machine.
+// directory is the path of a place that is a directory on this machine.
 func directory(uri string) (path string, local bool) {
 	if rest, is := strings.CutPrefix(uri, "file://"); is {
 		return filepath.FromSlash(rest), true

@@ -1,13 +1,10 @@
-// Package featurestore keeps features where several programs can read and
-// switch them.
+// Package featurestore stores features where several programs can read and switch them.
 //
-// A [Store] orders all writes to one object: each update names the generation
-// that it was made from, and one that another write has overtaken is refused.
-// There is no lock that outlives a call, so a program that dies holds nobody
-// up. Three answers stay apart: there is no such feature ([ErrNotFound]),
-// somebody was quicker ([ErrConflict]), and nobody answered
-// ([verdict.UnavailableError]), which is never one of the others. What is there
-// and does not read is refused, and never taken for absent.
+// A [Store] orders all writes to one object: each update names the generation that it
+// replaces, and is refused if another write came first. No lock outlives a call, so a
+// program that dies blocks no other. Three errors are distinct: no such feature
+// ([ErrNotFound]), another write came first ([ErrConflict]), and the store did not answer
+// ([verdict.UnavailableError]). An invalid object is refused, and never counts as absent.
 //
 //	s, err := featurestore.OpenDirectory("/srv/gate/features")
 //	…
@@ -15,14 +12,13 @@
 //	f.Spec.Desired = feature.Off
 //	f, err = featurestore.ForPeople(s).Update(ctx, f)
 //
-// [OpenDirectory] keeps one object for each feature in a directory of this
-// machine. [Appending] is for buckets: it writes an object for each generation,
-// which must be absent, and removes none, so that the history of every feature
-// lies there.
+// [OpenDirectory] stores one object for each feature in a directory on this machine.
+// [Appending] is for buckets: it creates an object for each generation and removes none,
+// so the bucket has the history of every feature.
 //
-// Whoever may write to the place may write any object into it. That a state was
-// reached by a transition is proved by the signed statement about it, and that
-// no state is below what is demanded, by the floor of a signed policy.
+// Anyone with write access to the place can write any object. The signed statement about
+// a transition proves a state, and the floor of a signed policy limits what a state can
+// switch off.
 package featurestore
 
 import (
@@ -37,32 +33,31 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Store is where features are kept. Implementations are safe for concurrent
-// use, retry nothing, and pass the suite of pkg/testing/checkfeatures.
+// Store stores features. Implementations are safe for concurrent use, retry nothing, and
+// pass the suite of pkg/testing/checkfeatures.
 type Store interface {
 	// Get reads one feature.
 	Get(ctx context.Context, k feature.Key) (feature.Feature, error)
 	// List reads all, sorted by namespace and name.
 	List(ctx context.Context) ([]feature.Feature, error)
-	// Create writes a feature that is not there yet, as generation 1; one that
-	// is there is [ErrConflict].
+	// Create writes a new feature, as generation 1; an existing one is
+	// [ErrConflict].
 	Create(ctx context.Context, f feature.Feature) (feature.Feature, error)
-	// Update writes over the generation that f has, as the next one, and answers
-	// what it wrote. When it returns nil that is durable. On any error but
-	// ErrConflict and ErrNotFound it may have been written all the same: read it
-	// again.
+	// Update replaces the generation of f by the next one, and returns that. If the
+	// error is nil the write is durable. After any error but ErrConflict and
+	// ErrNotFound it may have been written: read it again.
 	Update(ctx context.Context, f feature.Feature) (feature.Feature, error)
 }
 
-// The answers of a store that are no failures.
+// The errors that a caller can act on.
 var (
 	// ErrNotFound: there is no such feature.
 	ErrNotFound error = sentinel{code: verdict.Missing, text: "no such feature"}
-	// ErrConflict: somebody else wrote it first. Read it, and decide again.
-	ErrConflict error = sentinel{code: verdict.FileConflict, text: "somebody else wrote the feature first"}
+	// ErrConflict: another program wrote it first. Read it, and decide again.
+	ErrConflict error = sentinel{code: verdict.FileConflict, text: "another program wrote the feature first"}
 )
 
-// sentinel is an error of which only the identity matters.
+// sentinel is an error that is only compared.
 type sentinel struct {
 	code verdict.Code
 	text string
@@ -70,7 +65,7 @@ type sentinel struct {
 
 func (s sentinel) Error() string { return s.text }
 
-// Code is the reason code of the refusal that the error amounts to.
+// Code is the reason code of the error.
 func (s sentinel) Code() string { return string(s.code) }
 
 // Place is where objects are read and written.
@@ -81,7 +76,7 @@ type Place struct {
 
 const mediaType = "application/json"
 
-// readAt reads the object at name, which must be the feature that the name says.
+// readAt reads the object at name, which must be the feature k.
 func readAt(ctx context.Context, at Place, name string, k feature.Key) (feature.Feature, []byte, error) {
 	raw, err := store.Read(ctx, at, name, feature.MaxSize)
 	switch {
@@ -95,8 +90,8 @@ func readAt(ctx context.Context, at Place, name string, k feature.Key) (feature.
 		return feature.Feature{}, nil, fmt.Errorf("reading %q at %q: %w", name, at.URI(), err)
 	}
 	if f.Key() != k || f.Metadata.Generation < 1 {
-		return feature.Feature{}, nil, verdict.Refuse(verdict.ConfigParse, name+" at "+at.URI(), "it is generation %d of %s, and lies where %s belongs", f.Metadata.Generation, f.Key(), k).
-			Advise("find out who put it there; no program of ours does")
+		return feature.Feature{}, nil, verdict.Refuse(verdict.ConfigParse, name+" at "+at.URI(), "the object is generation %d of %s, not %s", f.Metadata.Generation, f.Key(), k).
+			Advise("find out who wrote it; Waybill does not")
 	}
 	return f, raw, nil
 }
@@ -114,24 +109,24 @@ func next(f feature.Feature) (feature.Feature, []byte, error) {
 // first is the object of generation 1, and its bytes.
 func first(f feature.Feature) (feature.Feature, []byte, error) {
 	if f.Metadata.Generation != 0 {
-		return feature.Feature{}, nil, &verdict.UsageError{Err: fmt.Errorf("creating feature %s: it has generation %d already: update it", f.Key(), f.Metadata.Generation)}
+		return feature.Feature{}, nil, &verdict.UsageError{Err: fmt.Errorf("creating feature %s: it already has generation %d; use Update", f.Key(), f.Metadata.Generation)}
 	}
 	return next(f)
 }
 
-// conflict says whose write came too late.
+// conflict is the error of an update of an old generation.
 func conflict(f feature.Feature, has int) error {
-	return fmt.Errorf("writing feature %s over generation %d, and generation %d is there: %w", f.Key(), f.Metadata.Generation, has, ErrConflict)
+	return fmt.Errorf("writing feature %s over generation %d, but generation %d is stored: %w", f.Key(), f.Metadata.Generation, has, ErrConflict)
 }
 
-// stranger refuses what lies in a place of features and is none. It is not
-// skipped, because what is skipped is never judged.
-func stranger(at Place, name string) error {
-	return verdict.Refuse(verdict.ConfigParse, name+" at "+at.URI(), "nothing but features belongs there").
-		Advise("move it to another place; features have one of their own")
+// notAFeature refuses an object that is no feature. It is not skipped, because a misnamed
+// feature would silently be ignored.
+func notAFeature(at Place, name string) error {
+	return verdict.Refuse(verdict.ConfigParse, name+" at "+at.URI(), "not a feature, and only features belong there").
+		Advise("move it to another place")
 }
 
-// files are the names of features, and generations those of one generation.
+// files matches names of features, and generations those of single generations.
 var (
 	files       = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)\.json\z`)
 	generations = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.json\z`)
@@ -156,15 +151,15 @@ func generationOf(name string) (feature.Key, int, bool) {
 	return feature.Key{Namespace: m[1], Name: m[2]}, n, err == nil
 }
 
-// ForReporters is the store as a reporter writes to it: uses, and nothing else.
+// ForReporters is the store with the rights of a reporter: it writes only uses.
 func ForReporters(s Store) Store { return narrow{Store: s, allow: feature.OnlyUses} }
 
-// ForPeople is the store as people write to it: what is wanted of dynamic
-// features, the version to prepare for, and nothing else.
+// ForPeople is the store with the rights of people: they write only the desired state of
+// dynamic features, and the version to prepare for.
 func ForPeople(s Store) Store { return narrow{Store: s, allow: feature.OnlyWishes} }
 
-// narrow is a store that refuses updates which change too much. It keeps honest
-// programs honest; who writes past it is not kept from anything.
+// narrow is a store that refuses updates of other fields. It protects against mistakes,
+// not against programs that write to the place directly.
 type narrow struct {
 	Store
 	allow func(before, after feature.Feature) error

@@ -190,7 +190,7 @@ func TestHole(t *testing.T) {
 		func() error { _, err := s.List(t.Context()); return err },
 		func() error { _, err := s.Update(t.Context(), f); return err },
 	} {
-		if err := act(); err == nil || !strings.Contains(err.Error(), "1 of those before are not there") {
+		if err := act(); err == nil || !strings.Contains(err.Error(), "earlier generations are missing: 1") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -8,17 +8,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 )
 
-// dead is the age from which a file that was never whole is nobody's any more.
-// Writing one takes a moment: objects here are small.
+// dead is the age from which an unfinished file is abandoned. Objects are small, so
+// writing one takes a moment.
 const dead = 24 * time.Hour
 
-// Tidy removes what programs left in the directory of a site that were killed
-// while they wrote. A file counts as left when it is a day older than now, and
-// than the last thing that was written there: so a clock that is wrong, here or
-// where the directory is served from, costs no live writer his file. Should one
-// have slept for a day, his write fails as if the place were away, and nothing is
-// lost. What cannot be looked at or removed stays: it is in nobody's way. A bucket
-// has no such files.
+// Tidy removes unfinished files that killed programs left in the directory of a site. A
+// file is abandoned if it is a day older than now, and than the last write there: a wrong
+// clock, here or on a file server, does not remove the file of a live writer. The write
+// of a program that was suspended for a day fails as unavailable, and nothing is lost.
+// Files that cannot be read or removed stay; they are harmless. A bucket has no such
+// files.
 func (s Site) Tidy(now time.Time) {
 	path, local := directory(s.URI)
 	if !local {

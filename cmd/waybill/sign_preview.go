@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ahead are the options of a command that says what it would sign, until it is
-// confirmed.
+// ahead are the options of a command that prints what it would sign, and signs only
+// with --confirm.
 type ahead struct {
 	confirm bool
 	output  string
@@ -20,7 +20,7 @@ type ahead struct {
 
 func (a *ahead) addFlags(cmd *cobra.Command, confirm string) {
 	cmd.Flags().BoolVar(&a.confirm, "confirm", false, confirm)
-	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "table or json: of what would be signed, or with --confirm of what was")
+	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "table or json: what would be signed; with --confirm, what was signed")
 }
 
 func (a *ahead) check() error {
@@ -30,8 +30,8 @@ func (a *ahead) check() error {
 	return nil
 }
 
-// foretell prints a forecast, and refuses if something stands against it.
-func (a *ahead) foretell(c *cobra.Command, f pipeline.Forecast, err error) error {
+// printForecast prints a forecast, and returns an error if the command would fail.
+func (a *ahead) printForecast(c *cobra.Command, f pipeline.Forecast, err error) error {
 	if err != nil {
 		return answer(c, cli.TableOutput(), nil, err)
 	}
@@ -46,22 +46,22 @@ func (a *ahead) foretell(c *cobra.Command, f pipeline.Forecast, err error) error
 	if err := f.Err(); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.ErrOrStderr(), "nothing was done; --confirm "+doing(f.Due()))
+	fmt.Fprintln(c.ErrOrStderr(), "nothing was done; "+doing(f.Due()))
 	return nil
 }
 
 func doing(due int) string {
 	switch due {
 	case 0:
-		return "would sign nothing: everything is signed already"
+		return "--confirm would sign nothing: everything is signed already"
 	case 1:
-		return "makes this signature"
+		return "add --confirm to make this signature"
 	}
-	return fmt.Sprintf("makes these %d signatures", due)
+	return fmt.Sprintf("add --confirm to make these %d signatures", due)
 }
 
-// done says how a command that signs ended: everything that failed, or as JSON
-// that and what was done.
+// done prints the outcome of a command that signs: everything that failed; as JSON
+// also what was done.
 func (a *ahead) done(c *cobra.Command, p *pipeline.Pipeline, err error) error {
 	if a.output != "json" {
 		return answer(c, cli.TableOutput(), nil, err)

@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 )
 
-// deeds are what the features of Waybill bring along: what is done, audited or
-// counted when one is switched. Audits judge by the policy as it is written,
-// because that is what counts when everything in it is on.
-func deeds(b bench, written gate.Gate, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
+// featureTasks are the tasks of the features of Waybill: what is done, audited or counted
+// when one is switched. Audits judge by the policy as it is written, because that
+// is what counts when every feature is on.
+func featureTasks(b reconcilerParts, written gate.Gate, rt http.RoundTripper) (map[feature.Key]reconcile.Deeds, error) {
 	public := coverage.Registries{Repositories: b.config.Public, Transport: rt}
 	releases := coverage.Releases{
 		Versions: b.config.Releases,

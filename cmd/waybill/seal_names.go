@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// named refuses channels and directories that there cannot be, by their names.
-func (s *sealing) named() error {
+// checkNames refuses invalid channel names, and a --from directory that does not exist.
+func (s *sealing) checkNames() error {
 	for _, name := range s.channels {
 		if !channelindex.IsChannel(name) {
 			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", name)
@@ -21,8 +21,8 @@ func (s *sealing) named() error {
 		return nil
 	}
 	if _, err := os.Stat(s.from.Files); errors.Is(err, fs.ErrNotExist) {
-		return verdict.Refuse(verdict.Usage, "--from", "%q: there is no such directory", s.from.Files).
-			Advise("name the directory or bucket that the other tool filled")
+		return verdict.Refuse(verdict.Usage, "--from", "%q: no such directory", s.from.Files).
+			Advise("name the directory or bucket with the release of the other tool")
 	}
 	return nil
 }

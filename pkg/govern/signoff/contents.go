@@ -12,17 +12,17 @@ var (
 	tocEntry = regexp.MustCompile(`^\s*[-*+] +\[(.*)\]\(#([^)]*)\)\s*$`)
 )
 
-// tag is what those who write tables of contents by program put around code.
+// tag matches the tags that generators of tables of contents put around code.
 var tag = regexp.MustCompile(`</?[a-z]+>`)
 
-// tocDepth is the deepest level of headings that a table of contents has.
+// tocDepth is the deepest level of headings in a table of contents.
 const tocDepth = 5
 
 // entry is one line of a table of contents.
 type entry struct{ title, anchor string }
 
-// drift says how the table of contents differs from the headings below it, ""
-// where it does not. A document without one has nothing to drift.
+// drift is the first difference between the table of contents and the headings below it,
+// "" if there is none, or no table of contents.
 func (d *Document) drift() string {
 	listed, from, there := d.contents()
 	if !there {
@@ -46,20 +46,19 @@ func (d *Document) drift() string {
 	for i := range max(len(want), len(listed)) {
 		switch {
 		case i >= len(listed):
-			return fmt.Sprintf("it lacks %s", quoted(want[i].title))
+			return fmt.Sprintf("%s is missing", quoted(want[i].title))
 		case i >= len(want):
-			return fmt.Sprintf("it has %s, and the document does not", quoted(listed[i].title))
+			return fmt.Sprintf("%s is not in the document", quoted(listed[i].title))
 		case key(listed[i].title) != key(want[i].title):
-			return fmt.Sprintf("it has %s where the document has %s", quoted(listed[i].title), quoted(want[i].title))
+			return fmt.Sprintf("%s instead of %s", quoted(listed[i].title), quoted(want[i].title))
 		case listed[i].anchor != want[i].anchor:
-			return fmt.Sprintf("its link to %s is #%s, and should be #%s", quoted(want[i].title), listed[i].anchor, want[i].anchor)
+			return fmt.Sprintf("the link to %s is #%s, want #%s", quoted(want[i].title), listed[i].anchor, want[i].anchor)
 		}
 	}
 	return ""
 }
 
-// contents are the entries between the marks of a table of contents, and the
-// line at which they end.
+// contents are the entries of the table of contents, and the line of its end.
 func (d *Document) contents() (list []entry, end int, there bool) {
 	begun := false
 	for _, b := range d.page.blocks {
@@ -82,7 +81,7 @@ func (d *Document) contents() (list []entry, end int, there bool) {
 	return nil, 0, false
 }
 
-// anchor is the name by which a link reaches a heading.
+// anchor is the link target of a heading.
 func anchor(title string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(shown(title)) {
