@@ -38,12 +38,16 @@ MAXSIZE := 26000000
 PATIENT := -timeout 40m
 # They start first, so that nothing waits for one of them alone in the end.
 LONGEST := ./stories ./faults ./malicious
+# Tests that take half a minute or more, or flood what they test, have this in
+# their names: make test leaves them to make test-long, and make test-all runs both.
+LONG    := ^TestLong
+# Packages of the test module that make test runs: all but the peers' suite.
+QUICK   = $$($(GO) list ./... | grep -v /interop)
 # Suites that run built commands, or steps of builds, where a detector sees nothing.
 BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
-
-# Floods are met with limits and deadlines that hold for a service ten times faster
-# than the detector lets one be; bombs are gigabytes for one goroutine to unpack.
-SLOWED  := ^Test(GatewayFloods|Bombs)$$
+# Packages that start goroutines or lock something; the detector finds nothing in others.
+SHARING = $$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
+	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u)
 
 LINTER := test/bin/golangci-lint
 DEADCODE := test/bin/deadcode
@@ -95,17 +99,28 @@ size: build ## Refuse a downstream verifier larger than 26 MB.
 
 ##@ Test
 .PHONY: test
-test: ## Run all tests of both modules.
+test: ## Run the tests of both modules, except those that take long.
 	@$(STRICT) bad=0; \
-	$(GO) test $(PATIENT) ./... || bad=1; \
-	(cd test && $(GO) test $(PATIENT) $(LONGEST) ./...) || bad=1; \
+	$(GO) test $(PATIENT) -skip '$(LONG)' ./... || bad=1; \
+	(cd test && $(GO) test $(PATIENT) -skip '$(LONG)' $(LONGEST) $(QUICK)) || bad=1; \
 	test $$bad = 0
 
+.PHONY: test-long
+test-long: ## Run the tests that take long: kill sweeps, floods, whole demos.
+	@$(STRICT) bad=0; ran=0; for dir in $(call having,^func $(patsubst ^%,%,$(LONG))); do \
+	  (cd "$$dir" && $(GO) test $(PATIENT) -count=1 -run '$(LONG)' .) || bad=1; \
+	  ran=$$((ran + 1)); \
+	done; \
+	echo "ran the long tests of $$ran packages"; test $$bad = 0 -a $$ran -gt 0
+
+.PHONY: test-all
+test-all: test test-long interop ## Run every test: make test, test-long and interop.
+
 .PHONY: race
-race: ## Run the tests that run the product in their own process under the race detector (needs a C compiler).
+race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(SLOWED)' ./...; \
-	  cd test; $(GO) test $(PATIENT) -race -skip '$(SLOWED)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
+	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(LONG)' $(SHARING); \
+	  cd test; $(GO) test $(PATIENT) -race -skip '$(LONG)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
 	else \
@@ -132,7 +147,7 @@ interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./interop/...
 
 .PHONY: strikes
-strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test does some).
+strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test-long does some).
 	cd test && WAYBILL_STRIKES=all $(GO) test -count=1 -v -timeout 300m -run 'AtEveryCall|AtEachWrite' ./faults
 
 .PHONY: bench

@@ -14,7 +14,7 @@ import (
 // A proxy that lies, one that lost it and one that does not answer each stop
 // the build before any step runs, and each in its own way.
 func TestFetchStory(t *testing.T) {
-	s := open(t)
+	s := openExample(t, small)
 	name := modules.Path + "/@v/" + modules.Version + ".mod"
 	genuine := read(t, s.Lab.Modules+"/"+name)
 

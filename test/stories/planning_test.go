@@ -190,7 +190,7 @@ places:
 // TestEveryKindOfStep: what the format can say is built, sealed, published and
 // verified, to the last sidecar.
 func TestEveryKindOfStep(t *testing.T) {
-	s := open(t)
+	s := openExample(t, small)
 	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(everyKind), 0o644); err != nil {
 		t.Fatal(err)
 	}

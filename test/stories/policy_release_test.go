@@ -31,7 +31,7 @@ type consumer struct {
 
 // TestPolicyOfAConsumer judges one release by many policies.
 func TestPolicyOfAConsumer(t *testing.T) {
-	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: filepath.Join("..", "attacks", "testdata", "project")})
+	s, err := scene.Open(context.Background(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: shell})
 	if err != nil {
 		t.Fatal(err)
 	}

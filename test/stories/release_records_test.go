@@ -48,7 +48,7 @@ func openNight(t *testing.T) night {
 func evening(t *testing.T) night {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "attacks", "testdata", "project"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(shell)); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "release.yaml")

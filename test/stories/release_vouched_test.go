@@ -17,7 +17,7 @@ import (
 // builder takes the verifier's word, if it answers everything that is asked;
 // each fact that is another lets provenance decide, which he does not believe.
 func TestReleaseVouchedFor(t *testing.T) {
-	s := openProject(t, filepath.Join("..", "attacks", "testdata", "project")).Scene
+	s := openProject(t, shell).Scene
 	want(t, s.Stage(t.Context()), 0)
 	c := &consumer{desk: &desk{&workshop{Scene: s}}}
 	c.policy, c.profile = string(c.read(t, "policy.yaml")), string(c.read(t, "profile.yaml"))

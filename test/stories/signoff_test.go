@@ -191,7 +191,7 @@ type lodge struct{ *consumer }
 
 func openLodge(t *testing.T) lodge {
 	t.Helper()
-	s, err := scene.Open(t.Context(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: filepath.Join("..", "attacks", "testdata", "project")})
+	s, err := scene.Open(t.Context(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: shell})
 	if err != nil {
 		t.Fatal(err)
 	}

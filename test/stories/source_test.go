@@ -26,7 +26,7 @@ type sourced struct{ *scene.Scene }
 
 func openSourced(t *testing.T) sourced {
 	t.Helper()
-	return openProject(t, filepath.Join("..", "attacks", "testdata", "project"))
+	return openProject(t, shell)
 }
 
 // openProject is a scene of a project, with the builder's tokens.

@@ -20,9 +20,13 @@ import (
 // bin holds the commands, built from the root module.
 var bin string
 
-// small is the example for two platforms instead of four. Most stories are not
-// about platforms, and half of their time would be the compiler's.
+// small is the example for two platforms instead of four: for stories that need
+// programs that Go compiled.
 var small string
+
+// shell is a project whose steps are shell commands. Most stories are not about
+// compiling, which would take nearly all of their time.
+var shell = filepath.Join("..", "scene", "shell")
 
 func TestMain(m *testing.M) {
 	if code, ok := sources.Serve(); ok { // the steps of releases that are built here
@@ -91,7 +95,7 @@ func publish(t *testing.T, s *scene.Scene) *scene.Scene {
 
 func open(t *testing.T) *scene.Scene {
 	t.Helper()
-	return openExample(t, small)
+	return openExample(t, shell)
 }
 
 func openExample(t *testing.T, dir string) *scene.Scene {

@@ -23,7 +23,7 @@ var archives = [...]string{"darwin-arm64", "linux-amd64", "linux-arm64", "window
 func openBare(t *testing.T) *desk {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(example)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(small)); err != nil {
 		t.Fatal(err)
 	}
 	edit(t, filepath.Join(dir, "release.yaml"), "root: scratch}}\n", "root: scratch}, evidence: {archive: [provenance, bundle]}}\n")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -114,24 +115,29 @@ func TestSourcesSayNo(t *testing.T) {
 		"endless":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(secret, maxToken)) }, false},
 		"a portal": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "<html>%s", secret) }, false},
 	}
+	var all sync.WaitGroup // all at once, for each waits for its retries
+	defer all.Wait()
 	for name, a := range answers {
 		env := around(serving(t, a.answer))
 		for _, word := range []string{"github", "google", "google:release@project.example.test"} {
-			s, err := Parse(word, surroundings(env))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := s.Token(t.Context())
-			if err == nil || got != "" {
-				t.Errorf("%s, %s: gave %d bytes, %v", word, name, len(got), err)
-				continue
-			}
-			if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) {
-				t.Errorf("%s, %s: the error tells the secret", word, name)
-			}
-			if down := verdict.OutcomeOf(err) == verdict.Unavailable; down != a.down {
-				t.Errorf("%s, %s: unavailable %t, want %t: %v", word, name, down, a.down, err)
-			}
+			all.Go(func() {
+				s, err := Parse(word, surroundings(env))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := s.Token(t.Context())
+				if err == nil || got != "" {
+					t.Errorf("%s, %s: gave %d bytes, %v", word, name, len(got), err)
+					return
+				}
+				if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), secret) {
+					t.Errorf("%s, %s: the error tells the secret", word, name)
+				}
+				if down := verdict.OutcomeOf(err) == verdict.Unavailable; down != a.down {
+					t.Errorf("%s, %s: unavailable %t, want %t: %v", word, name, down, a.down, err)
+				}
+			})
 		}
 	}
 }
