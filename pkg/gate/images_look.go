@@ -63,7 +63,7 @@ func (r *imageReader) lookAt(ctx context.Context, a manifest.Artifact) looked {
 		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
+			return looked{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag).Advise(registry.NextActMissing)}
 		case err != nil:
 			return looked{err: err}
 		case !got.Digest.Equal(a.Digests.SHA256):

@@ -59,6 +59,18 @@ func Run(root *cobra.Command) (code int) {
 	return Report(os.Stderr, failed.CommandPath(), err)
 }
 
+// AudienceOf is who reads the answers of a command, named by its path. The
+// commands that check what somebody else released answer consumers; all others
+// answer those who make releases.
+func AudienceOf(command string) verdict.Audience {
+	for _, checks := range []string{"k8s-verify-release", "waybill verify", "waybill inspect"} {
+		if command == checks || strings.HasPrefix(command, checks+" ") {
+			return verdict.Consumer
+		}
+	}
+	return verdict.Producer
+}
+
 // said is an error that whoever returns it has told already.
 type said struct{ error }
 
@@ -85,7 +97,7 @@ func Report(w io.Writer, command string, err error) int {
 		fmt.Fprintf(w, "%s: %s\n", command, judged.Verdict.Headline())
 		return verdict.ExitCode(judged.Outcome())
 	}
-	f := verdict.FindingOf("", err)
+	f := verdict.FindingOf("", err).For(AudienceOf(command))
 	message := redact.Secrets(err.Error())
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message

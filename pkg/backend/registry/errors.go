@@ -11,6 +11,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
+// NextActMissing is what to do about an image that is not in the registry.
+const NextActMissing = "check the spelling of the image, its tag or digest and the registry; a private image is shown only after a login, and a new one only after it was pushed"
+
 // ErrNotFound is the answer that a repository, tag, manifest or blob is not
 // there.
 var ErrNotFound error = notFound{}
@@ -21,6 +24,9 @@ func (notFound) Error() string { return "not found" }
 
 // Code is the reason code of the refusal that the error amounts to.
 func (notFound) Code() string { return "MISSING" }
+
+// NextAct is what to do about an image that is not in the registry.
+func (notFound) NextAct() string { return NextActMissing }
 
 // UnavailableError reports that a registry gave no answer, or none that can be
 // understood: nothing is known about what it holds.

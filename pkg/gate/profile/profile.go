@@ -173,6 +173,10 @@ func Load(path string, with Reader) (Profile, error) {
 		return kubernetes(with, "kubernetes-release")
 	}
 	raw, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Profile{}, verdict.Refuse(verdict.Usage, path, "there is no such profile file").
+			Advise("correct the path, or name a profile that is built in: " + Kubernetes + " or " + KubernetesSealed)
+	}
 	if err != nil {
 		return Profile{}, err
 	}

@@ -257,10 +257,20 @@ const (
 	InternalBug    Code = "INTERNAL"
 )
 
-// row is what the table says of one code.
+// Audience is who reads a next act.
+type Audience uint8
+
+// The audiences.
+const (
+	Producer Audience = iota // makes the release
+	Consumer                 // checks a release that somebody else made
+)
+
+// row is what the table says of one code. An empty producer means that both
+// audiences do the same.
 type row struct {
-	outcome Outcome
-	fix     string
+	outcome            Outcome
+	consumer, producer string
 }
 
 // Outcome is the kind of no that the code stands for. A code without a row is
@@ -272,8 +282,18 @@ func (c Code) Outcome() Outcome {
 	return Internal
 }
 
-// Fix is the next act for whoever meets the code.
-func (c Code) Fix() string { return codes[c].fix }
+// Fix is the next act for whoever makes the release.
+func (c Code) Fix() string { return c.NextAct(Producer) }
+
+// NextAct is what an audience does about the code, unless the cause of a finding
+// has an act of its own.
+func (c Code) NextAct(a Audience) string {
+	r := codes[c]
+	if a == Consumer || r.producer == "" {
+		return r.consumer
+	}
+	return r.producer
+}
 
 // Codes lists every code with a row, for documentation and tests.
 func Codes() []Code {

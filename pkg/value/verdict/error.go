@@ -41,13 +41,13 @@ func (e *Error) Advise(act string) *Error {
 
 // Wrap makes an error that carries a finding and keeps its cause.
 func Wrap(code Code, subject string, cause error) *Error {
-	return &Error{Finding: Find(code, subject, "%v", cause), Cause: cause}
+	return &Error{Finding: Find(code, subject, "%v", cause).because(cause), Cause: cause}
 }
 
-// FindingOf reads the finding that err carries. Errors of the world floor say
-// by method whether they are unavailability or a refusal with a code; a disk
-// that fails and a deadline that passes are unavailability; an error that says
-// nothing is reported as a bug in us, never swallowed.
+// FindingOf reads the finding that err carries. Errors of the packages that reach
+// the world have a method Code or Unavailable; a disk that fails and a deadline
+// that is exceeded are unavailability; any other error is reported as a bug in
+// Waybill, never swallowed. An error with a method NextAct names the next act.
 func FindingOf(subject string, err error) Finding {
 	var judged *NotAcceptedError
 	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
@@ -63,10 +63,10 @@ func FindingOf(subject string, err error) Finding {
 	}
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
-		return Find(Code(coded.Code()), subject, "%v", err)
+		return Find(Code(coded.Code()), subject, "%v", err).because(err)
 	}
 	if isDown(err) {
-		return Find(PlaceDown, subject, "%v", err)
+		return Find(PlaceDown, subject, "%v", err).because(err)
 	}
 	return Find(InternalBug, subject, "%v", err)
 }
