@@ -160,7 +160,7 @@ var codes = map[Code]row{
 	VSAStale:        {Refused, "ask for a newer summary, and check the clock", ""},
 	PolicyRule:      {Refused, "read the rule in the policy, and what the evidence says", ""},
 	PolicySig:       {Refused, "do not use this policy; fetch the one that its officer signed", "do not use this policy; use the one that its officer signed"},
-	PolicyStale:     {Refused, "fetch the current policy: a newer one was seen before", "use the current policy: a newer one was seen before"},
+	PolicyStale:     {Refused, "fetch the newest policy and list of known defects: this one is older than required", "use the newest policy and list of known defects: this one is older than required; the next one that you sign needs a higher number"},
 	PolicyExpired:   {Refused, "fetch the policy that replaced it", "use the policy that replaced it, or have its officer sign a new one"},
 	PolicyCases:     {Refused, "compare the case with the policy: one of them is wrong", ""},
 	PolicyEmpty:     {Malformed, "add the requirement that is missing at the line named; leaving it out does not switch it off", ""},
