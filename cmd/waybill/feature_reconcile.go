@@ -215,7 +215,7 @@ func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Ve
 	case who.token == nil && who.key == nil:
 		return nil, verdict.Refuse(verdict.Usage, "--identity-token", "none was given; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", tokenReconciler)
 	case len(p.Signing) == 0:
-		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+		return nil, verdict.Refuse(verdict.ConfigParse, p.Path, "signingConfig: missing, so nothing can be signed")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +22,8 @@ func readPolicy(path string) (policy.Policy, error) {
 	if err != nil {
 		return policy.Policy{}, err
 	}
-	return policy.Parse(raw, rules())
+	p, err := policy.Parse(raw, rules())
+	return p, verdict.InFile(path, err)
 }
 
 func policyLintCommand() *cobra.Command {
@@ -46,7 +46,7 @@ A list of known defects is read too.
 			for _, path := range args {
 				found, err := lint(path)
 				if err != nil {
-					return fmt.Errorf("%s: %w", path, err)
+					return err // it names the path
 				}
 				all, notes = append(all, render.Linted{File: path, Notes: found}), notes+len(found)
 			}
@@ -76,7 +76,7 @@ func lint(path string) ([]string, error) {
 	}
 	p, err := policy.Parse(raw, rules())
 	if err != nil {
-		return nil, err
+		return nil, verdict.InFile(path, err)
 	}
 	return policy.Lint(p), nil
 }

@@ -44,7 +44,9 @@ const maxFile = 4 << 20
 
 // Profile is a loaded profile with the policy and trust root that it names.
 type Profile struct {
-	Name   string
+	Name string
+	// Path is the file that it was read from, or the name of one that is built in.
+	Path   string
 	Policy policy.Policy
 	// Pin is who must have signed the policy, where the profile says so.
 	Pin       *policy.Pin
@@ -185,7 +187,7 @@ func Load(path string, with Reader) (Profile, error) {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
 	p := Profile{
-		Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
+		Name: f.Name, Path: path, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
 		files: f.Places.Files, images: f.Places.Images,
 	}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
@@ -216,7 +218,7 @@ func parse(raw []byte) (file, error) {
 func (f file) check() error {
 	switch {
 	case f.APIVersion != "waybill/v1" || f.Kind != "Profile":
-		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
+		return fmt.Errorf("apiVersion %.40q and kind %.40q: want waybill/v1 and Profile", f.APIVersion, f.Kind)
 	case f.Name == "" || f.Policy == "":
 		return fmt.Errorf("name and policy are required")
 	case f.PolicySigner == nil && (f.PolicySequence != 0 || f.PolicyName != ""):
@@ -284,7 +286,8 @@ func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 	if err != nil {
 		return trust.Root{}, err
 	}
-	return trust.Parse(raw)
+	root, err := trust.Parse(raw)
+	return root, verdict.InFile(within(dir, f.TrustedRoot), err)
 }
 
 // loadPolicy reads the policy and, where the profile pins who must have signed
@@ -295,7 +298,7 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 		return err
 	}
 	if p.Policy, err = policy.Parse(raw, with.Rules); err != nil {
-		return err
+		return verdict.InFile(path, err)
 	}
 	if f.PolicySigner == nil {
 		return nil
@@ -333,7 +336,8 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 		return waiver.List{}, err
 	}
 	if !strings.HasSuffix(path, signedpolicy.Suffix) {
-		return waiver.UnsignedList(raw)
+		list, err := waiver.UnsignedList(raw)
+		return list, verdict.InFile(path, err)
 	}
 	verifier, err := verify.New(root)
 	if err != nil {
@@ -341,14 +345,18 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 	}
 	e, err := verifier.Attestation(raw)
 	if err != nil {
-		return waiver.List{}, err
+		return waiver.List{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return waiver.ParseList(e, p)
+	list, err := waiver.ParseList(e, p)
+	if err != nil {
+		return waiver.List{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
 }
 
 // Files is the address of the file place of a version at a stage.
 func (p Profile) Files(s Stage, v version.Version) (string, error) {
-	return p.files.at("files", s, v)
+	return p.at(p.files, "files", s, v)
 }
 
 // Listing is where the files of a version are listed at a stage, if that is
@@ -365,7 +373,7 @@ func (p Profile) Images(s Stage, v version.Version) (string, error) {
 	if p.images == (mapping{}) {
 		return "", nil
 	}
-	return p.images.at("images", s, v)
+	return p.at(p.images, "images", s, v)
 }
 
 // Canonical returns the addresses that the manifest must name.
@@ -373,7 +381,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
 }
 
-func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
+func (p Profile) at(m mapping, kind string, s Stage, v version.Version) (string, error) {
 	var uri string
 	switch s {
 	case Staging:
@@ -382,7 +390,7 @@ func (m mapping) at(kind string, s Stage, v version.Version) (string, error) {
 		uri = m.Release
 	}
 	if uri == "" {
-		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s names no %q place", kind, s)
+		return "", verdict.Refuse(verdict.ConfigParse, p.Path, "places.%s.%s: missing, and this command needs it", kind, s)
 	}
 	return fill(uri, v), nil
 }

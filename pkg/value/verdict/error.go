@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 )
 
 // Error is a finding on its way up as an error.
@@ -69,6 +70,24 @@ func FindingOf(subject string, err error) Finding {
 		return Find(PlaceDown, subject, "%v", err).because(err)
 	}
 	return Find(InternalBug, subject, "%v", err)
+}
+
+// kindOfFile is a subject that says what a file is instead of where it is.
+var kindOfFile = regexp.MustCompile(`\A[a-z]+([ -][a-z]+)*\z`)
+
+// InFile makes a file the subject of the finding that err carries, for whoever
+// wrote the file. The old subject is kept, unless it only says what kind of file
+// it is. No error stays none.
+func InFile(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := FindingOf(path, err)
+	if !kindOfFile.MatchString(f.Subject) && f.Subject != path {
+		f.Message = f.Subject + ": " + f.Message
+	}
+	f.Subject = path
+	return &Error{Finding: f, Cause: err}
 }
 
 func isDown(err error) bool {

@@ -186,8 +186,8 @@ var codes = map[Code]row{
 	SignoffField:       {Refused, "fill in the field of kep.yaml", ""},
 	SignoffApproval:    {Refused, "have the named person approve the document in its current form", ""},
 	SignoffFeature:     {Refused, "name gates and metrics that the release has, or add them to the release", ""},
-	SignoffChecklist:   {Refused, "remove the tick, or do what the item says", ""},
-	SignoffTemplate:    {Refused, "correct the template at the line named", ""},
+	SignoffChecklist:   {Refused, "make the checklist agree with the facts: tick what is done, and nothing else", ""},
+	SignoffTemplate:    {Refused, "correct the template as the message says", ""},
 	SignoffDocument:    {Refused, "correct the file at the line named, so that every program reads it alike", ""},
 
 	TUFRollback:  {Refused, "do not use the older metadata; ask the repository's operators why they serve it", ""},
