@@ -94,7 +94,7 @@ func Report(w io.Writer, command string, err error) int {
 	}
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) {
-		fmt.Fprintf(w, "%s: %s\n", command, judged.Verdict.Headline())
+		fmt.Fprintf(w, "%s: %s\n", command, render.Safe(judged.Verdict.Headline()))
 		return verdict.ExitCode(judged.Outcome())
 	}
 	f := verdict.FindingOf("", err).For(AudienceOf(command))
@@ -113,6 +113,6 @@ func Report(w io.Writer, command string, err error) int {
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
-	fmt.Fprintf(w, "  → %s\n", strings.Replace(f.Fix, "the command's --help", command+" --help", 1))
+	fmt.Fprintf(w, "  → %s\n", render.Safe(strings.Replace(f.Fix, "the command's --help", command+" --help", 1)))
 	return verdict.ExitCode(f.Code.Outcome())
 }
