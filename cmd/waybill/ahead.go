@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -57,7 +58,7 @@ func doing(due int) string {
 	case 1:
 		return "makes this signature"
 	}
-	return fmt.Sprintf("makes these %d signatures", due)
+	return fmt.Sprintf("makes %s", plural.Of(due, "signature"))
 }
 
 // done says how a command that signs ended: everything that failed, or as JSON

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -54,7 +55,7 @@ A list of known defects is read too.
 				return err
 			}
 			if strict && notes > 0 {
-				return verdict.Refuse(verdict.PolicyWeak, "policy", "%d notes, and --strict was given", notes)
+				return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict was given", plural.Of(notes, "note"))
 			}
 			return nil
 		},

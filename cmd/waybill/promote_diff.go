@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -89,5 +90,5 @@ func printDifference(w io.Writer, d promote.Difference) {
 	for _, s := range d.Destinations {
 		fmt.Fprintf(w, "%-*s %8d %8d %8d %8d %8d\n", wide, s.To, s.Same, s.Missing, s.Other, s.Unknown, s.Unnamed)
 	}
-	fmt.Fprintf(w, "\nrequests: %d lists, %d tags and digests one by one\nplan %s\n", d.Lists, d.Heads, d.Plan)
+	fmt.Fprintf(w, "\nrequests: %s, %d tags and digests one by one\nplan %s\n", plural.Of(d.Lists, "list"), d.Heads, d.Plan)
 }

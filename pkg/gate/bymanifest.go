@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -143,7 +144,7 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 		f.note("%s: its own provenance speaks for it; %d of the %d manifests in it have none of theirs that would do", root.name, len(parts)-met, len(parts))
 		asked = all[:1]
 	case !root.met() && !root.own && len(parts) > 0 && met == len(parts):
-		f.note("%s: it has no provenance of its own; that of each of the %d manifests in it speaks for it", root.name, len(parts))
+		f.note("%s: it has no provenance of its own; that of each of the %s in it speaks for it", root.name, plural.Of(len(parts), "manifest"))
 		asked, rest = []manifestRuling{ofParts(root.name, parts)}, parts
 	case !root.met() && (root.own || met == 0):
 		asked = all[:1] // the same would be said of each part

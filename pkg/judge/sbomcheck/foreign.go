@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -189,7 +190,7 @@ func (c foreign) sums(want, got map[string]spdx.Package) (all []verdict.Finding,
 	if right > 0 || stated == 0 {
 		return wrong, nil
 	}
-	return nil, []string{fmt.Sprintf("the checksums of %d modules, which are not those of go.sum", stated)}
+	return nil, []string{fmt.Sprintf("the checksums of %s, which are not those of go.sum", plural.Of(stated, "module"))}
 }
 
 // asSum is a digest as go.sum writes it.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // v01 is SLSA v0.1, the levels that KEP-3027 counts by.
@@ -146,7 +147,7 @@ func (f *facts) parameterless() Answer {
 		names = append(names, quote(p.Name))
 	}
 	if n := len(names); n > 0 {
-		return notMet(f.evidence, "it took %d parameters: %s", n, strings.Join(names[:min(n, 8)], ", "))
+		return notMet(f.evidence, "it took %s: %s", plural.Of(n, "parameter"), strings.Join(names[:min(n, 8)], ", "))
 	}
 	return met("no parameter but the source and the entry point", f.evidence)
 }

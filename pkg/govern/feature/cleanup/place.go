@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -157,7 +158,7 @@ func (p *place) cannot(reference string, err error) error {
 // told has what cannot be read remain, or makes an error of it.
 func (p *place) told(remains *tally) error {
 	if remains == nil && len(p.unread) > 0 {
-		return fmt.Errorf("%d manifests: %s", len(p.unread), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
+		return fmt.Errorf("%s: %s", plural.Of(len(p.unread), "manifest"), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
 	}
 	for _, what := range p.unread {
 		remains.add("%s", what)
