@@ -30,8 +30,8 @@ func (v Verdict) For(a Audience) Verdict {
 	return v
 }
 
-// readFile is the next act where this machine did not let a file be read.
-const readFile = "check that the file exists, that this user may read it, and that the disk works; nothing was decided"
+// checkPath is the next act if a file of this machine cannot be read or written.
+const checkPath = "check that the path exists, that this user may read and write it, and that the disk works; nothing was decided"
 
 // because gives a finding that something is missing or unavailable the next act
 // of its cause: an error of the chain names one by a method NextAct, or is about
@@ -47,7 +47,7 @@ func (f Finding) because(cause error) Finding {
 	case errors.As(cause, &knows):
 		f.Fix = knows.NextAct()
 	case down && errors.As(cause, &file):
-		f.Fix = readFile
+		f.Fix = checkPath
 	}
 	return f
 }

@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// Error is a finding on its way up as an error.
+// Error is a finding as an error.
 type Error struct {
 	Finding Finding
 	Cause   error
@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Outcome is the kind of no.
+// Outcome is the outcome of the finding's code.
 func (e *Error) Outcome() Outcome { return e.Finding.Code.Outcome() }
 
 // Refuse makes an error that carries a finding.
@@ -33,8 +33,7 @@ func Refuse(code Code, subject, format string, args ...any) *Error {
 	return &Error{Finding: Find(code, subject, format, args...)}
 }
 
-// Advise names the next act where it is another than the one that the code
-// table gives.
+// Advise replaces the next act of the code table.
 func (e *Error) Advise(act string) *Error {
 	e.Finding.Fix = act
 	return e
@@ -97,8 +96,8 @@ func isDown(err error) bool {
 	return errors.As(err, &down) && down.Unavailable() || errors.As(err, &late) && late.Timeout() || errors.As(err, &disk)
 }
 
-// OutcomeOf is the kind of no that err stands for; nil is no answer at all,
-// because the absence of an error proves nothing by itself.
+// OutcomeOf is the outcome that err amounts to. For nil it is Undecided, because
+// the absence of an error proves nothing.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Undecided
