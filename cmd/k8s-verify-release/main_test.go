@@ -17,7 +17,10 @@ import (
 )
 
 func TestActsCanBeDone(t *testing.T) {
-	checkacts.All(t, verdict.Consumer, checkacts.Each(command()))
+	program := checkacts.Each(command())
+	checkacts.All(t, verdict.Consumer, program)
+	checkacts.Written(t, "../../pkg/gate", program, "bymanifest.go", "bypolicy.go", "plan.go") // those judge for waybill gate and promote
+	checkacts.Written(t, "../../pkg/backend/store", program)
 }
 
 // run executes the program and returns all that it prints.

@@ -61,7 +61,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 }
 
 // fixLevel is the next act where a release has a lower level than was asked.
-const fixLevel = "build what is named under a builder that reaches the level, or ask for a lower one; waybill verify file --type slsaprovenance1 tells each requirement"
+const fixLevel = "require a lower level, or use an artifact whose named part comes from a builder that reaches the level"
 
 // tooLow says which step keeps an artifact below a level, or why none is shown.
 func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Finding {
