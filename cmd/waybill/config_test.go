@@ -41,6 +41,7 @@ func TestConfigFaultsNameTheirPlace(t *testing.T) {
 		{"profile, kind", "profile.yaml", head + "Policy\n", check, `3:1|kind "Policy"`},
 		{"profile, place", "profile.yaml", profile[:strings.Index(profile, "places")] + "places: {files: {canonical: \"https://x.test/{version}/\"}}\n", check, `places\.files`},
 		{"profile, records", "profile.yaml", profile + "records: {verifier: x}\n", check, `records`},
+		{"profile, inspected", "other.yaml", head + "Profile\nnmae: x\n", []string{"inspect", "other.yaml"}, `3:1`},
 		{"policy, a key", "policy.yaml", alter("kind: Policy", "kind: Policy\nnmae: x"), check, `6:1: unknown key "nmae"`},
 		{"policy, a value", "policy.yaml", alter("type: email", "type: mail"), check, `\d+:\d+`},
 		{"policy alone", "policy.yaml", alter("kind: Policy", "kind: Profile"), []string{"policy", "lint", "policy.yaml"}, `kind "Profile"`},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strings"
 )
 
 // Error is a finding as an error.
@@ -82,7 +83,7 @@ func InFile(path string, err error) error {
 		return nil
 	}
 	f := FindingOf(path, err)
-	if !kindOfFile.MatchString(f.Subject) && f.Subject != path {
+	if !kindOfFile.MatchString(f.Subject) && !strings.HasSuffix(path, f.Subject) {
 		f.Message = f.Subject + ": " + f.Message
 	}
 	f.Subject = path
