@@ -176,7 +176,7 @@ func Load(path string, with Reader) (Profile, error) {
 	}
 	raw, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Profile{}, verdict.Refuse(verdict.Usage, path, "there is no such profile file").
+		return Profile{}, verdict.Refuse(verdict.Usage, path, "the profile file %q does not exist", path).
 			Advise("correct the path, or name a profile that is built in: " + Kubernetes + " or " + KubernetesSealed)
 	}
 	if err != nil {
