@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ func readFeatures(path string) (config.Config, error) {
 	}
 	c, err := config.ParseConfig(raw, filepath.Dir(path), known.Registry())
 	if err != nil {
-		return config.Config{}, fmt.Errorf("reading %q: %w", path, err)
+		return config.Config{}, verdict.InFile(path, err)
 	}
 	return c, nil
 }

@@ -213,7 +213,7 @@ func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Ve
 	case who.token == nil && who.key == nil:
 		return nil, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", tokenReconciler)
 	case len(p.Signing) == 0:
-		return nil, verdict.Refuse(verdict.ConfigParse, "profile", "the profile has no signingConfig, so nothing can be signed; add one")
+		return nil, verdict.Refuse(verdict.ConfigParse, p.Path, "signingConfig: missing, so nothing can be signed; add one")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {

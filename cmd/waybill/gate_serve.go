@@ -152,7 +152,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	}
 	c, err := serve.ParseConfig(raw, filepath.Dir(args[0]))
 	if err != nil {
-		return err
+		return verdict.InFile(args[0], err)
 	}
 	world, err := serviceWorld(c, o.as, logger)
 	if err != nil {
@@ -244,7 +244,7 @@ func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serv
 	}
 	b := serve.Basis{RootFrom: time.Now()}
 	if b.Callers, err = caller.Parse(raw); err != nil {
-		return serve.Basis{}, err
+		return serve.Basis{}, verdict.InFile(c.Callers, err)
 	}
 	for _, l := range p.Defects {
 		b.Defects = digest.Of(digest.SHA256, []byte(b.Defects.String()+l.Digest().String()))
@@ -259,7 +259,7 @@ func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serv
 // summaries prepares the signing of summaries, as the profile says.
 func summaries(p profile.Profile, v *verify.Verifier, from token.Source) (serve.Summaries, error) {
 	if p.Records.Verifier == "" || len(p.Signing) == 0 {
-		return serve.Summaries{}, verdict.Refuse(verdict.ConfigParse, "profile", "summaries: true needs signingConfig, and records with verifier and policy")
+		return serve.Summaries{}, verdict.Refuse(verdict.ConfigParse, p.Path, "signingConfig and records: missing; to sign summaries, the service needs signingConfig, records.verifier and records.policy")
 	}
 	services, err := sign.ParseServices(p.Signing, time.Now())
 	if err != nil {

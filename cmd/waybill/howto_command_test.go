@@ -15,7 +15,7 @@ func channelOfCommand() *cobra.Command {
 		Use:     "channel-of VERSION",
 		Short:   "Print the channel that a version belongs to",
 		GroupID: "check",
-		Long:    "Print the channel that a version belongs to: stable, rc, beta or alpha.\n\n" + exit.Table,
+		Long:    "Print the channel that a version belongs to: stable, rc, beta or alpha.\n\n" + exit.Table("the channel was printed"),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := version.Parse(args[0])

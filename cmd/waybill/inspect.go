@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func inspectCommand() *cobra.Command {
@@ -71,5 +72,6 @@ func describe(ctx context.Context, name string) (inspect.Document, error) {
 	if err != nil {
 		return inspect.Document{}, err
 	}
-	return inspect.Describe(raw)
+	d, err := inspect.Describe(raw)
+	return d, verdict.InFile(name, err)
 }

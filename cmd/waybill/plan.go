@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -141,7 +142,7 @@ func printPlans(w io.Writer, output string, releases plan.Releases) error {
 		}
 	}
 	if len(releases) > 1 {
-		fmt.Fprintf(w, "\n%d releases, %d artifacts: %s\n", len(releases), releases.Count(), releases)
+		fmt.Fprintf(w, "\n%s, %s: %s\n", plural.Of(len(releases), "release"), plural.Of(releases.Count(), "artifact"), releases)
 	}
 	return nil
 }

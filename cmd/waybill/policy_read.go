@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -23,7 +23,8 @@ func readPolicy(path string) (policy.Policy, error) {
 	if err != nil {
 		return policy.Policy{}, err
 	}
-	return policy.Parse(raw, rules())
+	p, err := policy.Parse(raw, rules())
+	return p, verdict.InFile(path, err)
 }
 
 func policyLintCommand() *cobra.Command {
@@ -46,7 +47,7 @@ known defects can be checked, too.
 			for _, path := range args {
 				found, err := lint(path)
 				if err != nil {
-					return fmt.Errorf("%s: %w", path, err)
+					return err // it names the path
 				}
 				all, notes = append(all, render.Linted{File: path, Notes: found}), notes+len(found)
 			}
@@ -54,7 +55,7 @@ known defects can be checked, too.
 				return err
 			}
 			if strict && notes > 0 {
-				return verdict.Refuse(verdict.PolicyWeak, "policy", "notes: %d, and --strict allows none", notes)
+				return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict allows none", plural.Of(notes, "note"))
 			}
 			return nil
 		},
@@ -76,7 +77,7 @@ func lint(path string) ([]string, error) {
 	}
 	p, err := policy.Parse(raw, rules())
 	if err != nil {
-		return nil, err
+		return nil, verdict.InFile(path, err)
 	}
 	return policy.Lint(p), nil
 }

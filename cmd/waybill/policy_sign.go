@@ -150,7 +150,7 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 	case string(kind[1]) == "Policy":
 		p, err := policy.Parse(raw, rules())
 		if err != nil {
-			return pipeline.Draft{}, err
+			return pipeline.Draft{}, verdict.InFile(path, err)
 		}
 		return off.DraftPolicy(file, raw, p)
 	}

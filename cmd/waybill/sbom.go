@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -231,7 +232,7 @@ func packageTable(cmd *cobra.Command, s sbom.Summary) error {
 	if !s.Digest.IsZero() {
 		what = s.Digest.String()
 	}
-	fmt.Fprintf(w, "%s %s: %d packages, %d files\n\n", render.Safe(s.Name), what, len(s.Packages), s.Files)
+	fmt.Fprintf(w, "%s %s: %s, %s\n\n", render.Safe(s.Name), what, plural.Of(len(s.Packages), "package"), plural.Of(s.Files, "file"))
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "PACKAGE\tVERSION\tLICENCE")
 	for _, p := range s.Packages {

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -157,7 +158,7 @@ func printChanges(w io.Writer, output string, changes []spdx.Change, compared in
 		return printJSON(w, append([]spdx.Change{}, changes...))
 	}
 	if compared > 0 {
-		fmt.Fprintf(w, "pairs of documents compared: %d\n", compared)
+		fmt.Fprintf(w, "compared %s\n", plural.Of(compared, "document pair"))
 	}
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "no package or file was added, removed or changed")
@@ -183,7 +184,7 @@ func printChanges(w io.Writer, output string, changes []spdx.Change, compared in
 		return err
 	}
 	if files > 0 {
-		fmt.Fprintf(w, "files added, removed or changed: %d; --output json lists them\n", files)
+		fmt.Fprintf(w, "%s added, removed or changed; --output json lists them\n", plural.Of(files, "file"))
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (o *documents) question() (q signoff.Question, template []byte, err error) 
 		return q, nil, err
 	}
 	if q.Template, err = signoff.ParseTemplate(template); err != nil {
-		return q, nil, err
+		return q, nil, verdict.InFile(o.template, err)
 	}
 	if err := o.files(&q); err != nil {
 		return q, nil, err
@@ -108,7 +108,7 @@ func (o *documents) files(q *signoff.Question) error {
 			return err
 		}
 		if q.Record, err = signoff.ParseRecord(raw); err != nil {
-			return err
+			return verdict.InFile(o.record, err)
 		}
 	}
 	switch o.registry {
@@ -127,7 +127,7 @@ func (o *documents) files(q *signoff.Question) error {
 		return err
 	}
 	q.Registry, err = signoff.ParseRegistry(raw)
-	return err
+	return verdict.InFile(o.registry, err)
 }
 
 func (o *documents) set() (*signoff.Set, error) {
@@ -152,7 +152,7 @@ func (o *documents) set() (*signoff.Set, error) {
 		return nil, err
 	}
 	set.Reviewers, err = signoff.ParseAliases(raw)
-	return set, err
+	return set, verdict.InFile(o.aliases, err)
 }
 
 // reviewsAbove looks for the reviews if only a part of the tree was named: they are

@@ -260,7 +260,7 @@ func (o *tracing) believed(ctx context.Context, p *profile.Profile) (lineage.Bel
 		}
 		read, err := policy.Parse(raw, rules())
 		if err != nil {
-			return lineage.Believed{}, err
+			return lineage.Believed{}, verdict.InFile(o.policy, err)
 		}
 		who.Policy, asked = &read, read.Verification()
 	}

@@ -61,7 +61,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 }
 
 // fixLevel is the next act where a level is lower than required.
-const fixLevel = "rebuild the named artifact with a builder of that level, or require a lower level; waybill verify file --type slsaprovenance1 shows each requirement"
+const fixLevel = "require a lower level, or use an artifact whose named part comes from a builder that reaches the level"
 
 // tooLow names the input that limits the level of an artifact, or says why no
 // level is known.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // attached is the evidence that refers to a manifest in a registry.
@@ -38,7 +39,7 @@ func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...
 // note reports the bundles that were ignored.
 func (a attached) note(f *facts, name string) {
 	if a.failed > 0 {
-		f.note("%s: ignored %d invalid of %s", name, a.failed, plural(a.failed+len(a.holds), "attached bundle"))
+		f.note("%s: ignored %d invalid of %s", name, a.failed, plural.Of(a.failed+len(a.holds), "attached bundle"))
 	}
 	a.noteUnread(f, name)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -50,7 +51,7 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 		return v
 	}
 	if len(misses) > 0 {
-		v.Note("%s: ignored %s (%s)", name, plural(len(misses), "other attached bundle"), countByReason(misses))
+		v.Note("%s: ignored %s (%s)", name, plural.Of(len(misses), "other attached bundle"), countByReason(misses))
 	}
 	proof, err := b.ask.rate(v, i, found)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -145,7 +146,7 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 		f.note("%s: accepted by the provenance of the index; %d of its %d manifests have no sufficient provenance of their own", root.name, len(parts)-met, len(parts))
 		asked = all[:1]
 	case !root.met() && !root.own && len(parts) > 0 && met == len(parts):
-		f.note("%s: the index has no provenance; accepted by the provenance of each manifest in it (%d)", root.name, len(parts))
+		f.note("%s: the index has no provenance; accepted by the provenance of each of the %s in it", root.name, plural.Of(len(parts), "manifest"))
 		asked, rest = []manifestRuling{ofParts(root.name, parts)}, parts
 	case !root.met() && (root.own || met == 0):
 		asked = all[:1] // each platform would repeat the same finding
@@ -165,7 +166,7 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 	}
 	for _, r := range all {
 		if r.foreign > 0 {
-			f.note("%s: ignored %s, invalid or not by a signer of the policy", r.name, plural(r.foreign, "attached bundle"))
+			f.note("%s: ignored %s, invalid or not by a signer of the policy", r.name, plural.Of(r.foreign, "attached bundle"))
 		}
 	}
 	return by, f

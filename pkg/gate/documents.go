@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -313,10 +314,10 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 // compared.
 func (d *documents) sayOmitted(f *facts) {
 	if names := sortedKeys(d.whole); len(names) > 0 {
-		f.note("SBOMs with omissions: %d, the first: %s: %s", len(names), names[0], d.whole[names[0]][0])
+		f.note("the SBOMs of %s omit something, the first: %s: %s", plural.Of(len(names), "artifact"), names[0], d.whole[names[0]][0])
 	}
 	if names := sortedKeys(d.blind); len(names) > 0 {
-		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural(len(names), "program"), firstFew(names))
+		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural.Of(len(names), "program"), firstFew(names))
 	}
 }
 

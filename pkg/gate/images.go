@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -112,7 +113,7 @@ func (g gathered) imageSignatureOf(ctx context.Context, a manifest.Artifact) (ve
 			foreign++
 		}
 	}
-	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "no signature by the release identity among %s (%d foreign)", plural(foreign+len(refers.holds), "attached bundle"), foreign)
+	return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, a.Name, "no signature by the release identity among %s (%d foreign)", plural.Of(foreign+len(refers.holds), "attached bundle"), foreign)
 }
 
 // checkTags refuses tags in the release's scope that the manifest does not

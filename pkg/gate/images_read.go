@@ -63,7 +63,7 @@ func (r *imageReader) readImage(ctx context.Context, a manifest.Artifact) imageA
 		got, err := r.source.Resolve(ctx, a.Repository, tag)
 		switch {
 		case errors.Is(err, registry.ErrNotFound):
-			return imageAnswer{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag)}
+			return imageAnswer{err: verdict.Refuse(verdict.Missing, a.Name, "tag %s is not in the registry", tag).Advise(registry.NextActMissing)}
 		case err != nil:
 			return imageAnswer{err: err}
 		case !got.Digest.Equal(a.Digests.SHA256):

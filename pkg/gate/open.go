@@ -168,7 +168,7 @@ func (n Named) read(v *verify.Verifier, p profile.Profile) (Waivers, error) {
 	for _, path := range n.Defects {
 		list, err := profile.ReadDefects(path, p.TrustRoot, p.Policy)
 		if err != nil {
-			return Waivers{}, fmt.Errorf("%s: %w", path, err)
+			return Waivers{}, err
 		}
 		w.Lists = append(w.Lists, list)
 	}

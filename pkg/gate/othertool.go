@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -9,6 +8,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -68,7 +68,7 @@ func (g gathered) sayUnproven(shown int, f *facts) {
 	case shown == 0:
 		f.note("Build level 0 of 3: another tool made these files, and no provenance that the policy accepts describes their build")
 	case len(names) > 0:
-		f.note("Build level 0 of 3 for %s of another tool, without provenance that the policy accepts: %s", plural(len(names), "artifact"), firstFew(names))
+		f.note("Build level 0 of 3 for %s of another tool, without provenance that the policy accepts: %s", plural.Of(len(names), "artifact"), firstFew(names))
 	}
 }
 
@@ -86,9 +86,3 @@ func (g gathered) rests(a manifest.Artifact) bool {
 }
 
 // plural prints a number with its noun: 1 bundle, 2 bundles.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

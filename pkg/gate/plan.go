@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -244,10 +245,10 @@ func (r PlanRequest) report(v *verdict.Verdict, cases []*planCase, left int) {
 	}
 	v.Groups = slices.DeleteFunc(groups, func(g verdict.Group) bool { return g.Required == 0 })
 	if left > 0 {
-		v.Note("left out: %s of accepted images; judge a single image to see its proofs", plural(left, "proof"))
+		v.Note("left out: %s of accepted images; judge a single image to see its proofs", plural.Of(left, "proof"))
 	}
 	if dropped > 0 {
-		v.Note("left out: %s about single images; judge a single image to see its notes", plural(dropped, "note"))
+		v.Note("left out: %s about single images; judge a single image to see its notes", plural.Of(dropped, "note"))
 	}
 	checkClock(v)
 }

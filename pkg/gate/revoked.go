@@ -43,7 +43,7 @@ func ParseRevocations(raw []byte) (Revocations, error) {
 	switch {
 	case err != nil:
 	case f.APIVersion != "waybill/v1" || f.Kind != "Revocations":
-		err = fmt.Errorf("want apiVersion waybill/v1 and kind Revocations")
+		err = fmt.Errorf("apiVersion %.40q and kind %.40q: want waybill/v1 and Revocations", f.APIVersion, f.Kind)
 	case len(f.Revoked) == 0:
 		err = fmt.Errorf("revoked: want at least one entry")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -67,7 +68,7 @@ func (s *sealed) vouch(ctx context.Context, late lateEvidence) (vouching, facts)
 		f.note("ignored a summary: %s", why)
 	}
 	if len(all) > 0 {
-		f.leave(fmt.Sprintf("provenance of %s, replaced by a verifier's summary", plural(len(all), "artifact")))
+		f.leave(fmt.Sprintf("provenance of %s, replaced by a verifier's summary", plural.Of(len(all), "artifact")))
 	}
 	return all, f
 }

@@ -132,7 +132,8 @@ func (u unsealed) pull(ctx context.Context, repository string) (*registry.Node, 
 // returned unchanged.
 func (u unsealed) missing(name, repository string, err error) error {
 	if errors.Is(err, registry.ErrNotFound) {
-		return verdict.Refuse(verdict.Missing, name, "%s:%s or a part of it is not in the registry", repository, u.Version)
+		return verdict.Refuse(verdict.Missing, name, "%s:%s or a part of it is not in the registry", repository, u.Version).
+			Advise(registry.NextActMissing)
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func (f Forecast) Write(w io.Writer) error {
 		fmt.Fprintf(t, "\nagainst it\n")
 	}
 	for _, g := range f.Against {
-		fmt.Fprintf(t, "  %s  %s: %s\n    → %s\n", g.Code, render.Safe(g.Subject), render.Safe(g.Message), g.Fix)
+		fmt.Fprintf(t, "  %s  %s: %s\n    → %s\n", g.Code, render.Safe(g.Subject), render.Safe(g.Message), render.Safe(g.Fix))
 	}
 	asked := f.Asked
 	if f.State != "" {

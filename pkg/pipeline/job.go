@@ -78,7 +78,7 @@ type signers struct {
 
 func (s signers) services() (sign.Services, error) {
 	if len(s.profile.Signing) == 0 {
-		return sign.Services{}, verdict.Refuse(verdict.ConfigParse, "profile", "it names no signingConfig, so nothing can be signed")
+		return sign.Services{}, verdict.Refuse(verdict.ConfigParse, s.profile.Path, "signingConfig: missing, so nothing can be signed")
 	}
 	return sign.ParseServices(s.profile.Signing, s.Clock())
 }

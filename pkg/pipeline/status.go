@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -310,7 +311,7 @@ func (l *looking) manifestAt(ctx context.Context, name string, place store.Place
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if objects, err := place.List(ctx); err == nil && len(objects) > 0 && name != ActSeal {
-			stage.Note = fmt.Sprintf("%d files without a manifest, so nobody can verify them: %s", len(objects), place.URI())
+			stage.Note = fmt.Sprintf("%s without a manifest, so nobody can verify them: %s", plural.Of(len(objects), "file"), place.URI())
 		}
 	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
 		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -38,7 +39,7 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		v.Note("not compared: %s", clean(left))
 	}
 	if omitted := sbomcheck.Omitted(q.Document); len(omitted) > 0 {
-		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("parts that the SBOM itself leaves out (%d)", len(omitted)))
+		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%s that the SBOM itself leaves out", plural.Of(len(omitted), "part")))
 		for _, left := range omitted {
 			v.Note("the SBOM states: %s", clean(left))
 		}
@@ -46,9 +47,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
 		if sum.IsZero() {
-			v.Note("contents match the SBOM: packages %d, files %d", listedPackages(q.Document), len(q.Document.Files()))
+			v.Note("contents match the SBOM: %s, %s", plural.Of(listedPackages(q.Document), "package"), plural.Of(len(q.Document.Files()), "file"))
 		} else {
-			v.Note("%s matches the SBOM: packages %d, files %d", sum, listedPackages(q.Document), len(q.Document.Files()))
+			v.Note("%s matches the SBOM: %s, %s", sum, plural.Of(listedPackages(q.Document), "package"), plural.Of(len(q.Document.Files()), "file"))
 		}
 	}
 	return v, nil

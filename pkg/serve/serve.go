@@ -109,7 +109,7 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 	l := c.Limits
 	switch {
 	case c.APIVersion != "waybill/v1" || c.Kind != "GateService":
-		return refuse("want apiVersion waybill/v1 and kind GateService")
+		return refuse("apiVersion %.40q and kind %.40q: want waybill/v1 and GateService", c.APIVersion, c.Kind)
 	case c.Profile == "" || c.Callers == "":
 		return refuse("profile and callers are required")
 	case err != nil || err2 != nil || c.Listen == c.Admin && port != "0":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) page() page {
 		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
 	}
 	if date := basis.Verifier.Root().Date(); !date.IsZero() {
-		p.RootDate = fmt.Sprintf("%s, %d days ago", date.Format(time.DateOnly), int(now.Sub(date).Hours()/24))
+		p.RootDate = fmt.Sprintf("%s, %s ago", date.Format(time.DateOnly), plural.Of(int(now.Sub(date).Hours()/24), "day"))
 	}
 	if !basis.RootFrom.IsZero() {
 		p.RootAge = now.Sub(basis.RootFrom).Round(time.Second).String()

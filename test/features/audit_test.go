@@ -68,7 +68,7 @@ func TestProvenanceAudit(t *testing.T) {
 		remain int
 		says   []string
 	}{
-		"one with provenance":       {public: []string{"good"}, done: true, says: []string{"all of 1 images would be accepted"}},
+		"one with provenance":       {public: []string{"good"}, done: true, says: []string{"all of 1 image would be accepted"}},
 		"one with none beside it":   {public: []string{"good", "bare"}, remain: 1, says: []string{"1 of 2 images would be refused: ", "/prod/bare:v0.1.0@" + bare.Digest.String() + " (NO_PROVENANCE)"}},
 		"provenance of another":     {public: []string{"good", "other"}, remain: 1, says: []string{"/prod/other:v0.1.0@" + other.Digest.String()}},
 		"a repository with nothing": {public: []string{"good", "none"}, says: []string{"the audit needs a complete list", "/prod/none"}},
@@ -179,7 +179,7 @@ func TestSignoffAudit(t *testing.T) {
 		remain   int
 		says     string
 	}{
-		"one that is signed off":       {releases: []string{"v0.1.0"}, done: true, says: "all of 1 releases are signed off"},
+		"one that is signed off":       {releases: []string{"v0.1.0"}, done: true, says: "all of 1 release signed off"},
 		"one that is not":              {releases: []string{"v0.1.0", "v0.2.0"}, remain: 1, says: "1 of 2 releases have no sign-off that counts: v0.2.0 (SIGNOFF_MISSING)"},
 		"one by another role":          {releases: []string{"v0.3.0"}, remain: 1, says: "v0.3.0 (IDENTITY_ROLE)"},
 		"that of another release":      {releases: []string{"v0.4.0"}, remain: 1, says: "v0.4.0 (SIGNOFF_OTHER_RELEASE)"},

@@ -107,6 +107,9 @@ func (c *client) refuses(want verdict.Code, args ...string) {
 	if want == verdict.Usage {
 		next = "see waybill trust "
 	}
+	if want == verdict.TrustDown && strings.Contains(stderr, "permission denied") { // the disk is the cause, not the repository
+		next = "check that the path exists, that this user may read and write it"
+	}
 	if !strings.Contains(stderr, "→ "+next) {
 		c.t.Errorf("a refusal without the next act: %s", stderr)
 	}

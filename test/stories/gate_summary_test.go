@@ -185,6 +185,6 @@ func TestGateWithoutSummaries(t *testing.T) {
 			}
 		}
 		s.write("profile.yaml", strings.Join(kept, ""))
-		want(t, check(with...), 2, "needs signingConfig, and records")
+		want(t, check(with...), 2, "signingConfig and records: missing")
 	}
 }

@@ -234,10 +234,10 @@ func TestSealFromLayout(t *testing.T) {
 				d.absent(t, "from")
 				return
 			}
-			want(t, got, 0, "took over 15 files and 1 images", "sealed")
+			want(t, got, 0, "took over 15 files and 1 image", "sealed")
 		})
 	}
-	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "1 images")
+	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "names 1 image;")
 	run := func(args ...string) scene.Result {
 		return d.Run(t.Context(), append(args, "--profile", "profile.yaml")...)
 	}

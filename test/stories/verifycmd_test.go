@@ -237,7 +237,7 @@ func TestVerifySigners(t *testing.T) {
 		{"a pattern of anybody", "file a.bin --certificate-identity-regexp .*" + from + root, "strangers", 2},
 		{"no kind of name", "file a.bin --certificate-identity-type dns " + by + from + root, "dns", 2},
 		{"no key", "file a.bin --key a.bin" + root, "PUBLIC KEY", 2},
-		{"no trust root", "file a.bin " + by + from, "waybill trust update", 3},
+		{"no trust root", "file a.bin " + by + from, "use the trust root that this program carries with --offline", 3},
 		{"a trust root that is none", "file a.bin --trusted-root policy.yaml " + by + from, "TRUST_ROOT", 2},
 		{"no logs", "file a.bin --min-logs 0 " + by + from + root, "at least 1", 2},
 		{"no such type", "file a.bin --type slsa " + by + from + root, "slsaprovenance1", 2},

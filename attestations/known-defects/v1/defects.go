@@ -104,7 +104,7 @@ func ParseFile(raw []byte) (Predicate, error) {
 		return Predicate{}, verdict.Wrap(verdict.ConfigParse, "known defects", err)
 	}
 	if f.APIVersion != "waybill/v1" || f.Kind != Kind {
-		return Predicate{}, verdict.Refuse(verdict.ConfigParse, "known defects", "want apiVersion waybill/v1 and kind %s", Kind)
+		return Predicate{}, verdict.Refuse(verdict.ConfigParse, "known defects", "apiVersion %.40q and kind %.40q: want waybill/v1 and %s", f.APIVersion, f.Kind, Kind)
 	}
 	if err := f.Validate(); err != nil {
 		return Predicate{}, verdict.Refuse(verdict.ConfigParse, "known defects", "%v", err)

@@ -115,7 +115,7 @@ func (a *Ask) narrow(s *gate.Signer) error {
 	}
 	r, err := gate.ParseRevocations(raw)
 	if err != nil {
-		return fmt.Errorf("reading %q: %w", a.revoked, err)
+		return verdict.InFile(a.revoked, err)
 	}
 	*s = s.Without(r)
 	return nil

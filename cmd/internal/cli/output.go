@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -23,8 +24,9 @@ type Output struct {
 	// Verbose prints every finding, and no text shortened.
 	Verbose bool
 
-	begun bool      // a verdict was written, or an attempt was made
-	each  []*Output // one for each version
+	begun    bool             // a verdict was written, or an attempt was made
+	each     []*Output        // one for each version
+	audience verdict.Audience // of the command that the flags were added to
 }
 
 // TableOutput prints a table with every line to stdout. It is for commands that
@@ -42,6 +44,7 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.Verbose, "verbose", false, "print every finding and proof, without shortening any text")
 	run, want := cmd.RunE, cmd.Args
 	cmd.RunE = func(c *cobra.Command, args []string) error {
+		o.audience = exit.AudienceOf(c.CommandPath())
 		err := run(c, args)
 		o.ended(c, args, err)
 		return err
@@ -112,7 +115,7 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 	if errors.As(err, &judged) {
 		v = &judged.Verdict
 	}
-	kept := Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
+	kept := Output{Verbose: o.Verbose, audience: exit.AudienceOf(c.CommandPath()), Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
 		return f == string(render.Table) || check(f) != nil
 	})}
 	o.begun = true
@@ -146,7 +149,7 @@ func (o *Output) Check() error {
 func (o *Output) Each(versions []version.Version) error {
 	var each []*Output
 	for _, v := range versions {
-		own := &Output{Verbose: o.Verbose}
+		own := &Output{Verbose: o.Verbose, audience: o.audience}
 		for _, f := range o.Formats {
 			name := strings.ReplaceAll(f, "{version}", v.String())
 			if strings.Contains(f, "=") && name == f && len(versions) > 1 {
@@ -170,7 +173,7 @@ func (o *Output) ForVersion(i int) *Output { return o.each[i] }
 // TableOnly is the output without files and formats for programs: a verdict that
 // concerns all versions is in each file, and printed once.
 func (o *Output) TableOnly() *Output {
-	return &Output{Verbose: o.Verbose, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
+	return &Output{Verbose: o.Verbose, audience: o.audience, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
 }
 
 // stopped is the error of a release that was not started because an earlier one
@@ -195,9 +198,11 @@ func check(f string) error {
 }
 
 // Write writes a verdict in every format that was asked for, whatever its outcome.
-// Files are written whole or not at all.
+// Files are written whole or not at all. The next acts are those of the command's
+// audience.
 func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	o.begun = true
+	v = v.For(o.audience)
 	var failed []error
 	for _, f := range o.Formats {
 		format, path, toFile := strings.Cut(f, "=")

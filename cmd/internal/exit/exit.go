@@ -72,6 +72,18 @@ func Run(root *cobra.Command) (code int) {
 	return Report(os.Stderr, failed.CommandPath(), err)
 }
 
+// AudienceOf is who reads the answers of a command, named by its path. The
+// commands that check what somebody else released answer consumers; all others
+// answer those who make releases.
+func AudienceOf(command string) verdict.Audience {
+	for _, checks := range []string{"k8s-verify-release", "waybill verify", "waybill inspect"} {
+		if command == checks || strings.HasPrefix(command, checks+" ") {
+			return verdict.Consumer
+		}
+	}
+	return verdict.Producer
+}
+
 // reported is an error that was printed already.
 type reported struct{ error }
 
@@ -95,10 +107,10 @@ func Report(w io.Writer, command string, err error) int {
 	}
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) {
-		fmt.Fprintf(w, "%s: %s\n", command, judged.Verdict.Headline())
+		fmt.Fprintf(w, "%s: %s\n", command, render.Safe(judged.Verdict.Headline()))
 		return verdict.ExitCode(judged.Outcome())
 	}
-	f := verdict.FindingOf("", err)
+	f := verdict.FindingOf("", err).For(AudienceOf(command))
 	message := redact.Secrets(err.Error())
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
@@ -114,6 +126,6 @@ func Report(w io.Writer, command string, err error) int {
 	if f.Want != "" || f.Got != "" {
 		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
 	}
-	fmt.Fprintf(w, "  → %s\n", strings.Replace(f.Fix, "the command's --help", command+" --help", 1))
+	fmt.Fprintf(w, "  → %s\n", render.Safe(strings.Replace(f.Fix, "the command's --help", command+" --help", 1)))
 	return verdict.ExitCode(f.Code.Outcome())
 }

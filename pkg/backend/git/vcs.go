@@ -101,6 +101,11 @@ func (notFound) Error() string { return "not found" }
 // Code is the reason code of this error.
 func (notFound) Code() string { return "MISSING" }
 
+// NextAct is what to do about a reference or file that is not in the repository.
+func (notFound) NextAct() string {
+	return "check the spelling of the repository, the ref and the file, and fetch the tags into a local clone"
+}
+
 // UnavailableError reports that a repository gave no answer.
 type UnavailableError = verdict.UnavailableError
 

@@ -11,6 +11,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
+// NextActMissing is what to do about an image that is not in the registry.
+const NextActMissing = "check the spelling of the image, its tag or digest and the registry; a private image is shown only after a login, and a new one only after it was pushed"
+
 // ErrNotFound means that the registry has no such repository, tag, manifest or
 // blob.
 var ErrNotFound error = notFound{}
@@ -21,6 +24,9 @@ func (notFound) Error() string { return "not found" }
 
 // Code is the reason code of this error.
 func (notFound) Code() string { return "MISSING" }
+
+// NextAct is what to do about an image that is not in the registry.
+func (notFound) NextAct() string { return NextActMissing }
 
 // UnavailableError reports that a registry gave no usable answer: what it holds
 // is unknown.

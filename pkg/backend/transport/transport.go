@@ -167,7 +167,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.exchange(req, way, true)
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	answered := resp.Request
 	resp.Request = req

@@ -19,6 +19,9 @@ type offlineError struct{}
 
 func (offlineError) Error() string     { return "the network is switched off (offline)" }
 func (offlineError) Unavailable() bool { return true }
+func (offlineError) NextAct() string {
+	return "leave out --offline, or name a place on this machine; nothing was decided"
+}
 
 // AddressError reports an address that was not dialled: it belongs to this
 // machine or to a private network, and was not named by the operator.

@@ -44,7 +44,9 @@ const maxFile = 4 << 20
 
 // Profile is a loaded profile with the policy and trust root that it names.
 type Profile struct {
-	Name   string
+	Name string
+	// Path is the file that it was read from, or the name of one that is built in.
+	Path   string
 	Policy policy.Policy
 	// Pin says who must have signed the policy; nil if the profile does not.
 	Pin       *policy.Pin
@@ -172,7 +174,7 @@ func Load(path string, with Reader) (Profile, error) {
 	}
 	raw, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		none := verdict.Find(verdict.Usage, path, "no such file, and no built-in profile has this name")
+		none := verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path)
 		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
 		return Profile{}, &verdict.Error{Finding: none, Cause: err}
 	}
@@ -184,7 +186,7 @@ func Load(path string, with Reader) (Profile, error) {
 		return Profile{}, verdict.Wrap(verdict.ConfigParse, path, err)
 	}
 	p := Profile{
-		Name: f.Name, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
+		Name: f.Name, Path: path, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
 		files: f.Places.Files, images: f.Places.Images,
 	}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
@@ -215,7 +217,7 @@ func parse(raw []byte) (file, error) {
 func (f file) check() error {
 	switch {
 	case f.APIVersion != "waybill/v1" || f.Kind != "Profile":
-		return fmt.Errorf("want apiVersion waybill/v1 and kind Profile")
+		return fmt.Errorf("apiVersion %.40q and kind %.40q: want waybill/v1 and Profile", f.APIVersion, f.Kind)
 	case f.Name == "" || f.Policy == "":
 		return fmt.Errorf("name and policy are required")
 	case f.PolicySigner == nil && (f.PolicySequence != 0 || f.PolicyName != ""):
@@ -283,7 +285,8 @@ func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 	if err != nil {
 		return trust.Root{}, err
 	}
-	return trust.Parse(raw)
+	root, err := trust.Parse(raw)
+	return root, verdict.InFile(relativeTo(dir, f.TrustedRoot), err)
 }
 
 // loadPolicy reads the policy and, if the profile pins its signer, the
@@ -294,7 +297,7 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 		return err
 	}
 	if p.Policy, err = policy.Parse(raw, with.Rules); err != nil {
-		return err
+		return verdict.InFile(path, err)
 	}
 	if f.PolicySigner == nil {
 		return nil
@@ -332,7 +335,8 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 		return waiver.List{}, err
 	}
 	if !strings.HasSuffix(path, signedpolicy.Suffix) {
-		return waiver.UnsignedList(raw)
+		list, err := waiver.UnsignedList(raw)
+		return list, verdict.InFile(path, err)
 	}
 	verifier, err := verify.New(root)
 	if err != nil {
@@ -340,14 +344,18 @@ func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, er
 	}
 	e, err := verifier.Attestation(raw)
 	if err != nil {
-		return waiver.List{}, err
+		return waiver.List{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return waiver.ParseList(e, p)
+	list, err := waiver.ParseList(e, p)
+	if err != nil {
+		return waiver.List{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
 }
 
 // Files is the address of the file place of a version at a stage.
 func (p Profile) Files(s Stage, v version.Version) (string, error) {
-	return p.files.placeURI("files", s, v)
+	return p.placeURI(p.files, "files", s, v)
 }
 
 // Listing is where the files of a version are listed at a stage, if elsewhere;
@@ -364,7 +372,7 @@ func (p Profile) Images(s Stage, v version.Version) (string, error) {
 	if p.images == (mapping{}) {
 		return "", nil
 	}
-	return p.images.placeURI("images", s, v)
+	return p.placeURI(p.images, "images", s, v)
 }
 
 // Canonical returns the addresses that the manifest must name.
@@ -372,7 +380,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 	return fill(p.files.Canonical, v), fill(p.images.Canonical, v)
 }
 
-func (m mapping) placeURI(kind string, s Stage, v version.Version) (string, error) {
+func (p Profile) placeURI(m mapping, kind string, s Stage, v version.Version) (string, error) {
 	var uri string
 	switch s {
 	case Staging:
@@ -381,7 +389,7 @@ func (m mapping) placeURI(kind string, s Stage, v version.Version) (string, erro
 		uri = m.Release
 	}
 	if uri == "" {
-		return "", verdict.Refuse(verdict.ConfigParse, "profile", "places.%s has no address for stage %q", kind, s)
+		return "", verdict.Refuse(verdict.ConfigParse, p.Path, "places.%s.%s: missing, and this command needs it", kind, s)
 	}
 	return fill(uri, v), nil
 }

@@ -217,7 +217,7 @@ func TestLoadRefuses(t *testing.T) {
 		says           string
 	}{
 		{"another version of the file", "profile.yaml", "waybill/v1", "waybill/v2", verdict.ConfigParse, "apiVersion"},
-		{"another kind", "profile.yaml", "kind: Profile", "kind: Policy", verdict.ConfigParse, "kind Profile"},
+		{"another kind", "profile.yaml", "kind: Profile", "kind: Policy", verdict.ConfigParse, "want waybill/v1 and Profile"},
 		{"an unknown key", "profile.yaml", "kind: Profile", "kind: Profile\ninsecure: true", verdict.ConfigParse, "insecure"},
 		{"no name", "profile.yaml", "name: lantern\n", "", verdict.ConfigParse, "name"},
 		{"no policy", "profile.yaml", "policy: policy.yaml\n", "", verdict.ConfigParse, "policy"},
@@ -236,7 +236,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a trust root that is not there", "trust/root.json", "", "", verdict.Usage, "root.json"},
 		{"a signing configuration that is not there", "trust/signing.json", "", "", verdict.Usage, "signing.json"},
 		{"a policy that does not load", "policy.yaml", "closed: {files: require, images: require}", "closed: {files: require}", verdict.PolicyEmpty, "closed"},
-		{"a trust root that trusts nobody", "trust/root.json", `"tlogs"`, `"unknown"`, verdict.TrustRootParse, "trust root"},
+		{"a trust root that trusts nobody", "trust/root.json", `"tlogs"`, `"unknown"`, verdict.TrustRootParse, "TRUST_ROOT"},
 		{"a profile in the policy's place", "profile.yaml", "policy: policy.yaml", "policy: profile.yaml", verdict.ConfigParse, "policy"},
 		{"a directory in the policy's place", "profile.yaml", "policy: policy.yaml", "policy: trust", verdict.Usage, "trust"},
 	}

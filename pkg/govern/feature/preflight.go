@@ -3,6 +3,7 @@ package feature
 import (
 	"fmt"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
@@ -91,7 +92,7 @@ func skipped(d Definition, from, to int) bool {
 func danglingText(c Condition) string {
 	switch c.Status {
 	case "True":
-		return fmt.Sprintf(" with %d objects that still refer to it", c.Count)
+		return fmt.Sprintf(" with %s still referring to it", plural.Of(c.Count, "object"))
 	case "Unknown":
 		return ", and it is unknown what refers to it"
 	}

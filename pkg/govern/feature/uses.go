@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -126,7 +127,7 @@ func (p *pass) judgeUses(t Task) Outcome {
 	}
 	expected := slices.Sorted(slices.Values(p.Expected))
 	expected = slices.Compact(expected)
-	return Outcome{Done: true, Message: fmt.Sprintf("all of %d reporters have the new value", len(expected)), reporters: expected}
+	return Outcome{Done: true, Message: fmt.Sprintf("all of %s have the new value", plural.Of(len(expected), "reporter")), reporters: expected}
 }
 
 func missingText(missing []string) string {

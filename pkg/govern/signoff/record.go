@@ -130,7 +130,7 @@ func ParseRecord(raw []byte) (Record, error) {
 		return Record{}, verdict.Wrap(verdict.ConfigParse, "sign-off record", err)
 	}
 	if _, ok := release(f.Milestone); !ok || f.APIVersion != "waybill/v1" || f.Kind != RecordKind {
-		return fail("want apiVersion waybill/v1, kind %s and a milestone such as v1.37", RecordKind)
+		return fail("apiVersion %.40q, kind %.40q and milestone %.40q: want waybill/v1, %s and a milestone such as v1.37", f.APIVersion, f.Kind, f.Milestone, RecordKind)
 	}
 	r := Record{Milestone: f.Milestone, Freezes: map[Freeze]time.Time{}, approves: f.Approvals != nil}
 	for _, name := range Freezes() {

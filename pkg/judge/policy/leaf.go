@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -240,7 +241,7 @@ func (r described) judge(m *judgement) answer {
 		})}
 	case r.whole && len(m.q.Omitted) > 0:
 		return answer{near: 2, err: refuse(nil, func() verdict.Finding {
-			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "the artifact's SBOM must be complete, but omits %d: %.500q", len(m.q.Omitted), m.q.Omitted[0])
+			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "the artifact's SBOM must be complete, but omits %s: %.500q", plural.Of(len(m.q.Omitted), "part"), m.q.Omitted[0])
 		})}
 	}
 	return answer{met: true}

@@ -125,7 +125,7 @@ func (l *loader) checkSaid(path []any, value any) error {
 func (l *loader) loadHead() (err error) {
 	switch {
 	case l.APIVersion != "waybill/v1" || l.Kind != "Policy":
-		return l.fail(codeValue, nil, "want apiVersion waybill/v1 and kind Policy")
+		return l.fail(codeValue, nil, "apiVersion %.40q and kind %.40q: want waybill/v1 and Policy", l.APIVersion, l.Kind)
 	case l.Name == "":
 		return l.fail(codeEmpty, at("name"), "empty")
 	case l.Sequence < 0:

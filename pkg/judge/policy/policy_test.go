@@ -157,7 +157,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no subject", release + ", ", "", "subject"},
 		{"a subject and a pattern", release, release + ", pattern: 'release@example\\.test'", "want exactly one of subject, pattern and key"},
 		{"no type", release + ", type: email", release, "type"},
-		{"a pattern as a subject", release, `subject: "*@example.test"`, "patterns"},
+		{"a pattern as a subject", release, `subject: "*@example.test"`, "not a pattern"},
 		{"a pattern of everything", release, "pattern: '.*'", "pattern"},
 		{"an unescaped dot in a host", release, "pattern: 'release@example.test'", "pattern"},
 		{"an alternation that escapes", release, "pattern: 'release@example\\.test|b'", "pattern"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -191,7 +192,7 @@ func (c foreign) sums(want, got map[string]spdx.Package) (all []verdict.Finding,
 	if right > 0 || stated == 0 {
 		return wrong, nil
 	}
-	return nil, []string{fmt.Sprintf("the module checksums that are not those of go.sum: %d", stated)}
+	return nil, []string{fmt.Sprintf("the checksums of %s, which are not those of go.sum", plural.Of(stated, "module"))}
 }
 
 // asSum formats a digest as in go.sum.

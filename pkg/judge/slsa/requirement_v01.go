@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // v01 is SLSA v0.1, whose levels KEP-3027 uses.
@@ -148,7 +149,7 @@ func (f *facts) parameterless() Answer {
 		names = append(names, quote(p.Name))
 	}
 	if n := len(names); n > 0 {
-		return notMet(f.evidence, "parameters besides source and entry point: %d: %s", n, strings.Join(names[:min(n, 8)], ", "))
+		return notMet(f.evidence, "%s besides source and entry point: %s", plural.Of(n, "parameter"), strings.Join(names[:min(n, 8)], ", "))
 	}
 	return met("no parameters besides source and entry point", f.evidence)
 }

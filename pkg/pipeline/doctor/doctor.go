@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -177,6 +178,6 @@ func (r Report) Write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nfor %s: %d ok, %d warnings, %d bad\n", r.For, count[OK], count[Warn], count[Bad])
+	_, err := fmt.Fprintf(w, "\nfor %s: %d ok, %s, %d bad\n", r.For, count[OK], plural.Of(count[Warn], "warning"), count[Bad])
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -40,7 +41,7 @@ func (p Place) list(ctx context.Context) Check {
 	objects, err := p.Place.List(ctx)
 	switch {
 	case err == nil:
-		return Fine(name, "%s can be listed, %d objects", p.Place.URI(), len(objects))
+		return Fine(name, "%s can be listed, %s", p.Place.URI(), plural.Of(len(objects), "object"))
 	case errors.Is(err, fs.ErrNotExist) && p.Writer != nil:
 		return Fine(name, "%s is not there yet, and will be made", p.Place.URI())
 	case errors.Is(err, store.ErrNotListable) && !p.Closed:
@@ -113,7 +114,7 @@ func (i Images) read(ctx context.Context, repo string) Check {
 	case err != nil:
 		return Fault(name, err)
 	}
-	return Fine(name, "%s answers, %d tags", i.Remote.Prefix(), len(tags))
+	return Fine(name, "%s answers, %s", i.Remote.Prefix(), plural.Of(len(tags), "tag"))
 }
 
 func (i Images) write(ctx context.Context, repo string) Check {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -33,7 +34,7 @@ func Root(r trust.Root, now time.Time) Check {
 	case r.IsLab():
 		return Doubt("trust root", "for anything real, name the trust root of a real instance", "%s is an INSECURE LAB: anybody can have its keys", r.Digest())
 	case !r.Date().IsZero() && age > old:
-		return Doubt("trust root", "waybill trust update", "%s is %d days old", r.Digest(), int(age.Hours()/24))
+		return Doubt("trust root", "waybill trust update", "%s is %s old", r.Digest(), plural.Of(int(age.Hours()/24), "day"))
 	}
 	return Fine("trust root", "%s believes an authority of each kind now", r.Digest())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -144,5 +145,5 @@ func clock(skews []skew) Check {
 	case worst.ahead.Abs() > clockWarn:
 		return Doubt("clock", "set it: certificates and tokens live for minutes", "%s", says)
 	}
-	return Fine("clock", "within %s of %d services", clockWarn, asked)
+	return Fine("clock", "within %s of %s", clockWarn, plural.Of(asked, "service"))
 }

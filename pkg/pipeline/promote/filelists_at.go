@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -75,7 +76,7 @@ func (ps filePlaces) away() (found []verdict.Finding) {
 		if at.left > 0 {
 			f := verdict.FindingOf(at.uri, at.why)
 			f.Code, f.Subject = verdict.PlaceDown, at.uri
-			f.Message = fmt.Sprintf("it did not answer about %d files: %s", at.left, f.Message)
+			f.Message = fmt.Sprintf("it did not answer about %s: %s", plural.Of(at.left, "file"), f.Message)
 			found = append(found, f)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -46,7 +47,7 @@ func (s Shards) Merge(ctx context.Context) (*verdict.Verdict, error) {
 	}
 	files := m.files(objects)
 	if of, one := m.division(files); one {
-		m.v.Scope.Checks = []string{fmt.Sprintf("the results of %d shards", of)}
+		m.v.Scope.Checks = []string{fmt.Sprintf("the results of %s", plural.Of(of, "shard"))}
 		for len(files) > 0 {
 			n := 1
 			for n < len(files) && files[n].shard == files[0].shard {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -109,7 +110,7 @@ func (m *merging) notes() {
 	case 1:
 		m.v.Policy = m.policies[0]
 	default:
-		m.v.Note("the shards were judged by %d policies, the first of them %s", len(m.policies), m.policies[0])
+		m.v.Note("the shards were judged by %s, the first of them %s", plural.Of(len(m.policies), "policy"), m.policies[0])
 	}
 	if m.read > 0 {
 		m.v.Note("this is what %d results say, which nobody signed; no registry was asked", m.read)

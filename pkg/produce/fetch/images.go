@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/produce/image"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -80,7 +81,7 @@ func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root,
 	if err := s.root.Rename(part, name); err != nil {
 		return Root{}, err
 	}
-	s.report(ctx, "image %s unpacked for %s; %d devices left out", u.Digest, platform, u.Dropped)
+	s.report(ctx, "image %s unpacked for %s; %s left out", u.Digest, platform, plural.Of(u.Dropped, "device"))
 	return Root{Dir: s.path(name), Env: u.Env, Digest: u.Digest}, nil
 }
 

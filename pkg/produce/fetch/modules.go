@@ -18,6 +18,7 @@ import (
 	modzip "golang.org/x/mod/zip"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -286,6 +287,6 @@ func (s *Store) tell(ctx context.Context, found []had) {
 		size += h.size
 	}
 	if len(found) > 0 {
-		s.report(ctx, "modules: %d files fetched (%d bytes of code), %d were there; every one is as go.sum pins it", fetched, size, there)
+		s.report(ctx, "modules: %s fetched (%d bytes of code), %d were there; every one is as go.sum pins it", plural.Of(fetched, "file"), size, there)
 	}
 }

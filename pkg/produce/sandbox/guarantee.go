@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // Guarantee is one wall around a step.
@@ -130,7 +132,7 @@ func (r Report) Print(w io.Writer) {
 		if !a.Allowed {
 			answer = "refused: " + a.Reason
 		}
-		fmt.Fprintf(w, "[waybill] it asked for %s, %d times, %s\n", a.Host, a.Times, answer)
+		fmt.Fprintf(w, "[waybill] it asked for %s, %s, %s\n", a.Host, plural.Of(a.Times, "time"), answer)
 	}
 	if r.RefusedMore > 0 {
 		fmt.Fprintf(w, "[waybill] it asked %d more times, for other hosts, and was refused\n", r.RefusedMore)

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -196,7 +197,7 @@ func (l luggage) level(e verify.Evidence, users []plan.Artifact) string {
 			lowest = level
 		}
 	}
-	return fmt.Sprintf("Build level %d of 3 for %d artifacts", max(lowest, 0), len(users))
+	return fmt.Sprintf("Build level %d of 3 for %s", max(lowest, 0), plural.Of(len(users), "artifact"))
 }
 
 // speaks demands that a statement gives an artifact the very bytes that were

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -88,7 +89,7 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (manifes
 		return manifest.Manifest{}, err
 	}
 	req.taken[plan.ConfigName] = digest.SetOf(config)
-	req.Report(ctx, "took over %d files and %d images from %s", len(req.Plan.Given), len(req.Plan.GivenImages), from.Files.URI())
+	req.Report(ctx, "took over %s and %s from %s", plural.Of(len(req.Plan.Given), "file"), plural.Of(len(req.Plan.GivenImages), "image"), from.Files.URI())
 	if err := inspect(ctx, req); err != nil {
 		return manifest.Manifest{}, err
 	}

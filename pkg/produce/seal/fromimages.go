@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -51,7 +52,7 @@ func compareImages(ctx context.Context, req Request, from registry.Source) (find
 		return nil, nil
 	}
 	if from == nil {
-		return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml names %d images; say which registry or layout has them", len(req.Plan.GivenImages))
+		return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml names %s; say which registry or layout has them", plural.Of(len(req.Plan.GivenImages), "image"))
 	}
 	found := map[string]*registry.Node{}
 	for _, g := range req.Plan.GivenImages {

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -41,7 +42,7 @@ func signLegacy(ctx context.Context, l looking) error {
 	if err != nil {
 		return fmt.Errorf("in the legacy form: %w", err)
 	}
-	req.Report(ctx, "signed %d files and %d image manifests in the legacy form too", files, images)
+	req.Report(ctx, "signed %s and %s in the legacy form too", plural.Of(files, "file"), plural.Of(images, "image manifest"))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -44,7 +45,7 @@ func Amend(ctx context.Context, req Request, reason string) (manifest.Manifest, 
 	}
 	change := sameEvidence
 	if names := fresh.Rebound(before); len(names) > 0 {
-		change = fmt.Sprintf("other evidence of %d artifacts, the first %s", len(names), names[0])
+		change = fmt.Sprintf("other evidence of %s, the first %s", plural.Of(len(names), "artifact"), names[0])
 	}
 	if reason != "" {
 		change += ": " + reason

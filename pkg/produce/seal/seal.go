@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -31,7 +32,7 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 		return manifest.Manifest{}, withdrawn(before)
 	case already:
 		dropDraft(req)
-		req.Report(ctx, "sealed already: %d artifacts", len(m.Artifacts))
+		req.Report(ctx, "sealed already: %s", plural.Of(len(m.Artifacts), "artifact"))
 		return before, nil
 	case before.Revision > 1:
 		return manifest.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
@@ -52,7 +53,7 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 		return manifest.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
 	dropDraft(req)
-	req.Report(ctx, "sealed %d artifacts", len(m.Artifacts))
+	req.Report(ctx, "sealed %s", plural.Of(len(m.Artifacts), "artifact"))
 	return m, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -59,7 +60,7 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 	if failed != nil {
 		return done, failures(req, failed)
 	}
-	req.Report(ctx, "signed %d files and %d image manifests; %d had a signature", done.Files, done.Images, done.Held)
+	req.Report(ctx, "signed %s and %s; %d had a signature", plural.Of(done.Files, "file"), plural.Of(done.Images, "image manifest"), done.Held)
 	return done, signLegacy(ctx, l)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -312,7 +313,7 @@ func (s *Signer) stillHolds(c content, m made) error {
 	}
 	stamps := s.stampsOf(c)
 	if len(m.Timestamps) != len(stamps) {
-		return verdict.Refuse(verdict.TimeMissing, "signature", "it has %d timestamps, and the signing configuration asks for %d now", len(m.Timestamps), len(stamps))
+		return verdict.Refuse(verdict.TimeMissing, "signature", "it has %s, and the signing configuration asks for %d now", plural.Of(len(m.Timestamps), "timestamp"), len(stamps))
 	}
 	for i, authority := range stamps {
 		at, err := authority.check(m.Timestamps[i], m.Signature)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -253,8 +254,8 @@ func (s *service) wait(ctx context.Context, pause time.Duration) (time.Duration,
 	next := min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left)
 	if s.told.IsZero() || now.Sub(s.told) >= longestPause {
 		s.told = now
-		s.work.Report(ctx, "waiting for the %s %s, with %d signatures: it has not answered for %s, next try in %s, given up in %s: %v",
-			s.name, s.address, s.behind, lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
+		s.work.Report(ctx, "waiting for the %s %s, with %s: it has not answered for %s, next try in %s, given up in %s: %v",
+			s.name, s.address, plural.Of(s.behind, "signature"), lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
 	}
 	return next, true
 }

@@ -9,6 +9,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -201,5 +202,5 @@ func (r Root) count() int {
 }
 
 func extent(n int, first, last string) string {
-	return fmt.Sprintf("%d entries from %q to %q", n, first, last)
+	return fmt.Sprintf("%s from %q to %q", plural.Of(n, "entry"), first, last)
 }

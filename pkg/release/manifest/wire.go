@@ -7,6 +7,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -80,7 +81,7 @@ func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if len(r.pages) > 0 && open == nil {
-		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "the manifest has its list on %d pages beside it, which this command does not read", len(r.pages))
+		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "the manifest has its list on %s beside it, which this command does not read", plural.Of(len(r.pages), "page"))
 	}
 	m := r.Head()
 	m.Artifacts = make([]Artifact, 0, r.count())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // Write prints the plan for people: the steps with their inputs, and the
@@ -48,7 +50,7 @@ func (p Plan) Write(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(b, "%d steps, %d artifacts: %s\n", len(p.Steps), len(p.Artifacts), p.tally())
+	fmt.Fprintf(b, "%s, %s: %s\n", plural.Of(len(p.Steps), "step"), plural.Of(len(p.Artifacts), "artifact"), p.tally())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -61,9 +63,9 @@ func (s Step) does() string {
 	case s.Archive != nil:
 		return fmt.Sprintf("archive of %d", len(s.Archive.Take)+len(s.Archive.Add))
 	case s.Image != nil && s.Image.Import != "":
-		return fmt.Sprintf("image for %d platforms from %s", len(s.Image.Platforms), s.Image.Import)
+		return fmt.Sprintf("image for %s from %s", plural.Of(len(s.Image.Platforms), "platform"), s.Image.Import)
 	case s.Image != nil:
-		return fmt.Sprintf("image for %d platforms on %s", len(s.Image.Platforms), s.Image.Base)
+		return fmt.Sprintf("image for %s on %s", plural.Of(len(s.Image.Platforms), "platform"), s.Image.Base)
 	case s.Checksums != nil:
 		return fmt.Sprintf("%s of %d", s.Checksums.Algorithm, len(s.Checksums.Take))
 	}

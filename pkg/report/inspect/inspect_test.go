@@ -312,3 +312,16 @@ func FuzzDescribe(f *testing.F) {
 		}
 	})
 }
+
+// TestLinesOfAValue: a value of several lines is readable, and none of its lines
+// can pass for another field.
+func TestLinesOfAValue(t *testing.T) {
+	var b strings.Builder
+	d := inspect.Document{Kind: "x", Fields: []inspect.Field{{Name: "pem", Value: "-----BEGIN X-----\r\nAA==\nkind  y\x1b[2J\n"}, {Name: "end", Value: "one\n"}}}
+	if err := inspect.Write(&b, inspect.Text, d); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  pem  | -----BEGIN X-----\n       | AA==\n       | kind  y\ufffd[2J\n  end  one\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%q\nwant at the end\n%q", b.String(), want)
+	}
+}

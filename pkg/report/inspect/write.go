@@ -82,12 +82,33 @@ func (p *page) document(d Document, depth int) {
 		width = min(max(width, len(f.Name)), 32)
 	}
 	for _, f := range shown {
-		p.line(depth+1, "%-*s  %s", width, render.Safe(f.Name), render.Safe(f.Value))
+		p.field(depth+1, width, f)
 	}
 	if more := len(d.Fields) - len(shown); more > 0 {
 		p.line(depth+1, "and %d more; --output json lists all", more)
 	}
 	for _, part := range d.Parts {
 		p.document(part, depth+1)
+	}
+}
+
+// shownLines bounds what a page shows of one value.
+const shownLines = 60
+
+// field prints a field. Each line of a value that has several begins with a bar,
+// so that none can pass for another field.
+func (p *page) field(depth, width int, f Field) {
+	lines := strings.Split(strings.TrimRight(f.Value, "\r\n"), "\n")
+	if len(lines) == 1 {
+		p.line(depth, "%-*s  %s", width, render.Safe(f.Name), render.Safe(strings.TrimRight(f.Value, "\r\n")))
+		return
+	}
+	name := render.Safe(f.Name)
+	for _, line := range lines[:min(shownLines, len(lines))] {
+		p.line(depth, "%-*s  | %s", width, name, render.Safe(strings.TrimRight(line, "\r")))
+		name = ""
+	}
+	if more := len(lines) - shownLines; more > 0 {
+		p.line(depth, "%-*s  and %d more; --output json has all", width, "", more)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -49,7 +50,7 @@ func caseTable(w io.Writer, r policy.CaseReport) error {
 	}
 	p.line("")
 	p.line("policy %s %s", Safe(r.Policy), r.Digest)
-	p.line("%d cases, %d failed. This tests the policy; no signature was verified.", len(r.Cases), r.Failed())
+	p.line("%s, %d failed. This tests the policy; no signature was verified.", plural.Of(len(r.Cases), "case"), r.Failed())
 	return p.err
 }
 

@@ -145,11 +145,7 @@ func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
 	at := slices.IndexFunc(*rules, func(rule sarifRule) bool { return rule.ID == string(f.Code) })
 	if at < 0 {
 		at = len(*rules)
-		help := f.Code.Fix()
-		if help == "" {
-			help = f.Fix
-		}
-		*rules = append(*rules, sarifRule{string(f.Code), sarifMessage{f.Code.Outcome().String() + ": " + string(f.Code)}, sarifMessage{printable(help)}})
+		*rules = append(*rules, sarifRule{string(f.Code), sarifMessage{f.Code.Outcome().String() + ": " + string(f.Code)}, sarifMessage{printable(f.Fix)}})
 	}
 	text := fmt.Sprintf("%s: %s", f.Subject, f.Message)
 	if f.Want != "" || f.Got != "" {

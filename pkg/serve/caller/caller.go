@@ -14,6 +14,7 @@
 package caller
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,43 +96,42 @@ func Parse(raw []byte) (Book, error) {
 	}
 	b := Book{audience: w.Audience, callers: map[string]Caller{}, grants: map[string][]Grant{}}
 	if len(w.Callers) == 0 || len(w.Grants) == 0 {
-		return Book{}, refuse("callers and grants must not be empty")
+		return Book{}, verdict.Refuse(verdict.ConfigParse, "callers", "callers and grants must not be empty")
 	}
 	seen := map[string]string{}
-	for _, c := range w.Callers {
+	refuseAt := func(list string, i int, format string, args ...any) (Book, error) {
+		return Book{}, verdict.Wrap(verdict.ConfigParse, "callers", strictyaml.At(raw, []any{list, i}, "CALLERS_VALUE", fmt.Sprintf(format, args...)))
+	}
+	for i, c := range w.Callers {
 		who, err := c.check(w.Audience)
 		switch {
 		case err != nil:
-			return Book{}, err
+			return refuseAt("callers", i, "%v", err)
 		case b.callers[c.Name].Name != "":
-			return Book{}, refuse("duplicate caller name %q", c.Name)
+			return refuseAt("callers", i, "duplicate caller name %q", c.Name)
 		case seen[who] != "":
-			return Book{}, refuse("callers %q and %q have the same identity", seen[who], c.Name)
+			return refuseAt("callers", i, "callers %q and %q have the same identity", seen[who], c.Name)
 		}
 		b.callers[c.Name], seen[who] = c, c.Name
 	}
-	for _, g := range w.Grants {
+	for i, g := range w.Grants {
 		if err := g.check(); err != nil {
-			return Book{}, err
+			return refuseAt("grants", i, "%v", err)
 		}
 		switch c := b.callers[g.Caller]; {
 		case c.Name == "":
-			return Book{}, refuse("grant to %q: there is no such caller", g.Caller)
+			return refuseAt("grants", i, "grant to %q: there is no such caller", g.Caller)
 		case c.Certificate != nil && slices.Contains(g.Verbs, Override):
-			return Book{}, refuse("grant to %q: the verb override needs a caller with a single-use token, not with a certificate", g.Caller)
+			return refuseAt("grants", i, "grant to %q: the verb override needs a caller with a single-use token, not with a certificate", g.Caller)
 		}
 		b.grants[g.Caller] = append(b.grants[g.Caller], g)
 	}
-	for _, c := range w.Callers {
+	for i, c := range w.Callers {
 		if len(b.grants[c.Name]) == 0 {
-			return Book{}, refuse("caller %q has no grant", c.Name)
+			return refuseAt("callers", i, "caller %q has no grant", c.Name)
 		}
 	}
 	return b, nil
-}
-
-func refuse(format string, args ...any) error {
-	return verdict.Refuse(verdict.ConfigParse, "callers", format, args...)
 }
 
 var (
@@ -145,23 +145,23 @@ var (
 func (c Caller) check(audience string) (who string, err error) {
 	switch {
 	case !namePattern.MatchString(c.Name):
-		return "", refuse("caller %q: a name consists of lower-case letters, digits and hyphens", c.Name)
+		return "", fmt.Errorf("caller %q: a name consists of lower-case letters, digits and hyphens", c.Name)
 	case (c.Token == nil) == (c.Certificate == nil):
-		return "", refuse("caller %q: want either a token or a certificate", c.Name)
+		return "", fmt.Errorf("caller %q: want either a token or a certificate", c.Name)
 	case c.Certificate != nil && !uriPattern.MatchString(c.Certificate.URI):
-		return "", refuse("caller %q: %q is not a valid certificate URI", c.Name, c.Certificate.URI)
+		return "", fmt.Errorf("caller %q: %q is not a valid certificate URI", c.Name, c.Certificate.URI)
 	case c.Certificate != nil:
 		return "certificate " + c.Certificate.URI, nil
 	case !strings.HasPrefix(c.Token.Issuer, "https://") && !strings.HasPrefix(c.Token.Issuer, "http://127.0.0.1:"):
-		return "", refuse("caller %q: the issuer %q is not an https address", c.Name, c.Token.Issuer)
+		return "", fmt.Errorf("caller %q: the issuer %q is not an https address", c.Name, c.Token.Issuer)
 	case c.Token.Subject == "":
-		return "", refuse("caller %q: a subject is required; without one, any identity of the issuer would match", c.Name)
+		return "", fmt.Errorf("caller %q: a subject is required; without one, any identity of the issuer would match", c.Name)
 	case audience == "":
-		return "", refuse("audience: required; set the address of this gate, which every token must name")
+		return "", fmt.Errorf("audience: required; set the address of this gate, which every token must name")
 	}
 	for name, value := range c.Token.Claims {
 		if name == "" || value == "" || slices.Contains(reservedClaims(), name) {
-			return "", refuse("caller %q: claim %q: want a name other than %s, and a value", c.Name, name, strings.Join(reservedClaims(), ", "))
+			return "", fmt.Errorf("caller %q: claim %q: want a name other than %s, and a value", c.Name, name, strings.Join(reservedClaims(), ", "))
 		}
 	}
 	return "token " + c.Token.Issuer + " " + c.Token.Subject, nil
@@ -173,25 +173,25 @@ func reservedClaims() []string { return []string{"iss", "aud", "sub", "exp", "nb
 func (g Grant) check() error {
 	for _, list := range [][]string{g.From, g.To, g.Channels} {
 		if len(list) == 0 {
-			return refuse("grant to %q: verbs, from, to and channels must not be empty", g.Caller)
+			return fmt.Errorf("grant to %q: verbs, from, to and channels must not be empty", g.Caller)
 		}
 	}
 	if len(g.Verbs) == 0 {
-		return refuse("grant to %q: verbs must not be empty", g.Caller)
+		return fmt.Errorf("grant to %q: verbs must not be empty", g.Caller)
 	}
 	for _, v := range g.Verbs {
 		if !slices.Contains(Verbs(), v) {
-			return refuse("grant to %q: unknown verb %q", g.Caller, string(v))
+			return fmt.Errorf("grant to %q: unknown verb %q", g.Caller, string(v))
 		}
 	}
 	for _, r := range slices.Concat(g.From, g.To) {
 		if !resourcePattern.MatchString(r) {
-			return refuse("grant to %q: %q is not a registry or repository", g.Caller, r)
+			return fmt.Errorf("grant to %q: %q is not a registry or repository", g.Caller, r)
 		}
 	}
 	for _, c := range g.Channels {
 		if !channelPattern.MatchString(c) {
-			return refuse("grant to %q: %q is not a channel name", g.Caller, c)
+			return fmt.Errorf("grant to %q: %q is not a channel name", g.Caller, c)
 		}
 	}
 	return nil

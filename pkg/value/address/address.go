@@ -1,13 +1,13 @@
-// Package address knows when two spellings are of one registry, repository or
-// place of files.
+// Package address decides whether two spellings name the same registry,
+// repository or place of files.
 //
 //	address.Canonical("REGISTRY.example.test:443/prod//lantern") // registry.example.test/prod/lantern
 //	address.Covers("docker.io/prod", "index.docker.io/prod/lantern") // true
 //
-// It owns the spelling and no more: two names of one machine are two addresses,
-// for only who resolves them sees that they are one. What compares addresses to
-// ask less of one of them compares them here. What grants something compares the
-// text as it was written, and so grants less.
+// It compares spellings only and resolves no names: two names of one machine are
+// two addresses. Code that requires less of an address it knows must compare with
+// this package, so that another spelling does not escape a requirement. Code that
+// grants something compares the text as it was written, which grants less.
 package address
 
 import (
@@ -23,8 +23,8 @@ import (
 // maxLength bounds an address.
 const maxLength = 2048
 
-// hub is the one spelling of the registry that goes by several names, and
-// library is where a repository of one part lies there.
+// hub is the canonical spelling of Docker Hub, which has several names, and
+// library is where Docker Hub keeps repositories whose name has one part.
 const (
 	hub     = "index.docker.io"
 	library = hub + "/library/"
@@ -39,7 +39,7 @@ var (
 
 // Canonical is the one spelling of HOST[:PORT][/PATH], a registry or a
 // repository, or of SCHEME://HOST[:PORT][/PATH], a place of files, whose scheme
-// it leaves out. What could be read in two ways has none, and is an error.
+// it leaves out. Text that programs read in different ways is an error.
 func Canonical(name string) (string, error) {
 	scheme, rest, files := strings.Cut(name, "://")
 	if !files {
@@ -67,9 +67,9 @@ func Canonical(name string) (string, error) {
 	return strings.TrimSuffix(at+"/"+path, "/"), nil
 }
 
-// Covers reports whether one address is another or lies above it, whichever way
-// the two are spelled. An address that has no canonical spelling is covered by
-// every other one and covers none: nothing gets out of a scope by its spelling.
+// Covers reports whether the first address is the second or a parent of it, in
+// whatever spelling. An address without a canonical spelling is covered by every
+// other one and covers none, so that no spelling escapes a scope.
 func Covers(outer, inner string) bool {
 	if inner == outer || strings.HasPrefix(inner, outer+"/") {
 		return true
@@ -86,8 +86,8 @@ func Covers(outer, inner string) bool {
 	})
 }
 
-// spellings are a canonical address, and the one below library if it is a
-// repository there as much as a group of repositories.
+// spellings are a canonical address and, if it can be a repository as well as a
+// group of repositories on Docker Hub, also the one below library.
 func spellings(name string) []string {
 	if group, is := strings.CutPrefix(name, hub+"/"); is && !strings.Contains(group, "/") {
 		return []string{name, library + group}
@@ -95,7 +95,7 @@ func spellings(name string) []string {
 	return []string{name}
 }
 
-// authority is the one spelling of HOST[:PORT]; without a scheme, of a registry.
+// authority is the canonical spelling of HOST[:PORT]; without a scheme, of a registry.
 func authority(text, scheme string) (string, error) {
 	host, port, err := split(text)
 	if err == nil {
@@ -138,7 +138,7 @@ func split(text string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// canonicalHost is the one spelling of a host, whose letters are small.
+// canonicalHost is the canonical spelling of a host, in lower case.
 func canonicalHost(host string) (string, error) {
 	if inside, is := strings.CutPrefix(host, "["); is {
 		ip, err := netip.ParseAddr(strings.TrimSuffix(inside, "]"))
@@ -170,8 +170,8 @@ func canonicalHost(host string) (string, error) {
 	return host, nil
 }
 
-// defaultPort is the port that need not be written. A registry on this machine
-// is spoken to without TLS, every other one with it.
+// defaultPort is the port that can be left out. Registries on this machine are
+// reached without TLS, all others with TLS.
 func defaultPort(host, scheme string) string {
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch loopback := host == "localhost" || err == nil && ip.IsLoopback(); {
@@ -183,9 +183,8 @@ func defaultPort(host, scheme string) string {
 	return ""
 }
 
-// clean is a path without empty parts and those that stay where they are. A
-// part of a registry has small letters, one of files any; a directory of this
-// machine has whatever its file system lets it have.
+// clean removes empty parts and "." from a path. Paths of registries are lower
+// case, paths of files have any case; a local directory can have any name.
 func clean(path, scheme string, local bool) (string, error) {
 	var parts []string
 	for p := range strings.SplitSeq(path, "/") {
@@ -194,9 +193,9 @@ func clean(path, scheme string, local bool) (string, error) {
 		case p == "..":
 			return "", errors.New("its path leads upwards")
 		case scheme == "" && !part.MatchString(p):
-			return "", fmt.Errorf("%.100q in its path: want small letters and digits, with ., _ or - between them", p)
+			return "", fmt.Errorf("%.100q in its path: want lower-case letters and digits, with ., _ or - between them", p)
 		case scheme != "" && !local && strings.ContainsFunc(p, hidden):
-			return "", fmt.Errorf("%.100q in its path: want characters that are written as they are", p)
+			return "", fmt.Errorf("%.100q in its path: want characters that need no escaping", p)
 		default:
 			parts = append(parts, p)
 		}

@@ -1,4 +1,4 @@
-// Package digest is the word for "these exact bytes".
+// Package digest names exact bytes by their hash.
 //
 // A [Digest] names one algorithm and one hash value. It is a small comparable
 // value, usable as a map key, and its zero value names nothing: it equals no
@@ -163,8 +163,8 @@ func named(name string) Algorithm {
 	return 0
 }
 
-// ParseHexBytes is [ParseHex] of text in a larger one, of which nothing is
-// copied: lists have a hundred thousand of them.
+// ParseHexBytes is [ParseHex] without a copy, for lists of a hundred thousand
+// digests.
 func ParseHexBytes(a Algorithm, digits []byte) (Digest, error) {
 	if a.Size() > 0 && len(digits) == 2*a.Size() {
 		if d, reason := decode(a, digits); reason == "" {

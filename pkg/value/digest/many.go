@@ -9,20 +9,20 @@ import (
 // Many sums many streams, each as [Sum] does, several at a time.
 type Many struct {
 	// Open opens stream number i. It is called once for each, the lowest
-	// numbers first: put the longest streams there, so that none is left to
-	// end alone. Called from several goroutines.
+	// numbers first: put the longest streams there, so that none runs alone at
+	// the end. Called from several goroutines.
 	Open func(i int) (io.ReadCloser, error)
-	// Done is told what came of stream number i, which is closed by then: its
+	// Done receives the result of stream number i, which is closed by then: its
 	// digests and its number of bytes, or an error and zeros. Called from
 	// several goroutines.
 	Done func(i int, set Set, size int64, err error)
 	// Workers is how many goroutines read and hash, at least 1.
 	Workers int
-	// SHA256Only leaves the other digest out, and zero.
+	// SHA256Only computes no SHA-512; that digest stays zero.
 	SHA256Only bool
 }
 
-// Sum sums the streams 0 to n-1 and returns when Done was told of each.
+// Sum sums the streams 0 to n-1 and returns after Done was called for each.
 func (m Many) Sum(n int) {
 	var taken atomic.Int64
 	next := func() (int, bool) {

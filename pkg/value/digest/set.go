@@ -20,7 +20,7 @@ func SetOf(b []byte) Set {
 }
 
 // ParseMap reads an in-toto DigestSet: algorithm names to bare hex. SHA-256
-// must be there, SHA-512 may be. Other algorithms are passed over and never
+// is required, SHA-512 optional. Other algorithms are skipped and never
 // count as evidence of anything; a name that differs from one of ours by
 // letter case only is refused, because another reader could understand it.
 func ParseMap(m map[string]string) (Set, error) {

@@ -2,8 +2,8 @@ package identity
 
 import "iter"
 
-// Claims are what a certificate says of the run that it was issued to, beside
-// its identity. The certificate authority wrote them from the identity token;
+// Claims are what a certificate states about the run that it was issued to, besides
+// the identity. The certificate authority wrote them from the identity token;
 // the fields are those that the platform sets, not the tenant.
 type Claims struct {
 	BuildSignerURI        string `json:"buildSignerURI,omitempty"`
@@ -22,7 +22,7 @@ type Claims struct {
 	SourceRepositoryScope string `json:"sourceRepositoryVisibilityAtSigning,omitempty"`
 }
 
-// All lists the claims that are made, by name, in the order of the fields.
+// All lists the claims that are not empty, by name, in the order of the fields.
 func (c Claims) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for _, claim := range [][2]string{
@@ -56,8 +56,8 @@ func ClaimNames() []string {
 	return names
 }
 
-// ClaimsOf makes claims of their names and values; names that [ClaimNames]
-// does not know are dropped.
+// ClaimsOf makes Claims from names and values; names that [ClaimNames] does not
+// list are dropped.
 func ClaimsOf(said map[string]string) Claims {
 	return Claims{
 		BuildSignerURI: said["buildSignerURI"], BuildSignerDigest: said["buildSignerDigest"], RunnerEnvironment: said["runnerEnvironment"],

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Difference is how an identity differs from the one that is meant.
+// Difference is how an identity differs from the expected one.
 type Difference int
 
 // The differences. The zero value is the widest.
 const (
 	Stranger    Difference = iota // another name
-	OtherIssuer                   // the name that is meant, vouched for by somebody else
-	OtherType                     // the text that is meant, as a name of another kind
-	None                          // the identity that is meant
+	OtherIssuer                   // the expected name, vouched for by another issuer
+	OtherType                     // the expected text, as a name of another kind
+	None                          // the expected identity
 )
 
-// Compare says how i differs from the identity that is meant.
+// Compare says how i differs from the expected identity.
 func (m Matcher) Compare(i Identity) Difference {
 	issuer := m.exact.Issuer
 	if m.pattern != nil {
@@ -40,8 +40,8 @@ func (m Matcher) Compare(i Identity) Difference {
 	return Stranger
 }
 
-// Demand is what a certificate must claim of the run that it was issued to, by
-// the names that [Claims.All] gives. The zero Demand asks nothing.
+// Demand is what a certificate must claim about the run that it was issued to, by
+// the names of [Claims.All]. The zero Demand requires nothing.
 type Demand map[string]string
 
 // ParseDemand reads demands of the form NAME=VALUE. Values are exact.
@@ -55,19 +55,19 @@ func ParseDemand(list []string) (Demand, error) {
 		name, value, _ := strings.Cut(text, "=")
 		switch {
 		case !known[name]:
-			return nil, fmt.Errorf("no certificate claims %q; known: %s", name, strings.Join(claimNames(), ", "))
+			return nil, fmt.Errorf("unknown claim %q; known: %s", name, strings.Join(claimNames(), ", "))
 		case value == "":
 			return nil, fmt.Errorf("%q: want NAME=VALUE", text)
 		case d[name] != "":
-			return nil, fmt.Errorf("%q is asked twice", name)
+			return nil, fmt.Errorf("claim %q is required twice", name)
 		}
 		d[name] = value
 	}
 	return d, nil
 }
 
-// Unmet is the name of the first claim that does not say what is asked, in the
-// order of names; ok is false where there is none.
+// Unmet is the name of the first claim, in the order of names, that differs from
+// the demand; ok is false if all agree.
 func (d Demand) Unmet(c Claims) (name string, ok bool) {
 	said := maps.Collect(c.All())
 	for _, name := range slices.Sorted(maps.Keys(d)) {

@@ -1,6 +1,6 @@
-// Package identity says who signed: an [Identity] is issuer, subject and the
-// kind of subject, together. A [Matcher] decides whether an identity is the
-// one that is meant; it compares exactly, and an empty one cannot be built.
+// Package identity describes signers: an [Identity] is issuer, subject and kind of
+// subject, together. A [Matcher] decides whether an identity is the expected one;
+// it compares exactly, and an empty one cannot be built.
 //
 //	m, err := identity.Exact(identity.Identity{
 //		Issuer: "https://accounts.example.test", Subject: "release@example.test", Type: identity.Email,
@@ -28,11 +28,11 @@ const (
 )
 
 // Key is the kind of name of a long-lived key, which no certificate carries:
-// its issuer is nobody, and its subject the digest of the public key.
+// it has no issuer, and its subject is the digest of the public key.
 const Key SANType = "key"
 
 // OfKey is the identity of a long-lived key, named by the digest of its public
-// key (PKIX, DER). It is equal to no identity of a certificate.
+// key (PKIX, DER). It never equals an identity of a certificate.
 func OfKey(public digest.Digest) Identity {
 	if public.IsZero() {
 		return Identity{}
@@ -67,12 +67,12 @@ func (i Identity) Check() error {
 	case !isIssuer(i.Issuer):
 		return fmt.Errorf("identity %q: issuer %q, want an https address", i.Subject, i.Issuer)
 	case strings.ContainsAny(i.Issuer+i.Subject, "*^$|()[]\\ "):
-		return fmt.Errorf("identity %q: identities are exact, patterns mean nothing here", i.Subject)
+		return fmt.Errorf("identity %q: want the exact identity, not a pattern", i.Subject)
 	}
 	return nil
 }
 
-// isIssuer accepts https, and plain http only for this very machine.
+// isIssuer accepts https, and plain http for this machine only.
 func isIssuer(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.User != nil {
@@ -107,7 +107,7 @@ func ExactKey(public digest.Digest) (Matcher, error) {
 	return Matcher{exact: OfKey(public)}, nil
 }
 
-// Match reports whether i is the identity that is meant.
+// Match reports whether i is the expected identity.
 func (m Matcher) Match(i Identity) bool {
 	if m.pattern != nil {
 		return i.Issuer == m.issuer && i.Type == m.kind && m.pattern.MatchString(i.Subject)

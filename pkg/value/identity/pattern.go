@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What a pattern may be: nobody writes longer ones by hand, and no identity is
-// longer than what a larger one would count.
+// The limits of a pattern: people write no longer ones by hand, and no identity is
+// longer.
 const (
 	maxPattern = 1024
 	maxSize    = 2048 // with every repetition written out
@@ -18,7 +18,7 @@ const (
 // Pattern makes a matcher of every subject that a regular expression matches
 // as a whole: the expression is always wrapped in \A(?:…)\z, so a prefix, a
 // suffix or a substring never matches. The issuer and the kind of subject stay
-// exact. A pattern that [LintPattern] faults is refused.
+// exact. A pattern with a fault of [LintPattern] is refused.
 func Pattern(issuer, pattern string, kind SANType) (Matcher, error) {
 	probe := Identity{Issuer: issuer, Subject: "probe", Type: kind}
 	if err := probe.Check(); err != nil {
@@ -55,12 +55,12 @@ func LintPattern(pattern string, kind SANType) []string {
 		return faults
 	}
 	if sizeOf(tree) > maxSize {
-		fault("it repeats too much")
+		fault("its repetitions are too long when written out")
 		return faults
 	}
 	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
 	if whole.MatchString("") || whole.MatchString("x") || whole.MatchString("https://stranger.invalid/x") || whole.MatchString("stranger@stranger.invalid") {
-		fault("it matches strangers")
+		fault("it matches the identities of strangers")
 	}
 	if tree.Op == syntax.OpAlternate && strings.ContainsRune(pattern, '|') && !strings.HasPrefix(pattern, "(") {
 		fault("put the alternation into a group")
@@ -79,8 +79,8 @@ func LintPattern(pattern string, kind SANType) []string {
 	return faults
 }
 
-// owned is the part of an address that a stranger cannot have: scheme, host,
-// and the first part of the path, for whose owner a shared host answers.
+// owned is the part of an address that a stranger cannot have: scheme, host, and
+// the first part of the path, which a shared host assigns to one owner.
 var owned = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*://[^/?#]+/[^/?#]+/`)
 
 // openHost is not empty when something that is not written letter by letter
@@ -120,7 +120,7 @@ func endsInHost(re *syntax.Regexp) bool {
 	return false
 }
 
-// sizeOf is about how long an expression is with every repetition written out.
+// sizeOf estimates the length of an expression with every repetition written out.
 func sizeOf(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)
 	for _, sub := range re.Sub {

@@ -7,36 +7,36 @@ type Op int
 
 // What may be done with an object.
 const (
-	Create Op = iota + 1 // it comes to be
-	Update               // it was there, and is changed or added to
-	Delete               // it ends; what is stamped is in the record of its end
+	Create Op = iota + 1 // the object is created
+	Update               // an existing object is changed or extended
+	Delete               // the object is deleted; the record of the deletion has the stamp
 )
 
-// A Conflict is an action that came with another initial trace id than the
-// object has. The object keeps its own.
+// A Conflict is an action whose initial trace id is not the one of the object. The
+// object keeps its own.
 type Conflict struct {
 	Kept    ID
 	Offered ID
 }
 
-// Error says it.
+// Error names both ids.
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("the object began in trace %s and keeps it; the action came with %s as its beginning", c.Kept, c.Offered)
+	return fmt.Sprintf("the initial trace id of the object is %s and does not change; the action has %s", c.Kept, c.Offered)
 }
 
-// Stamp decides what an object carries after an action. An object that exists
-// is what existing says; one that carries nothing is older than the ids, or new.
+// Stamp decides which ids an object has after an action. existing are the ids
+// before it; without any, the object is new or older than the ids.
 //
-//   - A user makes an object: there is no initial id yet, so the trace of the
+//   - A user creates an object: there is no initial id yet, so the trace of the
 //     request becomes it.
 //   - A user acts on an object later: its trace and span are of this request,
 //     its initial id stays.
-//   - A process of ours acts for a user: the trace, and the initial id with it,
-//     came from the one that asked (now.Initial is set). What it makes has that
-//     initial id too; what was there keeps its own.
+//   - A service acts for a user: the request brings the trace and the initial id
+//     (now.Initial is set). Objects that it creates get that initial id; existing
+//     ones keep theirs.
 //
-// An initial id is written once. An object of unknown origin stays one: nothing
-// but its making says where it began. Without an action nothing changes.
+// An initial id is written once, when the object is created; an unknown origin
+// stays unknown. Without an action nothing changes.
 func Stamp(op Op, now Context, existing IDs) (IDs, *Conflict) {
 	if now.IsZero() || op < Create || op > Delete {
 		return existing, nil

@@ -1,22 +1,22 @@
-// Package trace holds the three ids that lead from a line of a log to the run
-// that wrote it, and from an artifact to every run that touched it:
+// Package trace has the three ids that lead from a line of a log to the run that
+// wrote it, and from an artifact to every run that changed it:
 //
 //   - a trace id is one request of a user: one run of a command, and every
 //     process that it starts or asks;
 //   - a span id is one action within it: a step of a build, a signature, a
 //     promotion, a decision;
-//   - an initial trace id is the whole life of an object: the trace in which it
-//     came to be. A release that is built tonight, promoted next week and signed
-//     again in March has three trace ids and one initial trace id.
+//   - an initial trace id is the trace in which an object was created. A release
+//     that is built tonight, promoted next week and signed again in March has
+//     three trace ids and one initial trace id.
 //
 // The package reads and writes them in the forms of W3C Trace Context (level 2)
-// and W3C Baggage, and decides with [Stamp] which of them an object carries
-// after an action. It makes no ids, and knows no clock and no library for
-// traces: those are in [github.com/waybill-release/waybill/pkg/backend/tracing/span].
+// and W3C Baggage, and decides with [Stamp] which of them an object has after an
+// action. It generates no ids and uses neither a clock nor a tracing library:
+// those are in [github.com/waybill-release/waybill/pkg/backend/tracing/span].
 //
 //	now, err := trace.ParseTraceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 //	ids, conflict := trace.Stamp(trace.Create, now, trace.IDs{})
-//	// ids.Initial is ids.Trace: the object begins here
+//	// ids.Initial is ids.Trace: the object was created in this trace
 package trace
 
 import (
@@ -34,7 +34,7 @@ func ParseID(text string) (ID, error) {
 	return id, err
 }
 
-// String is its 32 lower-case hexadecimal digits, and nothing for none.
+// String is 32 lower-case hexadecimal digits, or empty for the zero value.
 func (id ID) String() string {
 	if id.IsZero() {
 		return ""
@@ -42,10 +42,10 @@ func (id ID) String() string {
 	return hex.EncodeToString(id[:])
 }
 
-// IsZero says that it names none.
+// IsZero reports that the id is unset.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// MarshalText is [ID.String]. Fields that may be none are to say omitzero.
+// MarshalText is [ID.String]. Optional fields need omitzero.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText is [ParseID].
@@ -64,7 +64,7 @@ func ParseSpanID(text string) (SpanID, error) {
 	return id, err
 }
 
-// String is its 16 lower-case hexadecimal digits, and nothing for none.
+// String is 16 lower-case hexadecimal digits, or empty for the zero value.
 func (id SpanID) String() string {
 	if id.IsZero() {
 		return ""
@@ -72,10 +72,10 @@ func (id SpanID) String() string {
 	return hex.EncodeToString(id[:])
 }
 
-// IsZero says that it names none.
+// IsZero reports that the id is unset.
 func (id SpanID) IsZero() bool { return id == SpanID{} }
 
-// MarshalText is [SpanID.String]. Fields that may be none are to say omitzero.
+// MarshalText is [SpanID.String]. Optional fields need omitzero.
 func (id SpanID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText is [ParseSpanID].
@@ -100,7 +100,7 @@ func parseHex(id []byte, text, what string) error {
 		some = some || value != 0
 	}
 	if !some {
-		return fmt.Errorf("%s %q: all zero names none", what, text)
+		return fmt.Errorf("%s %q: all digits are zero, which is no id", what, text)
 	}
 	return nil
 }
@@ -116,8 +116,8 @@ func digit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// Context is where an action stands: in which trace, under which span, and to
-// whose life it belongs. The zero value is no action.
+// Context is where an action belongs: its trace, its parent span, and the initial
+// trace of the object that it acts on. The zero value is no action.
 type Context struct {
 	Trace   ID
 	Span    SpanID
@@ -126,18 +126,17 @@ type Context struct {
 	Random  bool // all of the trace id's rightmost seven bytes are random
 }
 
-// IsZero says that there is no action: a context without a trace or a span is
-// none.
+// IsZero reports that there is no action: a context needs a trace and a span.
 func (c Context) IsZero() bool { return c.Trace.IsZero() || c.Span.IsZero() }
 
-// IDs is what an object carries: the last action on it, and the trace in which
-// it came to be. A zero Initial says that its origin is not known, as of an
-// object that is older than the ids; it is never guessed.
+// IDs are the ids that are stored with an object: of the last action on it, and of
+// the trace in which it was created. A zero Initial means that the origin is
+// unknown, as for an object older than the ids; it is never guessed.
 type IDs struct {
 	Trace   ID     `json:"traceId,omitzero"`
 	Span    SpanID `json:"spanId,omitzero"`
 	Initial ID     `json:"initialTraceId,omitzero"`
 }
 
-// IsZero says that the object carries none.
+// IsZero reports that the object has no ids.
 func (ids IDs) IsZero() bool { return ids == IDs{} }

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// URI writes what an object carries as one address: [URN] and the ids that are
-// known, with colons between them. It is for formats that have a place for an
-// address and none for three ids. Without a trace it is empty; a span is
-// written of a trace only, and an initial id after a span only.
+// URI writes the ids of an object as one URI: [URN] and the known ids, with colons
+// between them, for formats that have room for a URI but not for three ids. It is
+// empty without a trace; a span needs a trace, and an initial id needs a span.
 func URI(ids IDs) string {
 	switch {
 	case ids.Trace.IsZero():

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Names of the ids. Whoever writes or reads one takes its name from here.
+// The names of the ids, for all code that writes or reads one.
 const (
 	// Traceparent and Baggage are the environment of a child process.
 	EnvTraceparent = "TRACEPARENT"
@@ -14,12 +14,12 @@ const (
 	// HeaderTraceparent and HeaderBaggage go with a request.
 	HeaderTraceparent = "Traceparent"
 	HeaderBaggage     = "Baggage"
-	// LogTrace, LogSpan and LogInitial stand in every line of a log in JSON:
+	// LogTrace, LogSpan and LogInitial are keys of every line of a JSON log:
 	// the first two are OpenTelemetry's names for logs that are not OTLP.
 	LogTrace   = "trace_id"
 	LogSpan    = "span_id"
 	LogInitial = "initial_trace_id"
-	// AnnotationTrace, AnnotationSpan and AnnotationInitial stand on referrers
+	// AnnotationTrace, AnnotationSpan and AnnotationInitial annotate referrers
 	// in a registry. They are hints: a signed id outweighs them.
 	AnnotationTrace   = "dev.waybill.trace-id"
 	AnnotationSpan    = "dev.waybill.span-id"
@@ -52,7 +52,7 @@ func ParseTraceparent(text string) (Context, error) {
 		return Context{}, fmt.Errorf("a traceparent of version 00 has %d characters, not %d", length, len(text))
 	case len(text) > length && text[length] != '-',
 		text[2] != '-', text[35] != '-', text[52] != '-':
-		return Context{}, errors.New("the parts of a traceparent stand between hyphens")
+		return Context{}, errors.New("want hyphens between the parts of a traceparent")
 	}
 	var c Context
 	if c.Trace, err = ParseID(text[3:35]); err != nil {
@@ -79,7 +79,7 @@ func octet(text string) (byte, error) {
 	return high<<4 | low, nil
 }
 
-// Traceparent writes it in version 00, and nothing for no action.
+// Traceparent writes c in version 00, and nothing for no action.
 func (c Context) Traceparent() string {
 	if c.IsZero() {
 		return ""
@@ -95,9 +95,8 @@ func (c Context) Traceparent() string {
 }
 
 // ParseBaggage reads the initial trace id from baggage. All other members are
-// dropped: they are somebody else's, and are not repeated anywhere. No such
-// member is no id and no error; one that is not an id, or stands twice, is an
-// error.
+// dropped and not propagated. Without the member there is no id and no error; a
+// member that is no id, or is given twice, is an error.
 func ParseBaggage(text string) (ID, error) {
 	if len(text) > maxHeader {
 		return ID{}, fmt.Errorf("baggage of %d bytes: at most %d are read", len(text), maxHeader)
@@ -129,8 +128,7 @@ func (c Context) Baggage() string {
 	return baggageInitial + "=" + c.Initial.String()
 }
 
-// Annotations writes what an object carries as annotations; none for what it
-// does not.
+// Annotations writes the ids that an object has as annotations.
 func (ids IDs) Annotations() map[string]string {
 	all := map[string]string{}
 	for name, value := range map[string]string{
@@ -143,8 +141,8 @@ func (ids IDs) Annotations() map[string]string {
 	return all
 }
 
-// FromAnnotations reads what an object carries. An annotation that is not an
-// id counts as none: annotations are hints that anybody may have written.
+// FromAnnotations reads the ids of an object. An annotation that is not an id is
+// ignored: annotations are hints that anybody may have written.
 func FromAnnotations(all map[string]string) IDs {
 	trace, _ := ParseID(all[AnnotationTrace])
 	span, _ := ParseSpanID(all[AnnotationSpan])

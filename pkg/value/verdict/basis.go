@@ -2,63 +2,62 @@ package verdict
 
 import "slices"
 
-// Basis says what an acceptance has to rest on. The zero Basis is the
-// strictest, and so is one that is unknown: a verdict that was stored before
-// verdicts had one needs a proof.
+// Basis says what an acceptance must be based on. The zero Basis and an unknown
+// one are the strictest: a verdict stored before verdicts had a basis needs a
+// proof.
 type Basis string
 
 const (
-	// Signed demands a proof: a signature that was verified, of what was asked
-	// about or of a document that names it.
+	// Signed requires a proof: a verified signature over the subject of the
+	// question, or over a document that names it.
 	Signed Basis = ""
 	// Checked is for questions that no signature answers, such as whether a
-	// document has the form that its specification asks. It is never for a
-	// release, a file, an image or a promotion: see [NewCheck].
+	// document follows its specification. It is never used for a release, a
+	// file, an image or a promotion: see [NewCheck].
 	Checked Basis = "checks"
-	// InsecureUnsigned is for what a policy accepts although nothing about it is
-	// signed, because the policy says in a word of its own that it may. The
-	// headline of such a verdict begins with UNSIGNED.
+	// InsecureUnsigned is for unsigned subjects that a policy accepts because a
+	// key of the policy explicitly allows it. The headline of such a verdict
+	// begins with UNSIGNED.
 	InsecureUnsigned Basis = "insecure-unsigned"
 )
 
-// roleOfficer is the role of who signs policies, exceptions and lists of
-// defects. What it signs is about findings, so it proves nothing of an artifact.
+// roleOfficer is the role that signs policies, exceptions and lists of defects.
+// These documents are about findings, so they prove nothing about an artifact.
 const roleOfficer = "policy"
 
-// Proven reports whether something that is signed speaks for what was asked
-// about.
+// Proven reports whether a verified signature covers the subject of the question.
 func (v Verdict) Proven() bool {
 	return slices.ContainsFunc(v.Proofs, func(p Proof) bool { return !p.IsZero() && p.Role != roleOfficer })
 }
 
-// supported reports whether v rests on what its basis demands.
-func (v Verdict) supported() bool {
+// meetsBasis reports whether v has what its basis requires.
+func (v Verdict) meetsBasis() bool {
 	return v.Basis == Checked || v.Basis == InsecureUnsigned || v.Proven()
 }
 
-// Unsigned reports whether v accepts something about which nothing is signed.
+// Unsigned reports whether v accepts something unsigned.
 func (v Verdict) Unsigned() bool { return v.Basis == InsecureUnsigned && v.Outcome() == Accepted }
 
-// Settle ends a verdict about one thing: if nothing stands against it and
-// nothing about it is proven by a signature, that is a finding about subject.
-// A verdict of another basis, and one that has findings, stays as it is.
+// Settle ends a verdict about one subject: without findings and without a proof,
+// the missing proof becomes a finding. A verdict of another basis, or one that has
+// findings, is not changed.
 func (v *Verdict) Settle(subject string) {
-	if v.supported() || len(v.standing()) > 0 {
+	if v.meetsBasis() || len(v.unwaived()) > 0 {
 		return
 	}
-	v.Add(Find(NoProof, subject, "nothing that is signed speaks for it"))
+	v.Add(Find(NoProof, subject, "no verified signature covers it"))
 }
 
-// SettleInsecureUnsigned is [Verdict.Settle] under a policy that accepts what
-// nothing signed speaks for. The verdict then says so.
+// SettleInsecureUnsigned is [Verdict.Settle] under a policy that accepts unsigned
+// subjects. The verdict then says UNSIGNED.
 func (v *Verdict) SettleInsecureUnsigned() {
 	if !v.Proven() {
 		v.Basis = InsecureUnsigned
 	}
 }
 
-// Include has v rest on no more than an answer that becomes a part of it: a
-// verdict of several things of which one is accepted unsigned says UNSIGNED.
+// Include weakens the basis of v to that of a part: a verdict about several
+// subjects, one of which was accepted unsigned, says UNSIGNED.
 func (v *Verdict) Include(part Verdict) {
 	if part.Unsigned() {
 		v.Basis = InsecureUnsigned

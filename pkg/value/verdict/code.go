@@ -1,11 +1,10 @@
 package verdict
 
-// Code is the stable name of one reason to say no. Scripts match on it; the
-// words around it may change.
+// Code is the stable name of one reason to refuse, or to give no answer. Scripts
+// match on it; messages may change.
 type Code string
 
-// The reasons. Each has one row in the code table, which says what kind of no
-// it is and what to do next.
+// The reasons. Each has one row in the code table, with its outcome and next acts.
 const (
 	// The release against its manifest.
 	Missing    Code = "MISSING"
@@ -20,13 +19,13 @@ const (
 	Withdrawn  Code = "WITHDRAWN"
 	Expired    Code = "EXPIRED"
 	PlaceOther Code = "RESOURCE"
-	// Where there can be one, and it must be the newest.
+	// Manifest and channel index: there is one of each, and the newest counts.
 	Equivocation   Code = "MANIFEST_EQUIVOCATION"
 	ChannelStale   Code = "CHANNEL_STALE"
 	ChannelExpired Code = "CHANNEL_EXPIRED"
 	ChannelFork    Code = "CHANNEL_FORK"
 
-	// An archive, which must have one reading.
+	// An archive, which every program must read alike.
 	ArchiveParse     Code = "ARCHIVE_PARSE"
 	ArchiveAmbiguous Code = "ARCHIVE_AMBIGUOUS"
 	ArchiveHidden    Code = "ARCHIVE_HIDDEN"
@@ -117,7 +116,7 @@ const (
 	SANCount         Code = "SAN_COUNT"
 	SANType          Code = "SAN_TYPE"
 
-	// Who said it, and where it came from.
+	// Signers and sources.
 	Identity      Code = "IDENTITY"
 	IdentityRole  Code = "IDENTITY_ROLE"
 	Issuer        Code = "ISSUER"
@@ -140,7 +139,7 @@ const (
 	SourceShared  Code = "SOURCE_SHARED"
 	SourceConfig  Code = "SOURCE_CONFIG"
 
-	// What the policy asks beyond identity, and the policy itself.
+	// Other requirements of the policy, and the policy itself.
 	IdentityWindow  Code = "IDENTITY_WINDOW"
 	ParamUnknown    Code = "PARAM_UNKNOWN"
 	ParamValue      Code = "PARAM_VALUE"
@@ -162,10 +161,10 @@ const (
 	PolicyVacuous   Code = "POLICY_VACUOUS"
 	NeverExcepted   Code = "NEVER_EXCEPTED"
 
-	// Where it came from, by the ids of its runs.
+	// The trace ids of an artifact's runs.
 	TraceConflict Code = "TRACE_CONFLICT"
 
-	// The sign-off of a release, and the documents that it is about.
+	// The sign-off of a release, and the documents that are signed off.
 	SignoffMissing     Code = "SIGNOFF_MISSING"
 	SignoffOther       Code = "SIGNOFF_OTHER_RELEASE"
 	SignoffExpired     Code = "SIGNOFF_EXPIRED"
@@ -186,7 +185,7 @@ const (
 	SignoffTemplate    Code = "SIGNOFF_TEMPLATE"
 	SignoffDocument    Code = "SIGNOFF_DOCUMENT"
 
-	// Where trust comes from: TUF metadata and the clock.
+	// Sources of trust: TUF metadata and the clock.
 	TUFRollback  Code = "TUF_ROLLBACK"
 	TUFExpired   Code = "TUF_EXPIRED"
 	TUFHash      Code = "TUF_HASH"
@@ -208,7 +207,7 @@ const (
 	StepLimit     Code = "STEP_LIMIT"
 	NotIsolated   Code = "NOT_ISOLATED"
 
-	// Writes.
+	// Writing to registries and places.
 	TagConflict  Code = "TAG_CONFLICT"
 	TagRace      Code = "TAG_RACE"
 	CopyDrift    Code = "REPLICA_DRIFT"
@@ -216,7 +215,7 @@ const (
 	FileConflict Code = "FILE_CONFLICT"
 	SignedAsElse Code = "SIGNED_AS_ELSE"
 	TokenRefused Code = "TOKEN_REFUSED"
-	// Of those who ask the service.
+	// Callers of the gate service.
 	TokenParse  Code = "TOKEN_PARSE"
 	TokenAlg    Code = "TOKEN_ALG"
 	TokenKey    Code = "TOKEN_KEY"
@@ -247,7 +246,7 @@ const (
 	LegacyNeedsRekorV1 Code = "LEGACY_NEEDS_REKOR_V1"
 	KeyUnknown         Code = "KEY_UNKNOWN"
 
-	// Wrong use, the world, and us.
+	// Wrong use, unreachable services, and bugs of Waybill.
 	ConfigParse    Code = "CONFIG"
 	Usage          Code = "USAGE"
 	PolicyWeak     Code = "POLICY_WEAK"
@@ -257,14 +256,24 @@ const (
 	InternalBug    Code = "INTERNAL"
 )
 
-// row is what the table says of one code.
+// Audience is who reads a next act.
+type Audience uint8
+
+// The audiences.
+const (
+	Producer Audience = iota // makes the release
+	Consumer                 // checks a release that somebody else made
+)
+
+// row is what the table says of one code. An empty producer means that both
+// audiences do the same.
 type row struct {
-	outcome Outcome
-	fix     string
+	outcome            Outcome
+	consumer, producer string
 }
 
-// Outcome is the kind of no that the code stands for. A code without a row is
-// a bug in us, never an acceptance.
+// Outcome is the outcome of a verdict with this finding. A code without a row is a
+// bug in Waybill, never an acceptance.
 func (c Code) Outcome() Outcome {
 	if r, ok := codes[c]; ok {
 		return r.outcome
@@ -272,8 +281,18 @@ func (c Code) Outcome() Outcome {
 	return Internal
 }
 
-// Fix is the next act for whoever meets the code.
-func (c Code) Fix() string { return codes[c].fix }
+// Fix is the next act for whoever makes the release.
+func (c Code) Fix() string { return c.NextAct(Producer) }
+
+// NextAct is what an audience does about the code, unless the cause of a finding
+// has an act of its own.
+func (c Code) NextAct(a Audience) string {
+	r := codes[c]
+	if a == Consumer || r.producer == "" {
+		return r.consumer
+	}
+	return r.producer
+}
 
 // Codes lists every code with a row, for documentation and tests.
 func Codes() []Code {

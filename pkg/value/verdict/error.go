@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"strings"
 )
 
-// Error is a finding on its way up as an error.
+// Error is a finding as an error.
 type Error struct {
 	Finding Finding
 	Cause   error
@@ -24,7 +26,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Outcome is the kind of no.
+// Outcome is the outcome of the finding's code.
 func (e *Error) Outcome() Outcome { return e.Finding.Code.Outcome() }
 
 // Refuse makes an error that carries a finding.
@@ -32,8 +34,7 @@ func Refuse(code Code, subject, format string, args ...any) *Error {
 	return &Error{Finding: Find(code, subject, format, args...)}
 }
 
-// Advise names the next act where it is another than the one that the code
-// table gives.
+// Advise replaces the next act of the code table.
 func (e *Error) Advise(act string) *Error {
 	e.Finding.Fix = act
 	return e
@@ -41,13 +42,13 @@ func (e *Error) Advise(act string) *Error {
 
 // Wrap makes an error that carries a finding and keeps its cause.
 func Wrap(code Code, subject string, cause error) *Error {
-	return &Error{Finding: Find(code, subject, "%v", cause), Cause: cause}
+	return &Error{Finding: Find(code, subject, "%v", cause).because(cause), Cause: cause}
 }
 
-// FindingOf reads the finding that err carries. Errors of the world floor say
-// by method whether they are unavailability or a refusal with a code; a disk
-// that fails and a deadline that passes are unavailability; an error that says
-// nothing is reported as a bug in us, never swallowed.
+// FindingOf reads the finding that err carries. Errors of the packages that reach
+// the world have a method Code or Unavailable; a disk that fails and a deadline
+// that is exceeded are unavailability; any other error is reported as a bug in
+// Waybill, never swallowed. An error with a method NextAct names the next act.
 func FindingOf(subject string, err error) Finding {
 	var judged *NotAcceptedError
 	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
@@ -63,12 +64,30 @@ func FindingOf(subject string, err error) Finding {
 	}
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
-		return Find(Code(coded.Code()), subject, "%v", err)
+		return Find(Code(coded.Code()), subject, "%v", err).because(err)
 	}
 	if isDown(err) {
-		return Find(PlaceDown, subject, "%v", err)
+		return Find(PlaceDown, subject, "%v", err).because(err)
 	}
 	return Find(InternalBug, subject, "%v", err)
+}
+
+// kindOfFile is a subject that says what a file is instead of where it is.
+var kindOfFile = regexp.MustCompile(`\A[a-z]+([ -][a-z]+)*\z`)
+
+// InFile makes a file the subject of the finding that err carries, for whoever
+// wrote the file. The old subject is kept, unless it only says what kind of file
+// it is. No error stays none.
+func InFile(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := FindingOf(path, err)
+	if !kindOfFile.MatchString(f.Subject) && !strings.HasSuffix(path, f.Subject) {
+		f.Message = f.Subject + ": " + f.Message
+	}
+	f.Subject = path
+	return &Error{Finding: f, Cause: err}
 }
 
 func isDown(err error) bool {
@@ -78,8 +97,8 @@ func isDown(err error) bool {
 	return errors.As(err, &down) && down.Unavailable() || errors.As(err, &late) && late.Timeout() || errors.As(err, &disk)
 }
 
-// OutcomeOf is the kind of no that err stands for; nil is no answer at all,
-// because the absence of an error proves nothing by itself.
+// OutcomeOf is the outcome that err amounts to. For nil it is Undecided, because
+// the absence of an error proves nothing.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Undecided

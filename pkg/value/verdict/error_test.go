@@ -3,6 +3,7 @@ package verdict_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -77,5 +78,43 @@ func TestErrorText(t *testing.T) {
 	differs := &verdict.Error{Finding: verdict.Find(verdict.Version, "m", "another version").Differ("v1.0.0", "v2.0.0")}
 	if got := differs.Error(); got != "VERSION m: another version: want v1.0.0, got v2.0.0" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestInFile(t *testing.T) {
+	for _, row := range []struct{ subject, path, want string }{
+		{"callers", "conf/callers.yaml", "CONFIG conf/callers.yaml: bad"},
+		{"known defects", "d.yaml", "CONFIG d.yaml: bad"},
+		{"release.yaml", "src/release.yaml", "CONFIG src/release.yaml: bad"},
+		{"roles.release[0]", "policy.yaml", "CONFIG policy.yaml: roles.release[0]: bad"},
+	} {
+		err := verdict.InFile(row.path, verdict.Refuse(verdict.ConfigParse, row.subject, "bad"))
+		if err.Error() != row.want || verdict.OutcomeOf(err) != verdict.Malformed {
+			t.Errorf("%v, want %s", err, row.want)
+		}
+	}
+	if err := verdict.InFile("a", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+type advised struct{ down }
+
+func (advised) NextAct() string { return "leave out --offline" }
+
+// TestNextAct: the cause of an unavailable place names the act, and an audience
+// gets its own act only where the cause names none.
+func TestNextAct(t *testing.T) {
+	f := verdict.FindingOf("place", fmt.Errorf("opening: %w", advised{down{true}}))
+	if f.Code != verdict.PlaceDown || f.Fix != "leave out --offline" || f.For(verdict.Consumer).Fix != f.Fix {
+		t.Errorf("%s → %s", f.Code, f.Fix)
+	}
+	if f := verdict.FindingOf("file", &fs.PathError{Op: "open", Path: "a", Err: fs.ErrPermission}); f.Code != verdict.PlaceDown || f.Fix == f.Code.Fix() {
+		t.Errorf("%s → %s", f.Code, f.Fix)
+	}
+	v := verdict.New("q", noon())
+	v.Add(verdict.Find(verdict.Unsigned, "a", "m"))
+	if own, theirs := v.Findings[0].Fix, v.For(verdict.Consumer).Findings[0].Fix; own == theirs || v.Findings[0].Fix != own {
+		t.Errorf("%q and %q, want two acts and an unchanged verdict", own, theirs)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Feature is a requirement of the policy that is switched on and off, and how
-// much it counted for a verdict.
+// Feature is a requirement of the policy that can be switched on and off, and how it
+// counted for a verdict.
 type Feature struct {
 	// Name is NAMESPACE/NAME.
 	Name string `json:"name"`
 	// State is Off, TurningOn, On or TurningOff, since the transition Number.
 	State  string `json:"state"`
 	Number int    `json:"number"`
-	// Mode is off, warn or require: what follows from the state where it was
-	// asked, and from the least that the policy demands.
+	// Mode is off, warn or require. It follows from the state, and from the minimum
+	// that the policy sets.
 	Mode string `json:"mode"`
 }
 
-// String says it in words.
+// String prints the feature for people.
 func (f Feature) String() string {
 	text := f.Name + " is " + f.State
 	if f.Number > 0 {
@@ -31,7 +31,7 @@ func (f Feature) String() string {
 	return text + "; here it counts as " + f.Mode
 }
 
-// inForce is a policy and what of it counted, as it is digested.
+// inForce is the digested form of a policy and of the modes of its features.
 type inForce struct {
 	Policy   digest.Digest `json:"policy"`
 	Features []Feature     `json:"features"`
@@ -58,7 +58,7 @@ func InForce(policy digest.Digest, features []Feature) digest.Digest {
 	return digest.Of(digest.SHA256, raw)
 }
 
-// AddFeatures records how far requirements counted, each once.
+// AddFeatures records features with their modes, each once.
 func (v *Verdict) AddFeatures(features ...Feature) {
 	for _, f := range features {
 		if at, there := slices.BinarySearchFunc(v.Features, f, compareFeatures); !there {

@@ -2,15 +2,15 @@ package verdict
 
 import "github.com/waybill-release/waybill/pkg/value/digest"
 
-// Levels is how far one artifact came on one scale, and the answer to each of
-// the scale's requirements. It informs: a level that was required and not
-// reached is a [Finding] besides.
+// Levels is the level that one artifact reached on one track, and the answer to each
+// requirement of the track. It is for information: a required level that was not
+// reached is a [Finding].
 type Levels struct {
 	Subject string `json:"subject"`
 	Track   string `json:"track"`
 	Level   int    `json:"level"`
 	Most    int    `json:"most"`
-	// Next names the requirements that keep it from the next level.
+	// Next names the requirements that the next level lacks.
 	Next         []string      `json:"next,omitempty"`
 	Requirements []Requirement `json:"requirements"`
 }

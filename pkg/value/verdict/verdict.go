@@ -1,8 +1,8 @@
-// Package verdict holds the one result type of Waybill.
+// Package verdict has the one result type of Waybill.
 //
 // A [Verdict] answers one question ("is release v1.2.3 complete?"). It lists
 // every [Finding], counts what was verified against what was required, and
-// names by digest everything the answer rests on: policy, trust root, inputs
+// names by digest everything the answer is based on: policy, trust root, inputs
 // and the time of judgement. The terminal, JSON, an HTTP answer and a
 // verification summary all print this same value.
 //
@@ -16,7 +16,7 @@
 //	v.Add(verdict.Find(verdict.Missing, "bin/linux/amd64/lantern", "not in the place"))
 //	v.Outcome() // Refused
 //
-// The package knows nothing of terminals, files or the network.
+// The package does not use terminals, files or the network.
 package verdict
 
 import (
@@ -34,7 +34,7 @@ const Schema = "waybill/verdict/v1"
 // Outcome is the answer a Verdict gives.
 type Outcome uint8
 
-// The outcomes, worst to explain first: the zero value decides nothing.
+// The outcomes. The zero value decides nothing.
 const (
 	Undecided Outcome = iota
 	Accepted
@@ -64,8 +64,8 @@ func (o Outcome) String() string {
 // MarshalText writes the outcome as its word.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Finding is one fact that stands against acceptance, with what is needed to
-// argue about it offline and the act that would mend it.
+// Finding is one reason not to accept, with the details to examine it offline and
+// the next act.
 type Finding struct {
 	Code     Code            `json:"code"`
 	Subject  string          `json:"subject"`
@@ -78,7 +78,7 @@ type Finding struct {
 	Known *Known `json:"known,omitempty"`
 }
 
-// Find makes a finding; its fix is the one the code table gives.
+// Find makes a finding with the producer's next act of the code table.
 func Find(code Code, subject, format string, args ...any) Finding {
 	return Finding{Code: code, Subject: subject, Message: shortened(fmt.Sprintf(format, args...)), Fix: code.Fix()}
 }
@@ -87,8 +87,8 @@ func Find(code Code, subject, format string, args ...any) Finding {
 // them are its end.
 const maxWord, shownEnd = 200, 50
 
-// shortened cuts the middle out of words that are longer than anybody reads, as
-// paths are that somebody made long.
+// shortened cuts the middle out of words that are too long to read, such as paths
+// of an attacker.
 func shortened(text string) string {
 	if len(text) <= maxWord {
 		return text
@@ -119,7 +119,7 @@ func (f Finding) Citing(evidence ...digest.Digest) Finding {
 	return f
 }
 
-// Counts says how much was asked and how much of it was really proven.
+// Counts says how much was required and how much of it was proven.
 type Counts struct {
 	Verified int `json:"verified"`
 	Required int `json:"required"`
@@ -139,46 +139,46 @@ func (c Counts) String() string {
 	return text
 }
 
-// Group says of one kind of artifacts how many were asked for and held.
+// Group counts the artifacts of one kind: how many are required and verified.
 type Group struct {
 	Name     string `json:"name"`
 	Verified int    `json:"verified"`
 	Required int    `json:"required"`
 }
 
-// Scope says which checks were asked. Only a full scope is called complete.
+// Scope lists the requested checks. Only a full scope is called complete.
 type Scope struct {
 	Checks []string `json:"checks"`
 	// Digests are those by which the bytes of files were compared.
 	Digests []digest.Algorithm `json:"digests,omitempty"`
-	// Left lists what a full answer would have covered and this one did not.
+	// Left lists what this verdict does not cover and a full one would.
 	Left []string `json:"left,omitempty"`
 }
 
-// Input names one thing the verdict rests on.
+// Input names one document or place that the verdict is based on.
 type Input struct {
 	Name   string        `json:"name"`
 	Place  string        `json:"place,omitempty"`
 	Digest digest.Digest `json:"digest,omitzero"`
 }
 
-// Proof says what one piece of evidence proved, and by what.
+// Proof is what one piece of verified evidence proved.
 type Proof struct {
 	Subject   string `json:"subject"`
 	Statement string `json:"statement"`
 	Role      string `json:"role"`
 	Identity  string `json:"identity"`
 	Issuer    string `json:"issuer"`
-	// SignedAt is zero where nobody vouches for a time.
+	// SignedAt is zero without a trusted time.
 	SignedAt time.Time `json:"signedAt,omitzero"`
 	LogIndex int64     `json:"logIndex"`
 	// Log is the identifier, in the trust root, of the log that LogIndex
 	// counts in; hexadecimal.
 	Log    string        `json:"log,omitempty"`
 	Bundle digest.Digest `json:"bundle"`
-	// Key is the long-lived key that signed, where no identity did.
+	// Key is the long-lived key that signed, if no identity did.
 	Key digest.Digest `json:"key,omitzero"`
-	// Claims are what the certificate says of the run that signed, by name.
+	// Claims are what the certificate states about the run that signed, by name.
 	Claims map[string]string `json:"claims,omitempty"`
 }
 
@@ -189,12 +189,12 @@ func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 type Verdict struct {
 	Question string    `json:"question"`
 	Time     time.Time `json:"time"`
-	// Basis is what acceptance has to rest on; the zero Basis demands a proof.
+	// Basis is what acceptance must be based on; the zero Basis requires a proof.
 	Basis  Basis  `json:"basis,omitempty"`
 	Scope  Scope  `json:"scope"`
 	Counts Counts `json:"counts"`
-	// Groups are the artifacts by kind; what is required besides them is the
-	// manifest.
+	// Groups are the artifacts by kind. The manifest is in no group, and is counted
+	// as required.
 	Groups   []Group   `json:"groups,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Warnings are findings of checks that the policy asks to be warned about.
@@ -204,19 +204,19 @@ type Verdict struct {
 	Notes  []string `json:"notes,omitempty"`
 	Proofs []Proof  `json:"proofs,omitempty"`
 	Levels []Levels `json:"levels,omitempty"`
-	// Least is the lowest level that everything built reached; nil where none
-	// was worked out.
+	// Least is the lowest level of all built artifacts; nil if levels were not
+	// evaluated.
 	Least  *Least        `json:"least,omitempty"`
 	Inputs []Input       `json:"inputs,omitempty"`
 	Policy digest.Digest `json:"policy,omitzero"`
-	// Features are the requirements of the policy that are switched on and off.
+	// Features are the requirements of the policy that can be switched on and off.
 	Features  []Feature     `json:"features,omitempty"`
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
 }
 
 // NewCheck starts a verdict on a question that no signature answers: whether a
-// document has the right form, whether a program can be started. An acceptance
-// by it says nothing of who made anything.
+// document has the right form, whether a program can be started. Its acceptance
+// says nothing about who made anything.
 func NewCheck(question string, at time.Time) *Verdict {
 	v := New(question, at)
 	v.Basis = Checked
@@ -228,7 +228,7 @@ func New(question string, at time.Time) *Verdict {
 	return &Verdict{Question: question, Time: at.UTC().Truncate(time.Second), Scope: Scope{Checks: []string{}}, Findings: []Finding{}}
 }
 
-// Add records findings and keeps the counts of missing and extra in step.
+// Add records findings and counts those of missing and extra artifacts.
 func (v *Verdict) Add(findings ...Finding) {
 	for _, f := range findings {
 		switch f.Code {
@@ -241,27 +241,26 @@ func (v *Verdict) Add(findings ...Finding) {
 	}
 }
 
-// AddError records err as a finding about subject. An error that carries no
-// finding of its own is our failure to handle it, and is recorded as such.
+// AddError records err as a finding about subject. An error without a finding is
+// recorded as a bug in Waybill: see [FindingOf].
 func (v *Verdict) AddError(subject string, err error) {
 	if err != nil {
 		v.Add(FindingOf(subject, err))
 	}
 }
 
-// Note records something worth reading that does not stand against acceptance.
+// Note records something worth reading that does not affect acceptance.
 func (v *Verdict) Note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
-// Outcome derives the answer. A bug in us outranks everything, a malformed
-// question can not be answered, one refusal refuses, and what could not be
-// reached leaves the matter undecided but never accepted. Acceptance needs
-// at least one requirement proven, each of the others proven or excepted, and
-// what the [Basis] demands.
+// Outcome derives the answer from the worst finding: a bug in Waybill, malformed
+// input, a refusal, then an unreachable service. Without findings, acceptance needs
+// at least one proven requirement, each other one proven or excepted, and what the
+// [Basis] requires; otherwise nothing is decided.
 func (v Verdict) Outcome() Outcome {
 	worst := Undecided
-	for _, f := range v.standing() {
+	for _, f := range v.unwaived() {
 		if k := f.Code.Outcome(); rank(k) > rank(worst) {
 			worst = k
 		}
@@ -269,7 +268,7 @@ func (v Verdict) Outcome() Outcome {
 	if worst != Undecided {
 		return worst
 	}
-	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required && v.supported() {
+	if v.Counts.Required > 0 && v.Counts.Verified > 0 && v.Counts.Verified+v.excepted() >= v.Counts.Required && v.meetsBasis() {
 		return Accepted
 	}
 	return Undecided
@@ -279,28 +278,27 @@ func rank(o Outcome) int {
 	return slices.Index([]Outcome{Undecided, Accepted, Unavailable, Refused, Malformed, Internal}, o)
 }
 
-// Complete reports whether the verdict accepts everything a release promises,
-// as opposed to a part of it, with nothing set aside, no warning and nothing
-// unsigned.
+// Complete reports whether the verdict accepts all of a release, with no finding
+// set aside, no warning and nothing unsigned.
 func (v Verdict) Complete() bool {
 	return v.Outcome() == Accepted && !v.Unsigned() && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
 }
 
-// Headline says the answer in a few words. Whatever was set aside is part of
-// the answer, and that an acceptance rests on nothing signed is its first word.
+// Headline says the answer in a few words. Findings that were set aside are part of
+// it; for an unsigned acceptance its first word is UNSIGNED.
 func (v Verdict) Headline() string {
 	answer := v.Outcome().String()
 	switch {
 	case v.Unsigned():
-		return "UNSIGNED: accepted, " + strings.Join(append(v.qualms(), "nothing signed speaks for it, and the policy says that it may be so"), "; ")
+		return "UNSIGNED: accepted, " + strings.Join(append(v.reservations(), "nothing about it is signed, and the policy allows that"), "; ")
 	case v.Complete():
 		return "accepted: complete"
 	case v.Outcome() == Accepted:
-		return "accepted, " + strings.Join(v.qualms(), "; ")
+		return "accepted, " + strings.Join(v.reservations(), "; ")
 	case v.Outcome() == Unavailable:
 		return "unavailable: nothing was decided"
-	case len(v.standing()) > 0:
-		answer += ": " + reasons(v.standing())
+	case len(v.unwaived()) > 0:
+		answer += ": " + countByCode(v.unwaived())
 	}
 	if len(v.Waived) > 0 {
 		answer += fmt.Sprintf(" (%d set aside)", len(v.Waived))
@@ -308,8 +306,8 @@ func (v Verdict) Headline() string {
 	return answer
 }
 
-// reasons lists the codes of findings with how often each was found.
-func reasons(findings []Finding) string {
+// countByCode lists the codes of findings with the number of each.
+func countByCode(findings []Finding) string {
 	var order []Code
 	counts := map[Code]int{}
 	for _, f := range findings {

@@ -9,15 +9,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Known is what a list of known defects says of a finding. It explains why the
-// finding is there; it never excuses it.
+// Known is what a list of known defects says about a finding. It explains the
+// finding; it does not set it aside.
 type Known struct {
 	ID          string `json:"id"`
 	Explanation string `json:"explanation"`
 	Source      string `json:"source"`
 }
 
-// WaiverKind says by whose word a finding was set aside.
+// WaiverKind says who set a finding aside.
 type WaiverKind string
 
 // The kinds of waiver.
@@ -43,17 +43,17 @@ type Waiver struct {
 	Evidence digest.Digest `json:"evidence,omitzero"`
 }
 
-// holds reports whether w sets its finding aside: it says what, why and by
-// whom, and nothing but a refusal is ever set aside. What could not be
-// reached, could not be read or is our own fault stands.
-func (w Waiver) holds() bool {
+// valid reports whether w sets its finding aside: it needs an id, a reason and a
+// signer. Only refusals can be set aside; findings about unreachable services,
+// malformed input and bugs cannot.
+func (w Waiver) valid() bool {
 	return w.Finding.Code.Outcome() == Refused &&
 		(w.Kind == ByException || w.Kind == ByDefect) && w.ID != "" && w.Reason != "" && w.By != ""
 }
 
-// Warn records findings of checks that the policy asks to be warned about.
-// They do not stand against acceptance, but what they warn of is not complete.
-// A bug in us is never only a warning.
+// Warn records findings of checks for which the policy wants a warning. They do not
+// prevent acceptance, but the verdict is not complete. A bug in Waybill is never
+// only a warning.
 func (v *Verdict) Warn(findings ...Finding) {
 	for _, f := range findings {
 		if f.Code.Outcome() == Internal {
@@ -64,10 +64,10 @@ func (v *Verdict) Warn(findings ...Finding) {
 	}
 }
 
-// SetAside asks waive about every finding, and moves those for which it gives
-// a waiver that holds. An artifact all of whose findings are set aside is
-// excepted: not proven, and not held against acceptance. Only subjects that
-// artifacts names can be excepted.
+// SetAside calls waive for every finding, and moves those with a valid waiver to
+// Waived. An artifact with all its findings set aside is excepted: it is not
+// proven, and does not prevent acceptance. Only the subjects listed in artifacts
+// can be excepted.
 func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool)) {
 	known := make(map[string]bool, len(artifacts))
 	for _, name := range artifacts {
@@ -78,7 +78,7 @@ func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool
 	for _, f := range all {
 		w, ok := waive(f)
 		w.Finding = f
-		if ok && w.holds() && known[f.Subject] {
+		if ok && w.valid() && known[f.Subject] {
 			v.Waived = append(v.Waived, w)
 			continue
 		}
@@ -87,8 +87,7 @@ func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool
 	v.Counts.Excepted = v.exceptedSubjects()
 }
 
-// exceptedSubjects is how many subjects have findings, all of which are set
-// aside.
+// exceptedSubjects counts the subjects whose findings are all set aside.
 func (v Verdict) exceptedSubjects() int {
 	standing := make(map[string]bool, len(v.Findings))
 	for _, f := range v.Findings {
@@ -96,34 +95,34 @@ func (v Verdict) exceptedSubjects() int {
 	}
 	excepted := map[string]bool{}
 	for _, w := range v.Waived {
-		if s := w.Finding.Subject; w.holds() && !standing[s] {
+		if s := w.Finding.Subject; w.valid() && !standing[s] {
 			excepted[s] = true
 		}
 	}
 	return len(excepted)
 }
 
-// excepted is how many requirements count as excepted: never more than the
-// waivers that the verdict shows.
+// excepted is the number of requirements that count as excepted: at most the
+// number that the waivers in the verdict justify.
 func (v Verdict) excepted() int {
 	return max(0, min(v.Counts.Excepted, v.exceptedSubjects()))
 }
 
-// standing lists the findings that stand against acceptance: all of them, and
-// those set aside by what cannot set them aside.
-func (v Verdict) standing() []Finding {
+// unwaived lists the findings that prevent acceptance: those not set aside, and
+// those whose waiver is not valid.
+func (v Verdict) unwaived() []Finding {
 	all := slices.Clone(v.Findings)
 	for _, w := range v.Waived {
-		if !w.holds() {
+		if !w.valid() {
 			all = append(all, w.Finding)
 		}
 	}
 	return all
 }
 
-// qualms says in a few words what an accepting verdict set aside, warns of and
-// left out; none for a complete one.
-func (v Verdict) qualms() []string {
+// reservations says in a few words what an accepting verdict set aside, warned of
+// and left out; none for a complete one.
+func (v Verdict) reservations() []string {
 	var words []string
 	for _, kind := range []struct {
 		kind      WaiverKind
@@ -136,11 +135,11 @@ func (v Verdict) qualms() []string {
 			}
 		}
 		if len(findings) > 0 {
-			words = append(words, "with "+several(findings, kind.one, kind.many))
+			words = append(words, "with "+listed(findings, kind.one, kind.many))
 		}
 	}
 	if len(v.Warnings) > 0 {
-		words = append(words, "with "+several(v.Warnings, "warning", "warnings"))
+		words = append(words, "with "+listed(v.Warnings, "warning", "warnings"))
 	}
 	if len(v.Scope.Left) > 0 {
 		words = append(words, "partial: without "+strings.Join(v.Scope.Left, ", "))
@@ -148,14 +147,13 @@ func (v Verdict) qualms() []string {
 	return words
 }
 
-// named is how many findings a headline names one by one.
-const named = 3
+// maxNamed is how many findings a headline names one by one.
+const maxNamed = 3
 
-// several counts findings and names them: few with their subjects, many by
-// code.
-func several(findings []Finding, one, many string) string {
-	if len(findings) > named {
-		return fmt.Sprintf("%d %s: %s", len(findings), many, reasons(findings))
+// listed counts findings and names them: a few with their subjects, many by code.
+func listed(findings []Finding, one, many string) string {
+	if len(findings) > maxNamed {
+		return fmt.Sprintf("%d %s: %s", len(findings), many, countByCode(findings))
 	}
 	words := make([]string, len(findings))
 	for i, f := range findings {

@@ -1,4 +1,4 @@
-// Package version is the word for "which release".
+// Package version parses and orders the versions of releases.
 //
 // A version is written vMAJOR.MINOR.PATCH, optionally followed by one of
 // -alpha.N, -beta.N and -rc.N:

@@ -42,6 +42,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -155,7 +156,7 @@ func (w sweep) Sweep(ctx context.Context, about reconcile.Work) (feature.Outcome
 	if found := t.found(); found.Count > 0 {
 		return feature.Outcome{Remaining: found.Count, Message: fmt.Sprintf("%d remain", found.Count), Names: t.names}, nil
 	}
-	return feature.Outcome{Done: true, Message: fmt.Sprintf("%s in %d repositories", w.did, len(places))}, nil
+	return feature.Outcome{Done: true, Message: fmt.Sprintf("%s in %s", w.did, plural.Of(len(places), "repository"))}, nil
 }
 
 // counter counts in every image in the scope, and in every repository as a whole.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -158,7 +159,7 @@ func (p *place) cannot(reference string, err error) error {
 // error.
 func (p *place) told(remains *tally) error {
 	if remains == nil && len(p.unread) > 0 {
-		return fmt.Errorf("unreadable manifests, %d: %s", len(p.unread), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
+		return fmt.Errorf("%s cannot be read: %s", plural.Of(len(p.unread), "manifest"), strings.Join(p.unread[:min(told, len(p.unread))], ", "))
 	}
 	for _, what := range p.unread {
 		remains.add("%s", what)

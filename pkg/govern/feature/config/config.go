@@ -139,7 +139,7 @@ func (r *reader) head() error {
 	w := r.file
 	switch {
 	case w.APIVersion != "waybill/v1" || w.Kind != Kind:
-		return r.fail(nil, "want apiVersion waybill/v1 and kind %s", Kind)
+		return r.fail(nil, "apiVersion %.40q and kind %.40q: want waybill/v1 and %s", w.APIVersion, w.Kind, Kind)
 	case w.Site == "":
 		return r.fail(at("site"), "required: the directory or bucket where the features are stored")
 	case w.Profile == "":

@@ -93,7 +93,7 @@ reporters: [{identity: promoter, every: 24h}]
 func TestParseConfigRefuses(t *testing.T) {
 	rows := []struct{ name, from, to, said string }{
 		{"another kind", "kind: Features", "kind: GateService", "1:1"},
-		{"another version", "waybill/v1\n", "waybill/v2\n", "want apiVersion waybill/v1"},
+		{"another version", "waybill/v1\n", "waybill/v2\n", "want waybill/v1 and Features"},
 		{"an unknown key", "every: 5m", "evry: 5m", `unknown key "evry"`},
 		{"an unknown key of a reporter", "{identity: gate, every: 1m}", "{identity: gate, evry: 1m}", `9:20`},
 		{"no site", "site: ./features\n", "", "directory or bucket"},

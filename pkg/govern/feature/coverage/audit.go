@@ -31,6 +31,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -151,7 +152,7 @@ func told(refused []string, of int, empty []string) feature.Outcome {
 	if len(names) > 0 {
 		return feature.Outcome{Remaining: len(names), Message: strings.Join(words, "; "), Names: names}
 	}
-	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d images would be accepted", of)}
+	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %s would be accepted", plural.Of(of, "image"))}
 }
 
 // undecidedError marks an error that is no decision about an image.

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -65,7 +66,7 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	if len(lacking) > 0 {
 		return feature.Outcome{Remaining: len(lacking), Message: fmt.Sprintf("%d of %d releases have no sign-off that counts", len(lacking), len(answers)), Names: lacking}, nil
 	}
-	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %d releases are signed off", len(answers))}, nil
+	return feature.Outcome{Done: true, Message: fmt.Sprintf("all of %s signed off", plural.Of(len(answers), "release"))}, nil
 }
 
 // judge lets the gate decide about the sign-off of one published release.

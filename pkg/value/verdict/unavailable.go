@@ -2,11 +2,11 @@ package verdict
 
 import "fmt"
 
-// UnavailableError says that the world did not answer. Every package that
-// reaches out returns it, so that no cause can pass for a refusal or for
-// "nothing there".
+// UnavailableError reports that a service or place did not answer. Every package
+// that uses the network or a disk returns it, so that no failure is taken for a
+// refusal or for "not found".
 type UnavailableError struct {
-	Place string // which part of the world
+	Place string // the service or place that was asked
 	Op    string // what was attempted
 	Err   error  // why there is no answer
 }
@@ -19,17 +19,17 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// Unavailable reports that the world did not answer.
+// Unavailable reports that there was no answer.
 func (e *UnavailableError) Unavailable() bool { return true }
 
-// Code is the reason code, whatever the cause says of itself.
+// Code is the reason code, whatever code the cause has.
 func (e *UnavailableError) Code() string { return string(PlaceDown) }
 
-// UsageError reports words that name nothing that could be asked; asking again
-// will not help.
+// UsageError reports an argument that names no service, place or object; retrying
+// does not help.
 type UsageError struct{ Err error }
 
-// Error is what is wrong with the words.
+// Error is what is wrong with the argument.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the fault.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/testing/checkacts"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/policies"
+)
+
+func TestActsCanBeDone(t *testing.T) {
+	program := checkacts.Each(command())
+	checkacts.All(t, verdict.Consumer, program)
+	checkacts.Written(t, "../../pkg/gate", program, "bymanifest.go", "bypolicy.go", "plan.go") // those judge for waybill gate and promote
+	checkacts.Written(t, "../../pkg/backend/store", program)
+}
+
+// run executes the program and returns all that it prints.
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := command()
+	cmd.SetArgs(args)
+	cmd.SetOut(&said)
+	cmd.SetErr(&said)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		exit.Report(&said, cmd.CommandPath(), err)
+	}
+	return said.String()
+}
+
+// profileOf writes a profile whose release is at an address.
+func profileOf(t *testing.T, address string) string {
+	t.Helper()
+	policy, err := policies.Read("kubernetes-release")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, raw := range map[string][]byte{
+		"policy.yaml": policy, "root.json": trust.Embedded().Raw(),
+		"profile.yaml": []byte("apiVersion: waybill/v1\nkind: Profile\nname: lantern\npolicy: policy.yaml\ntrustedRoot: root.json\n" +
+			"places:\n  files: {canonical: \"" + address + "/{version}/\", release: \"" + address + "/{version}/\"}\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "profile.yaml")
+}
+
+// TestActsNameTheCause: one code has several causes, and each its own act.
+func TestActsNameTheCause(t *testing.T) {
+	secret := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secret.Close()
+	empty := httptest.NewServer(http.NotFoundHandler())
+	defer empty.Close()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for _, row := range []struct {
+		name string
+		args []string
+		says string // the code and the act
+		not  string
+	}{
+		{"unknown authority", []string{"--profile", profileOf(t, secret.URL)}, "UNAVAILABLE … SSL_CERT_FILE", "try again"},
+		{"offline", []string{"--profile", profileOf(t, secret.URL), "--offline"}, "UNAVAILABLE … → leave out --offline, or name a place on this machine", "try again"},
+		{"no answer", []string{"--profile", profileOf(t, closed.URL)}, "UNAVAILABLE … → nothing was decided; try again when the place answers, and check the network and HTTPS_PROXY", ""},
+		{"no profile", []string{"--profile", "there/is/none.yaml"}, "USAGE there/is/none.yaml … kubernetes or kubernetes-sealed", "--help"},
+		{"no manifest", []string{"--profile", profileOf(t, empty.URL)}, "EVIDENCE_MISSING … check version, profile and address", "seal again"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if row.name == "no answer" {
+				t.Setenv("WAYBILL_PATIENCE", "50ms")
+			}
+			said := run(t, append([]string{"v1.31.2"}, row.args...)...)
+			rest := said
+			for part := range strings.SplitSeq(row.says, " … ") {
+				_, after, found := strings.Cut(rest, part)
+				if !found {
+					t.Errorf("want %q in:\n%s", part, said)
+				}
+				rest = after
+			}
+			if row.not != "" && strings.Contains(said, row.not) {
+				t.Errorf("do not want %q in:\n%s", row.not, said)
+			}
+		})
+	}
+}
