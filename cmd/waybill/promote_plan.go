@@ -256,7 +256,7 @@ func printRoutes(w io.Writer, p promotionplan.Plan) {
 
 // printStates lists what a promotion would have to do, and counts the rest.
 func printStates(w io.Writer, all []promote.FileState) {
-	counts := map[promote.Stand]int{}
+	counts := map[promote.DiffState]int{}
 	for _, f := range all {
 		counts[f.State]++
 		switch f.State {

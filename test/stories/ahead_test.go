@@ -138,7 +138,7 @@ func TestLookingAhead(t *testing.T) {
 
 	// Nobody's token is fine for looking; somebody else's is refused now.
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern"), 0,
-		"no token was given; --identity-token release=FILE", "9 to sign", "1 certificate, 16 timestamps, 16 log entries", "no signing service", "nothing was done")
+		"no token was given; use --identity-token release=FILE", "9 to sign", "1 certificate, 16 timestamps, 16 log entries", "no signing service", "nothing was done")
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern", "--identity-token", token("release", "verifier")), 1, "SIGNED_AS_ELSE")
 
 	build := append([]string{"waybill", "build", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}, builders...)

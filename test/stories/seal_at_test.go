@@ -35,7 +35,7 @@ func TestReviseAtThePlace(t *testing.T) {
 	}{
 		{"a dry run", "", []string{"--amend"}, 0, "nothing was done"},
 		{"a dry run of a withdrawal", "", []string{"--withdraw", "--reason", "it flickers"}, 0, "nothing was done"},
-		{"a dry run as who may", "release", []string{"--amend"}, 0, ", who may"},
+		{"a dry run as who may", "release", []string{"--amend"}, 0, ", permitted by the policy"},
 		{"a dry run with the verifier's token", "verifier", []string{"--amend"}, 1, "SIGNED_AS_ELSE"},
 		{"a dry run of a withdrawal by a stranger", "mallory@evil.example", []string{"--withdraw", "--reason", "it flickers"}, 1, "SIGNED_AS_ELSE"},
 		{"no token", "", []string{"--amend", "--confirm"}, 2, "--identity-token"},

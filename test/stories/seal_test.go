@@ -152,7 +152,7 @@ func amended(t *testing.T, d *desk, first []byte) {
 	status := func() scene.Result {
 		return d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 	}
-	want(t, status(), 0, "revision 2", "another manifest than the one sealed here", "last:   amend")
+	want(t, status(), 0, "revision 2", "a different manifest than the one sealed here", "last:   amend")
 	want(t, d.seals(t, "release", "--confirm"), 0, "sealed already")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // of revision 1, which is out
 	want(t, d.promotes(t, "staging"), 0)
