@@ -124,11 +124,11 @@ func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 
 // ways are what is left out of what is signed and attached: nothing by a
 // command that has no such flag.
-func (f *featureFlags) ways() attest.Ways {
+func (f *featureFlags) ways() attest.Options {
 	if f.gate == nil {
-		return attest.Ways{}
+		return attest.Options{}
 	}
-	return attest.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
+	return attest.Options{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
 }
 
 // site is the site that the command goes by, and whether there is one.

@@ -48,10 +48,10 @@ type act struct {
 type journaling int
 
 const (
-	journalNone     journaling = iota // a step of another act, or read-only
-	journalWorkspace               // the workspace's, which must exist
+	journalNone      journaling = iota // a step of another act, or read-only
+	journalWorkspace                   // the workspace's, which must exist
 	journalIfPresent                   // the workspace's, if one for this release exists
-	journalIfFree                    // as journalIfPresent, unless another run has locked it
+	journalIfFree                      // as journalIfPresent, unless another run has locked it
 )
 
 // signs is the role in which an act signs, and what it signs.

@@ -58,9 +58,9 @@ type Signatures struct {
 	From  string `json:"from,omitempty"`
 	// Expected are the identities that may sign, by the policy. As is the one
 	// that the token names; empty if the token was not read, or does not say.
-	Expected []string `json:"expected"`
-	As       string   `json:"as,omitempty"`
-	What     []KindCount   `json:"what"`
+	Expected []string    `json:"expected"`
+	As       string      `json:"as,omitempty"`
+	What     []KindCount `json:"what"`
 	// Certificates is a lower bound: an expired certificate is replaced.
 	Certificates int `json:"certificates"`
 	Timestamps   int `json:"timestamps"`

@@ -76,7 +76,7 @@ func (p imageRun) recorded() bool {
 // The ledger ignores entries made under other rules.
 func (p imageRun) rules() string {
 	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.recorded())
-	if p.recorded() && !p.Ways.Summarize() { // entries without summaries must not count once summaries are wanted
+	if p.recorded() && !p.RecordOptions.Summarize() { // entries without summaries must not count once summaries are wanted
 		rules += " without summaries"
 	}
 	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // images promoted before the policy lapsed are refused now

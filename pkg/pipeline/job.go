@@ -40,7 +40,7 @@ type job struct {
 
 // account collects what a run reports at its end. No act reads it.
 type account struct {
-	acts []Summary // of the acts that signed, in order
+	acts             []Summary // of the acts that signed, in order
 	conflictReported bool      // the run was started in another trace than the release
 }
 
@@ -105,7 +105,7 @@ func (s signers) signer(role policy.Role, key crypto.Signer, source token.Source
 
 // request is a read-only request about a release: it has no signer.
 func (j *job) request(planned plan.Plan, w *workspace.Workspace) seal.Request {
-	return seal.Request{Plan: planned, Workspace: w, Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock, Report: j.Report, Hints: j.Ways.Hint}
+	return seal.Request{Plan: planned, Workspace: w, Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock, Report: j.Report, Hints: j.RecordOptions.Hint}
 }
 
 // invocationHere is the ID of the run in the state directory; empty if there

@@ -71,12 +71,12 @@ func invocation() string {
 }
 
 // warnUnisolated reports how steps will run.
-func warnUnisolated(ctx context.Context, j *job, walls sandbox.Report) {
-	if walls.Mode != sandbox.Isolated {
-		j.Report(ctx, "WARNING: steps run %s (%s); the build uses the builder id of unisolated builds and cannot claim level 3", walls.Mode, walls.Reason())
+func warnUnisolated(ctx context.Context, j *job, report sandbox.Report) {
+	if report.Mode != sandbox.Isolated {
+		j.Report(ctx, "WARNING: steps run %s (%s); the build uses the builder id of unisolated builds and cannot claim level 3", report.Mode, report.Reason())
 		return
 	}
-	for _, line := range walls.Loud() {
+	for _, line := range report.Loud() {
 		j.Report(ctx, "WARNING: %s", line)
 	}
 }

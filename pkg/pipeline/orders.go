@@ -29,7 +29,9 @@ func (h *kindCounts) count(kind string, signed bool) {
 
 // oneOf is one thing of a kind, which is always signed.
 func oneOf(kind string) func(context.Context, *outlook) ([]KindCount, []sign.Order) {
-	return func(context.Context, *outlook) ([]KindCount, []sign.Order) { return []KindCount{{Kind: kind, Due: 1}}, nil }
+	return func(context.Context, *outlook) ([]KindCount, []sign.Order) {
+		return []KindCount{{Kind: kind, Due: 1}}, nil
+	}
 }
 
 // manifestOf is the release manifest.

@@ -94,8 +94,8 @@ type Signing struct {
 	Legacy bool
 	// Maker describes this program in records.
 	Maker Maker
-	// Ways switches off parts of what is signed and attached.
-	Ways attest.Ways
+	// RecordOptions switches off parts of what is signed and attached.
+	RecordOptions attest.Options
 }
 
 // World is how a pipeline reaches services and places.
@@ -192,14 +192,18 @@ func (p *Pipeline) Sign(ctx context.Context) error { return performOne(ctx, p, s
 func (p *Pipeline) Seal(ctx context.Context) error { return performOne(ctx, p, sealAct()) }
 
 // PromoteToStaging copies the sealed release from the workspace to staging.
-func (p *Pipeline) PromoteToStaging(ctx context.Context) error { return performOne(ctx, p, toStaging()) }
+func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
+	return performOne(ctx, p, toStaging())
+}
 
 // PromoteToRelease copies the release from staging to the public place, if
 // the gate accepts it: the manifest accepted before (see [Pipeline.After]),
 // or the one in staging now. A withdrawal, which the gate always refuses, is
 // copied if the release is public already and the withdrawal adds nothing
 // new.
-func (p *Pipeline) PromoteToRelease(ctx context.Context) error { return performOne(ctx, p, toRelease()) }
+func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
+	return performOne(ctx, p, toRelease())
+}
 
 // Stage takes a commit to the staging place: plan, build, sbom, sign, seal,
 // promotion to staging, and the gate's decision about the staged release. A

@@ -30,9 +30,9 @@ import (
 
 // found is what the preflight found: what would be built, and how isolated.
 type found struct {
-	plan   plan.Plan
-	source run.Source
-	isolation  sandbox.Report
+	plan      plan.Plan
+	source    run.Source
+	isolation sandbox.Report
 }
 
 func (f found) identity(invocation string) workspace.Identity {

@@ -98,7 +98,7 @@ func (p records) recorder(j *journal.Journal) (*attest.Records, *sign.Signer, er
 		return nil, nil, err
 	}
 	records, err := attest.New(attest.Config{
-		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Ways: p.Ways,
+		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Options: p.RecordOptions,
 		As: attest.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
 	})
 	return records, signer, err

@@ -90,7 +90,7 @@ func wouldRecord(_ context.Context, j *job) ([]string, error) {
 	if why := (records{j}).unwritten(); why != "" {
 		return []string{"no record would be written: " + why}, nil
 	}
-	if !j.Ways.Summarize() {
+	if !j.RecordOptions.Summarize() {
 		return []string{"the verifier would record the release, without a summary"}, nil
 	}
 	return []string{"the verifier would record the release"}, nil

@@ -35,7 +35,7 @@ type facts struct {
 	verdict  *verdict.Verdict     // the newest decision
 	public   bool                 // the public release was accepted
 	lines    []string             // by the last act, for people and the verdict
-	omitted     string               // by the act, for the journal
+	omitted  string               // by the act, for the journal
 }
 
 // A need is obtained for an act, unless an earlier act has it already.

@@ -220,7 +220,7 @@ func recordsProgress(ctx context.Context, l *statusReader) error {
 	if found.Done == 0 && l.Profile.Records.Verifier == "" {
 		return nil
 	}
-	if found.Done == 0 && !found.Down && (l.t.unsummarized || !l.Ways.Summarize()) {
+	if found.Done == 0 && !found.Down && (l.t.unsummarized || !l.RecordOptions.Summarize()) {
 		found.Of, found.Note = 0, unsummarized+": "+at.URI()
 	}
 	l.add(found)

@@ -143,7 +143,7 @@ func TestLookingAhead(t *testing.T) {
 
 	build := append([]string{"waybill", "build", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}, builders...)
 	want(t, d.Run(t.Context(), build...), 0)
-	want(t, d.looks(t, "sign", scene.Version), 1, "against it", "SEAL_MISSING", "binary", "4 to sign")
+	want(t, d.looks(t, "sign", scene.Version), 1, "problems", "SEAL_MISSING", "binary", "4 to sign")
 	want(t, d.Run(t.Context(), "waybill", "sbom", scene.Version, "--profile", "profile.yaml", "--state", "state"), 0)
 
 	release = []string{"--identity-token", token("release", "release")}

@@ -149,7 +149,7 @@ func (s sourced) well(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, state)
 		}
 	}
-	want(t, r, 0, "not asked", "--confirm")
+	want(t, r, 0, "not checked", "--confirm")
 	r, e = s.doctor(t, "stage", append(s.flags(t), "--confirm")...)
 	if want(t, r, 0); e.state("staging files, writing") != "ok" || e.state("staging registry, lantern, pushing") != "ok" {
 		t.Errorf("confirmed: %s", r.Stdout)
@@ -199,7 +199,7 @@ func (s sourced) faults(t *testing.T) {
 		{"no token", "release", nothing, nothing, nil, "USAGE", "no token was given for release", 2},
 		{"a token of another role", "", write("release.token", mint("verifier", nil)), nothing, nil, "SIGNED_AS_ELSE", "release@lab.invalid", 1},
 		{"a token that expired", "", write("release.token", mint("release", map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "it expired at", 1},
-		{"a token of later", "", write("release.token", mint("release", map[string]any{"nbf": time.Now().Add(3 * time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "is the clock wrong?", 1},
+		{"a token of later", "", write("release.token", mint("release", map[string]any{"nbf": time.Now().Add(3 * time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "check the clock", 1},
 		{"a token of another provider", "", write("release.token", mint("release", map[string]any{"iss": "https://other.example.test"})), nothing, nil, "SIGNED_AS_ELSE", "other.example.test", 1},
 		{"no web token", "", write("release.token", func() string { return "secret" }), nothing, nil, "USAGE", "not a signed web token", 2},
 		{"what is not committed", "", func() { edit(t, s.Path("lantern", "LICENSE"), "", "changed ") }, func() { s.git(t, "checkout", "-q", "--", "LICENSE") }, nil, "SOURCE_DIRTY", "LICENSE", 1},

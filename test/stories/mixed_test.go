@@ -27,7 +27,7 @@ func TestMixedBuilds(t *testing.T) {
 	if err := os.WriteFile(s.Path("state", "files", "lot"), []byte("another lot"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again: lot is another than the one that it took")
+	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again: its input lot has changed")
 	want(t, s.build(t, "lantern", "state"), 0, "copy is done already")
 	want(t, s.Stage(t.Context()), 0)
 

@@ -208,7 +208,7 @@ func TestEveryKindOfStep(t *testing.T) {
 		}
 	}
 	want(t, s.Run(t.Context(), "waybill", "build", scene.Version, "--profile", "profile.yaml", "--source", "lantern", "--state", "other",
-		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token"), 1, "LOCK_STALE", "not the one that is pinned")
+		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token"), 1, "LOCK_STALE", "not the pinned one")
 	if err := os.WriteFile(lock, pinned, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func TestChannels(t *testing.T) {
 	want(t, d.points(t, tender, confirmed...), 1, "EVIDENCE_MISSING", "not public")
 	want(t, d.Release(t.Context()), 0)
 	for _, flags := range [][]string{stable, confirmed} {
-		want(t, d.points(t, tender, flags...), 1, "SIGNED_AS_ELSE", "names nobody in the channel role")
+		want(t, d.points(t, tender, flags...), 1, "SIGNED_AS_ELSE", "lists no identity in the channel role")
 	}
 	d.addTender(t)
 	t.Run("refused", func(t *testing.T) { channelsRefused(t, d) })

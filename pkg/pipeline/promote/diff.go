@@ -40,8 +40,8 @@ type Diff struct {
 // reported by the registries. No manifest is read, so it is useful for
 // planning and proves nothing.
 type Difference struct {
-	Plan         digest.Digest `json:"plan"`
-	Destinations []DestinationDiff    `json:"destinations"`
+	Plan         digest.Digest     `json:"plan"`
+	Destinations []DestinationDiff `json:"destinations"`
 	// Lists and Heads count requests: pages of tags, and single tags whose
 	// digest the list does not contain.
 	Lists int `json:"lists"`
@@ -65,7 +65,7 @@ type DestinationDiff struct {
 // ImageDiff is the state of one image at one destination, if it is not as
 // planned.
 type ImageDiff struct {
-	State  DiffState         `json:"state"`
+	State  DiffState     `json:"state"`
 	Edge   int           `json:"edge"` // of the plan
 	Image  string        `json:"image"`
 	Digest digest.Digest `json:"digest"`

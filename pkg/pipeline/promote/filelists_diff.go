@@ -13,9 +13,9 @@ import (
 
 // FileState is the state of one file of a plan at one destination.
 type FileState struct {
-	To    string `json:"to"` // the destination, as in the plan
-	Name  string `json:"name"`
-	State DiffState  `json:"state"`
+	To    string    `json:"to"` // the destination, as in the plan
+	Name  string    `json:"name"`
+	State DiffState `json:"state"`
 	// Got is the digest of other bytes at the destination.
 	Got digest.Digest `json:"got,omitzero"`
 	Why string        `json:"why,omitempty"` // if the place does not answer

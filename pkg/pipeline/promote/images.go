@@ -149,7 +149,7 @@ type imageJob struct {
 	route promotionplan.Route
 	src   *registry.Memory
 	there []string      // destinations that have the image already
-	trace  traceIDs          // once the image is accepted
+	trace traceIDs      // once the image is accepted
 	proof verdict.Proof // one of the proofs of acceptance
 	first *firstError
 }
@@ -193,10 +193,14 @@ func (o imageJob) promote(ctx context.Context) {
 }
 
 // name is the image at its source.
-func (o imageJob) name() string { return o.route.Source + "/" + o.edge.Image + "@" + o.edge.Digest.String() }
+func (o imageJob) name() string {
+	return o.route.Source + "/" + o.edge.Image + "@" + o.edge.Digest.String()
+}
 
 // ref is the image at a destination.
-func (o imageJob) ref(to string) string { return to + "/" + o.edge.Image + "@" + o.edge.Digest.String() }
+func (o imageJob) ref(to string) string {
+	return to + "/" + o.edge.Image + "@" + o.edge.Digest.String()
+}
 
 // checkTargets reads the image at each destination, and returns the targets
 // that need it and the names of those that have it. A destination with a
