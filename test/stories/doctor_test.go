@@ -198,7 +198,7 @@ func (s sourced) faults(t *testing.T) {
 	}{
 		{"no token", "release", nothing, nothing, nil, "USAGE", "no token was given for release", 2},
 		{"a token of another role", "", write("release.token", mint("verifier", nil)), nothing, nil, "SIGNED_AS_ELSE", "release@lab.invalid", 1},
-		{"a token that expired", "", write("release.token", mint("release", map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "it expired at", 1},
+		{"a token that expired", "", write("release.token", mint("release", map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "the token expired at", 1},
 		{"a token of later", "", write("release.token", mint("release", map[string]any{"nbf": time.Now().Add(3 * time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "check the clock", 1},
 		{"a token of another provider", "", write("release.token", mint("release", map[string]any{"iss": "https://other.example.test"})), nothing, nil, "SIGNED_AS_ELSE", "other.example.test", 1},
 		{"no web token", "", write("release.token", func() string { return "secret" }), nothing, nil, "USAGE", "not a signed web token", 2},

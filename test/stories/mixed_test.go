@@ -38,6 +38,6 @@ func TestMixedBuilds(t *testing.T) {
 	for _, name := range []string{"copy.sigstore.json", "copy.spdx.json"} {
 		_ = os.Remove(s.Path("state", "files", name)) // they are made anew
 	}
-	want(t, s.Seal(t.Context()), 1, "BUILD_MIX", "made of another lot than the one that is in the release")
+	want(t, s.Seal(t.Context()), 1, "BUILD_MIX", "built from a different lot than the one in the release")
 	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again")
 }

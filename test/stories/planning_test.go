@@ -110,7 +110,7 @@ func TestLockStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	tag(t, s, scene.Version)
-	want(t, s.Stage(t.Context()), 1, "LOCK_STALE", "it is not there")
+	want(t, s.Stage(t.Context()), 1, "LOCK_STALE", "the source does not have it")
 }
 
 // TestInitStory: from a Go program to a plan in three commands.

@@ -164,7 +164,7 @@ func TestSealFromPlaces(t *testing.T) {
 	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 1, "SEAL_EXTRA", "helper")
 	d.bucket(t, http.MethodDelete, "staging/dist/lantern/helper", "")
 	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 0, ": files 15, images ")
-	want(t, d.sealsFrom(t, m, "", d.Lab.Bucket+"/staging/dist/lantern/", "web"), 2, "cannot be listed", "name the bucket")
+	want(t, d.sealsFrom(t, m, "", d.Lab.Bucket+"/staging/dist/lantern/", "web"), 2, "cannot be listed", "use the address of the bucket")
 	for _, sums := range []string{"lantern_0.2.0_checksums.txt", "SHA256SUMS", "SHA512SUMS"} {
 		d.checks(t, d.Path("from", "files"), sums)
 	}
@@ -237,7 +237,7 @@ func TestSealFromLayout(t *testing.T) {
 			want(t, got, 0, ": files 15, images 1", "sealed")
 		})
 	}
-	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "1 images")
+	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "lists images (1)")
 	run := func(args ...string) scene.Result {
 		return d.Run(t.Context(), append(args, "--profile", "profile.yaml")...)
 	}

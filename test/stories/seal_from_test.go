@@ -55,9 +55,9 @@ func krelMade() toolmade {
 	m.rows = []fromRow{
 		{"an image archive more", become(tookOver+"/release-images/amd64/helper.tar", []byte("x")), "SEAL_EXTRA", "helper.tar"},
 		{"a file that stays behind less", func(f staging.Files) { delete(f, "src.tar.gz") }, "", ""},
-		{"a program changed", become(stage+"bin/linux/amd64/kubectl", append(staging.Program("linux/amd64", "kubectl"), '!')), "EVIDENCE_CONFLICT", "SHA256SUMS gives it another digest"},
-		{"a sidecar changed", become(stage+"kubernetes.tar.gz.sha256", []byte(strings.Repeat("0", 64))), "EVIDENCE_CONFLICT", "kubernetes.tar.gz.sha256 gives it another digest"},
-		{"a line of the sums more", become(stage+"SHA256SUMS", append([]byte(strings.Repeat("0", 64)+"  bin/linux/amd64/helper\n"), sums...)), "SEAL_MISSING", "SHA256SUMS lists it"},
+		{"a program changed", become(stage+"bin/linux/amd64/kubectl", append(staging.Program("linux/amd64", "kubectl"), '!')), "EVIDENCE_CONFLICT", "SHA256SUMS has a different digest for this file"},
+		{"a sidecar changed", become(stage+"kubernetes.tar.gz.sha256", []byte(strings.Repeat("0", 64))), "EVIDENCE_CONFLICT", "kubernetes.tar.gz.sha256 has a different digest for this file"},
+		{"a line of the sums more", become(stage+"SHA256SUMS", append([]byte(strings.Repeat("0", 64)+"  bin/linux/amd64/helper\n"), sums...)), "SEAL_MISSING", "SHA256SUMS lists this file"},
 		{"provenance of other bytes", func(f staging.Files) {
 			other := maps.Clone(f)
 			other[stage+"bin/linux/s390x/kubelet"] = []byte("other bytes")
@@ -90,7 +90,7 @@ func goreleaserMade() toolmade {
 		{"a file more", become("helper", []byte("x")), "SEAL_EXTRA", "helper"},
 		{"a target more", become("lantern_freebsd_amd64_v1/lantern", []byte("x")), "SEAL_EXTRA", "freebsd"},
 		{"a file less", func(f staging.Files) { delete(f, archive) }, "SEAL_MISSING", archive},
-		{"an archive changed", become(archive, []byte("other bytes")), "EVIDENCE_CONFLICT", "lantern_0.2.0_checksums.txt gives it another digest"},
+		{"an archive changed", become(archive, []byte("other bytes")), "EVIDENCE_CONFLICT", "lantern_0.2.0_checksums.txt has a different digest for this file"},
 		{"an archive and its line changed", func(f staging.Files) {
 			sums := string(f["lantern_0.2.0_checksums.txt"])
 			f["lantern_0.2.0_checksums.txt"] = []byte(strings.Replace(sums, sum(string(f[archive])).Hex(), sum("other bytes").Hex(), 1))

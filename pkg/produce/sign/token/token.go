@@ -112,7 +112,7 @@ type claims struct {
 
 // Read reads the claims of a token without verifying it.
 func Read(text string) (Claims, error) {
-	malformed := verdict.Refuse(verdict.Usage, subject, "not a signed JSON web token").Advise(fileAdvice)
+	malformed := verdict.Refuse(verdict.Usage, subject, "not a signed web token").Advise(fileAdvice)
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > maxToken {
 		return Claims{}, malformed
