@@ -121,13 +121,13 @@ func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 	return func() bool { return f.gate.Enabled(name) }
 }
 
-// ways says which optional evidence is made. A command without --feature-gates
+// options says which optional evidence is made. A command without --feature-gates
 // makes all of it.
-func (f *featureFlags) ways() attest.Ways {
+func (f *featureFlags) ways() attest.Options {
 	if f.gate == nil {
-		return attest.Ways{}
+		return attest.Options{}
 	}
-	return attest.Ways{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
+	return attest.Options{Summaries: f.asks(known.EmitVSA), Hints: f.asks(known.TraceAnnotations)}
 }
 
 // site is the site of --features, and whether the flag was given.

@@ -129,7 +129,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if o.wait < 0 {
 		return pipeline.Config{}, nil, verdict.Refuse(verdict.Usage, "--patience", "%s: want 0 or more", o.wait)
 	}
-	hold := pipeline.Hold{State: o.state}
+	hold := pipeline.RunState{State: o.state}
 	if o.alone != nil {
 		if err := checkLease(cmd, *o.alone); err != nil {
 			return pipeline.Config{}, nil, err
@@ -160,8 +160,8 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		logger.Log(ctx, levelOf(text), text)
 	}
 	return pipeline.Config{
-		Gate: by, Source: source, Parameters: chosen, Hold: hold,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), Ways: o.feature.ways()},
+		Gate: by, Source: source, Parameters: chosen, RunState: hold,
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), RecordOptions: o.feature.ways()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},

@@ -256,7 +256,7 @@ func printRoutes(w io.Writer, p promotionplan.Plan) {
 // printStates lists the files that a promotion would copy or refuse, and counts all
 // of them.
 func printStates(w io.Writer, all []promote.FileState) {
-	counts := map[promote.Stand]int{}
+	counts := map[promote.DiffState]int{}
 	for _, f := range all {
 		counts[f.State]++
 		switch f.State {

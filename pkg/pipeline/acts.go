@@ -17,53 +17,54 @@ import (
 
 // An act is one thing that is done to a release.
 type act struct {
-	// name is what the journal and people call it.
+	// name is used by the journal and in messages.
 	name string
-	// run is what a manifest calls a run of it; empty where none is listed.
+	// run is the kind under which a manifest lists a run of this act; empty
+	// if manifests do not list it.
 	run string
-	// span is its span in a trace, and task the task of that, if it is not the
-	// name; no span where it is empty.
+	// span is the name of the act's trace span, empty for none. task is the
+	// span's task name; the default is name.
 	span span.Name
 	task string
-	// noted says which journal remembers it.
-	noted noting
-	// needs are found before do is called, in this order.
+	// journaled says which journal records the act.
+	journaled journaling
+	// needs are obtained in this order before do is called.
 	needs []need
-	// places are those that it reads or writes.
-	places []visit
-	// signs says as whom it signs what; zero for an act that signs nothing, or
-	// only if somebody signs for it.
+	// places are the stages whose places the act reads or writes.
+	places []placeUse
+	// signs is the signing role and what it signs; zero for an act that signs
+	// nothing, or signs only if the role's identity was given.
 	signs signs
-	// progress adds how far it got to a status; nil where nothing shows that.
-	progress func(context.Context, *looking) error
-	// ahead says what it would do once the release is public.
-	ahead func(context.Context, *job) ([]string, error)
-	// do does it; an act of several steps has those instead.
+	// progress adds this act's progress to a status; nil if it shows none.
+	progress func(context.Context, *statusReader) error
+	// preview describes what the act would do after the release is public.
+	preview func(context.Context, *job) ([]string, error)
+	// do performs the act. An act with steps has no do.
 	do    func(context.Context, tools, facts) (facts, error)
 	steps []act
 }
 
-// noting says which journal remembers an act.
-type noting int
+// journaling says which journal records an act.
+type journaling int
 
 const (
-	nowhere     noting = iota // it is a step of another, or only looks
-	inWorkspace               // it needs a workspace
-	ifThere                   // the workspace of this release, if there is one
-	ifFree                    // as ifThere, if no other run holds that
+	journalNone      journaling = iota // a step of another act, or read-only
+	journalWorkspace                   // the workspace's, which must exist
+	journalIfPresent                   // the workspace's, if one for this release exists
+	journalIfFree                      // as journalIfPresent, unless another run has locked it
 )
 
-// signs says as whom an act signs, and what.
+// signs is the role in which an act signs, and what it signs.
 type signs struct {
 	role  policy.Role
 	token string
-	// orders counts what it signs, and returns the orders that are known before
-	// anything is done.
-	orders func(context.Context, *outlook) ([]Heap, []sign.Order)
+	// orders counts what the act signs, and returns the orders that are known
+	// in advance.
+	orders func(context.Context, *outlook) ([]KindCount, []sign.Order)
 }
 
-// tokenIn is the name of the token, which for a builder depends on its walls:
-// one identity must not speak for two builders.
+// tokenIn returns the token name. For a builder it depends on the isolation
+// mode: one identity must not sign for two builders.
 func (s signs) tokenIn(mode sandbox.Mode) string {
 	if s.role == policy.Builder && mode != sandbox.Isolated {
 		return TokenUnisolated
@@ -71,20 +72,20 @@ func (s signs) tokenIn(mode sandbox.Mode) string {
 	return s.token
 }
 
-// visit is a stage whose places an act needs.
-type visit struct {
+// placeUse is a stage whose places an act reads or writes.
+type placeUse struct {
 	stage profile.Stage
 	write bool
 }
 
-// The names of acts, as the journal has them.
+// The names of acts in the journal.
 const (
 	ActBuild    = "build"
 	ActSign     = "sign"
 	ActSeal     = "seal"
 	ActRelease  = "release"
 	actSBOM     = "sbom"
-	actSealFrom = "seal from " // a place
+	actSealFrom = "seal from " // followed by a place
 	actAmend    = "amend"
 	actWithdraw = "withdraw"
 	actChannel  = "channel"
@@ -99,7 +100,7 @@ const (
 
 func buildAct() act {
 	return act{
-		name: ActBuild, run: manifest.RunBuild, span: span.Build, noted: inWorkspace,
+		name: ActBuild, run: manifest.RunBuild, span: span.Build, journaled: journalWorkspace,
 		needs:    []need{sourceFor(doctor.Build), begun},
 		signs:    signs{policy.Builder, TokenBuilder, provenanceOf},
 		progress: countOf("build", plan.Provenance), do: runSteps,
@@ -107,7 +108,7 @@ func buildAct() act {
 }
 
 func sbomAct() act {
-	return act{name: actSBOM, span: span.SBOM, noted: inWorkspace, needs: []need{built}, progress: countOf("sbom", plan.SBOM), do: describe}
+	return act{name: actSBOM, span: span.SBOM, journaled: journalWorkspace, needs: []need{built}, progress: countOf("sbom", plan.SBOM), do: describe}
 }
 
 func signAct() act {
@@ -122,68 +123,69 @@ func sealAct() act {
 	return a
 }
 
-// asRelease signs what was built as the release identity.
-func asRelease(name, run string, orders func(context.Context, *outlook) ([]Heap, []sign.Order)) act {
+// asRelease is an act that signs what was built as the release identity.
+func asRelease(name, run string, orders func(context.Context, *outlook) ([]KindCount, []sign.Order)) act {
 	return act{
-		name: name, run: run, span: span.Seal, noted: inWorkspace, needs: []need{legacyLog, built},
+		name: name, run: run, span: span.Seal, journaled: journalWorkspace, needs: []need{legacyLog, built},
 		signs: signs{policy.Release, TokenRelease, orders},
 	}
 }
 
 func toStaging() act {
 	return act{
-		name: actToStaging, span: span.Promote, noted: inWorkspace, needs: []need{opened},
-		places: []visit{{profile.Staging, true}}, progress: isAt(profile.Staging), do: copyTo(profile.Staging),
+		name: actToStaging, span: span.Promote, journaled: journalWorkspace, needs: []need{opened},
+		places: []placeUse{{profile.Staging, true}}, progress: isAt(profile.Staging), do: copyTo(profile.Staging),
 	}
 }
 
-// decide asks the gate about a stage.
-func decide(s profile.Stage) act {
-	a := act{name: "gate", span: span.Gate, task: "decide about " + string(s), places: []visit{{s, false}}, do: askGate(s)}
+// gateAct asks the gate about a stage.
+func gateAct(s profile.Stage) act {
+	a := act{name: "gate", span: span.Gate, task: "decide about " + string(s), places: []placeUse{{s, false}}, do: askGate(s)}
 	if s == profile.Release {
 		a.name = stepVerify
 	}
 	return a
 }
 
-// toRelease is the promotion by itself, and publish as a step of a release.
+// toRelease is the promotion as a command of its own; publish is the same as
+// a step of a release.
 func toRelease() act {
 	a := publish()
-	a.name, a.noted, a.needs = actToRelease, ifFree, []need{accepted}
+	a.name, a.journaled, a.needs = actToRelease, journalIfFree, []need{accepted}
 	return a
 }
 
 func publish() act {
 	return act{
-		name: stepPromote, task: actToRelease, span: span.Promote, places: []visit{{profile.Release, true}},
+		name: stepPromote, task: actToRelease, span: span.Promote, places: []placeUse{{profile.Release, true}},
 		progress: isAt(profile.Release), do: copyTo(profile.Release),
 	}
 }
 
 func recordAct() act {
-	return act{name: stepRecord, span: span.Record, progress: recordsProgress, ahead: wouldRecord, do: writeRecords}
+	return act{name: stepRecord, span: span.Record, progress: recordsProgress, preview: wouldRecord, do: writeRecords}
 }
 
 func markersAct() act {
-	return act{name: stepMarkers, span: span.Mark, progress: markersProgress, ahead: wouldMark, do: moveMarkers}
+	return act{name: stepMarkers, span: span.Mark, progress: markersProgress, preview: wouldMark, do: moveMarkers}
 }
 
-// stageAct and releaseAct are the way of a release, in order.
+// stageAct and releaseAct have the steps from source to users, in order.
 func stageAct() act {
 	return act{
 		name: "stage", needs: []need{sourceFor(doctor.Stage)},
-		steps: []act{buildAct(), sbomAct(), signAct(), sealAct(), toStaging(), decide(profile.Staging)},
+		steps: []act{buildAct(), sbomAct(), signAct(), sealAct(), toStaging(), gateAct(profile.Staging)},
 	}
 }
 
 func releaseAct() act {
 	return act{
-		name: ActRelease, noted: ifThere,
-		steps: []act{decide(profile.Staging), publish(), decide(profile.Release), recordAct(), markersAct()},
+		name: ActRelease, journaled: journalIfPresent,
+		steps: []act{gateAct(profile.Staging), publish(), gateAct(profile.Release), recordAct(), markersAct()},
 	}
 }
 
-// sealFrom seals what another tool made.
+// sealFrom seals what another tool built.
 func sealFrom() act {
 	a := sealAct()
 	a.name = actSealFrom
@@ -193,20 +195,20 @@ func sealFrom() act {
 // revision signs the next revision of a sealed release.
 func revision(name, run string) act { return asRelease(name, run, oneOf("revision of the manifest")) }
 
-// pointChannels signs an index of channels, which is of no single release.
+// pointChannels signs a channel index, which belongs to no single release.
 func pointChannels() act {
 	return act{name: actChannel, signs: signs{policy.Channels, TokenChannel, oneOf("channel index")}}
 }
 
-// way is every act that takes a release from its source to its users.
-func way() []act { return slices.Concat(stageAct().steps, releaseAct().steps) }
+// mainActs are the acts from source to users, in order.
+func mainActs() []act { return slices.Concat(stageAct().steps, releaseAct().steps) }
 
-// allActs is the way, and the acts beside it.
+// allActs are the main acts and the optional ones.
 func allActs() []act {
-	return append(way(), toRelease(), sealFrom(), revision(actAmend, manifest.RunAmend), revision(actWithdraw, manifest.RunWithdraw), pointChannels())
+	return append(mainActs(), toRelease(), sealFrom(), revision(actAmend, manifest.RunAmend), revision(actWithdraw, manifest.RunWithdraw), pointChannels())
 }
 
-// actNamed finds an act by its name in a journal; a name that is none gives the
+// actNamed finds an act by its name in a journal. An unknown name gives the
 // zero act.
 func actNamed(name string) act {
 	for _, a := range allActs() {
@@ -217,7 +219,7 @@ func actNamed(name string) act {
 	return act{}
 }
 
-// actsFor are the acts that a purpose is about.
+// actsFor returns the acts that a purpose prepares for.
 func actsFor(purpose doctor.Purpose) []act {
 	switch purpose {
 	case doctor.Build:
@@ -227,7 +229,7 @@ func actsFor(purpose doctor.Purpose) []act {
 	case doctor.Release:
 		return releaseAct().steps
 	case doctor.Verify:
-		return []act{decide(profile.Release)}
+		return []act{gateAct(profile.Release)}
 	}
 	return nil
 }

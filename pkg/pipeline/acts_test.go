@@ -29,7 +29,7 @@ func TestActs(t *testing.T) {
 			if a.signs.role != "" && (a.signs.token == "" || a.signs.orders == nil) {
 				t.Error("it signs, and does not say as whom or what")
 			}
-			if a.noted == inWorkspace && len(a.needs) == 0 {
+			if a.journaled == journalWorkspace && len(a.needs) == 0 {
 				t.Error("nothing finds its workspace")
 			}
 			if a.run != "" && a.signs.role == "" {
@@ -52,7 +52,7 @@ func TestActs(t *testing.T) {
 
 // TestPlacesOf: what a purpose reads and writes is what its acts read and write.
 func TestPlacesOf(t *testing.T) {
-	for purpose, want := range map[doctor.Purpose][]visit{
+	for purpose, want := range map[doctor.Purpose][]placeUse{
 		doctor.Build: nil, doctor.Stage: {{profile.Staging, true}}, doctor.Verify: {{profile.Release, false}},
 		doctor.Release: {{profile.Staging, false}, {profile.Release, true}},
 	} {
@@ -79,7 +79,7 @@ func TestSteps(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			told, found := "", 0
 			j := &job{account: &account{}, Config: Config{
-				Hold: Hold{State: t.TempDir()}, World: World{Clock: time.Now},
+				RunState: RunState{State: t.TempDir()}, World: World{Clock: time.Now},
 				Report: func(_ context.Context, format string, args ...any) { told += fmt.Sprintf(format, args...) + "\n" },
 			}}
 			manifest := func(_ context.Context, _ *job, in facts) (facts, error) {
@@ -97,7 +97,7 @@ func TestSteps(t *testing.T) {
 				row.last.do = func(_ context.Context, _ tools, in facts) (facts, error) { return in, nil }
 			}
 			row.last.needs = append([]need{manifest}, row.last.needs...)
-			out, err := runner{j}.perform(t.Context(), act{name: "all", noted: ifThere, steps: []act{first, row.last}}, facts{})
+			out, err := runner{j}.perform(t.Context(), act{name: "all", journaled: journalIfPresent, steps: []act{first, row.last}}, facts{})
 			if fmt.Sprint(err) != row.want && (err != nil || row.want != "") {
 				t.Errorf("%v, want %q", err, row.want)
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// TokenChannel is the token name of the identity that tends the channels.
+// TokenChannel is the token name of the identity that signs channel indexes.
 const TokenChannel = "channel"
 
 // ChannelDraft is a channel index that is ready to be signed.
@@ -31,7 +31,7 @@ type ChannelDraft struct {
 	Number    int
 }
 
-// TargetAt splits the name of a file, or the address of an object of a bucket.
+// TargetAt splits a file name, or the address of an object in a bucket.
 func TargetAt(name string) Target {
 	if i := strings.LastIndexByte(name, '/'); strings.Contains(name, "://") {
 		return Target{Dir: name[:i+1], Name: name[i+1:]}
@@ -46,19 +46,18 @@ func (t Target) address() string {
 	return filepath.Join(t.Dir, t.Name)
 }
 
-// Channels tends the index of channels that lies at a target.
+// Channels updates the channel index at a target.
 type Channels struct {
 	*job
 	to Target
 }
 
-// Channels returns the index of channels that lies at a target.
+// Channels returns the channel index at a target.
 func (p *Pipeline) Channels(at Target) Channels { return Channels{p.job, at} }
 
-// Draft drafts the next index: the channels stand
-// for this release from now on, for as long as life, and the others for what
-// they stood for. The release must be public, and not be withdrawn. Nothing is
-// signed, and no token is needed.
+// Draft drafts the next index: the named channels point to this release and
+// are valid for life; the other channels keep their releases. The release
+// must be public and not withdrawn. Draft signs nothing and needs no token.
 func (p Channels) Draft(ctx context.Context, names []string, life time.Duration) (ChannelDraft, error) {
 	before, _, err := p.highest(ctx)
 	if err != nil {
@@ -86,9 +85,9 @@ func (p Channels) Draft(ctx context.Context, names []string, life time.Duration)
 	return ChannelDraft{Statement: s, Number: said.Number}, err
 }
 
-// Sign signs an index as the identity in the role "channel", and writes
-// it where it was drafted for, if nothing of its number or a higher one came
-// there since. What was written is read back and judged.
+// Sign signs an index as the identity in the role "channel" and writes it to
+// its target, unless an index with the same or a higher number is there by
+// then. The written index is read back and judged.
 func (p Channels) Sign(ctx context.Context, d ChannelDraft) (verdict.Proof, error) {
 	signer, err := p.signer(pointChannels().signs, p.Work, false)
 	if err != nil {
@@ -96,25 +95,25 @@ func (p Channels) Sign(ctx context.Context, d ChannelDraft) (verdict.Proof, erro
 	}
 	w, err := p.OpenWriter(p.to.Dir)
 	if err != nil {
-		return verdict.Proof{}, verdict.Refuse(verdict.Usage, "--index", "nothing can be written to %s: %v", p.to.Dir, err).
-			Advise("name the bucket or directory behind it with --index; nothing was signed")
+		return verdict.Proof{}, verdict.Refuse(verdict.Usage, "--index", "%s is not writable: %v", p.to.Dir, err).
+			Advise("with --index name the bucket or directory that serves this address; nothing was signed")
 	}
 	before, there, err := p.highest(ctx)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
 	if before.Number() >= d.Number {
-		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, p.to.Name, "index %d was signed meanwhile; this one would be %d", before.Number(), d.Number)
+		return verdict.Proof{}, verdict.Refuse(verdict.ChannelStale, p.to.Name, "index %d was published in the meantime; the draft has number %d", before.Number(), d.Number)
 	}
 	began := p.Clock()
 	bundle, e, err := signer.Statement(ctx, d.Statement)
-	p.sum(Summary{Act: actChannel}, signer, began)
+	p.addSummary(Summary{Act: actChannel}, signer, began)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
 	next, err := channel.Parse(e, p.Profile.Policy)
 	if err := errors.Join(err, next.Follows(before)); err != nil {
-		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
+		return verdict.Proof{}, fmt.Errorf("judging the signed index, which was not written: %w", err)
 	}
 	if err := p.write(ctx, w, store.Replacement{Old: there, New: bundle, MediaType: plan.MediaBundle}); err != nil {
 		return verdict.Proof{}, err
@@ -126,8 +125,8 @@ func (p Channels) Sign(ctx context.Context, d ChannelDraft) (verdict.Proof, erro
 	return written.Proof(), written.Follows(next)
 }
 
-// write writes an index over the very one that it follows, or where
-// there is none. One that came meanwhile stays.
+// write replaces exactly the index that the new one follows, or creates the
+// file if there was none. An index that was written concurrently is kept.
 func (p Channels) write(ctx context.Context, w store.Writer, r store.Replacement) error {
 	at, err := p.openPlace(p.to.Dir)
 	if err != nil {
@@ -139,13 +138,13 @@ func (p Channels) write(ctx context.Context, w store.Writer, r store.Replacement
 		err = store.Replace(ctx, at, w, p.to.Name, r)
 	}
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrExists) {
-		return verdict.Refuse(verdict.ChannelStale, p.to.Name, "another index was written meanwhile, and it stays; ours was signed and is nowhere: run the command again")
+		return verdict.Refuse(verdict.ChannelStale, p.to.Name, "another index was published first; ours was signed but not published: run the command again")
 	}
 	return err
 }
 
-// Forecast looks ahead at signing a drafted index: as whom, and with which
-// services.
+// Forecast returns what signing a drafted index would need: the identity and
+// the services.
 func (p Channels) Forecast(ctx context.Context) (Forecast, error) {
 	uri, err := p.Profile.Files(profile.Release, p.Version)
 	if err != nil {
@@ -155,9 +154,9 @@ func (p Channels) Forecast(ctx context.Context) (Forecast, error) {
 	return o.elsewhere(ctx, pointChannels(), "", "the index "+p.to.address(), uri)
 }
 
-// highest is the index that the next one follows: the one at the target, or
-// the one that the profile names if that has gone on, so that no number is
-// given twice. The digest is of what lies at the target.
+// highest returns the index that the next one follows: the one at the target,
+// or the one that the profile names if its number is higher. Otherwise a
+// number could be used twice. The digest is that of the bundle at the target.
 func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, error) {
 	x, there, err := p.indexAt(ctx, p.to)
 	if err != nil || p.Profile.Channels.Index == "" {
@@ -169,7 +168,7 @@ func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, er
 	}
 	public, _, err := p.indexAt(ctx, at)
 	if err != nil {
-		return channel.Index{}, digest.Digest{}, fmt.Errorf("looking at the index that the profile names: %w", err)
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("reading the index that the profile names: %w", err)
 	}
 	if public.Number() < x.Number() || public.Number() == 0 {
 		return x, there, nil
@@ -177,9 +176,9 @@ func (p Channels) highest(ctx context.Context) (channel.Index, digest.Digest, er
 	return public, there, public.Follows(x)
 }
 
-// indexAt is the index that lies at a target, and the digest of its bundle;
-// both are zero if there is none. One that
-// is not ours is never written over.
+// indexAt returns the index at a target and the digest of its bundle; both
+// are zero if there is none. A file that does not verify as our index is an
+// error, so it is never overwritten.
 func (p Channels) indexAt(ctx context.Context, at Target) (channel.Index, digest.Digest, error) {
 	place, err := p.openPlace(at.Dir)
 	if err != nil {
@@ -194,16 +193,16 @@ func (p Channels) indexAt(ctx context.Context, at Target) (channel.Index, digest
 	}
 	e, err := p.verifier.Attestation(raw)
 	if err != nil {
-		return channel.Index{}, digest.Digest{}, fmt.Errorf("verifying the index that is there, %q: %w", at.Name, err)
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("verifying the existing index %q: %w", at.Name, err)
 	}
 	x, err := channel.Parse(e, p.Profile.Policy)
 	if err != nil {
-		return channel.Index{}, digest.Digest{}, fmt.Errorf("judging the index that is there, %q: %w", at.Name, err)
+		return channel.Index{}, digest.Digest{}, fmt.Errorf("judging the existing index %q: %w", at.Name, err)
 	}
 	return x, digest.Of(digest.SHA256, raw), nil
 }
 
-// published is the manifest of a version where users find it.
+// published returns the manifest of a version from the release place.
 func published(ctx context.Context, j *job, v version.Version) (manifest.Manifest, []byte, error) {
 	uri, err := j.Profile.Files(profile.Release, v)
 	if err != nil {
@@ -216,12 +215,12 @@ func published(ctx context.Context, j *job, v version.Version) (manifest.Manifes
 	m, bundle, err := j.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return manifest.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "it is not public: %s holds no manifest", place.URI()).
-			Advise("publish it first: waybill release VERSION --confirm lets out what is staged")
+		return manifest.Manifest{}, nil, verdict.Refuse(verdict.EvidenceMissing, v.String(), "not public: %s has no manifest", place.URI()).
+			Advise("publish the release first: waybill release VERSION --confirm")
 	case err != nil:
 		return manifest.Manifest{}, nil, err
 	case m.Version != v:
-		return manifest.Manifest{}, nil, verdict.Refuse(verdict.Version, v.String(), "%s holds the manifest of %s", place.URI(), m.Version)
+		return manifest.Manifest{}, nil, verdict.Refuse(verdict.Version, v.String(), "%s has the manifest of %s", place.URI(), m.Version)
 	}
 	return m, bundle, nil
 }

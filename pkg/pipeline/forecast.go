@@ -18,12 +18,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ForecastSchema names the form of a forecast's JSON.
+// ForecastSchema names the JSON schema of a forecast.
 const ForecastSchema = "waybill/forecast/v1"
 
-// Forecast says what acts would sign if they were done now: how much of what,
-// as whom, and with which services. Making one writes nothing and asks no
-// signing service.
+// Forecast is what acts would sign if they ran now: how much of what, as
+// whom, and with which services. Making a forecast writes nothing and
+// contacts no signing service.
 type Forecast struct {
 	Schema     string       `json:"schema"`
 	Name       string       `json:"name"`
@@ -33,18 +33,18 @@ type Forecast struct {
 	Time       time.Time    `json:"time"`
 	Services   Services     `json:"services"`
 	Signatures []Signatures `json:"signatures"`
-	// Asked is who was asked besides the state directory.
+	// Asked lists what was consulted besides the state directory.
 	Asked []string `json:"asked"`
-	// Against is what would stop it.
+	// Against are the findings that would stop the acts.
 	Against []verdict.Finding `json:"against,omitempty"`
 }
 
-// Services are the addresses that signatures are made with.
+// Services are the addresses of the signing services.
 type Services struct {
 	Authority string   `json:"certificateAuthority"`
 	Stamps    []string `json:"timestampAuthorities"`
 	Logs      []string `json:"transparencyLogs"`
-	// Legacy is the log of the signatures in the legacy forms, if there are any.
+	// Legacy is the log for signatures in the legacy forms, if there are any.
 	Legacy string `json:"olderTransparencyLog,omitempty"`
 }
 
@@ -52,42 +52,42 @@ type Services struct {
 type Signatures struct {
 	Act  string      `json:"act"`
 	Role policy.Role `json:"role"`
-	// Token is its name on the command line, From where it comes from: empty
+	// Token is the token's name on the command line, From its source: empty
 	// if none was given.
 	Token string `json:"token"`
 	From  string `json:"from,omitempty"`
-	// Expected are those who may sign, by the policy. As is whom the token
-	// names, which is one of them; empty if it was not asked, or does not tell.
-	Expected []string `json:"expected"`
-	As       string   `json:"as,omitempty"`
-	What     []Heap   `json:"what"`
-	// Certificates are at least so many: a new one is fetched when one lapses.
+	// Expected are the identities that may sign, by the policy. As is the one
+	// that the token names; empty if the token was not read, or does not say.
+	Expected []string    `json:"expected"`
+	As       string      `json:"as,omitempty"`
+	What     []KindCount `json:"what"`
+	// Certificates is a lower bound: an expired certificate is replaced.
 	Certificates int `json:"certificates"`
 	Timestamps   int `json:"timestamps"`
 	Entries      int `json:"logEntries"`
-	// Unfinished signatures an earlier run made, and the log may have; Kept
-	// ones are whole, and are only put in their place.
+	// Unfinished signatures were begun by an earlier run and may be in the
+	// log; Kept ones are complete and only have to be stored.
 	Unfinished int `json:"unfinished,omitempty"`
 	Kept       int `json:"kept,omitempty"`
 }
 
-// Heap is how many things of a kind get a signature, and have one.
-type Heap struct {
+// KindCount counts the things of one kind that get a signature or have one.
+type KindCount struct {
 	Kind   string `json:"kind"`
 	Due    int    `json:"due"`
 	Signed int    `json:"signed"`
-	legacy bool   // they are in the legacy forms
+	legacy bool   // in the legacy forms
 }
 
-// Kinds of heaps beside the classes of artifacts.
+// Kinds of things besides the classes of artifacts.
 const (
-	documents  = "SBOM of an image"        // attached to it
-	legacyForm = "file in the legacy form" // its .sig and .cert
+	documents  = "SBOM of an image"        // attached to the image
+	legacyForm = "file in the legacy form" // the .sig and .cert of a file
 	legacyTag  = "image in the legacy form"
 	legacySBOM = "SBOM of an image in the legacy form"
 )
 
-// Err is what stands against it.
+// Err is a refusal if anything would stop the acts.
 func (f Forecast) Err() error {
 	if len(f.Against) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (f Forecast) Err() error {
 	return v.Err()
 }
 
-// Due is how many signatures are to be made or finished.
+// Due counts the signatures that have to be made or finished.
 func (f Forecast) Due() (n int) {
 	for _, s := range f.Signatures {
 		for _, h := range s.What {
@@ -108,9 +108,9 @@ func (f Forecast) Due() (n int) {
 	return n
 }
 
-// ForecastActs looks ahead at signing or sealing what was built.
+// ForecastActs forecasts signing or sealing what was built.
 func (p *Pipeline) ForecastActs(ctx context.Context, names ...string) (Forecast, error) {
-	if err := (forms{p.job}).need(); err != nil {
+	if err := (forms{p.job}).requireLog(); err != nil {
 		return Forecast{}, err
 	}
 	here, err := built(ctx, p.job, facts{})
@@ -123,9 +123,9 @@ func (p *Pipeline) ForecastActs(ctx context.Context, names ...string) (Forecast,
 	}
 	f := o.forecast(o.w.Identity().Commit.Commit)
 	f.Against = o.Findings
-	if !slices.Contains(names, ActSign) { // the seal demands that the others did their work
+	if !slices.Contains(names, ActSign) { // sealing requires the results of the other acts
 		for _, a := range o.Due {
-			f.Against = append(f.Against, verdict.Find(verdict.Unsigned, a.Name, "it has no signature yet that holds; run waybill sign first"))
+			f.Against = append(f.Against, verdict.Find(verdict.Unsigned, a.Name, "no valid signature yet; run waybill sign first"))
 		}
 	}
 	var acts []act
@@ -135,8 +135,8 @@ func (p *Pipeline) ForecastActs(ctx context.Context, names ...string) (Forecast,
 	return o.fill(ctx, f, acts...)
 }
 
-// ForecastStage looks ahead at everything that [Pipeline.Stage] signs, with
-// what an earlier run has done in the state directory.
+// ForecastStage forecasts everything that [Pipeline.Stage] would sign,
+// considering what an earlier run did in the state directory.
 func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	planned, source, err := p.plan(ctx)
 	if err != nil {
@@ -164,19 +164,19 @@ func (p *Pipeline) ForecastStage(ctx context.Context) (Forecast, error) {
 	return o.fill(ctx, f, stageAct().steps...)
 }
 
-// outlook is what a forecast is made from: what is planned, and what of it is
-// there.
+// outlook is the input of a forecast: what is planned, and which of it
+// exists.
 type outlook struct {
 	*job
 	plan plan.Plan
-	w    *workspace.Workspace // nil where nothing was begun
+	w    *workspace.Workspace // nil before the first run
 	seal.Outlook
 }
 
-// begun opens the workspace that was begun of what was found, if one was, and
-// plans the forms in which the release is signed.
+// begun opens the workspace that an earlier run made for f, if there is one,
+// and plans the forms in which the release is signed.
 func (o *outlook) begun(f found) (err error) {
-	if err := (forms{o.job}).need(); err != nil {
+	if err := (forms{o.job}).requireLog(); err != nil {
 		return err
 	}
 	if err := workspace.Check(o.State, f.identity("")); err != nil {
@@ -186,12 +186,12 @@ func (o *outlook) begun(f found) (err error) {
 		return err
 	}
 	if o.w, err = workspace.Open(o.State); err != nil {
-		o.w = nil // nothing was begun there
+		o.w = nil // no run has begun there
 	}
 	return nil
 }
 
-// forecast is an empty forecast of what is planned.
+// forecast returns an empty forecast of the plan.
 func (o *outlook) forecast(commit string, asked ...string) Forecast {
 	return Forecast{
 		Schema: ForecastSchema, Name: o.plan.Name, Version: o.plan.Version.String(), Commit: commit, State: o.State, Time: o.Clock().UTC(),
@@ -199,7 +199,7 @@ func (o *outlook) forecast(commit string, asked ...string) Forecast {
 	}
 }
 
-// elsewhere is the forecast of one act that needs no state directory.
+// elsewhere forecasts one act that needs no state directory.
 func (o *outlook) elsewhere(ctx context.Context, a act, commit string, asked ...string) (Forecast, error) {
 	f := o.forecast(commit, asked...)
 	f.State = ""
@@ -224,7 +224,7 @@ func (o *outlook) fill(ctx context.Context, f Forecast, acts ...act) (Forecast, 
 		if o.Keys[s.Token] == nil { // a key has no certificate
 			f.Services.Authority = services.Fulcio
 		}
-		if slices.ContainsFunc(s.What, func(h Heap) bool { return h.legacy }) {
+		if slices.ContainsFunc(s.What, func(h KindCount) bool { return h.legacy }) {
 			f.Services.Legacy = services.LogV1
 		}
 		if s.From != "" && !slices.Contains(f.Asked, s.From) {
@@ -235,8 +235,8 @@ func (o *outlook) fill(ctx context.Context, f Forecast, acts ...act) (Forecast, 
 	return f, nil
 }
 
-// signatures says what one act would sign, and as whom. A token that is there is
-// compared with the policy now; nobody is asked to log in for that.
+// signatures returns what one act would sign, and as whom. An available token
+// is compared with the policy now; a forecast never asks a person to log in.
 func (o *outlook) signatures(ctx context.Context, a act, services sign.Services) (Signatures, error) {
 	mode := sandbox.Isolated
 	if a.signs.role == policy.Builder {
@@ -250,7 +250,7 @@ func (o *outlook) signatures(ctx context.Context, a act, services sign.Services)
 	}
 	var known []sign.Order
 	s.What, known = a.signs.orders(ctx, o)
-	if slices.ContainsFunc(s.What, func(h Heap) bool { return h.legacy }) {
+	if slices.ContainsFunc(s.What, func(h KindCount) bool { return h.legacy }) {
 		if err := signer.NeedLegacy(); err != nil {
 			return Signatures{}, err
 		}
@@ -266,7 +266,7 @@ func (o *outlook) signatures(ctx context.Context, a act, services sign.Services)
 	switch {
 	case key != nil:
 		s.From = "a key"
-	case bundles+legacy+due.New > 0 || s.Role == policy.Builder: // which fetches one before its first step
+	case bundles+legacy+due.New > 0 || s.Role == policy.Builder: // builds get a certificate before their first step
 		s.Certificates = 1
 	}
 	if key == nil && source != nil {
@@ -278,8 +278,8 @@ func (o *outlook) signatures(ctx context.Context, a act, services sign.Services)
 	return s, err
 }
 
-// counter is a signer that counts, with what was kept of signatures. It signs
-// nothing.
+// counter returns a signer that only counts, with the signatures of an
+// earlier run. It signs nothing.
 func (o *outlook) counter(role policy.Role, key crypto.Signer, source token.Source) (*sign.Signer, error) {
 	w := o.World
 	if o.w != nil {
@@ -294,10 +294,10 @@ func (o *outlook) counter(role policy.Role, key crypto.Signer, source token.Sour
 	return signers{w, o.Profile, o.verifier}.signer(role, key, source)
 }
 
-// unknown is how many signatures are due of which there is no order: of what is
-// not made yet it is known only that it will be signed. Those in the legacy forms
-// have no timestamp, and are in one log.
-func unknown(what []Heap, known []sign.Order) (bundles, legacy int) {
+// unknown counts the due signatures that have no order yet: artifacts that do
+// not exist yet are only known by number. Signatures in the legacy forms have
+// no timestamp and one log entry.
+func unknown(what []KindCount, known []sign.Order) (bundles, legacy int) {
 	for _, h := range what {
 		if h.legacy {
 			legacy += h.Due
@@ -316,5 +316,5 @@ func unknown(what []Heap, known []sign.Order) (bundles, legacy int) {
 }
 
 func anotherTool() error {
-	return verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool: there is nothing to build; take them over with waybill seal --from PLACE")
+	return verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs, so there is nothing to build; import them with waybill seal --from PLACE")
 }

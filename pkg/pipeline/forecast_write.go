@@ -34,7 +34,7 @@ func (f Forecast) Write(w io.Writer) error {
 		fmt.Fprintf(t, "  log of the legacy forms\t%s\n", render.Safe(f.Services.Legacy))
 	}
 	if len(f.Against) > 0 {
-		fmt.Fprintf(t, "\nagainst it\n")
+		fmt.Fprintf(t, "\nproblems\n")
 	}
 	for _, g := range f.Against {
 		fmt.Fprintf(t, "  %s  %s: %s\n    → %s\n", g.Code, render.Safe(g.Subject), render.Safe(g.Message), render.Safe(g.Fix))
@@ -43,7 +43,7 @@ func (f Forecast) Write(w io.Writer) error {
 	if f.State != "" {
 		asked = append([]string{"the state directory " + f.State}, asked...)
 	}
-	fmt.Fprintf(t, "\nasked for this: %s; no signing service\n", render.Safe(strings.Join(asked, ", ")))
+	fmt.Fprintf(t, "\nconsulted: %s; no signing service was contacted\n", render.Safe(strings.Join(asked, ", ")))
 	return t.Flush()
 }
 
@@ -52,27 +52,27 @@ func (s Signatures) write(w io.Writer) {
 	fmt.Fprintf(w, "\n%s, in the role %s\n", s.Act, s.Role)
 	switch {
 	case s.From == "":
-		fmt.Fprintf(w, "  as\tnot known: no token was given; --identity-token %s=FILE names one\n", s.Token)
+		fmt.Fprintf(w, "  as\tunknown: no token was given; use --identity-token %s=FILE\n", s.Token)
 	case s.As == "":
-		fmt.Fprintf(w, "  as\tknown from the certificate: %s was not asked, or does not tell\n", render.Safe(s.From))
+		fmt.Fprintf(w, "  as\tknown once there is a certificate: %s was not read, or does not name an identity\n", render.Safe(s.From))
 	default:
-		fmt.Fprintf(w, "  as\t%s, who may\n", render.Safe(s.As))
+		fmt.Fprintf(w, "  as\t%s, permitted by the policy\n", render.Safe(s.As))
 	}
 	fmt.Fprintf(w, "  may sign\t%s\n", render.Safe(strings.Join(s.Expected, " or ")))
 	for _, h := range s.What {
 		fmt.Fprintf(w, "  %s\t%d to sign%s\n", h.Kind, h.Due, already(h.Signed))
 	}
 	fmt.Fprintf(w, "  takes\t%s, %s, %s%s\n", several(s.Certificates, "certificate", "certificates"),
-		several(s.Timestamps, "timestamp", "timestamps"), several(s.Entries, "log entry", "log entries"), s.taken())
+		several(s.Timestamps, "timestamp", "timestamps"), several(s.Entries, "log entry", "log entries"), s.resumed())
 }
 
-// taken says what an earlier run has left to go on from.
-func (s Signatures) taken() (text string) {
+// resumed says what is reused from an earlier run.
+func (s Signatures) resumed() (text string) {
 	if s.Unfinished > 0 {
-		text += fmt.Sprintf("; %d of an earlier run are finished", s.Unfinished)
+		text += fmt.Sprintf("; %d begun by an earlier run will be finished", s.Unfinished)
 	}
 	if s.Kept > 0 {
-		text += fmt.Sprintf("; %d of an earlier run are put in their place", s.Kept)
+		text += fmt.Sprintf("; %d made by an earlier run will be reused", s.Kept)
 	}
 	return text
 }

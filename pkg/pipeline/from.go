@@ -13,14 +13,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// From says where another tool left a release: its files, and the registry or
-// image layout that has its images; empty if it has none.
+// From is where another tool left a release: its files, and the registry or
+// image layout with its images; empty if there are none.
 type From struct{ Files, Images string }
 
-// ForecastFrom holds a place that another tool filled against release.yaml at
-// the commit, both ways, and looks ahead at signing and sealing it. It returns
-// the plan as well. Nothing is read but names, unless the version is sealed
-// already, and nothing is written.
+// ForecastFrom compares a place that another tool filled with release.yaml at
+// the commit, in both directions, and forecasts signing and sealing it. It
+// also returns the plan. It reads only names, unless the version is sealed
+// already, and writes nothing.
 func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Forecast, error) {
 	planned, from, commit, err := planGiven(ctx, p.job, at)
 	if err != nil {
@@ -39,8 +39,8 @@ func (p *Pipeline) ForecastFrom(ctx context.Context, at From) (plan.Plan, Foreca
 	return o.plan, f, err
 }
 
-// sealedFrom looks whether what a place holds is sealed in the state directory:
-// then everything is signed.
+// sealedFrom checks whether the contents of a place are sealed in the state
+// directory already: then everything is signed.
 func (o *outlook) sealedFrom(ctx context.Context, from seal.Origin, commit git.Commit) error {
 	config, err := git.ReadFile(ctx, commit, plan.ConfigName)
 	if err != nil {
@@ -53,8 +53,8 @@ func (o *outlook) sealedFrom(ctx context.Context, from seal.Origin, commit git.C
 	return err
 }
 
-// SealFrom seals a release that another tool made: its files are taken over
-// into the state directory, signed, and listed in the signed manifest.
+// SealFrom seals a release that another tool built: its files are copied into
+// the state directory, signed, and listed in the signed manifest.
 func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	planned, from, commit, err := planGiven(ctx, p.job, at)
 	if err != nil {
@@ -76,15 +76,15 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 		_, err := seal.From(ctx, req, from, config)
 		return 0, err
 	})
-	return alone(ctx, p, a)
+	return performOne(ctx, p, a)
 }
 
-// planGiven reads the plan of a release that another tool makes, and opens the
-// places that it filled, which must hold just what is planned.
+// planGiven reads the plan of a release that another tool builds, and opens
+// the places that it filled, which must contain exactly what is planned.
 func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, git.Commit, error) {
 	planned, source, err := p.plan(ctx)
 	if err == nil && !planned.IsGiven() {
-		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "it has steps, so waybill build makes the release; another tool's has outputs instead")
+		err = verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml has steps, so use waybill build; a release that another tool builds lists outputs instead")
 	}
 	if err != nil {
 		return plan.Plan{}, seal.Origin{}, git.Commit{}, err
@@ -102,8 +102,8 @@ func planGiven(ctx context.Context, p *job, at From) (plan.Plan, seal.Origin, gi
 	return planned, from, source.Commit, err
 }
 
-// openImages opens what a directory holds as an image layout, and anything
-// else as the repositories below an address of a registry.
+// openImages opens a directory as an image layout, and anything else as a
+// registry address with repositories below it.
 func openImages(at string, rt http.RoundTripper) (registry.Source, error) {
 	if info, err := os.Stat(at); err == nil && info.IsDir() {
 		return registry.OpenForeign(at)

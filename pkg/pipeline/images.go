@@ -22,22 +22,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Promotion is how the images of a plan are promoted.
+// Promotion configures how the images of a plan are promoted.
 type Promotion struct {
 	Shard promote.Shard
-	// Exclusive is asked before each tag whether nobody else promotes; nil
-	// claims nothing.
+	// Exclusive is called before each tag and fails if another run promotes,
+	// too; nil skips that check.
 	Exclusive func(ctx context.Context) error
-	// Progress is told how many images have been dealt with; may be nil.
+	// Progress is told how many images are done; may be nil.
 	Progress func(done, of int)
 }
 
 // imageRun promotes images by a plan.
 type imageRun struct{ *job }
 
-// promote applies a plan of images: by the policy of the profile, and by
-// what the manifests demand themselves. Without somebody who signs as the
-// verifier nothing is recorded, and that is said.
+// promote applies a plan of images, by the policy of the profile and the
+// demands of the manifests. Without a token or key of the verifier no records
+// are written, and a note says so.
 func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Promotion) (done promote.Applied, err error) {
 	j, err := journal.Open(p.promotions(how.Shard))
 	if err != nil {
@@ -56,7 +56,7 @@ func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Prom
 	}
 	unrecorded := ""
 	if !p.recorded() {
-		unrecorded = "no record was written: nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
+		unrecorded = "no record was written: no verifier identity was given; use --identity-token " + TokenVerifier + "=FILE"
 	} else if work.Records, _, err = records(p).recorder(j); err != nil {
 		return promote.Applied{}, err
 	}
@@ -67,18 +67,19 @@ func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Prom
 	return done, err
 }
 
-// recorded reports whether somebody signs as the verifier.
+// recorded reports whether a verifier identity or key was given.
 func (p imageRun) recorded() bool {
 	return p.Tokens[TokenVerifier] != nil || p.Keys[TokenVerifier] != nil
 }
 
-// rules name by what images are decided about, and whether that is recorded.
+// rules identify what decides about images, and whether records are written.
+// The ledger ignores entries made under other rules.
 func (p imageRun) rules() string {
 	rules := fmt.Sprintf("policy %s, trust root %s, recorded %v", p.Profile.Policy.Digest(), p.Profile.TrustRoot.Digest(), p.recorded())
-	if p.recorded() && !p.Ways.Summarize() { // who wants summaries later does not find them
+	if p.recorded() && !p.RecordOptions.Summarize() { // entries without summaries must not count once summaries are wanted
 		rules += " without summaries"
 	}
-	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // what went while it was in force is refused now
+	if err := p.Profile.Policy.Life(p.Clock()); err != nil { // images promoted before the policy lapsed are refused now
 		rules += ", " + err.Error()
 	}
 	named := p.Gate.Waivers()
@@ -91,14 +92,14 @@ func (p imageRun) rules() string {
 	for _, x := range named.Exceptions {
 		rules += ", exception " + x.ID()
 	}
-	if s := p.Gate.Switches(); s != nil { // what went while something was off is looked at again when it is on
+	if s := p.Gate.Switches(); s != nil { // images promoted while a feature was off are judged again when it is on
 		rules += fmt.Sprintf(", features %v", s)
 	}
 	return rules
 }
 
-// promotions is the journal of what was promoted from this state directory.
-// Shards work at the same time, so each has its own.
+// promotions is the journal of promotions from this state directory. Shards
+// run concurrently, so each has its own.
 func (p imageRun) promotions(s promote.Shard) string {
 	name := "promotions.jsonl"
 	if s.Of > 1 {
@@ -107,8 +108,9 @@ func (p imageRun) promotions(s promote.Shard) string {
 	return filepath.Join(p.State, name)
 }
 
-// judgeOf is who decides about an image: the policy of the profile, and what
-// the manifest demands besides. The policy counts as it does where the image goes.
+// judgeOf returns what decides about an image: the policy of the profile, and
+// the additional demands of the manifest. The policy counts as it does at the
+// destination.
 func (p imageRun) judgeOf(r promotionplan.Route, e promotionplan.Edge, goals []string) (gate.ImageJudge, error) {
 	ours, err := p.Gate.One(profile.Staging, p.Clock(), goals...)
 	if err != nil {
@@ -126,7 +128,8 @@ func (p imageRun) judgeOf(r promotionplan.Route, e promotionplan.Edge, goals []s
 	return append(bench, theirs), nil
 }
 
-// mayMove answers from the exceptions whether a tag may be moved.
+// mayMove returns a function that says by the exceptions whether a tag may be
+// moved.
 func (p imageRun) mayMove() func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
 	exceptions := p.Gate.Waivers().Exceptions
 	if len(exceptions) == 0 {
@@ -146,8 +149,8 @@ func (p imageRun) mayMove() func(tag string, from, to digest.Digest) (verdict.Wa
 	}
 }
 
-// exceptedTag is how an exception names a tag: its repository is the
-// destination, and the artifact is the tag in it, PATH@TAG, without the host.
+// exceptedTag is how an exception names a tag: the destination is its
+// repository, the artifact is PATH@TAG without the host.
 func exceptedTag(tag string) (destination, artifact string) {
 	i := strings.LastIndexByte(tag, ':')
 	_, path, _ := strings.Cut(tag[:i], "/")
@@ -161,16 +164,16 @@ type Shared struct {
 	Exclusion
 }
 
-// Exclusion keeps others out while something is done.
+// Exclusion is a lease that excludes other runs.
 type Exclusion struct {
-	// Lease is the place of leases; empty claims none.
+	// Lease is the place of leases; empty takes no lease.
 	Lease string
-	// Term is how long a lease lasts that is not renewed.
+	// Term is how long a lease lasts without renewal.
 	Term time.Duration
 }
 
-// leaseName is the object that keeps others out: of the whole, or of the same
-// shard of any plan.
+// leaseName is the object that excludes other runs of the whole plan, or of
+// the same shard of any plan.
 func leaseName(s promote.Shard) string {
 	if s.Of <= 1 {
 		return "promotion.lease.json"
@@ -178,26 +181,26 @@ func leaseName(s promote.Shard) string {
 	return fmt.Sprintf("promotion-%03d-of-%03d.lease.json", s.Index, s.Of)
 }
 
-// PromoteShard applies a plan of images, as one of several workers: it holds
-// the lease of its shard while it works, and writes its results in the end. A
-// run that does not come to results, because it was ended, writes none.
+// PromoteShard applies a plan of images, as one of several workers: it has
+// the lease of its shard while it works, and writes its results at the end.
+// An interrupted run writes no results.
 func (p *Pipeline) PromoteShard(ctx context.Context, plan promotionplan.Plan, how Promotion, with Shared) (promote.Applied, error) {
-	p.Report(ctx, "promote by the plan %s", plan.Digest())
+	p.Report(ctx, "promoting plan %s", plan.Digest())
 	var held *lease.Lease
 	if with.Lease != "" {
 		var err error
 		if held, err = claim(ctx, p.World, with.Exclusion, leaseName(how.Shard)); err != nil {
 			return promote.Applied{}, err
 		}
-		defer func() { _ = held.Release(ctx) }() // else it runs out
+		defer func() { _ = held.Release(ctx) }() // if this fails, the lease expires
 		how.Exclusive = held.Held
 	}
 	done, err := imageRun{p.job}.promote(ctx, plan, how)
 	if err != nil {
 		return promote.Applied{}, err
 	}
-	if held != nil { // a note of this run, and none of its results
-		defer done.Verdict.Note("it was done with the lease %s at %s, number %d", leaseName(how.Shard), with.Lease, held.Number())
+	if held != nil { // about this run only, so not part of the results
+		defer done.Verdict.Note("promoted under lease %s at %s, number %d", leaseName(how.Shard), with.Lease, held.Number())
 	}
 	if err := context.Cause(ctx); err != nil || with.Results == "" {
 		return done, err
@@ -211,7 +214,7 @@ func (p *Pipeline) PromoteShard(ctx context.Context, plan promotionplan.Plan, ho
 	if err != nil {
 		return promote.Applied{}, fmt.Errorf("writing the results: %w", err)
 	}
-	p.Report(ctx, "the results are in %s%s", at, name)
+	p.Report(ctx, "results written to %s%s", at, name)
 	return done, nil
 }
 
@@ -226,7 +229,7 @@ func claim(ctx context.Context, p World, with Exclusion, name string) (*lease.Le
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		host = "a host without a name"
+		host = "unknown host"
 	}
 	return lease.Claim(ctx, lease.Place{Place: at, Writer: to}, name, lease.Config{
 		Holder: fmt.Sprintf("%s %d %s", host, os.Getpid(), rand.Text()[:8]), Term: with.Term, Clock: p.Clock,

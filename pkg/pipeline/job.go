@@ -29,8 +29,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// job is what stays the same while acts are done: the release, its profile,
-// and the means to reach the world. Only account is written to.
+// job is what stays the same while acts run: the release, its profile, and
+// access to services. Only account is written to.
 type job struct {
 	Config
 	Profile  profile.Profile
@@ -38,19 +38,19 @@ type job struct {
 	account  *account
 }
 
-// account is what a run says of itself in the end. No act reads it.
+// account collects what a run reports at its end. No act reads it.
 type account struct {
-	acts []Summary // of the acts that signed, in order
-	told bool      // that a run came with another beginning than the release has
+	acts             []Summary // of the acts that signed, in order
+	conflictReported bool      // the run was started in another trace than the release
 }
 
-// plan resolves the source and expands release.yaml as it is in the commit.
+// plan resolves the source and expands the release.yaml of that commit.
 func (j *job) plan(ctx context.Context) (plan.Plan, run.Source, error) {
 	return ReadPlan(ctx, j.Source, j.Version, j.Parameters)
 }
 
-// signer prepares a signer. begun says that something was done already that
-// would be lost if a token had run out, so a fresh one is waited for.
+// signer prepares a signer. If begun, work would be lost if the token had
+// expired, so the signer waits for a fresh one.
 func (j *job) signer(s signs, work sign.Work, begun bool) (*sign.Signer, error) {
 	key, source := j.Keys[s.token], j.Tokens[s.token]
 	if key == nil && source == nil {
@@ -83,8 +83,8 @@ func (s signers) services() (sign.Services, error) {
 	return sign.ParseServices(s.profile.Signing, s.Clock())
 }
 
-// signer prepares a signer for a role: with a key, which the policy must name,
-// or else with a token.
+// signer prepares a signer for a role: with a key, which the policy must
+// list, or else with a token.
 func (s signers) signer(role policy.Role, key crypto.Signer, source token.Source) (*sign.Signer, error) {
 	services, err := s.services()
 	if err != nil {
@@ -96,19 +96,20 @@ func (s signers) signer(role policy.Role, key crypto.Signer, source token.Source
 	if key != nil {
 		return sign.NewKeyed(c, key)
 	}
-	c.Token = func(context.Context) (string, error) { return "", errors.New("there is none") } // it only counts
+	c.Token = func(context.Context) (string, error) { return "", errors.New("no identity token was given") } // this signer only counts
 	if source != nil {
 		c.Token = source.Token
 	}
 	return sign.New(c)
 }
 
-// request is a request to look at a release: it has no signer.
+// request is a read-only request about a release: it has no signer.
 func (j *job) request(planned plan.Plan, w *workspace.Workspace) seal.Request {
-	return seal.Request{Plan: planned, Workspace: w, Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock, Report: j.Report, Hints: j.Ways.Hint}
+	return seal.Request{Plan: planned, Workspace: w, Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock, Report: j.Report, Hints: j.RecordOptions.Hint}
 }
 
-// invocationHere is the run in the state directory; empty if none was begun.
+// invocationHere is the ID of the run in the state directory; empty if there
+// is none.
 func (j *job) invocationHere() string {
 	w, err := workspace.Open(j.State)
 	if err != nil {
@@ -117,9 +118,9 @@ func (j *job) invocationHere() string {
 	return w.Identity().Invocation
 }
 
-// parametersHere are the parameters of a build that is gone on with: those that
-// were chosen then, unless some are given now. Either way the plan that follows
-// has to be the one that was built.
+// parametersHere are the parameters of the build in the state directory,
+// unless others are given now. In both cases the resulting plan must be the
+// one that was built.
 func (j *job) parametersHere() map[string]string {
 	if len(j.Parameters) > 0 {
 		return j.Parameters
@@ -135,8 +136,8 @@ func (j *job) parametersHere() map[string]string {
 	return saved.Parameters
 }
 
-// withdrawn is what the lists of known defects withdraw of the release; the
-// gate lets nothing of it out.
+// withdrawn returns a finding for each withdrawal of the release in the lists
+// of known defects; the gate refuses such a release.
 func (j *job) withdrawn(m manifest.Manifest) []verdict.Finding {
 	return j.Gate.Withdrawn(j.Version, m, j.Clock())
 }
@@ -158,11 +159,12 @@ func (j *job) manifest(ctx context.Context, from store.Place) (manifest.Manifest
 	return m, raw, nil
 }
 
-// own is the verified manifest of a place, which must be of this release.
-func (j *job) own(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
+// ownManifest is the verified manifest of a place, which must be of this
+// release.
+func (j *job) ownManifest(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	m, bundle, err := j.manifest(ctx, from)
 	if err == nil && m.Version != j.Version {
-		err = verdict.Refuse(verdict.Version, from.URI(), "it holds %s, not %s", m.Version, j.Version)
+		err = verdict.Refuse(verdict.Version, from.URI(), "the place has %s, not %s", m.Version, j.Version)
 	}
 	if err != nil {
 		return manifest.Manifest{}, nil, err
@@ -170,11 +172,12 @@ func (j *job) own(ctx context.Context, from store.Place) (manifest.Manifest, []b
 	return m, bundle, nil
 }
 
-// promotable is the verified manifest of a place, if it is of this release.
+// promotable is the verified manifest of a place, which must exist and be of
+// this release.
 func (j *job) promotable(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
-	m, bundle, err := j.own(ctx, from)
+	m, bundle, err := j.ownManifest(ctx, from)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "there is no signed manifest, so nothing to promote").Advise(before(from, j.State))
+		err = verdict.Refuse(verdict.EvidenceMissing, from.URI(), "no signed manifest, so there is nothing to promote").Advise(missingManifestAdvice(from, j.State))
 	}
 	if err != nil {
 		return manifest.Manifest{}, nil, err
@@ -182,27 +185,26 @@ func (j *job) promotable(ctx context.Context, from store.Place) (manifest.Manife
 	return m, bundle, nil
 }
 
-// inLife returns a context in which what is done belongs to the life of what is
-// acted on, as that says itself: it keeps the trace in which it came to be,
-// whatever the run came with, and where it does not know it, nobody else does.
-// That a run came with another is told, once.
-func (j *job) inLife(ctx context.Context, of trace.IDs) context.Context {
+// inTraceOf returns a context that continues the trace in which a release was
+// made, as its own record says, whatever trace the run was started in. If the
+// release does not record one, none is used. A conflict is reported once.
+func (j *job) inTraceOf(ctx context.Context, of trace.IDs) context.Context {
 	ctx, ids, conflict := span.Stamp(ctx, trace.Update, of)
-	if conflict != nil && !j.account.told {
-		j.account.told = true
+	if conflict != nil && !j.account.conflictReported {
+		j.account.conflictReported = true
 		j.Report(ctx, "WARNING: %v", conflict)
 	}
 	return carry.WithInitial(ctx, ids.Initial)
 }
 
-// spanning begins a span of the release.
-func (j *job) spanning(ctx context.Context, name span.Name, task string, more ...attribute.KeyValue) (context.Context, func(error)) {
+// startSpan begins a span of the release.
+func (j *job) startSpan(ctx context.Context, name span.Name, task string, more ...attribute.KeyValue) (context.Context, func(error)) {
 	return span.Start(ctx, name, append(more, span.PipelineTaskName.String(task), span.ArtifactVersion.String(j.Version.String()))...)
 }
 
-// sum notes what a signer has done for an act, which may have failed, and adds
-// that to what its summary says already.
-func (j *job) sum(s Summary, signer *sign.Signer, began time.Time) Summary {
+// addSummary records what a signer did for an act, which may have failed, in
+// addition to what the summary has already.
+func (j *job) addSummary(s Summary, signer *sign.Signer, began time.Time) Summary {
 	s.add(signer, j.Clock().Sub(began))
 	j.account.acts = append(j.account.acts, s)
 	return s

@@ -14,10 +14,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// maxConfig bounds release.yaml, where it was published.
+// maxConfig limits the size of a published release.yaml.
 const maxConfig = 4 << 20
 
-// markers are what release.yaml has point at its versions.
+// markers are the version markers that release.yaml names.
 type markers struct{ *job }
 
 // moveMarkers is [markers.move] as an act.
@@ -26,15 +26,15 @@ func moveMarkers(ctx context.Context, t tools, in facts) (_ facts, err error) {
 	return in, err
 }
 
-// move has the markers that release.yaml names hold this version, if
-// they hold a lower one, and says what became of each. All are looked at
+// move writes this version into each marker that release.yaml names and that
+// has a lower version, and reports the result for each. All markers are read
 // before the first is moved.
 func (p markers) move(ctx context.Context) ([]string, error) {
 	at, err := p.filesAt(profile.Release)
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := p.own(ctx, at)
+	m, _, err := p.ownManifest(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -68,26 +68,26 @@ func (p markers) move(ctx context.Context) ([]string, error) {
 	return said, nil
 }
 
-// unmarked says why no marker is written, empty where some are.
+// unmarked says why no marker is written; empty if some are.
 func (p markers) unmarked(names []string) string {
 	switch {
 	case len(names) == 0:
 		return "no marker was moved: release.yaml names none"
 	case p.Profile.Markers == "":
-		return fmt.Sprintf("no marker was moved: release.yaml names %d, and the profile does not say in places.markers where they are", len(names))
+		return fmt.Sprintf("no marker was moved: release.yaml names %d, but the profile has no places.markers", len(names))
 	}
 	return ""
 }
 
-// named are the markers that the release.yaml of a manifest names, as it
-// lies beside it. One that no channel's version belongs under is refused.
+// named returns the markers that the published release.yaml names. It refuses
+// markers under which this version's channel does not belong.
 func (p markers) named(ctx context.Context, m manifest.Manifest, at store.Place) ([]string, error) {
 	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading which markers there are: %w", err)
+		return nil, fmt.Errorf("reading the names of the markers: %w", err)
 	}
 	if got := digest.Of(digest.SHA256, raw); !got.Equal(m.Config) {
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, plan.ConfigName, "it is not the one that the manifest names").Differ(m.Config.String(), got.String())}
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, plan.ConfigName, "the digest is not the one in the manifest").Differ(m.Config.String(), got.String())}
 	}
 	config, err := plan.ParseConfig(raw)
 	if err != nil {
@@ -104,15 +104,15 @@ func (p markers) named(ctx context.Context, m manifest.Manifest, at store.Place)
 	return planned.Markers, marker.Check(planned.Markers, p.Version)
 }
 
-// Marker is where a version marker points. Problem says why that is not known.
+// Marker is where a version marker points. Problem says why that is unknown.
 type Marker struct {
 	Name    string          `json:"name"`
 	Version version.Version `json:"version,omitzero"`
 	Problem string          `json:"problem,omitempty"`
 }
 
-// read reads the markers that a release names, and reports whether
-// one is behind it, which no error is.
+// read reads the markers that a release names, and reports whether any is
+// behind this version, which is no error.
 func (p markers) read(ctx context.Context, m manifest.Manifest, at store.Place) (all []Marker, behind bool, _ error) {
 	names, err := p.named(ctx, m, at)
 	if err != nil || p.unmarked(names) != "" {

@@ -22,8 +22,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// sourceFor is what a preflight found of the source; before anything is done
-// everything else that the purpose needs is looked at, too.
+// sourceFor resolves the source in a preflight, which also checks everything
+// else that the purpose needs before anything is done.
 func sourceFor(purpose doctor.Purpose) need {
 	return func(ctx context.Context, j *job, in facts) (facts, error) {
 		if in.source != nil {
@@ -37,7 +37,7 @@ func sourceFor(purpose doctor.Purpose) need {
 	}
 }
 
-// begun is the workspace that fits the source, made if there is none.
+// begun is the workspace for the source; it is created if there is none.
 func begun(ctx context.Context, j *job, in facts) (_ facts, err error) {
 	if in.w != nil {
 		return in, nil
@@ -48,15 +48,15 @@ func begun(ctx context.Context, j *job, in facts) (_ facts, err error) {
 	}
 	in.w, err = create(ctx, j, f)
 	if err == nil {
-		warnOfWalls(ctx, j, f.walls)
+		warnUnisolated(ctx, j, f.isolation)
 	}
 	return in, err
 }
 
-// create makes the workspace of what was found, or opens the one that fits.
+// create makes the workspace for f, or opens the existing one.
 func create(ctx context.Context, j *job, f found) (*workspace.Workspace, error) {
 	id := f.identity(invocation())
-	_, id.Trace, _ = span.Stamp(ctx, trace.Create, trace.IDs{}) // what a release that begins in this run remembers of it
+	_, id.Trace, _ = span.Stamp(ctx, trace.Create, trace.IDs{}) // recorded as the trace of a release that this run begins
 	w, err := workspace.Create(j.State, id)
 	if err != nil {
 		return nil, err
@@ -70,18 +70,18 @@ func invocation() string {
 	return hex.EncodeToString(id)
 }
 
-// warnOfWalls says how steps will run.
-func warnOfWalls(ctx context.Context, j *job, walls sandbox.Report) {
-	if walls.Mode != sandbox.Isolated {
-		j.Report(ctx, "WARNING: steps run %s (%s); the builder id is that of unisolated builds and no level 3 can be claimed", walls.Mode, walls.Reason())
+// warnUnisolated reports how steps will run.
+func warnUnisolated(ctx context.Context, j *job, report sandbox.Report) {
+	if report.Mode != sandbox.Isolated {
+		j.Report(ctx, "WARNING: steps run %s (%s); the build uses the builder id of unisolated builds and cannot claim level 3", report.Mode, report.Reason())
 		return
 	}
-	for _, line := range walls.Loud() {
+	for _, line := range report.Loud() {
 		j.Report(ctx, "WARNING: %s", line)
 	}
 }
 
-// opened is the workspace that is there.
+// opened is the existing workspace.
 func opened(_ context.Context, j *job, in facts) (_ facts, err error) {
 	if in.w == nil {
 		in.w, err = workspace.Open(j.State)
@@ -89,8 +89,8 @@ func opened(_ context.Context, j *job, in facts) (_ facts, err error) {
 	return in, err
 }
 
-// built is a workspace that a build has made, with the plan that its commit
-// gives, in the forms in which the release is signed.
+// built is a workspace in which a build has run, with the plan that its
+// commit gives, in the forms in which the release is signed.
 func built(ctx context.Context, j *job, in facts) (facts, error) {
 	if in.plan.Name != "" {
 		return in, nil
@@ -101,8 +101,8 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	}
 	id := w.Identity()
 	if id.Version != j.Version {
-		return in, verdict.Refuse(verdict.Usage, j.State, "it holds %s, not %s", id.Version, j.Version).
-			Advise("name that version, or with --state the directory of this one")
+		return in, verdict.Refuse(verdict.Usage, j.State, "the state directory has %s, not %s", id.Version, j.Version).
+			Advise("give that version, or with --state the directory of this one")
 	}
 	raw, err := git.ReadFile(ctx, id.Commit, plan.ConfigName)
 	if err != nil {
@@ -117,7 +117,7 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 		return in, err
 	}
 	if planned.Digest() != id.Plan {
-		return in, verdict.Refuse(verdict.PlanStale, j.State, "release.yaml expands to another plan than the one that was built")
+		return in, verdict.Refuse(verdict.PlanStale, j.State, "release.yaml expands to a different plan than the one that was built")
 	}
 	if planned, err = (forms{j}).planned(planned, w); err != nil {
 		return in, err
@@ -126,16 +126,16 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	return in, nil
 }
 
-// legacyLog is a log for the legacy forms, if they are asked for.
-func legacyLog(_ context.Context, j *job, in facts) (facts, error) { return in, forms{j}.need() }
+// legacyLog requires a log for the legacy forms, if they are asked for.
+func legacyLog(_ context.Context, j *job, in facts) (facts, error) { return in, forms{j}.requireLog() }
 
-// accepted is the manifest in staging that may go out: the gate accepts it, or
-// refuses it for nothing but a withdrawal, and it brings nothing new.
+// accepted is the manifest in staging that may be published: the gate accepts
+// it, or refuses it only because it is a withdrawal, and it adds nothing new.
 func accepted(ctx context.Context, j *job, in facts) (facts, error) {
 	if !in.accepted.IsZero() {
 		return in, nil
 	}
-	out, err := runner{j}.perform(ctx, decide(profile.Staging), in)
+	out, err := runner{j}.perform(ctx, gateAct(profile.Staging), in)
 	if v := out.verdict; err != nil && (v == nil || v == in.verdict || !refusedAsWithdrawn(v) || !(publishing{j}).onlyWithdraws(ctx)) {
 		return in, err
 	}
@@ -143,20 +143,21 @@ func accepted(ctx context.Context, j *job, in facts) (facts, error) {
 	return in, nil
 }
 
-// refusedAsWithdrawn reports whether a withdrawal is all that was found.
+// refusedAsWithdrawn reports whether all findings are withdrawals.
 func refusedAsWithdrawn(v *verdict.Verdict) bool {
 	return v.Outcome() == verdict.Refused && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn })
 }
 
-// legacyName is the file of a workspace that says that its release is signed in
-// the legacy forms, too: what was signed so is listed, whoever seals it.
+// legacyName is a file in the workspace: the release is also signed in the
+// legacy forms, so those signatures are listed in the manifest, whoever seals
+// it.
 const legacyName = "legacy"
 
-// forms are those in which a release is signed.
+// forms are the forms in which a release is signed.
 type forms struct{ *job }
 
-// planned is a plan with the forms of a workspace; without one those that are asked
-// for.
+// planned adds the forms that the workspace records to a plan; without a
+// workspace, the ones that were asked for.
 func (f forms) planned(planned plan.Plan, w *workspace.Workspace) (plan.Plan, error) {
 	if f.Legacy {
 		return planned.WithLegacy()
@@ -174,9 +175,9 @@ func (f forms) planned(planned plan.Plan, w *workspace.Workspace) (plan.Plan, er
 	return planned.WithLegacy()
 }
 
-// need refuses to begin what could not be signed in the legacy forms. It asks
-// nobody.
-func (f forms) need() error {
+// requireLog refuses early if the legacy forms could not be signed. It
+// contacts no service.
+func (f forms) requireLog() error {
 	if !f.Legacy {
 		return nil
 	}
@@ -187,7 +188,7 @@ func (f forms) need() error {
 	return sign.NeedLegacy(services)
 }
 
-// remember writes down in which forms a workspace's release is signed.
+// remember writes to the workspace in which forms the release is signed.
 func (f forms) remember(w *workspace.Workspace) error {
 	if !f.Legacy {
 		return nil

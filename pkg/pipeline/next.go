@@ -8,79 +8,79 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// actBegin is noted in the journal before an act, with what was typed.
+// actBegin is recorded in the journal before an act, with the command line.
 const actBegin = "begin"
 
-// actFailed is noted after an act that ended with an error, with its code.
+// actFailed is recorded after an act that failed, with its error code.
 const actFailed = "failed"
 
-// Typed is a command line as it was typed, so that it can be typed again: the
-// same flags, and the names of the same token files. No secret is in it.
+// Typed is a command line, recorded so that it can be run again: the same
+// flags, and the names of the same token files. It contains no secret.
 type Typed struct {
 	Args []string `json:"args,omitempty"`
-	Dir  string   `json:"dir,omitempty"` // where it was typed
-	// Profile is the file that it names.
+	Dir  string   `json:"dir,omitempty"` // the working directory
+	// Profile is the file that the command line names.
 	Profile string `json:"profile,omitempty"`
 }
 
-// standing is what the next command depends on.
-type standing struct {
+// releaseState is what the next command depends on.
+type releaseState struct {
 	begun, given, sealed bool
 	digest               digest.Digest // of the manifest that was sealed here
 	source, run          string
-	typed                Typed // by the run that ended without saying how
-	staged, released     at
-	other                bool     // what is public is of another run
-	behind               bool     // a marker does not point as far as what is public
-	unsummarized         bool     // the last release was told to make no summary
-	withdrawn            []string // by a list of known defects, each with its reason
+	typed                Typed // by the run that ended without a result
+	staged, released     manifestStage
+	other                bool     // another run made the public release
+	behind               bool     // a marker points to a lower version than the public one
+	unsummarized         bool     // the last release was configured to make no summary
+	withdrawn            []string // by lists of known defects, each with its reason
 }
 
-// advise says what to type now. Whatever ended in the middle is taken up by the
-// very same command; else it is the next one on the way.
-func (s *Status) advise(p *job, t standing) {
-	s.Safe = "every command: what holds is taken over, and what is public is never overwritten"
-	newer := s.Public != NotPublic && t.sealed && t.released.Done == 0 // it is sealed here, and another is out
+// advise chooses the next command. An interrupted command is simply repeated;
+// otherwise it is the next step of the release.
+func (s *Status) advise(p *job, t releaseState) {
+	s.Safe = "every command: valid results are reused, and public files are never overwritten"
+	newer := s.Public != NotPublic && t.sealed && t.released.Done == 0 // sealed here, and another one is public
 	switch {
 	case s.Busy:
-		s.Safe = "this command; others refuse until the run that is at work has ended (BUSY)"
-		s.Next, s.Why = commandOn(p, "status"), "a run is at work in "+p.State+" now: wait, and look again"
+		s.Safe = "this command; others are refused while another run is active (BUSY)"
+		s.Next, s.Why = commandOn(p, "status"), "another run is using "+p.State+": wait, then repeat this command"
 	case t.released.Down || t.staged.Down:
-		s.Next, s.Why = commandOn(p, "status"), "look again, when the place answers"
+		s.Next, s.Why = commandOn(p, "status"), "a place does not answer: repeat this command later"
 	case len(t.withdrawn) > 0:
-		s.Next, s.Why = checking(p), "refuses, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "fails, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
 		return
 	case s.Public == Revoked:
-		s.Next, s.Why = checking(p), "refuses, as it will for every user: the release was withdrawn; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "fails, as it will for every user: the release was withdrawn; "+newVersion
 		return
 	case t.other:
-		s.Next, s.Why = checking(p), "verifies what is public, which is not what "+p.State+" holds; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "verifies the public release, which is not the one in "+p.State+"; "+newVersion
 		return
 	case s.Broken != "" && len(t.typed.Args) > 0 && (s.Failed == "" || s.Failed.Outcome() == verdict.Unavailable):
-		s.Next, s.Why = again(t.typed, p.Typed.Dir), "goes on where "+s.Broken+" "+how(s.Failed)+"; an identity token may have to be fetched anew before"
+		s.Next, s.Why = rerun(t.typed, p.Typed.Dir), "continues where "+s.Broken+" "+how(s.Failed)+"; fetch a new identity token first if yours has expired"
 		return
 	case newer && t.staged.Done == 0:
-		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; another one is public"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; a different one is public"
 	case newer:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "gates and publishes the revision that is staged; another one is public"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judges and publishes the staged revision; a different one is public"
 	case s.Public == IsPublic && t.behind && t.staged.Done == 1:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "verifies what is public and moves the markers to it; nothing is copied twice"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "verifies the public release and moves the markers to it; nothing is copied again"
 	case s.Public == IsPublic:
-		s.Next, s.Why = checking(p), "verifies it as users will"
+		s.Next, s.Why = verifyCommand(p), "verifies the release as users will"
 	case t.staged.Done == 1:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "gates what is staged and publishes it"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judges the staged release and publishes it"
 	case t.sealed:
-		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages what is sealed"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the sealed release"
 	case t.given:
-		s.Next, s.Why = commandOn(p, "doctor", "--for", "build"), "nothing is sealed: type the command again that took the release over, waybill seal --from PLACE"
+		s.Next, s.Why = commandOn(p, "doctor", "--for", "build"), "nothing is sealed yet: repeat the command waybill seal --from PLACE"
 	case !t.begun:
-		s.Next, s.Why = commandOn(p, "doctor"), "nothing was begun in "+p.State+": this says what waybill stage needs"
+		s.Next, s.Why = commandOn(p, "doctor"), "nothing was begun in "+p.State+": lists what waybill stage needs"
 	default:
 		s.Next = commandOn(p, "stage", "--source", t.source)
-		s.Why = "says what is left to do and writes nothing; with --confirm and the tokens that it asks for it does that"
+		s.Why = "lists the remaining steps and writes nothing; add --confirm and the tokens that it asks for to do them"
 	}
 	if s.Failed != "" {
-		s.Why += fmt.Sprintf("; before that: %s %s, so %s", s.Broken, how(s.Failed), s.Failed.Fix())
+		s.Why += fmt.Sprintf("; the last run: %s %s, so first: %s", s.Broken, how(s.Failed), s.Failed.Fix())
 	}
 }
 
@@ -102,13 +102,14 @@ func commandOn(p *job, verb string, more ...string) string {
 	return quoted(args)
 }
 
-// checking is how users verify the release.
-func checking(p *job) string {
+// verifyCommand is how users verify the release.
+func verifyCommand(p *job) string {
 	return quoted([]string{"k8s-verify-release", p.Version.String(), "--profile", p.Typed.Profile})
 }
 
-// again is a command line that was typed in some directory, for another.
-func again(t Typed, here string) string {
+// rerun is a command line, prefixed with cd if it was typed in another
+// directory.
+func rerun(t Typed, here string) string {
 	line := quoted(t.Args)
 	if t.Dir != "" && t.Dir != here {
 		line = fmt.Sprintf("cd %s && %s", quoted([]string{t.Dir}), line)
@@ -116,7 +117,7 @@ func again(t Typed, here string) string {
 	return line
 }
 
-// quoted writes words such that a shell reads them as they are.
+// quoted quotes words for a shell.
 func quoted(words []string) string {
 	list := make([]string, len(words))
 	for i, word := range words {

@@ -21,9 +21,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Officer signs what is said outside of any release: by the policy's officer
-// policies, lists of known defects and exceptions, and by whoever signs off
-// sign-offs.
+// Officer signs statements outside of any release: policies, lists of known
+// defects and exceptions as the policy's officer, and sign-offs as the role
+// that signs releases off.
 //
 //	draft, err := officer.DraftException(artifact, predicate)
 //	proof, err := officer.Sign(ctx, draft, pipeline.Target{Dir: ".", Name: "a.exception.sigstore.json"})
@@ -31,33 +31,33 @@ type Officer struct {
 	Profile profile.Profile
 	World
 	Token token.Source
-	// Key signs in place of an identity, if it is set.
+	// Key signs instead of an identity, if it is set.
 	Key crypto.Signer
 }
 
-// Draft is a statement that is ready to be signed, and what it must prove once
-// it is.
+// Draft is a statement that is ready to be signed, with the check that the
+// signed statement must pass.
 type Draft struct {
 	Statement intoto.Statement
-	// role is as whom it is signed.
+	// role is the role that signs.
 	role policy.Role
-	// accept judges what was signed, as whoever relies on it will.
+	// accept judges the signed statement as its consumers will.
 	accept func(verify.Evidence) (verdict.Proof, error)
-	// number is that of a revision, zero where there are none.
+	// number returns the number of a revision; nil if the statement has no
+	// revisions.
 	number func(intoto.Statement) (int, error)
 }
 
 // Target is the file that a bundle is written to.
 type Target struct{ Dir, Name string }
 
-// maxBundle bounds a bundle that is read back.
+// maxBundle limits the size of a bundle that is read back.
 const maxBundle = 4 << 20
 
-// DraftPolicy makes the statement that the raw text is the policy, as which it
-// was parsed.
+// DraftPolicy drafts the statement that the raw text is the policy p.
 func (o Officer) DraftPolicy(file string, raw []byte, p policy.Policy) (Draft, error) {
 	if p.Sequence() == 0 {
-		return Draft{}, verdict.Refuse(verdict.ConfigParse, file, "the policy has no sequence: number it, so that nobody can put an older one in its place")
+		return Draft{}, verdict.Refuse(verdict.ConfigParse, file, "the policy has no sequence; add one, because without it an older policy could replace it")
 	}
 	if err := p.Life(o.Clock()); err != nil {
 		return Draft{}, err
@@ -77,7 +77,7 @@ func (o Officer) DraftPolicy(file string, raw []byte, p policy.Policy) (Draft, e
 	return Draft{Statement: s, role: policy.Officer, accept: accept, number: number}, err
 }
 
-// DraftDefects makes the statement of a list of known defects.
+// DraftDefects drafts the statement of a list of known defects.
 func (o Officer) DraftDefects(file string, raw []byte) (Draft, error) {
 	said, err := knowndefects.ParseFile(raw)
 	if err != nil {
@@ -98,7 +98,7 @@ func (o Officer) DraftDefects(file string, raw []byte) (Draft, error) {
 	return Draft{Statement: s, role: policy.Officer, accept: accept, number: number}, err
 }
 
-// DraftException makes the statement of an exception.
+// DraftException drafts the statement of an exception.
 func (o Officer) DraftException(artifact intoto.Subject, p exception.Predicate) (Draft, error) {
 	s, err := waiver.NewException(artifact, p)
 	accept := func(e verify.Evidence) (verdict.Proof, error) {
@@ -108,8 +108,9 @@ func (o Officer) DraftException(artifact intoto.Subject, p exception.Predicate) 
 	return Draft{Statement: s, role: policy.Officer, accept: accept}, err
 }
 
-// Sign signs a draft, and writes the bundle where nothing of a higher number
-// is. What was written is read back and judged as whoever relies on it will.
+// Sign signs a draft and writes the bundle, unless the target has one with
+// the same or a higher number. The written bundle is read back and judged as
+// its consumers will.
 func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, error) {
 	v, err := verify.NewWith(o.Profile.TrustRoot, o.Profile.Policy.Verification())
 	if err != nil {
@@ -127,7 +128,7 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 		return verdict.Proof{}, err
 	}
 	if _, err := d.accept(e); err != nil {
-		return verdict.Proof{}, fmt.Errorf("judging what was signed, which was not written: %w", err)
+		return verdict.Proof{}, fmt.Errorf("judging the signed statement, which was not written: %w", err)
 	}
 	w, err := o.OpenWriter(to.Dir)
 	if err != nil {
@@ -139,7 +140,7 @@ func (o Officer) Sign(ctx context.Context, d Draft, to Target) (verdict.Proof, e
 	return o.readBack(ctx, v, d, to)
 }
 
-// readBack verifies what was written, from its bytes on.
+// readBack verifies the written bundle from its bytes on.
 func (o Officer) readBack(ctx context.Context, v *verify.Verifier, d Draft, to Target) (verdict.Proof, error) {
 	raw, err := o.read(ctx, to)
 	if err != nil {
@@ -147,10 +148,10 @@ func (o Officer) readBack(ctx context.Context, v *verify.Verifier, d Draft, to T
 	}
 	e, err := v.Attestation(raw)
 	if err != nil {
-		return verdict.Proof{}, fmt.Errorf("verifying %q, as it was written: %w", to.Name, err)
+		return verdict.Proof{}, fmt.Errorf("verifying %q after writing it: %w", to.Name, err)
 	}
 	if !bytes.Equal(e.Statement().Raw(), d.Statement.Raw()) {
-		return verdict.Proof{}, verdict.Refuse(verdict.FileConflict, to.Name, "somebody else wrote it at the same time")
+		return verdict.Proof{}, verdict.Refuse(verdict.FileConflict, to.Name, "another process wrote this file at the same time; run the command again")
 	}
 	return d.accept(e)
 }
@@ -163,9 +164,9 @@ func (o Officer) read(ctx context.Context, from Target) ([]byte, error) {
 	return store.Read(ctx, place, from.Name, maxBundle)
 }
 
-// mayWrite refuses to replace a bundle of a higher number, one of the same
-// number that says something else, and a file that is none of ours. An
-// exception replaces nothing.
+// mayWrite refuses to replace a bundle with a higher number, one with the
+// same number and other content, and a file of another kind. An exception
+// replaces nothing.
 func (o Officer) mayWrite(ctx context.Context, v *verify.Verifier, d Draft, to Target) error {
 	raw, err := o.read(ctx, to)
 	switch {
@@ -174,25 +175,25 @@ func (o Officer) mayWrite(ctx context.Context, v *verify.Verifier, d Draft, to T
 	case err != nil:
 		return err
 	case d.number == nil:
-		return verdict.Refuse(verdict.FileConflict, to.Name, "there is such a file already; name another")
+		return verdict.Refuse(verdict.FileConflict, to.Name, "the file exists already; choose another name")
 	}
 	e, err := v.Attestation(raw)
 	if err != nil {
-		return verdict.Refuse(verdict.FileConflict, to.Name, "there is such a file already, and it does not verify: %v", err)
+		return verdict.Refuse(verdict.FileConflict, to.Name, "the file exists already and does not verify: %v", err)
 	}
 	if bytes.Equal(e.Statement().Raw(), d.Statement.Raw()) {
 		return nil
 	}
 	before, err := d.number(e.Statement())
 	if err != nil {
-		return verdict.Refuse(verdict.FileConflict, to.Name, "there is such a file already, and it is something else: %v", err)
+		return verdict.Refuse(verdict.FileConflict, to.Name, "the file exists already and is of another kind: %v", err)
 	}
 	number, err := d.number(d.Statement)
 	if err != nil {
 		return err
 	}
 	if number <= before {
-		return verdict.Refuse(verdict.PolicyStale, to.Name, "number %d is signed already; give this one a higher number than that", before)
+		return verdict.Refuse(verdict.PolicyStale, to.Name, "the file at the target has number %d; use a higher number", before)
 	}
 	return nil
 }

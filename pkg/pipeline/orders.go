@@ -12,13 +12,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// heaps counts things by kind, in the order in which the kinds come.
-type heaps []Heap
+// kindCounts counts things by kind, in the order in which the kinds occur.
+type kindCounts []KindCount
 
-func (h *heaps) put(kind string, signed bool) {
-	i := slices.IndexFunc(*h, func(h Heap) bool { return h.Kind == kind })
+func (h *kindCounts) count(kind string, signed bool) {
+	i := slices.IndexFunc(*h, func(h KindCount) bool { return h.Kind == kind })
 	if i < 0 {
-		i, *h = len(*h), append(*h, Heap{Kind: kind, legacy: slices.Contains([]string{legacyForm, legacyTag, legacySBOM}, kind)})
+		i, *h = len(*h), append(*h, KindCount{Kind: kind, legacy: slices.Contains([]string{legacyForm, legacyTag, legacySBOM}, kind)})
 	}
 	if signed {
 		(*h)[i].Signed++
@@ -27,30 +27,32 @@ func (h *heaps) put(kind string, signed bool) {
 	}
 }
 
-// oneOf is one thing of a kind, which is signed whatever is there.
-func oneOf(kind string) func(context.Context, *outlook) ([]Heap, []sign.Order) {
-	return func(context.Context, *outlook) ([]Heap, []sign.Order) { return []Heap{{Kind: kind, Due: 1}}, nil }
+// oneOf is one thing of a kind, which is always signed.
+func oneOf(kind string) func(context.Context, *outlook) ([]KindCount, []sign.Order) {
+	return func(context.Context, *outlook) ([]KindCount, []sign.Order) {
+		return []KindCount{{Kind: kind, Due: 1}}, nil
+	}
 }
 
 // manifestOf is the release manifest.
-func manifestOf(_ context.Context, o *outlook) ([]Heap, []sign.Order) {
-	var list heaps
-	list.put("release manifest", o.Sealed)
+func manifestOf(_ context.Context, o *outlook) ([]KindCount, []sign.Order) {
+	var list kindCounts
+	list.count("release manifest", o.Sealed)
 	return list, nil
 }
 
-// provenanceOf is the steps' provenance, in each form that is planned. What is
-// there counts if the builder signed it in this release's run; the build also
-// holds it against what the step took and made.
-func provenanceOf(ctx context.Context, o *outlook) ([]Heap, []sign.Order) {
-	var list heaps
+// provenanceOf is the provenance of the steps, in each planned form. Existing
+// provenance counts if the builder signed it in this release's run; the build
+// additionally compares it with the inputs and outputs of the step.
+func provenanceOf(ctx context.Context, o *outlook) ([]KindCount, []sign.Order) {
+	var list kindCounts
 	for _, a := range provenances(o.plan) {
-		list.put(string(a.Class), o.w != nil && o.attested(ctx, a.Name))
+		list.count(string(a.Class), o.w != nil && o.attested(ctx, a.Name))
 	}
 	return list, nil
 }
 
-// attested reports whether a bundle is there that the builder signed in this
+// attested reports whether there is a bundle that the builder signed in this
 // release's run.
 func (o *outlook) attested(ctx context.Context, name string) bool {
 	raw, err := store.Read(ctx, o.w.Files(), name, verify.MaxBundle)
@@ -69,9 +71,9 @@ func (o *outlook) attested(ctx context.Context, name string) bool {
 	return err == nil && role == policy.Builder
 }
 
-// signaturesOf is every planned file and image, in each form that is planned.
-func signaturesOf(_ context.Context, o *outlook) ([]Heap, []sign.Order) {
-	var list heaps
+// signaturesOf is every planned file and image, in each planned form.
+func signaturesOf(_ context.Context, o *outlook) ([]KindCount, []sign.Order) {
+	var list kindCounts
 	in := func(all []plan.Artifact, name string) bool {
 		return slices.ContainsFunc(all, func(a plan.Artifact) bool { return a.Name == name })
 	}
@@ -79,25 +81,25 @@ func signaturesOf(_ context.Context, o *outlook) ([]Heap, []sign.Order) {
 		_, legacy := a.SignedBySig()
 		switch {
 		case a.IsStatement():
-			list.put("statement", o.Sealed)
+			list.count("statement", o.Sealed)
 		case legacy:
-			list.put(legacyForm, in(o.Signed, a.Name))
+			list.count(legacyForm, in(o.Signed, a.Name))
 		case a.IsLegacy():
 		case a.Class == plan.Signature:
 			of, _ := o.plan.Find(a.Of)
-			list.put(string(of.Class), in(o.Signed, of.Name))
+			list.count(string(of.Class), in(o.Signed, of.Name))
 		case a.IsImage():
 			index, _ := o.plan.Find(a.Of)
 			described := a.Has(plan.KindSBOM) && a.Class == plan.Image || a.Class == plan.ImageChild && index.Has(plan.KindSBOM)
-			list.put(string(a.Class), in(o.Signed, a.Name))
+			list.count(string(a.Class), in(o.Signed, a.Name))
 			if described {
-				list.put(documents, in(o.Signed, a.Name))
+				list.count(documents, in(o.Signed, a.Name))
 			}
 			if o.plan.Legacy() {
-				list.put(legacyTag, in(o.Attached, a.Name))
+				list.count(legacyTag, in(o.Attached, a.Name))
 			}
 			if o.plan.Legacy() && described {
-				list.put(legacySBOM, in(o.Attached, a.Name))
+				list.count(legacySBOM, in(o.Attached, a.Name))
 			}
 		}
 	}

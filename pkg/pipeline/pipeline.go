@@ -1,25 +1,26 @@
-// Package pipeline takes one release its whole way: plan, build, sbom, sign,
-// seal, staging, gate, promotion, verification, records, markers.
+// Package pipeline takes one release from its source to its users: plan,
+// build, sbom, sign, seal, staging, gate, promotion, verification, records,
+// markers.
 //
-// What is done to a release is a list of acts, which are values (acts.go):
+// The work on a release is a list of acts, which are values (acts.go):
 //
 //	stage    build → sbom → sign → seal → promote to staging → gate
 //	release  gate → promote → verify → record → markers
 //
-// The runner (run.go), the preflight, the forecast, the status and the history
-// in a manifest all read that list. An act takes [facts] and returns them with
-// what it found; what no act before it found is read from the state directory,
-// so an interrupted release is continued by running the same acts again. An
-// act keeps what still holds and makes only what is missing.
+// The runner (run.go), the preflight, the forecast, the status and the
+// history in a manifest all read that list. An act takes [facts] and returns
+// them with what it found. Facts that no earlier act found are read from the
+// state directory, so an interrupted release continues when the same acts run
+// again. An act reuses what is still valid and makes only what is missing.
 //
-// To add an act, say a scan of the images between seal and staging, write it as
-// one value, and put scan() into the steps of stageAct:
+// To add an act, for example a scan of the images between seal and staging,
+// write it as one value and add scan() to the steps of stageAct:
 //
 //	func scan() act {
 //		return act{
 //			name: "scan", run: "scan", span: span.Scan, // journal, manifest, trace
-//			noted: inWorkspace,                         // journal begin, end and failure
-//			needs: []need{built},                       // found before do is called
+//			journaled: journalWorkspace,                // journal begin, end and failure
+//			needs: []need{built},                       // obtained before do is called
 //			signs: signs{policy.Release, TokenRelease, oneOf("scan report")},
 //			progress: countOf("scan", plan.Report), // its line in waybill status
 //			do: func(ctx context.Context, t tools, in facts) (facts, error) {
@@ -28,9 +29,9 @@
 //		}
 //	}
 //
-// With signs, the preflight asks for the token, waybill stage without
-// --confirm counts the signature, and the runner makes the signer, resumes what
-// an earlier run signed, and sums up. Without it none of that happens.
+// If signs is set, the preflight asks for the token, waybill stage without
+// --confirm counts the signature, and the runner makes the signer, reuses the
+// signatures of an earlier run, and prints a summary.
 //
 // The caller sees none of this:
 //
@@ -57,81 +58,82 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Config binds a pipeline to a release.
+// Config configures a pipeline for one release.
 type Config struct {
-	// Gate decides about the release, and has the profile.
+	// Gate decides about the release and supplies the profile.
 	Gate    gate.Gate
 	Version version.Version
 	Source  Source
-	Hold
+	RunState
 	Signing
-	// Parameters are what the caller chose of the parameters that release.yaml
+	// Parameters are the chosen values of parameters that release.yaml
 	// declares; the others have their defaults.
 	Parameters map[string]string
 	World
-	// Report is told what is happening, for people, in the context of the act
-	// that it happens in.
+	// Report prints a progress message for people. Its context is that of the
+	// act that reports.
 	Report func(ctx context.Context, format string, args ...any)
 }
 
-// Hold is what a run has to itself: the directory in which the release comes
-// into being, and what keeps another run out while it is made public.
-type Hold struct {
+// RunState is the directory in which a run prepares the release, and the
+// lease that excludes other runs while the release is published.
+type RunState struct {
 	State string
 	Exclusion
 }
 
-// Signing says who signs, and in which forms.
+// Signing configures who signs, and in which forms.
 type Signing struct {
-	// Tokens are where identity tokens come from, by token name.
+	// Tokens are the sources of identity tokens, by token name.
 	Tokens map[string]token.Source
-	// Keys sign in place of an identity, by the same names. The policy must
-	// name them.
+	// Keys sign instead of an identity, by the same names. The policy must
+	// list them.
 	Keys map[string]crypto.Signer
-	// Legacy asks for signatures in the forms from before bundles, too. A
+	// Legacy also asks for the signature forms that predate bundles. A
 	// release that has them keeps them.
 	Legacy bool
-	// Maker is what records say of this program.
+	// Maker describes this program in records.
 	Maker Maker
-	// Ways are what is left out of what is signed and attached.
-	Ways attest.Ways
+	// RecordOptions switches off parts of what is signed and attached.
+	RecordOptions attest.Options
 }
 
-// World is how a pipeline reaches what is outside of it.
+// World is how a pipeline reaches services and places.
 type World struct {
 	Transport http.RoundTripper
-	// OpenPlace opens a place by its address; nil is [store.Open], which knows no
-	// bucket that is not public.
+	// OpenPlace opens a place by its address. The default is [store.Open],
+	// which supports public buckets only.
 	OpenPlace func(uri string) (store.Place, error)
 	// OpenWriter opens the writer of a place by its address.
 	OpenWriter func(uri string) (store.Writer, error)
-	// Clock freezes nothing: signatures need the time that it is.
+	// Clock is the current time. It must not be frozen: signatures need the
+	// real time.
 	Clock func() time.Time
-	// Progress is shown the steps that run; nil shows nobody.
+	// Progress shows the steps that run; nil shows nothing.
 	Progress run.Progress
-	// Work says how a signer bears services that are away, and what it keeps.
+	// Work configures retries, reuse and reports of signers.
 	Work sign.Work
-	// Typed is the command that all this is for.
+	// Typed is the command line of this run.
 	Typed Typed
 }
 
-// Source is where the release is built from. An empty Ref is the version.
+// Source is what the release is built from. An empty Ref means the version.
 type Source struct {
 	Repository string
 	Ref        string
-	// Signers is a file of those whose signatures of a tag are verified: see
-	// [git.VerifyTag]. Without one no signer is named in provenance.
+	// Signers is a file of the keys with which tags may be signed: see
+	// [git.VerifyTag]. Without it provenance names no signer of the tag.
 	Signers string
 }
 
-// Token names: the release identity, and one builder identity for each mode
-// of isolation, because one identity must not speak for two builders.
+// Token names: the release identity, and one builder identity for each
+// isolation mode, because one identity must not sign for two builders.
 const (
 	TokenBuilder    = "builder"
 	TokenUnisolated = "builder-unisolated"
 	TokenRelease    = "release"
 	TokenVerifier   = "verifier" // of records
-	TokenPolicy     = "policy"   // of the officer, who works on no release
+	TokenPolicy     = "policy"   // of the policy officer, who works on no release
 )
 
 // TokenNames lists the token names of a release, for help texts.
@@ -139,21 +141,21 @@ func TokenNames() []string {
 	return []string{TokenBuilder, TokenUnisolated, TokenRelease, TokenVerifier, TokenChannel}
 }
 
-// KeyNames lists the names under which a key may sign in place of an identity.
-// A builder has none: a key tells nothing of the run that used it.
+// KeyNames lists the names under which a key may sign instead of an identity.
+// A builder has none: a key does not identify the run that used it.
 func KeyNames() []string { return []string{TokenRelease, TokenVerifier, TokenChannel} }
 
-// Pipeline is one release under one profile. It holds what does not change
-// while acts are done, and the facts that they start from.
+// Pipeline is one release under one profile. It has what does not change
+// while acts run, and the facts from which they start.
 type Pipeline struct {
 	*job
 	from facts
 }
 
-// New prepares a pipeline. Nothing is read from the source yet.
+// New prepares a pipeline. It does not read the source yet.
 func New(c Config) (*Pipeline, error) {
 	if c.Gate.Verifier() == nil {
-		return nil, verdict.Refuse(verdict.Usage, "profile", "none was opened, so nothing can be decided")
+		return nil, verdict.Refuse(verdict.Usage, "profile", "no profile was loaded, so nothing can be decided")
 	}
 	if c.Source.Ref == "" {
 		c.Source.Ref = c.Version.String()
@@ -161,8 +163,9 @@ func New(c Config) (*Pipeline, error) {
 	return &Pipeline{job: &job{Config: c, Profile: c.Gate.Profile(), verifier: c.Gate.Verifier(), account: &account{}}}, nil
 }
 
-// After returns a pipeline that goes on from a verdict about staging: only the
-// manifest that was accepted is released, and the gate is not asked again.
+// After returns a pipeline that continues from a verdict about staging: it
+// releases only the manifest that was accepted, and does not ask the gate
+// again.
 func (p *Pipeline) After(v *verdict.Verdict) *Pipeline {
 	from := p.from
 	if v.Err() == nil {
@@ -171,60 +174,65 @@ func (p *Pipeline) After(v *verdict.Verdict) *Pipeline {
 	return &Pipeline{p.job, from}
 }
 
-// Plan resolves the source and expands release.yaml as it is in the commit.
+// Plan resolves the source and expands the release.yaml of that commit.
 func (p *Pipeline) Plan(ctx context.Context) (plan.Plan, run.Source, error) { return p.plan(ctx) }
 
-// Build runs the steps of the plan; the builder identity signs what came out.
-func (p *Pipeline) Build(ctx context.Context) error { return alone(ctx, p, buildAct()) }
+// Build runs the steps of the plan; the builder identity signs the outputs.
+func (p *Pipeline) Build(ctx context.Context) error { return performOne(ctx, p, buildAct()) }
 
 // SBOM writes the SBOM of every artifact, and of the release. Equal input
-// gives equal documents, so doing it again changes nothing.
-func (p *Pipeline) SBOM(ctx context.Context) error { return alone(ctx, p, sbomAct()) }
+// gives equal documents, so repeating it changes nothing.
+func (p *Pipeline) SBOM(ctx context.Context) error { return performOne(ctx, p, sbomAct()) }
 
 // Sign signs every planned file and image.
-func (p *Pipeline) Sign(ctx context.Context) error { return alone(ctx, p, signAct()) }
+func (p *Pipeline) Sign(ctx context.Context) error { return performOne(ctx, p, signAct()) }
 
-// Seal signs the manifest: the closed list of everything in the release.
-func (p *Pipeline) Seal(ctx context.Context) error { return alone(ctx, p, sealAct()) }
+// Seal signs the manifest, which is the complete list of what is in the
+// release.
+func (p *Pipeline) Seal(ctx context.Context) error { return performOne(ctx, p, sealAct()) }
 
 // PromoteToStaging copies the sealed release from the workspace to staging.
-func (p *Pipeline) PromoteToStaging(ctx context.Context) error { return alone(ctx, p, toStaging()) }
+func (p *Pipeline) PromoteToStaging(ctx context.Context) error {
+	return performOne(ctx, p, toStaging())
+}
 
-// PromoteToRelease copies the release from staging to where users find it, if
-// the gate accepts it there: what was decided about before (see
-// [Pipeline.After]), or what is there now. A withdrawal, which no gate accepts,
-// goes where the release is public already, and brings nothing new.
-func (p *Pipeline) PromoteToRelease(ctx context.Context) error { return alone(ctx, p, toRelease()) }
+// PromoteToRelease copies the release from staging to the public place, if
+// the gate accepts it: the manifest accepted before (see [Pipeline.After]),
+// or the one in staging now. A withdrawal, which the gate always refuses, is
+// copied if the release is public already and the withdrawal adds nothing
+// new.
+func (p *Pipeline) PromoteToRelease(ctx context.Context) error {
+	return performOne(ctx, p, toRelease())
+}
 
-// Stage takes a ref to the staging place: plan, build, sbom, sign, seal,
-// promotion to staging, and the gate's decision about what lies there. What it
-// takes is looked at before the first of them. A refusal is a verdict and an
-// error.
+// Stage takes a commit to the staging place: plan, build, sbom, sign, seal,
+// promotion to staging, and the gate's decision about the staged release. A
+// preflight checks what all steps need before the first one runs. A refusal
+// is both a verdict and an error.
 func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 	return decided(runner{p.job}.perform(ctx, stageAct(), p.from))
 }
 
-// Release takes a staged release to the public: the gate decides about what
-// lies in staging, the promotion copies exactly that, the release is verified
-// where users will find it, the verifier records that, and the markers move.
-// Each step asks what is there already, so that a run that was interrupted
-// anywhere is gone on with by running it again. A refusal is a verdict and an
-// error.
+// Release publishes a staged release: the gate decides about staging, the
+// promotion copies exactly what was accepted, the release is verified at its
+// public place, the verifier records the result, and the markers move. Each
+// step first checks what is done already, so an interrupted run is continued
+// by running it again. A refusal is both a verdict and an error.
 func (p *Pipeline) Release(ctx context.Context) (*verdict.Verdict, error) {
 	return decided(runner{p.job}.perform(ctx, releaseAct(), p.from))
 }
 
 // Decide asks the gate about the release at a stage.
 func (p *Pipeline) Decide(ctx context.Context, s profile.Stage) (*verdict.Verdict, error) {
-	v, err := decided(runner{p.job}.perform(ctx, decide(s), p.from))
+	v, err := decided(runner{p.job}.perform(ctx, gateAct(s), p.from))
 	if v != nil {
 		return v, nil
 	}
 	return nil, err
 }
 
-// alone does one act by itself.
-func alone(ctx context.Context, p *Pipeline, a act) error {
+// performOne performs a single act.
+func performOne(ctx context.Context, p *Pipeline, a act) error {
 	_, err := runner{p.job}.perform(ctx, a, p.from)
 	return err
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// ReadPlan resolves a source and expands release.yaml as it is in that commit.
-// A lock that does not cover it, or that is not of the commit's modules, is
-// refused. Nothing but the source is needed.
+// ReadPlan resolves a source and expands the release.yaml of that commit. It
+// refuses a lock that does not cover release.yaml or does not match the
+// commit's modules. It reads nothing but the source.
 func ReadPlan(ctx context.Context, from Source, v version.Version, parameters map[string]string) (_ plan.Plan, _ run.Source, err error) {
 	ctx, end := span.Start(ctx, span.Plan, span.RepositoryURL.String(from.Repository), span.ArtifactVersion.String(v.String()))
 	defer func() { end(err) }()
 	if from.Repository == "" {
-		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given; use --source").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, "source", "no repository was given").Advise("name the repository of the project with --source")
 	}
 	if from.Ref == "" {
 		from.Ref = v.String()
 	}
 	repo, err := git.Open(ctx, from.Repository)
 	if errors.Is(err, fs.ErrNotExist) {
-		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "there is no such directory").Advise("name the repository of the project with --source")
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "no such directory").Advise("name the repository of the project with --source")
 	}
 	if err != nil {
 		return plan.Plan{}, run.Source{}, err
@@ -40,7 +40,7 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 	defer repo.Close()
 	commit, err := repo.Resolve(ctx, from.Ref)
 	if errors.Is(err, git.ErrNotFound) {
-		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "it has no %q; create the tag, or name another with --source REPOSITORY@REF", from.Ref)
+		return plan.Plan{}, run.Source{}, verdict.Refuse(verdict.Usage, from.Repository, "the repository has no %q; create the tag, or name another revision with --source REPOSITORY@REF", from.Ref)
 	}
 	if err != nil {
 		return plan.Plan{}, run.Source{}, fmt.Errorf("resolving %s of %s: %w", from.Ref, from.Repository, err)
@@ -51,13 +51,13 @@ func ReadPlan(ctx context.Context, from Source, v version.Version, parameters ma
 	if err != nil {
 		return plan.Plan{}, run.Source{}, err
 	}
-	// The rule stands in the tree, which is that of both commits.
+	// The rule is in the tree, which both commits share.
 	s.Commit, err = repo.Built(ctx, commit, git.Rule(planned.ReleaseCommit))
 	return planned, s, err
 }
 
-// ReadPlanIn expands release.yaml as it lies in a directory: what would be
-// planned if it were committed. Nothing can be built from it.
+// ReadPlanIn expands the release.yaml in a directory: the plan that a commit
+// of it would give. Nothing can be built from this plan.
 func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (plan.Plan, error) {
 	read := func(name string) ([]byte, error) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -66,14 +66,14 @@ func ReadPlanIn(dir string, v version.Version, parameters map[string]string) (pl
 			return nil, fmt.Errorf("reading %q: %w", name, git.ErrNotFound)
 		}
 		if err == nil && !info.Mode().IsRegular() {
-			return nil, verdict.Refuse(verdict.FileType, name, "it is no regular file")
+			return nil, verdict.Refuse(verdict.FileType, name, "not a regular file")
 		}
 		return os.ReadFile(path)
 	}
 	return readPlan(&run.Source{}, read, v, parameters)
 }
 
-// tag finds out who signed the tag that a commit was found by.
+// tag verifies who signed the tag by which a commit was found.
 func (s Source) tag(ctx context.Context, c git.Commit) (git.Tag, error) {
 	var signers []byte
 	if s.Signers != "" {
@@ -82,7 +82,7 @@ func (s Source) tag(ctx context.Context, c git.Commit) (git.Tag, error) {
 			return git.Tag{}, verdict.Wrap(verdict.Usage, "allowed signers of tags", err)
 		}
 		if len(signers) == 0 {
-			return git.Tag{}, verdict.Refuse(verdict.Usage, s.Signers, "it names no allowed signer of tags")
+			return git.Tag{}, verdict.Refuse(verdict.Usage, s.Signers, "the file lists no allowed signer of tags")
 		}
 	}
 	return git.VerifyTag(ctx, c, signers)
@@ -94,9 +94,9 @@ func ParseSource(text string) Source {
 	return Source{Repository: repository, Ref: ref}
 }
 
-// FindPlan finds the plan that a word means: a plan that was saved as JSON, a
-// directory with a release.yaml, or REPOSITORY@REF. Only the last has a
-// version of its own, if the ref is one.
+// FindPlan finds the plan that an argument names: a plan saved as JSON, a
+// directory with a release.yaml, or REPOSITORY@REF. The version is taken from
+// the ref only in the last case.
 func FindPlan(ctx context.Context, word string, v version.Version, parameters map[string]string) (plan.Plan, error) {
 	info, err := os.Stat(word)
 	switch {
@@ -108,27 +108,27 @@ func FindPlan(ctx context.Context, word string, v version.Version, parameters ma
 		return plan.Parse(raw)
 	case err == nil && info.IsDir():
 		if v.IsZero() {
-			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "a directory has no version; say which to plan for with --version")
+			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "a directory has no version; give the one to plan for with --version")
 		}
 		return ReadPlanIn(word, v, parameters)
 	}
 	from := ParseSource(word)
 	if from.Ref == "" {
-		return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "it is no file and no directory; name a revision as REPOSITORY@REF")
+		return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "no such file or directory; name a revision as REPOSITORY@REF")
 	}
 	if v.IsZero() {
 		if v, err = version.Parse(strings.TrimPrefix(from.Ref, "refs/tags/")); err != nil {
-			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "%q is no version; say which to plan for with --version", from.Ref)
+			return plan.Plan{}, verdict.Refuse(verdict.Usage, word, "%q is not a version; give the one to plan for with --version", from.Ref)
 		}
 	}
 	p, _, err := ReadPlan(ctx, from, v, parameters)
 	return p, err
 }
 
-// readPlan fills the configuration of a source and expands it.
+// readPlan reads release.yaml and the lock into s, and expands the plan.
 func readPlan(s *run.Source, read func(name string) ([]byte, error), v version.Version, parameters map[string]string) (p plan.Plan, err error) {
 	if s.Config, err = read(plan.ConfigName); errors.Is(err, git.ErrNotFound) {
-		return plan.Plan{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none; write one with waybill init, and commit it to build from it")
+		return plan.Plan{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "no such file in the source; write one with waybill init and commit it")
 	}
 	if err != nil {
 		return plan.Plan{}, err
@@ -145,10 +145,10 @@ func readPlan(s *run.Source, read func(name string) ([]byte, error), v version.V
 	return config.ExpandWith(v, parameters)
 }
 
-// readLock demands a lock that pins everything before anything is built.
+// readLock requires a lock that pins everything before anything is built.
 func readLock(s *run.Source, read func(name string) ([]byte, error), config plan.Config) (err error) {
 	if s.Lock, err = read(plan.LockName); errors.Is(err, git.ErrNotFound) {
-		return verdict.Refuse(verdict.LockStale, plan.LockName, "release.yaml names it, and it is not there")
+		return verdict.Refuse(verdict.LockStale, plan.LockName, "release.yaml requires this file, but the source does not have it")
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func readLock(s *run.Source, read func(name string) ([]byte, error), config plan
 	}
 	return s.Pins.CheckModules(func(dir string) (files plan.ModuleFiles, err error) {
 		if files.GoMod, err = read(path.Join(dir, "go.mod")); errors.Is(err, git.ErrNotFound) {
-			return files, verdict.Refuse(verdict.LockStale, plan.LockName, "module %q: the source has no go.mod there", dir)
+			return files, verdict.Refuse(verdict.LockStale, plan.LockName, "module %q: the source has no go.mod in that directory", dir)
 		}
 		if err != nil {
 			return files, err

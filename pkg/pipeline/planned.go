@@ -15,11 +15,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// stageWorkspace is where a release lies before it is staged.
+// stageWorkspace names the workspace as the start of a promotion.
 const stageWorkspace = "workspace"
 
-// PlanPromotion plans the promotion to a stage, without doing it. What the gate
-// refuses to let out is not planned.
+// PlanPromotion plans the promotion to a stage, without doing it. It fails if
+// the gate refuses the release.
 func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote.Plan, error) {
 	m, bundle, _, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
@@ -28,21 +28,21 @@ func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote
 	return promote.Make(m, bundle), nil
 }
 
-// PlanRelease is [Pipeline.PlanPromotion] as a plan that can be kept, and
+// PlanRelease is [Pipeline.PlanPromotion] as a plan that can be saved, and
 // applied later by [PromotePlanned].
 func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotionplan.Plan, error) {
 	m, bundle, from, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
 		return promotionplan.Plan{}, err
 	}
-	at, err := publishing{p.job}.end(to)
+	at, err := publishing{p.job}.planEnd(to)
 	if err != nil {
 		return promotionplan.Plan{}, err
 	}
 	return promotionplan.MakeRelease(m, bundle, from, at)
 }
 
-// planned is the manifest that would go to a stage, and where from.
+// planned is the manifest that would go to a stage, and where it comes from.
 func (p publishing) planned(ctx context.Context, in facts, to profile.Stage) (manifest.Manifest, []byte, promotionplan.End, error) {
 	if to == profile.Release {
 		if _, err := accepted(ctx, p.job, in); err != nil {
@@ -72,12 +72,12 @@ func (p publishing) origin(to profile.Stage) (store.Place, promotionplan.End, er
 	if err != nil {
 		return nil, promotionplan.End{}, err
 	}
-	end, err := p.end(profile.Staging)
+	end, err := p.planEnd(profile.Staging)
 	return staging.files, end, err
 }
 
-// end is a stage as a plan names it.
-func (p publishing) end(s profile.Stage) (promotionplan.End, error) {
+// planEnd describes a stage as plans do.
+func (p publishing) planEnd(s profile.Stage) (promotionplan.End, error) {
 	at, err := p.place(s)
 	if err != nil {
 		return promotionplan.End{}, err
@@ -88,10 +88,10 @@ func (p publishing) end(s profile.Stage) (promotionplan.End, error) {
 
 func slashed(uri string) string { return strings.TrimSuffix(uri, "/") + "/" }
 
-// PromotePlanned applies a plan of a sealed release. What is staged passes the
-// gate first. Then it plans once more from the manifest that is there now, and
-// goes on only if that is the very same plan. The verdict is about where the
-// release arrived, or, where the gate refused it, about where it came from.
+// PromotePlanned applies a plan of a sealed release. The gate judges a staged
+// release first. Then the promotion is planned again from the current
+// manifest, and continues only if the plan is the same. The verdict is about
+// the destination or, if the gate refused, about the source.
 func PromotePlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*verdict.Verdict, error) {
 	p, to, err := admitPlanned(ctx, c, planned)
 	if err != nil {
@@ -101,25 +101,25 @@ func PromotePlanned(ctx context.Context, c Config, planned promotionplan.Plan) (
 	if p.from.accepted = planned.Release.Manifest; to == profile.Release {
 		act = toRelease()
 	}
-	if err := alone(ctx, p, act); err != nil {
+	if err := performOne(ctx, p, act); err != nil {
 		return nil, err
 	}
 	return p.Decide(ctx, to)
 }
 
-// CheckPlanned asks everything that [PromotePlanned] asks before it copies, and
-// copies nothing.
+// CheckPlanned makes every check that [PromotePlanned] makes before it
+// copies, and copies nothing.
 func CheckPlanned(ctx context.Context, c Config, planned promotionplan.Plan) error {
 	_, _, err := admitPlanned(ctx, c, planned)
 	return err
 }
 
-// admitPlanned makes the pipeline of a planned promotion and says where to it
-// goes, if it may.
+// admitPlanned makes the pipeline of a planned promotion and returns its
+// destination, if the promotion may run.
 func admitPlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*Pipeline, profile.Stage, error) {
 	sealed := planned.Release
 	if sealed == nil {
-		return nil, "", verdict.Refuse(verdict.Usage, "plan", "it is no plan of a sealed release")
+		return nil, "", verdict.Refuse(verdict.Usage, "plan", "not a plan of a sealed release")
 	}
 	var err error
 	if c.Version, err = version.Parse(sealed.Version); err != nil {
@@ -127,7 +127,7 @@ func admitPlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*P
 	}
 	to := profile.Stage(sealed.To)
 	if to != profile.Staging && to != profile.Release {
-		return nil, "", verdict.Refuse(verdict.ConfigParse, "plan", "it goes to %q: want staging or release", sealed.To)
+		return nil, "", verdict.Refuse(verdict.ConfigParse, "plan", "unknown destination %q: want staging or release", sealed.To)
 	}
 	p, err := New(c)
 	if err != nil {
@@ -140,26 +140,26 @@ func admitPlanned(ctx context.Context, c Config, planned promotionplan.Plan) (*P
 	return p, to, stale(planned, now)
 }
 
-// stale refuses a plan that would be made otherwise today, and says in what.
+// stale refuses a plan that would be different today, and says how.
 func stale(planned, now promotionplan.Plan) error {
 	if planned.Digest().Equal(now.Digest()) {
 		return nil
 	}
-	why, want, got := "it would be made otherwise now", planned.Digest(), now.Digest()
+	why, want, got := "planning again gives a different plan", planned.Digest(), now.Digest()
 	a, b := planned.Release, now.Release
 	switch {
 	case !a.Manifest.Equal(b.Manifest):
-		why, want, got = "another manifest lies there by now", a.Manifest, b.Manifest
+		why, want, got = "the source has another manifest now", a.Manifest, b.Manifest
 	case planned.Stores[0].Source != now.Stores[0].Source || planned.Stores[0].Destinations[0] != now.Stores[0].Destinations[0]:
-		why = "the profile names other places"
+		why = "the profile names other places now"
 	}
-	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is not of what is there: %s", why).Differ(want.String(), got.String())
-	f.Fix = "plan again, look at what changed, and apply the new plan"
+	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is out of date: %s", why).Differ(want.String(), got.String())
+	f.Fix = "plan again, review what changed, and apply the new plan"
 	return &verdict.Error{Finding: f}
 }
 
-// PromoteFiles applies a plan of files, by what the policy of the profile asks
-// of binaries: a list does not say what its files are.
+// PromoteFiles applies a plan of files. The policy's requirements for
+// binaries apply to all: a list of files does not say what they are.
 func (p *Pipeline) PromoteFiles(ctx context.Context, planned promotionplan.Plan, how Promotion) (*verdict.Verdict, error) {
 	now := p.Clock()
 	judge, err := p.Gate.One(profile.Staging, now, planned.FileGoals()...)

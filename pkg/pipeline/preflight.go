@@ -28,12 +28,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// found is what an examination came to know on its way: what would be built,
-// and behind which walls.
+// found is what the preflight found: what would be built, and how isolated.
 type found struct {
-	plan   plan.Plan
-	source run.Source
-	walls  sandbox.Report
+	plan      plan.Plan
+	source    run.Source
+	isolation sandbox.Report
 }
 
 func (f found) identity(invocation string) workspace.Identity {
@@ -42,14 +41,14 @@ func (f found) identity(invocation string) workspace.Identity {
 	}
 }
 
-// checkup looks at everything that a purpose needs.
+// checkup checks everything that a purpose needs.
 type checkup struct{ *job }
 
-// preflight examines every release before the first step of any, and refuses
-// with everything that is wrong with any. Nothing is made and no log is written
-// to. What it found of the sources is what is built afterwards.
+// preflight checks the needs of every release before the first step of any,
+// and reports all problems of all of them. It creates nothing and writes to
+// no log. The sources that it found are the ones that are built afterwards.
 func preflight(ctx context.Context, purpose doctor.Purpose, jobs ...*job) (all []found, err error) {
-	ctx, end := jobs[0].spanning(ctx, span.Preflight, "look whether it can "+string(purpose))
+	ctx, end := jobs[0].startSpan(ctx, span.Preflight, "preflight: "+string(purpose))
 	defer func() { end(err) }()
 	report := doctor.Report{For: purpose, Time: jobs[0].Clock()}
 	var plans []plan.Plan
@@ -75,45 +74,46 @@ func preflight(ctx context.Context, purpose doctor.Purpose, jobs ...*job) (all [
 	return all, err
 }
 
-// Examine looks at everything that a purpose needs. With confirm, what only a
-// write can tell is written, and taken back.
+// Examine checks everything that a purpose needs. With confirm it also makes
+// the checks that require a write, and undoes them.
 func (p *Pipeline) Examine(ctx context.Context, purpose doctor.Purpose, confirm bool) doctor.Report {
 	report, _ := checkup{p.job}.examine(ctx, purpose, confirm)
 	return report
 }
 
-// ExamineMachine looks at what needs no profile, because none could be read.
+// ExamineMachine makes the checks that need no profile, for a profile that
+// could not be read.
 func ExamineMachine(ctx context.Context, purpose doctor.Purpose, c Config, unread error) doctor.Report {
-	asks := []doctor.Ask{one(doctor.Fault("profile", unread)), doctor.Disk{Dir: c.State}.Ask()}
+	asks := []doctor.Ask{answered(doctor.Fault("profile", unread)), doctor.Disk{Dir: c.State}.Ask()}
 	if purpose == doctor.Build || purpose == doctor.Stage {
-		asks = append(asks, one(doctor.Program("git")), one(doctor.Walls(sandbox.Examine(ctx), c.Tokens[TokenUnisolated] != nil)...))
+		asks = append(asks, answered(doctor.Program("git")), answered(doctor.Isolation(sandbox.Examine(ctx), c.Tokens[TokenUnisolated] != nil)...))
 	}
 	return doctor.Examine(ctx, purpose, c.Clock(), asks...)
 }
 
-// one is an answer that is known already.
-func one(checks ...doctor.Check) doctor.Ask {
+// answered is an Ask whose answer is known already.
+func answered(checks ...doctor.Check) doctor.Ask {
 	return func(context.Context) []doctor.Check { return checks }
 }
 
-// examine looks at the source first: the other questions depend on the plan.
+// examine resolves the source first: the other checks depend on the plan.
 func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bool) (doctor.Report, found) {
 	var f found
 	now := p.Clock()
-	asks := []doctor.Ask{one(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
+	asks := []doctor.Ask{answered(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
 	makes := purpose == doctor.Build || purpose == doctor.Stage
 	if makes {
-		f.walls = sandbox.Examine(ctx)
-		asks = append(asks, p.examineSource(ctx, purpose, &f), one(doctor.Walls(f.walls, p.Tokens[TokenUnisolated] != nil)...),
+		f.isolation = sandbox.Examine(ctx)
+		asks = append(asks, p.examineSource(ctx, purpose, &f), answered(doctor.Isolation(f.isolation, p.Tokens[TokenUnisolated] != nil)...),
 			doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
-		asks = append(asks, p.examineTokens(purpose, f.walls.Mode)...)
+		asks = append(asks, p.examineTokens(purpose, f.isolation.Mode)...)
 	}
 	asks = append(asks, p.examineServices(makes))
 	for _, f := range p.withdrawn(manifest.Manifest{}) {
-		asks = append(asks, one(doctor.Fault("version", &verdict.Error{Finding: f})))
+		asks = append(asks, answered(doctor.Fault("version", &verdict.Error{Finding: f})))
 	}
 	if p.Version.IsZero() {
-		return doctor.Examine(ctx, purpose, now, append(asks, one(noVersion("places")))...), f
+		return doctor.Examine(ctx, purpose, now, append(asks, answered(noVersion("places")))...), f
 	}
 	if makes {
 		asks = append(asks, p.examinePublic())
@@ -124,11 +124,11 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 	return doctor.Examine(ctx, purpose, now, asks...), f
 }
 
-// placesOf are the stages whose places acts need, in their order.
-func placesOf(acts []act) (list []visit) {
+// placesOf merges the places that acts use, in order.
+func placesOf(acts []act) (list []placeUse) {
 	for _, a := range acts {
 		for _, v := range a.places {
-			if i := slices.IndexFunc(list, func(l visit) bool { return l.stage == v.stage }); i < 0 {
+			if i := slices.IndexFunc(list, func(l placeUse) bool { return l.stage == v.stage }); i < 0 {
 				list = append(list, v)
 			} else if v.write {
 				list[i].write = true
@@ -143,32 +143,32 @@ func (p checkup) examineSource(ctx context.Context, purpose doctor.Purpose, f *f
 	checks := []doctor.Check{doctor.Program("git")}
 	switch _, err := exec.LookPath("git"); {
 	case err != nil:
-		return one(checks...)
+		return answered(checks...)
 	case p.Version.IsZero():
-		return one(append(checks, noVersion("source"))...)
+		return answered(append(checks, noVersion("source"))...)
 	}
 	var err error
 	if f.plan, f.source, err = p.plan(ctx); err != nil {
-		return one(append(checks, faultsOf(err)...)...)
+		return answered(append(checks, faultsOf(err)...)...)
 	}
-	if purpose == doctor.Stage { // a build is judged by whoever takes it
-		checks = append(checks, p.fits(f)...)
+	if purpose == doctor.Stage { // a build alone is judged by whoever uses it
+		checks = append(checks, p.policyFaults(f)...)
 	}
 	if f.source.Tag, err = p.Source.tag(ctx, f.source.Commit); err != nil {
 		checks = append(checks, doctor.Fault("tag", err))
 	}
 	if err := errors.Join(git.CheckClean(ctx, p.Source.Repository), workspace.Check(p.State, f.identity(""))); err != nil {
-		return one(append(checks, doctor.Fault("source", err))...)
+		return answered(append(checks, doctor.Fault("source", err))...)
 	}
-	checks = append(checks, doctor.Fine("source", "%s names commit %.12s, %d artifacts are planned", f.source.Commit.AskedFor(), f.source.Commit.Commit, len(f.plan.Artifacts)))
+	checks = append(checks, doctor.Fine("source", "%s is commit %.12s, planned artifacts: %d", f.source.Commit.AskedFor(), f.source.Commit.Commit, len(f.plan.Artifacts)))
 	if f.plan.Locked {
-		checks = append(checks, doctor.Fine("lock", "pins what release.yaml names: %d bases, %d tools, %d modules",
+		checks = append(checks, doctor.Fine("lock", "covers release.yaml: bases %d, tools %d, modules %d",
 			len(f.source.Pins.Bases), len(f.source.Pins.Tools), len(f.source.Pins.Modules)))
 	}
-	return one(checks...)
+	return answered(checks...)
 }
 
-// faultsOf tells each fault of a configuration by itself.
+// faultsOf returns one check for each fault of a configuration.
 func faultsOf(err error) (checks []doctor.Check) {
 	var faults plan.Faults
 	if !errors.As(err, &faults) {
@@ -180,9 +180,10 @@ func faultsOf(err error) (checks []doctor.Check) {
 	return checks
 }
 
-// fits finds what the seal and the gate would refuse whatever is built: a
-// source that the policy does not take, and places that are not the profile's.
-func (p checkup) fits(f *found) (checks []doctor.Check) {
+// policyFaults finds what the seal and the gate would refuse whatever is
+// built: a source that the policy does not accept, and places that differ
+// from the profile's.
+func (p checkup) policyFaults(f *found) (checks []doctor.Check) {
 	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
@@ -191,22 +192,22 @@ func (p checkup) fits(f *found) (checks []doctor.Check) {
 		if place.planned == place.profile || place.name == "images" && place.planned == "" {
 			continue
 		}
-		finding := verdict.Find(verdict.PlaceOther, plan.ConfigName, "it places the %s elsewhere than the profile expects them", place.name)
+		finding := verdict.Find(verdict.PlaceOther, plan.ConfigName, "release.yaml and the profile name different places for the %s", place.name)
 		checks = append(checks, doctor.Fault("places, "+place.name, &verdict.Error{Finding: finding.Differ(place.profile, place.planned)}))
 	}
 	return checks
 }
 
 func noVersion(what string) doctor.Check {
-	return doctor.Doubt(what, "name a VERSION", "not asked: no version was named")
+	return doctor.Doubt(what, "give a VERSION", "not checked: no version was given")
 }
 
-// examineTokens looks at the tokens that are going to be used.
+// examineTokens checks the tokens that are going to be used.
 func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
 	var names []string
 	ask := func(name string, role policy.Role) {
 		if key := p.Keys[name]; key != nil {
-			asks = append(asks, one(p.examineKey(name, role, key)))
+			asks = append(asks, answered(p.examineKey(name, role, key)))
 			return
 		}
 		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
@@ -214,7 +215,7 @@ func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks 
 	}
 	for _, a := range actsFor(purpose) {
 		name := a.signs.tokenIn(mode)
-		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is said with the walls
+		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is reported by the isolation check
 		if a.signs.role != "" && !asked {
 			names = append(names, name)
 			ask(name, a.signs.role)
@@ -223,7 +224,7 @@ func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks 
 	return asks
 }
 
-// examineKey looks whether the policy knows a key in its role.
+// examineKey checks whether the policy lists a key in its role.
 func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) doctor.Check {
 	v, err := p.verifier.Key(key.Public())
 	if err != nil {
@@ -233,7 +234,7 @@ func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) do
 	if err := p.Profile.Policy.CheckIdentity(who, role, p.Clock()); err != nil && verdict.FindingOf("", err).Code == verdict.IdentityWindow {
 		return doctor.Fault("key "+name, err)
 	} else if err != nil {
-		f := verdict.Find(verdict.SignedAsElse, "key", "it is not one of the %s role", role)
+		f := verdict.Find(verdict.SignedAsElse, "key", "the policy does not list this key in the %s role", role)
 		f.Fix = sign.OtherKey
 		return doctor.Fault("key "+name, &verdict.Error{Finding: f.Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String())})
 	}
@@ -241,12 +242,12 @@ func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) do
 }
 
 func noToken(name string) error {
-	return verdict.Refuse(verdict.Usage, "identity token", "none was given for %s; use --identity-token %s=FILE, or --identity %s=SOURCE", name, name, name).
-		Advise("fetch one, write it to a file that only you can read, and add the flag")
+	return verdict.Refuse(verdict.Usage, "identity token", "no token was given for %s; use --identity-token %s=FILE or --identity %s=SOURCE", name, name, name).
+		Advise("get a token, write it to a file that only you can read, and add the flag")
 }
 
-// examineServices looks at the services of signatures where there will be
-// some, and else at the clocks of the places.
+// examineServices checks the signing services if the purpose signs, and
+// otherwise only the clocks of the places.
 func (p checkup) examineServices(signs bool) doctor.Ask {
 	world := doctor.World{Transport: p.Transport, Clock: p.Clock}
 	if !signs {
@@ -254,15 +255,15 @@ func (p checkup) examineServices(signs bool) doctor.Ask {
 	}
 	services, err := servicesOf(p.job)
 	if err == nil {
-		err = forms(p).need()
+		err = forms(p).requireLog()
 	}
 	if err != nil {
-		return one(doctor.Fault("signing services", err))
+		return answered(doctor.Fault("signing services", err))
 	}
 	return world.Services(doctor.Signing(services))
 }
 
-// clocks are the hosts of the release place: any answer of theirs has a date.
+// clocks are the hosts of the release place: every HTTP answer has a date.
 func (p checkup) clocks() (list []doctor.Service) {
 	if uri, err := p.Profile.Files(profile.Release, p.Version); err == nil {
 		if bucket, err := store.ParseBucket(uri); err == nil {
@@ -282,18 +283,18 @@ func (p checkup) clocks() (list []doctor.Service) {
 	return list
 }
 
-// examinePlace looks at the places of one stage.
-func (p checkup) examinePlace(ctx context.Context, at visit, planned plan.Plan, confirm bool) []doctor.Ask {
+// examinePlace checks the places of one stage.
+func (p checkup) examinePlace(ctx context.Context, at placeUse, planned plan.Plan, confirm bool) []doctor.Ask {
 	uri, err := p.Profile.Files(at.stage, p.Version)
 	if err != nil {
-		return []doctor.Ask{one(doctor.Fault(string(at.stage)+" files", err))}
+		return []doctor.Ask{answered(doctor.Fault(string(at.stage)+" files", err))}
 	}
 	files := doctor.Place{Name: string(at.stage), Closed: p.Profile.Policy.Closes(policy.Files) == policy.Require, Confirm: confirm}
 	if files.Place, err = p.openPlace(uri); err == nil && at.write {
 		files.Writer, err = p.OpenWriter(uri)
 	}
 	if err != nil {
-		return []doctor.Ask{one(doctor.Fault(files.Name+" files", err))}
+		return []doctor.Ask{answered(doctor.Fault(files.Name+" files", err))}
 	}
 	asks := []doctor.Ask{files.Ask()}
 	prefix, err := p.Profile.Images(at.stage, p.Version)
@@ -305,13 +306,13 @@ func (p checkup) examinePlace(ctx context.Context, at visit, planned plan.Plan, 
 		images.Remote, err = registry.OpenRemote(prefix, p.Transport)
 	}
 	if err != nil {
-		return append(asks, one(doctor.Fault(files.Name+" registry", err)))
+		return append(asks, answered(doctor.Fault(files.Name+" registry", err)))
 	}
 	return append(asks, images.Ask())
 }
 
-// repositories are those of the planned images; where nothing is planned here,
-// of the plan that was saved in the state directory.
+// repositories are those of the planned images; without a plan, those of the
+// plan that is saved in the state directory.
 func (p checkup) repositories(ctx context.Context, planned plan.Plan) (list []string) {
 	if planned.Name == "" {
 		if here, err := built(ctx, p.job, facts{}); err == nil {
@@ -326,12 +327,12 @@ func (p checkup) repositories(ctx context.Context, planned plan.Plan) (list []st
 	return list
 }
 
-// newVersion is the next act where a version is spent.
-const newVersion = "what is public never changes, so release a new version: tag it, then waybill stage it"
+// newVersion is the advice for a version that cannot be reused.
+const newVersion = "a public release never changes, so release a new version: tag it, then run waybill stage"
 
-// examinePublic looks whether the version is public already. What another run
-// released under it no promotion would write over, so nothing is built for it. A
-// place that does not answer says nothing.
+// examinePublic checks whether the version is public already. No promotion
+// overwrites what another run published under it, so nothing is built for it.
+// A place that does not answer decides nothing.
 func (p checkup) examinePublic() doctor.Ask {
 	const name = "version"
 	return func(ctx context.Context) []doctor.Check {
@@ -344,21 +345,21 @@ func (p checkup) examinePublic() doctor.Ask {
 		case errors.Is(err, store.ErrNotFound):
 			return []doctor.Check{doctor.Fine(name, "%s is not public yet", p.Version)}
 		case err != nil:
-			return []doctor.Check{doctor.Doubt(name, "look at what lies there before the promotion, which writes over nothing", "not known whether %s is public: %v", p.Version, err)}
+			return []doctor.Check{doctor.Doubt(name, "check the release place before you promote; promotion never overwrites files", "could not check whether %s is public: %v", p.Version, err)}
 		case m.Version != p.Version:
-			return []doctor.Check{doctor.Doubt(name, "look at the profile's release place", "%s holds the manifest of %s", at.URI(), m.Version)}
+			return []doctor.Check{doctor.Doubt(name, "check the release place in the profile", "%s has the manifest of %s", at.URI(), m.Version)}
 		case m.Withdrawn != nil:
 			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.Withdrawn, at.URI(), "%s is public and was withdrawn: %s", p.Version, m.Withdrawn.Reason).Advise(newVersion))}
 		case !isOf(m, p.invocationHere()):
 			return []doctor.Check{doctor.Fault(name, verdict.Refuse(verdict.FileConflict, at.URI(),
-				"%s is public, of commit %.12s, and another run than the one in %s made it", p.Version, m.Source.Commit, p.State).
-				Advise(newVersion+"; or give the --state of the run that made it"))}
+				"%s is public, built from commit %.12s by another run than the one in %s", p.Version, m.Source.Commit, p.State).
+				Advise(newVersion+"; or give the --state directory of the run that published it"))}
 		}
-		return []doctor.Check{doctor.Fine(name, "%s is public, of this very run: what holds is taken over", p.Version)}
+		return []doctor.Check{doctor.Fine(name, "%s is public, published by this run: valid results are reused", p.Version)}
 	}
 }
 
-// isOf reports whether a run made a release.
+// isOf reports whether the manifest lists the run.
 func isOf(m manifest.Manifest, run string) bool {
 	return slices.ContainsFunc(m.Runs, func(r manifest.Run) bool { return r.ID == run })
 }

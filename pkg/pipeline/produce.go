@@ -13,19 +13,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// runSteps runs the steps of the plan. The plan of what is there is left to the
-// next act to find, as a run that goes on does.
+// runSteps runs the steps of the plan. It does not return the plan: the next
+// act reads it from the state directory, as a continued run does.
 func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 	if err := t.signer.Prepare(ctx); err != nil {
 		return in, err
 	}
 	f := in.source
-	warnOfLife(ctx, t.job, buildAct().signs.tokenIn(f.walls.Mode), f.plan)
-	sayTag(ctx, t.job, f.source)
-	t.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, f.walls.Mode)
+	warnOfLife(ctx, t.job, buildAct().signs.tokenIn(f.isolation.Mode), f.plan)
+	reportTag(ctx, t.job, f.source)
+	t.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, f.isolation.Mode)
 	err := run.Run(ctx, run.Request{
 		Plan: f.plan, Source: f.source, Workspace: in.w, Signer: t.signer, Report: t.Report, Progress: t.Progress,
-		Machine: run.Machine{Mode: f.walls.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
+		Machine: run.Machine{Mode: f.isolation.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
 		Trust:   run.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock},
 	})
 	if err == nil {
@@ -34,19 +34,19 @@ func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 	return in, err
 }
 
-// provenances are what the builder signs, in all forms that are planned.
+// provenances are the artifacts that the builder signs, in all planned forms.
 func provenances(planned plan.Plan) (list []plan.Artifact) {
 	return slices.DeleteFunc(slices.Clone(planned.Artifacts), func(a plan.Artifact) bool {
 		return a.Class != plan.Provenance && a.Class != plan.ProvenanceV02
 	})
 }
 
-// secrets are the tokens of this release, which no log may hold.
+// secrets are the tokens of this release, which are redacted from logs.
 func secrets(tokens map[string]token.Source) (list []string) {
 	for _, source := range tokens {
 		file, is := source.(token.File)
 		if !is {
-			continue // it is given to this process alone
+			continue // given to this process only
 		}
 		if text, err := file.Token(context.Background()); err == nil && text != "" {
 			list = append(list, text)
@@ -55,20 +55,20 @@ func secrets(tokens map[string]token.Source) (list []string) {
 	return list
 }
 
-// sayTag tells people what provenance will say of the tag.
-func sayTag(ctx context.Context, j *job, s run.Source) {
+// reportTag reports what provenance will say about the tag.
+func reportTag(ctx context.Context, j *job, s run.Source) {
 	switch {
 	case s.Tag.Signer != "":
 		j.Report(ctx, "%s is signed by %s", s.Commit.Ref, s.Tag.Signer)
 	case s.Tag != (git.Tag{}):
-		j.Report(ctx, "%s: no signer is verified: %s", s.Commit.Ref, s.Tag.NotVerified)
+		j.Report(ctx, "%s: the tag's signer is not verified: %s", s.Commit.Ref, s.Tag.NotVerified)
 	}
 	if s.Commit.Release != "" {
-		j.Report(ctx, "%s names the empty commit %.12s; its parent is built", s.Commit.Ref, s.Commit.Release)
+		j.Report(ctx, "%s is the empty commit %.12s; building its parent", s.Commit.Ref, s.Commit.Release)
 	}
 }
 
-// warnOfLife tells people when a token may not last as long as a step.
+// warnOfLife warns if a token may expire during a step.
 func warnOfLife(ctx context.Context, j *job, name string, planned plan.Plan) {
 	file, is := j.Tokens[name].(token.File)
 	if !is {
@@ -85,17 +85,17 @@ func warnOfLife(ctx context.Context, j *job, name string, planned plan.Plan) {
 	}
 	text, err := file.Token(ctx)
 	if err != nil {
-		return // whoever signs is told
+		return // signing reports the error
 	}
 	said, err := token.Read(text)
 	if left := said.Expires.Sub(j.Clock()); err == nil && left < longest {
-		j.Report(ctx, "WARNING: the token in %s expires in %s, and step %s may take %s: write a fresh one there in time; a step that has ended waits %s for it",
+		j.Report(ctx, "WARNING: the token in %s expires in %s, but step %s may take up to %s: write a fresh token to the file in time; after the step, the build waits up to %s for it",
 			string(file), left.Round(time.Second), step, longest, j.Work.Patience)
 	}
 }
 
-// sealing does something with a built release as the release identity. It says
-// how many signatures were there already.
+// sealing runs do on a built release as the release identity. do returns how
+// many signatures existed already.
 func sealing(do func(context.Context, seal.Request) (held int, err error)) func(context.Context, tools, facts) (facts, error) {
 	return func(ctx context.Context, t tools, in facts) (facts, error) {
 		if err := (forms{t.job}).remember(in.w); err != nil {

@@ -22,31 +22,31 @@ import (
 // publishing copies a sealed release from one place to the next.
 type publishing struct{ *job }
 
-// promote copies the release to a stage. Where the gate accepted a manifest, no
-// other one is copied.
+// promote copies the release to a stage. If the gate accepted a manifest,
+// only that one is copied.
 func (p publishing) promote(ctx context.Context, from promote.From, s profile.Stage, accepted digest.Digest) error {
 	m, bundle, err := p.promotable(ctx, from.Files)
 	if err != nil {
 		return err
 	}
 	if got := digest.Of(digest.SHA256, bundle); s == profile.Release && !accepted.IsZero() && !accepted.Equal(got) {
-		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, from.Files.URI(), "another manifest came there since the release was decided about").
+		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, from.Files.URI(), "the manifest has changed since the gate accepted it").
 			Differ(accepted.String(), got.String())}
 	}
-	ctx = p.inLife(ctx, lifeOf(m)) // before anything is done with it
+	ctx = p.inTraceOf(ctx, traceOf(m)) // before anything else is recorded
 	to, err := p.place(s)
 	if err != nil {
 		return err
 	}
 	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Left: func(tag, why string) {
-		p.Report(ctx, "%s was left behind: a tag for evidence must hold evidence; %s", tag, why)
+		p.Report(ctx, "%s was not copied: a tag for evidence must contain evidence; %s", tag, why)
 	}}
 	if s == profile.Release && p.Lease != "" {
 		held, err := claim(ctx, p.World, p.Exclusion, fmt.Sprintf("%s-%s.lease.json", m.Name, m.Version))
 		if err != nil {
 			return err
 		}
-		defer func() { _ = held.Release(ctx) }() // else it runs out
+		defer func() { _ = held.Release(ctx) }() // if this fails, the lease expires
 		target.Exclusive = held.Held
 	}
 	if target.Replaces, err = p.replaces(ctx, m, bundle, to.files); err != nil {
@@ -65,9 +65,9 @@ func (p publishing) promote(ctx context.Context, from promote.From, s profile.St
 	return nil
 }
 
-// replaces is the digest of the manifest at a destination that the manifest of
-// a promotion may replace: the release identity signed it, and ours is a later
-// revision of it. It is zero where there is none, or the very same.
+// replaces is the digest of the manifest at a destination that this promotion
+// may replace: the release identity signed it, and ours is a later revision
+// of it. It is zero if there is no manifest, or the same one.
 func (p publishing) replaces(ctx context.Context, next manifest.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
 	before, raw, err := p.manifest(ctx, at)
 	if err == nil {
@@ -77,17 +77,17 @@ func (p publishing) replaces(ctx context.Context, next manifest.Manifest, bundle
 		}
 		return there, next.Follows(before, there)
 	}
-	none := errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // of a directory that is yet to be made
+	none := errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) // a directory that does not exist yet
 	if !none && verdict.OutcomeOf(err) == verdict.Unavailable {
 		return digest.Digest{}, err
 	}
-	// There is none, or it is not ours: that conflicts, and stays.
+	// No manifest, or one that is not ours: the copy reports a conflict.
 	return digest.Digest{}, nil
 }
 
-// signoffsOf are the sign-off of a place and its summary, if they are by whom
-// the policy asks for one: evidence travels with the release. What the place
-// that they go to has of them stays as it is.
+// signoffsOf are the sign-off of a place and its summary, if the policy
+// accepts their signer: evidence is copied with the release. Existing ones at
+// the destination are kept.
 func (p publishing) signoffsOf(ctx context.Context, from, to store.Place) (files []promote.File, err error) {
 	for _, name := range []string{releasesignoff.Name, releasesignoff.Summary} {
 		raw, err := store.Read(ctx, from, name, maxBundle)
@@ -98,7 +98,7 @@ func (p publishing) signoffsOf(ctx context.Context, from, to store.Place) (files
 			return nil, err
 		}
 		if e, err := p.verifier.Attestation(raw); err != nil || !p.Profile.Policy.IsSignoff(e) {
-			continue // the gate says what it is
+			continue // the gate reports what is wrong with it
 		}
 		switch _, err := store.Read(ctx, to, name, maxBundle); {
 		case errors.Is(err, store.ErrNotFound):
@@ -110,8 +110,8 @@ func (p publishing) signoffsOf(ctx context.Context, from, to store.Place) (files
 	return files, nil
 }
 
-// onlyWithdraws reports whether what is staged takes back what is public, and
-// lists nothing that is not public already.
+// onlyWithdraws reports whether the staged manifest withdraws the public
+// release and lists nothing that is not public already.
 func (p publishing) onlyWithdraws(ctx context.Context) bool {
 	staging, err := p.place(profile.Staging)
 	if err != nil {
@@ -145,7 +145,7 @@ type place struct {
 	images promote.Registry
 }
 
-// filesAt opens the place of the files of a stage, for reading.
+// filesAt opens the files of a stage for reading.
 func (j *job) filesAt(s profile.Stage) (store.Place, error) {
 	uri, err := j.Profile.Files(s, j.Version)
 	if err != nil {
@@ -154,7 +154,7 @@ func (j *job) filesAt(s profile.Stage) (store.Place, error) {
 	return j.openPlace(uri)
 }
 
-// place opens the places of a stage, for reading and writing.
+// place opens the places of a stage for reading and writing.
 func (j *job) place(s profile.Stage) (out place, err error) {
 	if out.files, err = j.filesAt(s); err != nil {
 		return place{}, err
@@ -174,7 +174,7 @@ func (j *job) place(s profile.Stage) (out place, err error) {
 	return out, err
 }
 
-// openPlace opens a place that may demand credentials.
+// openPlace opens a place that may require credentials.
 func (w World) openPlace(uri string) (store.Place, error) {
 	if w.OpenPlace != nil {
 		return w.OpenPlace(uri)
@@ -182,15 +182,15 @@ func (w World) openPlace(uri string) (store.Place, error) {
 	return store.Open(uri, w.Transport)
 }
 
-// before is what comes before a promotion from a place.
-func before(from store.Place, state string) string {
+// missingManifestAdvice is how to get a manifest to a place that has none.
+func missingManifestAdvice(from store.Place, state string) string {
 	if w, err := filepath.Abs(state); err == nil && strings.Contains(from.URI(), w) {
-		return "sign and seal first: waybill status VERSION says what is missing"
+		return "sign and seal first; waybill status VERSION lists what is missing"
 	}
-	return "nothing is staged there: waybill stage VERSION --confirm does it all, waybill promote VERSION --to staging --confirm only that"
+	return "stage the release first: waybill stage VERSION --confirm, or if it is sealed already, waybill promote VERSION --to staging --confirm"
 }
 
-// pagesAt opens the pages of a manifest that lies at a place.
+// pagesAt opens the pages of the manifest at a place.
 func pagesAt(ctx context.Context, from store.Place) manifest.Opener {
 	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, manifest.MaxPage) }
 }

@@ -29,28 +29,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxRecords bounds how many summaries of a release are looked at.
+// maxRecords limits how many summaries of a release are read.
 const maxRecords = 100
 
-// recorders bounds how many images are recorded at once.
-const recorders = 8
+// recordersAtOnce limits how many images are recorded at once.
+const recordersAtOnce = 8
 
-// unsummarized says why there is no summary where the others are.
-const unsummarized = "no summary was written: none is wanted, because the feature EmitVSA is off"
+// unsummarized says why there is no summary.
+const unsummarized = "no summary was written: the feature EmitVSA is off"
 
-// Maker is this program and the job that runs it, as records name them.
+// Maker describes this program and the job that runs it in records.
 type Maker struct {
 	promotionrecord.Promoter
 	Job promotionrecord.Job
 }
 
-// records are what the verifier writes of a release that is public.
+// records are what the verifier writes about a public release.
 type records struct{ *job }
 
-// writeRecords writes what was found of the release, signed by the verifier: one
-// summary over all that was built, beside the manifest and attached to every
-// image, and for each image a record of its promotion. It says what it did, or
-// why it did nothing.
+// writeRecords writes the verification result of the release, signed by the
+// verifier: one summary of everything that was built, beside the manifest and
+// attached to every image, and a promotion record for each image. It reports
+// what it wrote, or why it wrote nothing.
 func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 	r := records{t.job}
 	if why := r.unwritten(); why != "" {
@@ -61,11 +61,11 @@ func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 	if err != nil {
 		return in, err
 	}
-	m, _, err := t.own(ctx, at.files)
+	m, _, err := t.ownManifest(ctx, at.files)
 	if err != nil {
 		return in, err
 	}
-	ctx = t.inLife(ctx, lifeOf(m))
+	ctx = t.inTraceOf(ctx, traceOf(m))
 	j, err := journal.Open(r.journal(m))
 	if err != nil {
 		return in, err
@@ -76,16 +76,16 @@ func writeRecords(ctx context.Context, t tools, in facts) (_ facts, err error) {
 		return in, err
 	}
 	if !made.Summarizes() {
-		in.left = leftSummaries
+		in.omitted = leftSummaries
 	}
 	began := t.Clock()
 	in.lines, err = recording{t.job, made, m, at, in.verdict}.all(ctx)
-	in.lines = append(in.lines, t.sum(Summary{Act: stepRecord}, signer, began).String())
+	in.lines = append(in.lines, t.addSummary(Summary{Act: stepRecord}, signer, began).String())
 	return in, err
 }
 
-// recorder prepares to sign records as the verifier, and keeps in the journal
-// what was signed.
+// recorder prepares to sign records as the verifier, and keeps the signatures
+// in the journal.
 func (p records) recorder(j *journal.Journal) (*attest.Records, *sign.Signer, error) {
 	kept, err := sign.Keep(j)
 	if err != nil {
@@ -98,27 +98,28 @@ func (p records) recorder(j *journal.Journal) (*attest.Records, *sign.Signer, er
 		return nil, nil, err
 	}
 	records, err := attest.New(attest.Config{
-		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Ways: p.Ways,
+		Signer: signer, Journal: j, Verifier: p.verifier, Policy: p.Profile.Policy, Job: p.Maker.Job, Clock: p.Clock, Options: p.RecordOptions,
 		As: attest.As{ID: p.Profile.Records.Verifier, Policy: p.Profile.Records.Policy, Promoter: p.Maker.Promoter},
 	})
 	return records, signer, err
 }
 
-// unwritten says why no record is written, empty where one is.
+// unwritten says why no record is written; empty if one is.
 func (p records) unwritten() string {
 	switch {
 	case p.Profile.Records.Verifier == "":
-		return "the profile does not say in records for which verifier one would speak"
+		return "the profile has no records: section that names the verifier"
 	case !p.Profile.Policy.AllowsLate(vsa.PredicateType, policy.Verifier, policy.Published):
-		return "the policy's late lets nobody in the role verifier add a summary to a release that is public"
+		return "the policy's late: section does not let the verifier add a summary to a public release"
 	case p.Tokens[TokenVerifier] == nil && p.Keys[TokenVerifier] == nil:
-		return "nobody in the role verifier signs; give --identity-token " + TokenVerifier + "=FILE"
+		return "no verifier identity was given; use --identity-token " + TokenVerifier + "=FILE"
 	}
 	return ""
 }
 
-// journal is where the signatures of records are kept: with the others of
-// the release, or in a file of its version where staging is all there is.
+// journal is where the signatures of records are kept: with the release's
+// other signatures, or in a file for the version if there is no workspace of
+// the release.
 func (p records) journal(m manifest.Manifest) string {
 	if w, err := workspace.Open(p.State); err == nil && w.Identity().Version == p.Version && isOf(m, w.Identity().Invocation) {
 		return w.Signatures()
@@ -126,7 +127,7 @@ func (p records) journal(m manifest.Manifest) string {
 	return filepath.Join(p.State, "records", p.Version.String()+".jsonl")
 }
 
-// recording is the records of one release being written.
+// recording writes the records of one release.
 type recording struct {
 	*job
 	records  *attest.Records
@@ -135,8 +136,8 @@ type recording struct {
 	v        *verdict.Verdict
 }
 
-// all writes every record; the one beside the manifest last, so that where it
-// is the others are, too.
+// all writes every record. The one beside the manifest is last, so its
+// presence means that the others are complete.
 func (r recording) all(ctx context.Context) (said []string, err error) {
 	var promoted int
 	if promoted, err = r.promotions(ctx); err != nil {
@@ -154,7 +155,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 	}
 	subjects := summarized(r.manifest)
 	if len(subjects) == 0 {
-		return append(said, "no summary was written: nothing in the release was built"), nil
+		return append(said, "no summary was written: the release contains no built artifacts"), nil
 	}
 	signed, err := r.records.Summary(ctx, r.v, r.manifest.FilesURI, subjects, there)
 	if err != nil {
@@ -173,8 +174,8 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 	return said, nil
 }
 
-// summarized are the artifacts that a summary speaks of: whatever was built,
-// and can be asked for one.
+// summarized are the subjects of a summary: the artifacts for which a policy
+// can require one.
 func summarized(m manifest.Manifest) (subjects []intoto.Subject) {
 	for _, a := range m.Artifacts {
 		if slices.Contains(policy.ChecksOf(a.Class), policy.Summary) {
@@ -184,7 +185,7 @@ func summarized(m manifest.Manifest) (subjects []intoto.Subject) {
 	return subjects
 }
 
-// summariesAt are the summaries that lie beside a manifest.
+// summariesAt are the summaries beside a manifest.
 func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 	for n := 1; n <= maxRecords; n++ {
 		raw, err := store.Read(ctx, at, vsa.Name(n), verify.MaxBundle)
@@ -196,13 +197,14 @@ func summariesAt(ctx context.Context, at store.Place) (all [][]byte, _ error) {
 		}
 		all = append(all, raw)
 	}
-	return nil, verdict.Refuse(verdict.Limit, at.URI(), "%d summaries lie there already", maxRecords)
+	return nil, verdict.Refuse(verdict.Limit, at.URI(), "the place has %d summaries already, which is the limit", maxRecords)
 }
 
-// write writes a summary under the next name that is free, unless it is there.
+// write writes a summary under the next free name, unless the same one
+// exists.
 func (r recording) write(ctx context.Context, s attest.Signed, there [][]byte) (string, error) {
 	if i := slices.IndexFunc(there, func(raw []byte) bool { return bytes.Equal(raw, s.Bundle) }); i >= 0 {
-		return vsa.Name(i+1) + ", which was there", nil
+		return vsa.Name(i+1) + ", which existed already", nil
 	}
 	for n := len(there) + 1; n <= maxRecords; n++ {
 		name := vsa.Name(n)
@@ -215,13 +217,13 @@ func (r recording) write(ctx context.Context, s attest.Signed, there [][]byte) (
 			return "", err
 		}
 		if bytes.Equal(raw, s.Bundle) {
-			return name + ", which was there", nil
+			return name + ", which existed already", nil
 		}
 	}
-	return "", verdict.Refuse(verdict.Limit, r.at.files.URI(), "%d summaries lie there already", maxRecords)
+	return "", verdict.Refuse(verdict.Limit, r.at.files.URI(), "the place has %d summaries already, which is the limit", maxRecords)
 }
 
-// attachAll attaches a summary to each image that it speaks of.
+// attachAll attaches a summary to each image that it covers.
 func (r recording) attachAll(ctx context.Context, s attest.Signed) error {
 	st, err := r.verifier.Attestation(s.Bundle)
 	if err != nil {
@@ -242,9 +244,9 @@ func (r recording) attachAll(ctx context.Context, s attest.Signed) error {
 	return nil
 }
 
-// attach makes a record refer to an image. One that does already is left.
+// attach makes a record refer to an image, unless it does already.
 func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s attest.Signed) error {
-	if s.Found { // perhaps with other hints, which make no second one of it
+	if s.Found { // perhaps with other trace annotations, which do not justify a second copy
 		there, err := registry.Bundles(ctx, to, a.Repository, a.Digests.SHA256)
 		switch {
 		case err != nil && !errors.Is(err, registry.ErrNotFound):
@@ -258,15 +260,15 @@ func attach(ctx context.Context, to promote.Registry, a manifest.Artifact, s att
 	return registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(ctx, to, a.Repository)
 }
 
-// promotions records how each image came here from staging, and says of how
-// many.
+// promotions records how each image came here from staging, and returns the
+// number of images.
 func (r recording) promotions(ctx context.Context) (int, error) {
 	from, err := r.Profile.Images(profile.Staging, r.Version)
 	if err != nil {
 		return 0, err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(recorders)
+	group.SetLimit(recordersAtOnce)
 	n := 0
 	for _, a := range r.manifest.Images() {
 		if a.Class != plan.Image {
@@ -300,11 +302,10 @@ func (r recording) promotion(ctx context.Context, from string, a manifest.Artifa
 	return attach(ctx, r.at.images, a, s)
 }
 
-// progress looks for a summary of the release beside its manifest, which the
-// verifier signed of nothing but what the manifest lists. Nothing is missing
-// where none is there and none was wanted.
+// progress looks beside the manifest for a summary that the verifier signed
+// and that covers only what the manifest lists.
 func (p records) progress(ctx context.Context, m manifest.Manifest, at store.Place) Stage {
-	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary of the verifier: " + at.URI()}
+	stage := Stage{Name: stepRecord, Of: 1, Note: "no summary by the verifier: " + at.URI()}
 	all, err := summariesAt(ctx, at)
 	if err != nil {
 		stage.Down, stage.Note = verdict.OutcomeOf(err) == verdict.Unavailable, fmt.Sprintf("cannot be read: %v", err)
@@ -324,7 +325,8 @@ func (p records) progress(ctx context.Context, m manifest.Manifest, at store.Pla
 	return stage
 }
 
-// speaksOf reports whether each subject is listed, with these bytes.
+// speaksOf reports whether the manifest lists every subject with these
+// digests.
 func speaksOf(s intoto.Statement, m manifest.Manifest) bool {
 	for _, sub := range s.Subjects() {
 		a, listed := m.Find(sub.Name)

@@ -11,10 +11,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// leftSummaries says of a release that no summary of it was wanted.
+// leftSummaries notes in the journal that no summary of the release was
+// wanted.
 const leftSummaries = "no summary"
 
-// askGate decides about what lies at a stage. A refusal is an error, beside the
+// askGate judges the release at a stage. A refusal is both an error and a
 // verdict.
 func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error) {
 	return func(ctx context.Context, t tools, in facts) (facts, error) {
@@ -23,7 +24,7 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 			return in, err
 		}
 		req := t.Gate.Release(t.Version, s, at, t.Clock())
-		req.Options.AllDigests = true // whoever makes a release answers for all that it lists
+		req.Options.AllDigests = true // a publisher answers for every digest in the manifest
 		out, err := t.Gate.Decide(ctx, req)
 		if err != nil {
 			return in, err
@@ -31,7 +32,7 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 		v := out.Verdict
 		for i, f := range v.Findings {
 			if s == profile.Staging && f.Code == verdict.EvidenceMissing && f.Subject == releasemanifest.Name {
-				v.Findings[i].Fix = before(at.Files, t.State)
+				v.Findings[i].Fix = missingManifestAdvice(at.Files, t.State)
 			}
 		}
 		in.verdict, err = v, v.Err()
@@ -44,7 +45,7 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 	}
 }
 
-// manifestIn is the manifest that a verdict rests on.
+// manifestIn is the digest of the manifest that a verdict judged.
 func manifestIn(v *verdict.Verdict) digest.Digest {
 	for _, in := range v.Inputs {
 		if in.Name == releasemanifest.Name {
@@ -54,7 +55,7 @@ func manifestIn(v *verdict.Verdict) digest.Digest {
 	return digest.Digest{}
 }
 
-// copyTo copies the release to a stage, from what comes before it.
+// copyTo copies the release to a stage from the previous one.
 func copyTo(s profile.Stage) func(context.Context, tools, facts) (facts, error) {
 	return func(ctx context.Context, t tools, in facts) (facts, error) {
 		if s == profile.Staging {
@@ -68,14 +69,14 @@ func copyTo(s profile.Stage) func(context.Context, tools, facts) (facts, error) 
 	}
 }
 
-// Afterwards says what [Pipeline.Release] would do once what lies in staging is
-// public: what it would record, and which markers it would move.
+// Afterwards describes what [Pipeline.Release] would do after publishing what
+// is in staging: what it would record, and which markers it would move.
 func (p *Pipeline) Afterwards(ctx context.Context) (lines []string, _ error) {
 	for _, a := range releaseAct().steps {
-		if a.ahead == nil {
+		if a.preview == nil {
 			continue
 		}
-		said, err := a.ahead(ctx, p.job)
+		said, err := a.preview(ctx, p.job)
 		lines = append(lines, said...)
 		if err != nil {
 			return lines, err
@@ -84,18 +85,18 @@ func (p *Pipeline) Afterwards(ctx context.Context) (lines []string, _ error) {
 	return lines, nil
 }
 
-// wouldRecord says what would be recorded.
+// wouldRecord describes what would be recorded.
 func wouldRecord(_ context.Context, j *job) ([]string, error) {
 	if why := (records{j}).unwritten(); why != "" {
 		return []string{"no record would be written: " + why}, nil
 	}
-	if !j.Ways.Summarize() {
-		return []string{"the verifier would record it, without a summary"}, nil
+	if !j.RecordOptions.Summarize() {
+		return []string{"the verifier would record the release, without a summary"}, nil
 	}
-	return []string{"the verifier would record it"}, nil
+	return []string{"the verifier would record the release"}, nil
 }
 
-// wouldMark says which markers would move.
+// wouldMark lists which markers would move.
 func wouldMark(ctx context.Context, j *job) (lines []string, _ error) {
 	at, err := j.place(profile.Staging)
 	if err != nil {

@@ -16,19 +16,19 @@ import (
 )
 
 // Revision is the next revision of a sealed release, of the manifest in the
-// state directory or of the one that lies at a stage. It is drafted by Amend or
-// Withdraw, for which nothing is signed and no token is needed, and then signed.
+// state directory or at a stage. Amend or Withdraw drafts it, which signs
+// nothing and needs no token; Sign signs it.
 type Revision struct {
 	*job
 	at profile.Stage
 }
 
-// Revise returns the next revision of the manifest that lies at a stage; an
-// empty stage is the state directory. At a stage no state directory is needed.
+// Revise returns the next revision of the manifest at a stage; an empty stage
+// means the state directory. A stage needs no state directory.
 func (p *Pipeline) Revise(at profile.Stage) Revision { return Revision{p.job, at} }
 
-// Amend drafts the revision with the evidence that is there now. At a stage
-// everything that the manifest lists must be accepted as it is.
+// Amend drafts a revision with the evidence that exists now. At a stage, the
+// gate must accept the release as it is.
 func (r Revision) Amend(ctx context.Context, reason string) (manifest.Manifest, error) {
 	if r.at != "" {
 		return r.amendAt(ctx, reason)
@@ -41,7 +41,7 @@ func (r Revision) Amend(ctx context.Context, reason string) (manifest.Manifest, 
 }
 
 // Withdraw drafts the revision that says that the release must no longer be
-// used. At a stage nothing else of the release need be there.
+// used. At a stage, only the manifest is needed.
 func (r Revision) Withdraw(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
 	if r.at != "" {
 		return r.withdrawAt(ctx, w)
@@ -53,9 +53,10 @@ func (r Revision) Withdraw(ctx context.Context, w manifest.Withdrawal) (manifest
 	return seal.Withdraw(ctx, r.request(here.plan, here.w), w)
 }
 
-// Sign signs a drafted revision as the release identity and puts it in the place
-// of the one before. In the state directory it is public once it is promoted;
-// at a stage it is put at the other stage too, where that has the same one.
+// Sign signs a drafted revision as the release identity and replaces the
+// previous manifest. A revision in the state directory becomes public when it
+// is promoted; one at a stage is also written to the other stage if that has
+// the same previous manifest.
 func (r Revision) Sign(ctx context.Context, next manifest.Manifest) error {
 	if r.at != "" {
 		return r.signAt(ctx, next)
@@ -74,8 +75,8 @@ func signsRevision(next manifest.Manifest) act {
 	return revision(actAmend, manifest.RunAmend)
 }
 
-// Forecast looks ahead at signing a drafted revision: as whom, and with which
-// services.
+// Forecast returns what signing a drafted revision would need: the identity
+// and the services.
 func (r Revision) Forecast(ctx context.Context, next manifest.Manifest) (Forecast, error) {
 	o := &outlook{job: r.job, plan: plan.Plan{Name: next.Name, Version: next.Version}}
 	if r.at == "" {
@@ -88,40 +89,39 @@ func (r Revision) Forecast(ctx context.Context, next manifest.Manifest) (Forecas
 	return o.elsewhere(ctx, signsRevision(next), next.Source.Commit, uri)
 }
 
-// amendAt drafts the next revision of the manifest that lies at a stage, with
-// everything that it lists: what lies there must be accepted as it is.
+// amendAt drafts the next revision of the manifest at a stage, with
+// everything that it lists, if the gate accepts the release as it is.
 func (r Revision) amendAt(ctx context.Context, reason string) (manifest.Manifest, error) {
-	if _, err := (runner{r.job}).perform(ctx, decide(r.at), facts{}); err != nil {
-		return manifest.Manifest{}, fmt.Errorf("an amendment vouches for the release once more, so it must be accepted as it is: %w", err)
+	if _, err := (runner{r.job}).perform(ctx, gateAct(r.at), facts{}); err != nil {
+		return manifest.Manifest{}, fmt.Errorf("amending requires an accepted release, because the new signature confirms all of it: %w", err)
 	}
-	before, bundle, _, err := r.standing(ctx)
+	before, bundle, _, err := r.current(ctx)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
 	return seal.Again(before, bundle, reason, r.Clock())
 }
 
-// withdrawAt drafts the revision of the manifest that lies at a stage that says
-// that the release must no longer be used.
+// withdrawAt drafts the revision that withdraws the release at a stage.
 func (r Revision) withdrawAt(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
-	before, bundle, _, err := r.standing(ctx)
+	before, bundle, _, err := r.current(ctx)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
 	return seal.Withdrawn(before, bundle, w, r.Clock())
 }
 
-// standing is the verified manifest that lies at a stage, the digest of its
-// bundle, and the place.
-func (r Revision) standing(ctx context.Context) (manifest.Manifest, digest.Digest, place, error) {
+// current returns the verified manifest at a stage, the digest of its bundle,
+// and the place.
+func (r Revision) current(ctx context.Context) (manifest.Manifest, digest.Digest, place, error) {
 	at, err := r.place(r.at)
 	if err != nil {
 		return manifest.Manifest{}, digest.Digest{}, place{}, err
 	}
-	m, raw, err := r.own(ctx, at.files)
+	m, raw, err := r.ownManifest(ctx, at.files)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "it holds no manifest of %s, so there is nothing to revise", r.Version).
-			Advise("nothing is public or staged there, so nobody needs to be told; --at names the stage, and the profile its place")
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "no manifest of %s, so there is nothing to revise", r.Version).
+			Advise("check --at, which names the stage, and the place of that stage in the profile")
 	}
 	if err != nil {
 		return manifest.Manifest{}, digest.Digest{}, place{}, err
@@ -129,12 +129,11 @@ func (r Revision) standing(ctx context.Context) (manifest.Manifest, digest.Diges
 	return m, digest.Of(digest.SHA256, raw), at, nil
 }
 
-// signAt signs a drafted revision as the release identity and puts it in the
-// place of the one that lies at a stage, and at the other stage too, where that
-// has the same one. Whatever came there since it was drafted stays, and is
-// named.
+// signAt signs a drafted revision as the release identity and replaces the
+// manifest at a stage, and at the other stage if that has the same previous
+// manifest. A manifest that was written since the draft is kept and reported.
 func (r Revision) signAt(ctx context.Context, next manifest.Manifest) (err error) {
-	before, superseded, at, err := r.standing(ctx)
+	before, superseded, at, err := r.current(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (r Revision) signAt(ctx context.Context, next manifest.Manifest) (err error
 		return err
 	}
 	a := signsRevision(next)
-	ctx, end := r.spanning(r.inLife(ctx, lifeOf(before)), a.span, a.name)
+	ctx, end := r.startSpan(r.inTraceOf(ctx, traceOf(before)), a.span, a.name)
 	defer func() { end(err) }()
 	next = seal.SignedIn(ctx, next, a.name, r.Typed.command())
 	statement, err := next.Statement()
@@ -155,29 +154,29 @@ func (r Revision) signAt(ctx context.Context, next manifest.Manifest) (err error
 	}
 	began := r.Clock()
 	bundle, e, err := signer.Statement(ctx, statement)
-	r.sum(Summary{Act: a.name}, signer, began)
+	r.addSummary(Summary{Act: a.name}, signer, began)
 	if err != nil {
 		return err
 	}
 	if _, _, err := r.Profile.Policy.ManifestFrom(e, pagesAt(ctx, at.files)); err != nil {
-		return fmt.Errorf("judging what was signed, which was not written: %w", err)
+		return fmt.Errorf("judging the signed revision, which was not written: %w", err)
 	}
 	if err := r.supersede(ctx, at, superseded, bundle); err != nil {
 		return err
 	}
-	r.Report(ctx, "revision %d is at %s, and supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
-	return r.bringAlong(ctx, other(r.at), superseded, bundle)
+	r.Report(ctx, "revision %d written to %s, supersedes %s: %s", next.Revision, at.files.URI(), next.Supersedes, next.Change)
+	return r.copyToStage(ctx, otherStage(r.at), superseded, bundle)
 }
 
-func other(s profile.Stage) profile.Stage {
+func otherStage(s profile.Stage) profile.Stage {
 	if s == profile.Release {
 		return profile.Staging
 	}
 	return profile.Release
 }
 
-// supersede writes a manifest over the one that it supersedes, and reads it
-// back as a verifier does.
+// supersede replaces a manifest and reads the new one back as a verifier
+// does.
 func (r Revision) supersede(ctx context.Context, at place, superseded digest.Digest, bundle []byte) error {
 	err := store.Replace(ctx, at.files, at.writer, releasemanifest.Name, store.Replacement{Old: superseded, New: bundle, MediaType: plan.MediaBundle})
 	if errors.Is(err, store.ErrChanged) {
@@ -192,19 +191,19 @@ func (r Revision) supersede(ctx context.Context, at place, superseded digest.Dig
 	return nil
 }
 
-// overtaken says that somebody else revised the manifest at the same time.
+// overtaken reports a concurrent revision of the manifest.
 func (r Revision) overtaken(ctx context.Context, at place, cause error) error {
 	m, _, err := r.manifest(ctx, at.files)
 	if err != nil {
-		return fmt.Errorf("revising the manifest of %s, where another came meanwhile: %w", at.files.URI(), errors.Join(err, cause))
+		return fmt.Errorf("revising the manifest of %s, which was changed at the same time: %w", at.files.URI(), errors.Join(err, cause))
 	}
 	return verdict.Refuse(verdict.Equivocation, at.files.URI(),
-		"somebody wrote revision %d there meanwhile (%s), and it stays; ours was signed and is nowhere: look at theirs, then revise again", m.Revision, m.Change)
+		"revision %d was published first (%s); ours was signed but not published: review that revision, then revise again", m.Revision, m.Change)
 }
 
-// bringAlong puts a revision where the one that it supersedes lies, too. That
-// another one lies there is no error of the revision, and is told.
-func (r Revision) bringAlong(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
+// copyToStage also replaces the superseded manifest at another stage. If that
+// stage has a different manifest, it is kept and reported.
+func (r Revision) copyToStage(ctx context.Context, s profile.Stage, superseded digest.Digest, bundle []byte) error {
 	at, err := r.place(s)
 	if err != nil {
 		return err
@@ -214,11 +213,11 @@ func (r Revision) bringAlong(ctx context.Context, s profile.Stage, superseded di
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case errors.Is(err, store.ErrChanged):
-		r.Report(ctx, "%s has another manifest than the one that was superseded; it was left as it is", at.files.URI())
+		r.Report(ctx, "%s has a different manifest than the superseded one and was not changed", at.files.URI())
 		return nil
 	case err != nil:
-		return fmt.Errorf("the revision is at the %s place; bringing it to the %s place too: %w", other(s), s, err)
+		return fmt.Errorf("the revision is at the %s place; writing it to the %s place, too: %w", otherStage(s), s, err)
 	}
-	r.Report(ctx, "it is at %s, too", at.files.URI())
+	r.Report(ctx, "revision also written to %s", at.files.URI())
 	return nil
 }

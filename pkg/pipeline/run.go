@@ -24,45 +24,45 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// facts are what is known of a release while acts are done. An act gets them
-// and returns them with what it found; nobody else changes them.
+// facts are what acts have found out about a release. An act gets them and
+// returns them with its own findings; only acts change them.
 type facts struct {
-	source   *found               // what is built, and behind which walls
-	w        *workspace.Workspace // where it comes into being
-	plan     plan.Plan            // of what is there, from its commit
-	examined *sbomcheck.Examined  // which documents were made of which bytes, in this run
-	accepted digest.Digest        // the manifest in staging that the gate accepted: no other is released
+	source   *found               // what is built, and how isolated
+	w        *workspace.Workspace // the working files
+	plan     plan.Plan            // of the workspace, from its commit
+	examined *sbomcheck.Examined  // which documents were made of which bytes in this run
+	accepted digest.Digest        // the manifest in staging that the gate accepted: only this one is released
 	verdict  *verdict.Verdict     // the newest decision
-	public   bool                 // and that it was accepted where users find it
+	public   bool                 // the public release was accepted
 	lines    []string             // by the last act, for people and the verdict
-	left     string               // out by the act, in a word for the journal
+	omitted  string               // by the act, for the journal
 }
 
-// A need is found for an act, unless an act before has found it.
+// A need is obtained for an act, unless an earlier act has it already.
 type need func(context.Context, *job, facts) (facts, error)
 
-// tools are what an act is done with.
+// tools are what an act works with.
 type tools struct {
 	*job
-	signer  *sign.Signer // of an act that signs
+	signer  *sign.Signer // if the act signs
 	summary *Summary
 }
 
-// runner does acts.
+// runner performs acts.
 type runner struct{ *job }
 
-// perform does one act, and remembers that where the act says.
+// perform performs one act, and records it in the journal that the act names.
 func (r runner) perform(ctx context.Context, a act, in facts) (_ facts, err error) {
 	if in.examined == nil {
 		in.examined = &sbomcheck.Examined{}
 	}
-	switch a.noted {
-	case inWorkspace:
+	switch a.journaled {
+	case journalWorkspace:
 		if in, err = r.find(ctx, a, in); err != nil {
 			return in, err
 		}
 		return r.journaled(ctx, a, in.w, in)
-	case ifThere, ifFree:
+	case journalIfPresent, journalIfFree:
 		w, err := r.workspaceHere()
 		if err != nil {
 			return in, err
@@ -72,18 +72,18 @@ func (r runner) perform(ctx context.Context, a act, in facts) (_ facts, err erro
 		}
 		out, err := r.journaled(ctx, a, w, in)
 		var busy *journal.BusyError
-		if a.noted == ifFree && errors.As(err, &busy) {
-			break // it needs nothing of the state: the note is for status alone
+		if a.journaled == journalIfFree && errors.As(err, &busy) {
+			break // the state is not used here: the journal only informs waybill status
 		}
 		return out, err
 	}
 	ctx, end := r.beginSpan(ctx, a)
-	out, err := r.doing(ctx, a, in, notes{})
+	out, err := r.execute(ctx, a, in, notes{})
 	end(err)
 	return out, err
 }
 
-// find finds what an act needs.
+// find obtains what an act needs.
 func (r runner) find(ctx context.Context, a act, in facts) (facts, error) {
 	for _, need := range a.needs {
 		out, err := need(ctx, r.job, in)
@@ -107,30 +107,29 @@ func (r runner) workspaceHere() (*workspace.Workspace, error) {
 	return w, nil
 }
 
-// beginSpan begins the span of an act, if it has one. A command that does
-// several acts is their span itself.
+// beginSpan begins the span of an act, if it has one. For a command with
+// several acts the command's span is used.
 func (r runner) beginSpan(ctx context.Context, a act, more ...attribute.KeyValue) (context.Context, func(error)) {
 	if a.span == "" {
 		return ctx, func(error) {}
 	}
-	return r.spanning(ctx, a.span, cmp.Or(a.task, a.name), more...)
+	return r.startSpan(ctx, a.span, cmp.Or(a.task, a.name), more...)
 }
 
-// beginning is what the journal keeps of an act that begins: the command that did
-// it, and its ids.
+// beginning is the journal's detail of an act that begins: the command line,
+// and the trace IDs.
 type beginning struct {
 	Typed
 	Trace trace.IDs `json:"trace,omitzero"`
 }
 
-// notes are the journal of the act that is under way; zero notes are kept
-// nowhere.
+// notes are the journal of the act in progress; zero notes are not recorded.
 type notes struct {
 	journal *journal.Journal
 	typed   json.RawMessage
 }
 
-// begin notes that an act, or a step of one, begins.
+// begin records that an act, or a step of one, begins.
 func (r runner) begin(ctx context.Context, n notes, what string) error {
 	if n.journal == nil {
 		return context.Cause(ctx)
@@ -138,12 +137,12 @@ func (r runner) begin(ctx context.Context, n notes, what string) error {
 	return n.journal.Append(ctx, journal.Entry{Time: r.Clock().UTC(), Act: actBegin, Subject: what, Detail: n.typed})
 }
 
-// journaled does one act on a workspace, alone, in the life of the release that
-// the workspace holds, and remembers that it was done. The journal is a hint
-// for people; what resumes looks at the files.
+// journaled performs one act on a workspace under its lock, in the trace of
+// the release, and records the result. The journal is only a hint for people:
+// resuming looks at the files.
 func (r runner) journaled(ctx context.Context, a act, w *workspace.Workspace, in facts) (out facts, err error) {
 	id := w.Identity()
-	ctx, end := r.beginSpan(r.inLife(ctx, id.Trace), a, span.HeadRevision.String(id.Commit.Commit), span.RepositoryURL.String(id.Commit.Repository))
+	ctx, end := r.beginSpan(r.inTraceOf(ctx, id.Trace), a, span.HeadRevision.String(id.Commit.Commit), span.RepositoryURL.String(id.Commit.Repository))
 	defer func() { end(err) }()
 	j, err := journal.Open(w.Journal())
 	if err != nil {
@@ -158,34 +157,35 @@ func (r runner) journaled(ctx context.Context, a act, w *workspace.Workspace, in
 	if err := r.begin(ctx, n, a.name); err != nil {
 		return in, err
 	}
-	if out, err = r.doing(ctx, a, in, n); err != nil {
-		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a word
+	if out, err = r.execute(ctx, a, in, n); err != nil {
+		why, _ := json.Marshal(verdict.FindingOf("", err).Code) // a string
 		return out, errors.Join(err, j.Append(context.WithoutCancel(ctx), journal.Entry{Time: r.Clock().UTC(), Act: actFailed, Subject: a.name, Detail: why}))
 	}
 	done := journal.Entry{Time: r.Clock().UTC(), Act: a.name, Subject: id.Name + " " + id.Version.String()}
-	if out.left != "" {
-		done.Detail, _ = json.Marshal(out.left) // a word
+	if out.omitted != "" {
+		done.Detail, _ = json.Marshal(out.omitted) // a string
 	}
 	return out, j.Append(ctx, done)
 }
 
-// doing does an act, or its steps, once what it needs is found.
-func (r runner) doing(ctx context.Context, a act, in facts, n notes) (facts, error) {
+// execute performs an act or its steps, after obtaining what it needs.
+func (r runner) execute(ctx context.Context, a act, in facts, n notes) (facts, error) {
 	in, err := r.find(ctx, a, in)
 	switch {
 	case err != nil:
 		return in, err
 	case len(a.steps) > 0:
-		return r.inSteps(ctx, a, in, n)
+		return r.executeSteps(ctx, a, in, n)
 	case a.signs.role != "":
-		return r.signing(ctx, a, in)
+		return r.executeSigned(ctx, a, in)
 	}
 	return a.do(ctx, tools{job: r.job}, in)
 }
 
-// inSteps does the steps of an act. What they say is told, and noted in the
-// verdict. After the release is public it stays what it is, whatever fails.
-func (r runner) inSteps(ctx context.Context, a act, in facts, n notes) (facts, error) {
+// executeSteps performs the steps of an act. Their messages are reported and
+// noted in the verdict. A release that is public stays public, whatever fails
+// later.
+func (r runner) executeSteps(ctx context.Context, a act, in facts, n notes) (facts, error) {
 	for _, step := range a.steps {
 		r.Report(ctx, "— %s", step.name)
 		if err := r.begin(ctx, n, a.name+": "+step.name); err != nil {
@@ -195,11 +195,11 @@ func (r runner) inSteps(ctx context.Context, a act, in facts, n notes) (facts, e
 		for _, line := range out.lines {
 			r.Report(ctx, "%s", line)
 		}
-		if err != nil && step.span == span.Gate { // a decision says itself what it is about
+		if err != nil && step.span == span.Gate { // the verdict names its subject
 			return out, err
 		}
 		if err != nil && in.public {
-			r.Report(ctx, "the release is public and was verified there; this failed after it, and the same command goes on with it")
+			r.Report(ctx, "the release is public and verified; a later step failed: run the same command again to continue")
 		}
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", step.name, err)
@@ -213,9 +213,9 @@ func (r runner) inSteps(ctx context.Context, a act, in facts, n notes) (facts, e
 	return in, nil
 }
 
-// signing does an act on a workspace with a signer that finishes what an earlier
-// run has begun to sign. What it did is summed up, however it ends.
-func (r runner) signing(ctx context.Context, a act, in facts) (out facts, err error) {
+// executeSigned performs an act on a workspace with a signer, reusing what an
+// earlier run signed. The summary is reported even if the act fails.
+func (r runner) executeSigned(ctx context.Context, a act, in facts) (out facts, err error) {
 	work, end := watched(r.World, a.name)
 	defer end()
 	j, err := journal.Open(in.w.Signatures())
@@ -227,7 +227,7 @@ func (r runner) signing(ctx context.Context, a act, in facts) (out facts, err er
 		return in, err
 	}
 	if in.source != nil {
-		a.signs.token = a.signs.tokenIn(in.source.walls.Mode)
+		a.signs.token = a.signs.tokenIn(in.source.isolation.Mode)
 	}
 	signer, err := r.signer(a.signs, work, in.source != nil)
 	if err != nil {
@@ -236,14 +236,14 @@ func (r runner) signing(ctx context.Context, a act, in facts) (out facts, err er
 	s := Summary{Act: a.name}
 	began := r.Clock()
 	out, err = a.do(ctx, tools{r.job, signer, &s}, in)
-	s = r.sum(s, signer, began)
-	if err == nil || s.Signed+s.Reused+s.Retries > 0 { // else it was refused before anything
+	s = r.addSummary(s, signer, began)
+	if err == nil || s.Signed+s.Reused+s.Retries > 0 { // otherwise it was refused at once
 		r.Report(ctx, "%s", s)
 	}
 	return out, err
 }
 
-// decided is the verdict that acts ended with, if they ended with one.
+// decided is the verdict that acts ended with, if any.
 func decided(out facts, err error) (*verdict.Verdict, error) {
 	var judged *verdict.NotAcceptedError
 	if err != nil && (out.verdict == nil || out.verdict.Err() == nil || !errors.As(err, &judged)) {
@@ -252,8 +252,8 @@ func decided(out facts, err error) (*verdict.Verdict, error) {
 	return out.verdict, err
 }
 
-// lifeOf is the life of the release that a manifest lists, and the last act on it.
-func lifeOf(m manifest.Manifest) trace.IDs {
+// traceOf is the trace of the release in a manifest, and the last act on it.
+func traceOf(m manifest.Manifest) trace.IDs {
 	if len(m.Runs) == 0 {
 		return trace.IDs{}
 	}
@@ -262,9 +262,9 @@ func lifeOf(m manifest.Manifest) trace.IDs {
 	return last
 }
 
-// historyOf is which runs had a hand in the release of a workspace, by its
-// journal. A journal is a hint: what it does not say is not known, and nothing
-// that is signed rests on it but where to look.
+// historyOf lists the runs that worked on the release, by the journal of its
+// workspace. The journal is only a hint: signed history uses it to find runs,
+// and proves nothing by it.
 func historyOf(w *workspace.Workspace, typed Typed) seal.History {
 	h := seal.History{Command: typed.command()}
 	entries, err := journal.Read(w.Journal())
@@ -302,7 +302,7 @@ func historyOf(w *workspace.Workspace, typed Typed) seal.History {
 	return h
 }
 
-// command is what was typed, without its arguments.
+// command is the command line without its arguments.
 func (t Typed) command() string {
 	if len(t.Args) < 2 {
 		return ""

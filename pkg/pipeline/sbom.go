@@ -21,7 +21,7 @@ import (
 // describe writes the SBOMs.
 func describe(ctx context.Context, t tools, in facts) (facts, error) {
 	if in.plan.IsGiven() {
-		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool, whose SBOMs are carried as they are")
+		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; its SBOMs are used unchanged")
 	}
 	d := &describer{plan: in.plan, w: in.w, examined: in.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: in.plan.Name, Version: in.plan.Version.String(), Created: in.w.Identity().Commit.Time, Namespace: in.plan.Files,
@@ -33,23 +33,23 @@ func describe(ctx context.Context, t tools, in facts) (facts, error) {
 	return in, nil
 }
 
-// describer writes SBOMs in an order in which each can refer to those before.
+// describer writes SBOMs in dependency order, so each can refer to earlier
+// ones.
 type describer struct {
 	plan    plan.Plan
 	w       *workspace.Workspace
 	in      sbom.Input
 	entries map[digest.Digest]sbom.Entry
 	all     []sbom.Entry
-	plain   []sbom.Entry // artifacts that are to have no SBOM
-	layers  sbom.Layers  // that images share
-	// examined remembers which documents were made of which bytes: the acts that
-	// follow in this run need only hash both.
+	plain   []sbom.Entry // artifacts without an SBOM
+	layers  sbom.Layers  // shared by images
+	// examined remembers which documents were made of which bytes: later acts
+	// of this run then only hash both.
 	examined *sbomcheck.Examined
 }
 
-// describeAll goes from what contains nothing to what contains the rest. An
-// artifact that can not be described does not keep the others from it: the
-// release fails with the list.
+// describeAll describes contained artifacts before those that contain them. A
+// failure does not stop the others: the release fails with all of them.
 func (d *describer) describeAll(ctx context.Context) error {
 	var failed []error
 	for _, class := range []plan.Class{plan.Binary, plan.Other, plan.Archive, plan.Image} {
@@ -78,7 +78,7 @@ func (d *describer) describeAll(ctx context.Context) error {
 func (d *describer) describe(ctx context.Context, a plan.Artifact) error {
 	set, document, err := d.document(ctx, a)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, registry.ErrNotFound) {
-		return verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not in the build directory; run the build first")
+		return verdict.Refuse(verdict.SealMissing, a.Name, "planned, but not built; run waybill build first")
 	}
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (d *describer) describe(ctx context.Context, a plan.Artifact) error {
 	return nil
 }
 
-// name has the release list an artifact that is to have no SBOM of its own.
+// name only lists an artifact, which has no SBOM of its own.
 func (d *describer) name(ctx context.Context, a plan.Artifact) error {
 	e := sbom.Entry{Artifact: a.Name}
 	if a.Class == plan.Image {
@@ -130,7 +130,7 @@ func (d *describer) document(ctx context.Context, a plan.Artifact) (digest.Set, 
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
-	// The bytes are read once: the digests are found on the way.
+	// Reading for the SBOM also computes the digests.
 	describe := sbom.Describe
 	if a.Class == plan.Binary {
 		describe = func(_ context.Context, in sbom.Input, name string, c sbom.Content, _ sbom.Members) (sbom.Made, error) {
@@ -141,7 +141,7 @@ func (d *describer) document(ctx context.Context, a plan.Artifact) (digest.Set, 
 	return d.encoded(made, err)
 }
 
-// encoded writes a document, and says what it leaves out.
+// encoded writes a document, and returns the digests of its artifact.
 func (d *describer) encoded(made sbom.Made, err error) (digest.Set, []byte, error) {
 	if err != nil {
 		return digest.Set{}, nil, err
@@ -150,7 +150,7 @@ func (d *describer) encoded(made sbom.Made, err error) (digest.Set, []byte, erro
 	return made.Digests, document, err
 }
 
-// notThere tells a planned file that was not built.
+// notThere maps a missing file to a planned artifact that was not built.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return store.ErrNotFound
@@ -178,9 +178,10 @@ func (d *describer) image(ctx context.Context, a plan.Artifact) (digest.Set, []b
 	return d.encoded(made, err)
 }
 
-// children describes the image of each platform by itself, for those who pull
-// that one and ask what refers to it. These documents are attached and no
-// files of the release: what they say the document of the index says too.
+// children describes the image of each platform separately, for users who
+// pull a single platform and look up its referrers. These documents are
+// attached but are no files of the release: the document of the index says
+// the same.
 func (d *describer) children(ctx context.Context, index plan.Artifact, content sbom.ImageContent) error {
 	for _, a := range d.plan.Artifacts {
 		if a.Class != plan.ImageChild || a.Of != index.Name {
@@ -202,7 +203,7 @@ func (d *describer) children(ctx context.Context, index plan.Artifact, content s
 	return nil
 }
 
-// graph is an image as the build left it.
+// graph is an image as built.
 func (d *describer) graph(ctx context.Context, a plan.Artifact) (*registry.Node, error) {
 	at, err := d.w.Images().Resolve(ctx, a.Repository, d.plan.Version.String())
 	if err != nil {
@@ -211,7 +212,7 @@ func (d *describer) graph(ctx context.Context, a plan.Artifact) (*registry.Node,
 	return registry.Graph(ctx, d.w.Images(), a.Repository, at)
 }
 
-// filesOf maps paths in an image to the artifacts that were put there.
+// filesOf maps paths in an image to the artifacts that were copied there.
 func (d *describer) filesOf(a plan.Artifact, platform string) map[string]sbom.Entry {
 	files := map[string]sbom.Entry{}
 	for _, s := range d.plan.Steps {

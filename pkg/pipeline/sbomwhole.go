@@ -17,8 +17,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// whole writes the documents about the release as a whole: of its source, if
-// that is planned, and of everything that was made from it.
+// whole writes the documents about the whole release: of its source, if
+// planned, and of everything that was built from it.
 func (d *describer) whole(ctx context.Context) error {
 	source, err := d.source(ctx)
 	if err != nil {
@@ -32,8 +32,8 @@ func (d *describer) whole(ctx context.Context) error {
 	return err
 }
 
-// source describes the source as the commit has it. Where none is planned the
-// entry is zero.
+// source describes the source of the commit. The entry is zero if none is
+// planned.
 func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	name := d.plan.SBOMs.Source
 	if name == "" {
@@ -60,8 +60,8 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 	return sbom.Entry{Artifact: "source", Digests: made.Digests, SBOM: name, SBOMDigest: digest.SetOf(document)}, nil
 }
 
-// checkout writes the source as a build does: read behind walls where there
-// are some, and proven.
+// checkOut checks out the source as a build does: in a sandbox if possible,
+// and verified.
 func checkOut(ctx context.Context, c git.Commit, dir string) error {
 	repo, err := git.Open(ctx, c.Repository)
 	if err != nil {
@@ -71,7 +71,7 @@ func checkOut(ctx context.Context, c git.Commit, dir string) error {
 	return checkout.Checkout(ctx, sandbox.Examine(ctx).Mode, repo, c, dir)
 }
 
-// write puts a document under its name, in the form that the name says.
+// write writes a document in the format that its name demands.
 func (d *describer) write(ctx context.Context, name string, made sbom.Made) ([]byte, error) {
 	encode := made.Encode
 	if strings.HasSuffix(name, ".spdx") {

@@ -20,18 +20,18 @@ import (
 // TokenSignoff is the token name of the identity that signs releases off.
 const TokenSignoff = "signoff"
 
-// SignedSource is what a sign-off is about: release.yaml as it is in a commit.
+// SignedSource is the subject of a sign-off: the release.yaml of a commit.
 type SignedSource struct {
 	Config digest.Set
 	Source releasesignoff.Source
 }
 
 // ReadSignedSource resolves a source and reads its release.yaml. An empty ref
-// is HEAD. Where release.yaml says that releases are tagged by an empty commit,
-// the commit is the one that is built.
+// means HEAD. If release.yaml says that releases are tagged with an empty
+// commit, the result has the commit that is built.
 func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 	if from.Repository == "" {
-		return SignedSource{}, verdict.Refuse(verdict.Usage, "--source", "required: it has the release.yaml that is signed off")
+		return SignedSource{}, verdict.Refuse(verdict.Usage, "--source", "required: names the repository with the release.yaml to sign off")
 	}
 	if from.Ref == "" {
 		from.Ref = "HEAD"
@@ -47,7 +47,7 @@ func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 	}
 	raw, err := repo.ReadFile(ctx, commit, plan.ConfigName)
 	if errors.Is(err, git.ErrNotFound) {
-		return SignedSource{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "there is none at %s of %s", from.Ref, from.Repository)
+		return SignedSource{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "no such file at %s of %s", from.Ref, from.Repository)
 	}
 	if err != nil {
 		return SignedSource{}, err
@@ -62,9 +62,9 @@ func ReadSignedSource(ctx context.Context, from Source) (SignedSource, error) {
 	return SignedSource{digest.SetOf(raw), releasesignoff.Source{Repository: config.Repository(), Commit: commit.Commit}}, nil
 }
 
-// Attribute asks version control who ticked what nothing but a tick stands
-// behind, for documents that lie in a directory. It answers with the documents
-// of which that is not known.
+// Attribute asks git who ticked each checkbox that has no other evidence, for
+// documents in a directory. It returns the documents for which that is
+// unknown.
 func Attribute(ctx context.Context, dir string, set *signoff.Set, r signoff.Report) (unknown []string) {
 	for _, d := range r.Documents {
 		lines := d.Ticks()
@@ -89,8 +89,8 @@ func Attribute(ctx context.Context, dir string, set *signoff.Set, r signoff.Repo
 	return unknown
 }
 
-// DraftSignoff makes the statement of a sign-off, and that of its summary for
-// engines that know no more.
+// DraftSignoff drafts a sign-off, and its summary for policy engines that
+// read only summaries.
 func (o Officer) DraftSignoff(of SignedSource, p releasesignoff.Predicate) (sign, summary Draft, err error) {
 	asked := policy.SignedRelease{Config: of.Config.SHA256, Commit: of.Source.Commit, Milestone: p.Milestone}
 	if sign.Statement, err = releasesignoff.New(of.Config, p); err != nil {

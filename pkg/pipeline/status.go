@@ -19,43 +19,43 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// StatusSchema names the form of a status' JSON.
+// StatusSchema names the JSON schema of a status.
 const StatusSchema = "waybill/status/v1"
 
-// Status says where a release stands. It is read from the places themselves,
-// not from what a run believed that it had done.
+// Status is the state of a release. It is read from the places themselves,
+// not from what a run reported.
 type Status struct {
 	Schema  string `json:"schema"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Trace is the run that began the release here, and the trace in which the
-	// release came to be.
+	// Trace is the run that began the release here, and the trace in which
+	// the release was made.
 	Trace  trace.IDs `json:"trace,omitzero"`
 	Stages []Stage   `json:"stages"`
 	// Last is the newest line of the journal, for people.
 	Last string `json:"last,omitempty"`
-	// Busy says that a run is at work on it now; Broken names the act that the
-	// last one was in when it ended, if that was not done.
+	// Busy means that a run is active now; Broken names the act in which the
+	// last run ended without finishing it.
 	Busy   bool   `json:"busy,omitempty"`
 	Broken string `json:"broken,omitempty"`
-	// Failed is the code of the error that it ended with, if it said one.
+	// Failed is the error code with which it ended, if known.
 	Failed verdict.Code `json:"failed,omitempty"`
 	Public Public       `json:"public"`
 	// Markers are where the version markers of the release point, if it is
-	// public and the profile says where they are.
+	// public and the profile names their place.
 	Markers []Marker `json:"markers,omitempty"`
-	// Safe is what can be repeated; Next is the command to type now, as it is,
+	// Safe says what can be repeated; Next is the exact command to run now,
 	// and Why says what it does.
 	Safe string `json:"safe"`
 	Next string `json:"next"`
 	Why  string `json:"why"`
 }
 
-// Public says whether users can take the release for one.
+// Public says whether the release is public.
 type Public string
 
-// The answers. A place that does not answer makes it unknown, never no.
+// The answers. A place that does not answer gives Unknown, never NotPublic.
 const (
 	IsPublic  Public = "yes"
 	NotPublic Public = "no"
@@ -63,8 +63,8 @@ const (
 	Revoked   Public = "withdrawn"
 )
 
-// Stage is one stage of the way and how far it got; Of is 0 where nothing of it
-// is wanted. A stage that is Down could not be looked at.
+// Stage is the progress of one stage; Of is 0 if none of it is wanted. Down
+// means that it could not be read.
 type Stage struct {
 	Name string `json:"name"`
 	Done int    `json:"done"`
@@ -73,7 +73,7 @@ type Stage struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Err is the unavailability of a stage that could not be looked at.
+// Err is the unavailability of a stage that could not be read.
 func (s Status) Err() error {
 	for _, stage := range s.Stages {
 		if stage.Down {
@@ -83,26 +83,26 @@ func (s Status) Err() error {
 	return nil
 }
 
-// looking is a status while it is made.
-type looking struct {
+// statusReader builds a status.
+type statusReader struct {
 	*job
 	status *Status
-	t      standing
-	here   facts // of the state directory, if something was begun there
+	t      releaseState
+	here   facts // of the state directory, if there is a workspace
 	there  manifest.Manifest
 }
 
-// Status looks at workspace, staging and release place. Nothing is changed, and
-// a run that is at work is not disturbed.
+// Status reads the workspace, staging and the release place. It changes
+// nothing and does not disturb an active run.
 func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	s := Status{Schema: StatusSchema, Version: p.Version.String()}
-	l := &looking{job: p.job, status: &s}
+	l := &statusReader{job: p.job, status: &s}
 	if workspace.Is(p.State) {
-		if err := l.atHome(ctx); err != nil {
+		if err := l.readState(ctx); err != nil {
 			return Status{}, err
 		}
 	}
-	for _, a := range way() {
+	for _, a := range mainActs() {
 		if a.progress == nil {
 			continue
 		}
@@ -125,29 +125,29 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// put adds a line to the status.
-func (l *looking) put(s Stage) { l.status.Stages = append(l.status.Stages, s) }
+// add adds a line to the status.
+func (l *statusReader) add(s Stage) { l.status.Stages = append(l.status.Stages, s) }
 
-// atHome looks at the state directory and its journal.
-func (l *looking) atHome(ctx context.Context) (err error) {
+// readState reads the state directory and its journal.
+func (l *statusReader) readState(ctx context.Context) (err error) {
 	if l.here, err = built(ctx, l.job, facts{}); err != nil {
 		return err
 	}
 	id, s := l.here.w.Identity(), l.status
 	s.Name, s.Commit, s.Trace = id.Name, id.Commit.Commit, id.Trace
-	l.t = standing{begun: true, run: id.Invocation, given: l.here.plan.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
+	l.t = releaseState{begun: true, run: id.Invocation, given: l.here.plan.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
 	s.Busy = journal.Busy(l.here.w.Journal())
 	entries, err := journal.Read(l.here.w.Journal())
 	if err != nil {
 		return err
 	}
-	l.t.typed, l.t.unsummarized = s.read(entries)
+	l.t.typed, l.t.unsummarized = s.readJournal(entries)
 	return nil
 }
 
-// countOf counts the artifacts of a class that are in the state directory.
-func countOf(name string, class plan.Class) func(context.Context, *looking) error {
-	return func(ctx context.Context, l *looking) error {
+// countOf counts the artifacts of a class that exist in the state directory.
+func countOf(name string, class plan.Class) func(context.Context, *statusReader) error {
+	return func(ctx context.Context, l *statusReader) error {
 		if l.here.w == nil {
 			return nil
 		}
@@ -161,7 +161,7 @@ func countOf(name string, class plan.Class) func(context.Context, *looking) erro
 		}
 		stage := Stage{Name: name}
 		for _, a := range l.here.plan.Artifacts {
-			if a.Class != class || a.IsStatement() { // which is signed with the manifest
+			if a.Class != class || a.IsStatement() { // signed with the manifest
 				continue
 			}
 			stage.Of++
@@ -170,29 +170,29 @@ func countOf(name string, class plan.Class) func(context.Context, *looking) erro
 			}
 		}
 		if stage.Of > 0 {
-			l.put(stage)
+			l.add(stage)
 		}
 		return nil
 	}
 }
 
 // sealedHere looks for the manifest in the state directory.
-func sealedHere(ctx context.Context, l *looking) error {
+func sealedHere(ctx context.Context, l *statusReader) error {
 	if l.here.w == nil {
 		return nil
 	}
 	sealed, _ := l.manifestAt(ctx, "seal", l.here.w.Files())
 	l.t.sealed, l.t.digest = sealed.Done == 1, sealed.digest
-	l.put(sealed.Stage)
+	l.add(sealed.Stage)
 	return nil
 }
 
-// isAt looks at a stage for the manifest that was sealed here. What a list of
-// known defects withdraws of it is told.
-func isAt(s profile.Stage) func(context.Context, *looking) error {
-	return func(ctx context.Context, l *looking) error {
+// isAt looks for the manifest that was sealed here at a stage, and for
+// withdrawals of it in the lists of known defects.
+func isAt(s profile.Stage) func(context.Context, *statusReader) error {
+	return func(ctx context.Context, l *statusReader) error {
 		found, m := l.manifestOf(ctx, s)
-		l.put(found.Stage)
+		l.add(found.Stage)
 		if s == profile.Staging {
 			l.t.staged, l.there = found, m
 			return nil
@@ -208,34 +208,34 @@ func isAt(s profile.Stage) func(context.Context, *looking) error {
 	}
 }
 
-// isPublic reports whether users may take what is public.
-func (l *looking) isPublic() bool { return l.there.Name != "" && l.there.Withdrawn == nil }
+// isPublic reports whether the release is public and not withdrawn.
+func (l *statusReader) isPublic() bool { return l.there.Name != "" && l.there.Withdrawn == nil }
 
-// recordsProgress looks for the summary of a release that is public.
-func recordsProgress(ctx context.Context, l *looking) error {
+// recordsProgress looks for the summary of a public release.
+func recordsProgress(ctx context.Context, l *statusReader) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
-		return nil //nolint:nilerr // what is wrong was said of the place
+		return nil //nolint:nilerr // the progress of the place reports the error
 	}
 	found := records{l.job}.progress(ctx, l.there, at)
 	if found.Done == 0 && l.Profile.Records.Verifier == "" {
 		return nil
 	}
-	if found.Done == 0 && !found.Down && (l.t.unsummarized || !l.Ways.Summarize()) {
+	if found.Done == 0 && !found.Down && (l.t.unsummarized || !l.RecordOptions.Summarize()) {
 		found.Of, found.Note = 0, unsummarized+": "+at.URI()
 	}
-	l.put(found)
+	l.add(found)
 	return nil
 }
 
-// markersProgress looks where the markers of a release that is public point.
-func markersProgress(ctx context.Context, l *looking) error {
+// markersProgress reads where the markers of a public release point.
+func markersProgress(ctx context.Context, l *statusReader) error {
 	at, err := l.filesAt(profile.Release)
 	if err != nil || !l.isPublic() {
 		return nil //nolint:nilerr // as above
 	}
 	if l.status.Markers, l.t.behind, err = (markers{l.job}).read(ctx, l.there, at); err != nil {
-		l.put(Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("not known: %v", err)})
+		l.add(Stage{Name: stepMarkers, Of: 1, Down: verdict.OutcomeOf(err) == verdict.Unavailable, Note: fmt.Sprintf("unknown: %v", err)})
 		return nil
 	}
 	if len(l.status.Markers) == 0 {
@@ -247,20 +247,20 @@ func markersProgress(ctx context.Context, l *looking) error {
 			stage.Done++
 		}
 	}
-	l.put(stage)
+	l.add(stage)
 	return nil
 }
 
-// read finds in the journal what was done last, and what was begun and never
-// ended, with the command that did; and whether the last release was told to
-// make no summary.
-func (s *Status) read(entries []journal.Entry) (typed Typed, without bool) {
+// readJournal finds the last act, and an act that was begun and not finished,
+// with its command line; and whether the last release was configured to make
+// no summary.
+func (s *Status) readJournal(entries []journal.Entry) (typed Typed, without bool) {
 	begun := ""
 	for _, e := range entries {
 		switch e.Act {
 		case actBegin:
 			begun, typed, s.Failed = e.Subject, Typed{}, ""
-			_ = json.Unmarshal(e.Detail, &typed) // a journal is a hint: without it there is only less to say
+			_ = json.Unmarshal(e.Detail, &typed) // the journal is a hint: without the detail there is less to report
 		case actFailed:
 			_ = json.Unmarshal(e.Detail, &s.Failed) // as above
 		default:
@@ -282,51 +282,52 @@ func (s *Status) read(entries []journal.Entry) (typed Typed, without bool) {
 	return typed, without
 }
 
-// at is a stage of which the manifest was looked for, and the digest of the one
-// that is there.
-type at struct {
+// manifestStage is the progress of a stage, and the digest of its manifest.
+type manifestStage struct {
 	Stage
 	digest digest.Digest
 }
 
-// manifestOf looks at a stage for the manifest that was sealed here, and
-// returns the one that is there.
-func (l *looking) manifestOf(ctx context.Context, s profile.Stage) (at, manifest.Manifest) {
+// manifestOf looks for the manifest that was sealed here at a stage, and
+// returns the one that it finds.
+func (l *statusReader) manifestOf(ctx context.Context, s profile.Stage) (manifestStage, manifest.Manifest) {
 	place, err := l.filesAt(s)
 	if err != nil {
-		return at{Stage: Stage{Name: string(s), Of: 1, Note: err.Error()}}, manifest.Manifest{}
+		return manifestStage{Stage: Stage{Name: string(s), Of: 1, Note: err.Error()}}, manifest.Manifest{}
 	}
 	found, m := l.manifestAt(ctx, string(s), place)
 	if sealed := l.t.digest; found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
-		found.Done, found.Note = 0, "another manifest than the one sealed here: "+revisionOf(m)+", "+place.URI()
+		found.Done, found.Note = 0, "a different manifest than the one sealed here: "+revisionOf(m)+", "+place.URI()
 	}
 	return found, m
 }
 
-// manifestAt reports whether a place holds a manifest of this release that
-// verifies: the commit point of every place. What it lists is not looked at.
-func (l *looking) manifestAt(ctx context.Context, name string, place store.Place) (at, manifest.Manifest) {
+// manifestAt reports whether a place has a manifest of this release that
+// verifies; every place is complete once it has one. The files that it lists
+// are not read.
+func (l *statusReader) manifestAt(ctx context.Context, name string, place store.Place) (manifestStage, manifest.Manifest) {
 	stage := Stage{Name: name, Of: 1, Note: place.URI()}
 	m, raw, err := l.manifest(ctx, place)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		if objects, err := place.List(ctx); err == nil && len(objects) > 0 && name != ActSeal {
-			stage.Note = fmt.Sprintf("%s without a manifest, so nobody can verify them: %s", plural.Of(len(objects), "file"), place.URI())
+			stage.Note = fmt.Sprintf("%s without a manifest, so the place cannot be verified: %s", plural.Of(len(objects), "file"), place.URI())
 		}
 	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
 		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)
 	case err != nil:
-		stage.Note = fmt.Sprintf("holds a manifest that is refused: %v", err)
+		stage.Note = fmt.Sprintf("the manifest is refused: %v", err)
 	case m.Version != l.Version:
-		stage.Note = fmt.Sprintf("holds the manifest of %s: %s", m.Version, place.URI())
+		stage.Note = fmt.Sprintf("the manifest is of %s: %s", m.Version, place.URI())
 	default:
-		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not looked at: "+place.URI()
-		return at{stage, digest.Of(digest.SHA256, raw)}, m
+		stage.Done, stage.Note = 1, revisionOf(m)+" verified, files not checked: "+place.URI()
+		return manifestStage{stage, digest.Of(digest.SHA256, raw)}, m
 	}
-	return at{Stage: stage}, manifest.Manifest{}
+	return manifestStage{Stage: stage}, manifest.Manifest{}
 }
 
-// revisionOf says which manifest it is, and loudly that it withdraws.
+// revisionOf names the revision of a manifest, and whether it is a
+// withdrawal.
 func revisionOf(m manifest.Manifest) string {
 	switch {
 	case m.Withdrawn != nil:

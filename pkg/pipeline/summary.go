@@ -9,17 +9,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SummarySchema names the form of the JSON of what was done.
+// SummarySchema names the JSON schema of [Done].
 const SummarySchema = "waybill/summary/v1"
 
-// Done is what a command did that signs, and everything that failed.
+// Done is what a command signed, and everything that failed.
 type Done struct {
 	Schema   string            `json:"schema"`
 	Acts     []Summary         `json:"acts"`
 	Failures []verdict.Finding `json:"failures,omitempty"`
 }
 
-// Done sums up what was done, and how it ended.
+// Done summarizes what was signed, and how the run ended.
 func (p *Pipeline) Done(err error) Done {
 	d := Done{Schema: SummarySchema, Acts: append([]Summary{}, p.account.acts...)}
 	var judged *verdict.NotAcceptedError
@@ -32,17 +32,18 @@ func (p *Pipeline) Done(err error) Done {
 	return d
 }
 
-// Summary is what one act did that signs, also if it failed in the middle.
+// Summary is what one act signed, even if it failed halfway.
 type Summary struct {
 	Act string `json:"act"`
-	// Signed are signatures that were made now, or by an earlier run and
-	// Finished now; Reused are those that were whole already.
+	// Signed counts signatures made now, including those that an earlier run
+	// began and this one finished (Finished); Reused counts complete ones.
 	Signed   int `json:"signed"`
 	Finished int `json:"finished,omitempty"`
 	Reused   int `json:"reused"`
-	// Entries are how many the logs made of them, all logs together.
+	// Entries counts log entries, of all logs together.
 	Entries int `json:"logEntries"`
-	// Twice is how many of them may be in a log that does not remember twice.
+	// Twice is how many entries may be duplicates, in a log that does not
+	// detect duplicates.
 	Twice   int     `json:"perhapsTwiceInTheLog"`
 	Retries int     `json:"retries"`
 	Seconds float64 `json:"seconds"`
@@ -55,14 +56,14 @@ func (s *Summary) add(signer *sign.Signer, took time.Duration) {
 	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
 }
 
-// Counter is shown how many of how many things are done. A Progress that is
-// one, too, is shown how signing gets on.
+// Counter shows progress as counts. If the Progress of a run implements it,
+// it also shows the progress of signing.
 type Counter interface {
 	Counted(what string, done, all int)
 	Ended(what string)
 }
 
-// watched has signing shown to whoever watches, until the act has ended.
+// watched connects signing to the progress display, until the act ends.
 func watched(w World, name string) (work sign.Work, end func()) {
 	work = w.Work
 	counter, watches := w.Progress.(Counter)
@@ -73,15 +74,15 @@ func watched(w World, name string) (work sign.Work, end func()) {
 	return work, func() { counter.Ended(name) }
 }
 
-// String is the summary in a line for people.
+// String is the summary in one line.
 func (s Summary) String() string {
 	text := fmt.Sprintf("%s: signed %d, reused %d, %s, %s, in %s", s.Act, s.Signed, s.Reused, several(s.Entries, "log entry", "log entries"), several(s.Retries, "retry", "retries"),
 		time.Duration(s.Seconds*float64(time.Second)).Round(time.Millisecond))
 	if s.Finished > 0 {
-		text += fmt.Sprintf("; %d of an earlier run finished", s.Finished)
+		text += fmt.Sprintf("; finished from an earlier run: %d", s.Finished)
 	}
 	if s.Twice > 0 {
-		text += fmt.Sprintf("; at most %d are in the log twice", s.Twice)
+		text += fmt.Sprintf("; log entries that may be duplicates: at most %d", s.Twice)
 	}
 	return text
 }

@@ -10,25 +10,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// look is how often a token file is read again while a fresh token is waited
-// for.
-const look = 2 * time.Second
+// tokenReadInterval is how often a token file is read again while the signer
+// waits for a fresh token.
+const tokenReadInterval = 2 * time.Second
 
-// renewed is a token file that a fresh token is written into while a release
-// goes on: steps last longer than tokens. A step that has ended must not be
-// lost because its provenance cannot be signed in that moment, and provenance
-// that is not signed is never written; so what the step made stays where it is,
-// and the file is watched for as long as there is patience.
+// renewed is a token file whose token is replaced during a release, because
+// steps can last longer than tokens. A finished step must not be lost because
+// its provenance cannot be signed at that moment, and unsigned provenance is
+// never written. Therefore the outputs of the step are kept, and the file is
+// read until the patience of the signer ends.
 type renewed struct {
 	token.File
 	clock func() time.Time
 	work  sign.Work
-	// begun says that something was done already that would be lost; before
-	// that an old token is refused at once.
+	// begun means that finished work would be lost; before that, an expired
+	// token is refused at once.
 	begun bool
 }
 
-// Token reads the file, until there is a token in it that lives.
+// Token reads the file until it contains a valid token.
 func (r *renewed) Token(ctx context.Context) (string, error) {
 	text, dead := r.read(ctx)
 	switch {
@@ -51,17 +51,17 @@ func (r *renewed) Token(ctx context.Context) (string, error) {
 		}
 		if told.IsZero() || now.Sub(told) >= 30*time.Second {
 			told = now
-			r.work.Report(ctx, "waiting for a fresh token in %s, which is read every %s, given up in %s: %s",
-				string(r.File), look, left.Round(time.Second), verdict.FindingOf("", dead).Message)
+			r.work.Report(ctx, "waiting for a fresh token in %s, read every %s, for at most %s: %s",
+				string(r.File), tokenReadInterval, left.Round(time.Second), verdict.FindingOf("", dead).Message)
 		}
-		if err := pause(ctx, min(look, left)); err != nil {
+		if err := pause(ctx, min(tokenReadInterval, left)); err != nil {
 			return "", err
 		}
 	}
 	return text, nil
 }
 
-// read reads the token that is in the file now, if it can be used.
+// read reads the token that is in the file now, and checks it.
 func (r *renewed) read(ctx context.Context) (string, error) {
 	text, err := r.File.Token(ctx)
 	if err != nil {

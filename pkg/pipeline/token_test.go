@@ -94,7 +94,7 @@ func TestAgain(t *testing.T) {
 		"waybill 'a b' '' '$(x)' '*' 'a;b' 'it'\\''s'":  {Args: []string{"waybill", "a b", "", "$(x)", "*", "a;b", "it's"}},
 		"cd /there && waybill --source git+file:///a@b": {Args: []string{"waybill", "--source", "git+file:///a@b"}, Dir: "/there"},
 	} {
-		if got := again(typed, "/here"); got != line {
+		if got := rerun(typed, "/here"); got != line {
 			t.Errorf("%s\nwant %s", got, line)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Train is several releases that go one after another. They share nothing:
-// each has its own state directory, manifest and verdict. But none departs
-// before every one of them could.
+// Train is several releases that run one after another. They share nothing:
+// each has its own state directory, manifest and verdict. But none starts
+// before the needs of all are checked.
 type Train []*Pipeline
 
 // NewTrain prepares a pipeline for each version, from one configuration.
-// Several have each a directory of their own below its state directory.
+// Several versions have a subdirectory of the state directory each.
 func NewTrain(c Config, versions []version.Version) (Train, error) {
 	var t Train
 	for _, v := range versions {
@@ -33,12 +33,12 @@ func NewTrain(c Config, versions []version.Version) (Train, error) {
 		t = append(t, p)
 	}
 	if len(t) == 0 {
-		return nil, verdict.Refuse(verdict.Usage, "VERSION", "name one")
+		return nil, verdict.Refuse(verdict.Usage, "VERSION", "give at least one version")
 	}
 	return t, nil
 }
 
-// Plan plans every release, and refuses two that would be at one place.
+// Plan plans every release, and refuses two with the same place.
 func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 	var plans []plan.Plan
 	for _, p := range t {
@@ -52,10 +52,10 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 	return plan.NewReleases(plans...)
 }
 
-// Run does one act for each release, in order, once everything that any of
-// them needs for a purpose was found there; without a purpose nothing is looked
-// at. The pipeline that the act gets knows what was found. Where one fails,
-// those after it are not begun, and that is said.
+// Run runs act for each release, in order, after a preflight of all of them
+// for the purpose; an empty purpose skips the preflight. The pipeline given
+// to act has the results of the preflight. If one fails, the later ones are
+// not begun, which is reported.
 func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) error {
 	if purpose != "" {
 		var jobs []*job
@@ -77,7 +77,7 @@ func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx con
 		}
 		if err := act(ctx, i, p); err != nil {
 			for _, later := range t[i+1:] {
-				p.Report(ctx, "%s was not begun, because %s failed", later.Version, p.Version)
+				p.Report(ctx, "%s was not started, because %s failed", later.Version, p.Version)
 			}
 			return err
 		}

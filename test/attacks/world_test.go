@@ -105,7 +105,7 @@ func (w *world) under(p profile.Profile) gate.Gate {
 // pipeline is the product's own pipeline on a workspace, in this process.
 func (w *world) pipeline(state string, edits ...func(*pipeline.Config)) (*pipeline.Pipeline, error) {
 	c := pipeline.Config{
-		Gate: w.under(w.profile), Version: w.version, Hold: pipeline.Hold{State: state}, Source: pipeline.Source{Repository: w.Path("lantern")},
+		Gate: w.under(w.profile), Version: w.version, RunState: pipeline.RunState{State: state}, Source: pipeline.Source{Repository: w.Path("lantern")},
 		Signing: pipeline.Signing{Tokens: map[string]token.Source{}}, Report: func(context.Context, string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, OpenWriter: store.OpenWriter, Clock: time.Now},
 	}

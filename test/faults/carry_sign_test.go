@@ -102,7 +102,7 @@ func TestCarryTokenExpires(t *testing.T) {
 	}
 	c.write(c.place+".verifier", stale)
 	r := runWith(t, []string{"XDG_CACHE_HOME=" + staged.Path("cache")}, args...)
-	want(t, r, 1, "TOKEN_REFUSED", "it expired at")
+	want(t, r, 1, "TOKEN_REFUSED", "the token expired at")
 	if n := c.sound(); n != 0 {
 		t.Errorf("the image is in %d regions", n)
 	}

@@ -33,7 +33,7 @@ func TestOutageIsRiddenOut(t *testing.T) {
 			defer back.Stop()
 			began := time.Now()
 			r := n.sign(state, "--patience", "1h")
-			want(t, r, 0, "waiting for the", "given up in", "answers again, after")
+			want(t, r, 0, "waiting for the", "giving up in", "is reachable again, after")
 			if added, wanted := entries(t)-before, signatures(t, state); added != wanted {
 				t.Errorf("the log has %d new entries for %d signatures", added, wanted)
 			}

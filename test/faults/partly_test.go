@@ -35,5 +35,5 @@ func TestSomeAreNotSigned(t *testing.T) {
 		t.Errorf("they are told as %q", names)
 	}
 	n.rekor.Heal()
-	want(t, n.sign(state), 0, "signed 2 files and 0 image manifests; 11 had a signature", "2 of an earlier run finished")
+	want(t, n.sign(state), 0, "signed 2 files and 0 image manifests; 11 had a signature", "finished from an earlier run: 2")
 }

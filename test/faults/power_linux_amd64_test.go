@@ -105,7 +105,7 @@ func (v *victim) cut(t *testing.T, name string) {
 		}
 		again := v.again(t, "cut")
 		if name == "release.json" {
-			want(t, again, 2, "remove cut or give another --state, and build again")
+			want(t, again, 2, "remove cut or use another --state, and build again")
 			continue
 		}
 		want(t, again, 0)

@@ -287,7 +287,7 @@ func TestKilledWhileTheLogAnswers(t *testing.T) {
 	}
 	<-ended
 	n.rekor.Heal()
-	want(t, n.sign(state), 0, "of an earlier run finished")
+	want(t, n.sign(state), 0, "finished from an earlier run: ")
 	if added, wanted := entries(t)-before, signatures(t, state); added != wanted {
 		t.Errorf("the log has %d new entries for %d signatures", added, wanted)
 	}

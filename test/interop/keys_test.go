@@ -94,8 +94,8 @@ func (w *world) releaseWithKey(t *testing.T) {
 		says  string
 	}{
 		{[]string{"--key", "release=stranger.key"}, 1, "SIGNED_AS_ELSE"},
-		{[]string{"--key", "release=release.key", "--key-password", "env:NOT_SET"}, 2, "the environment has no NOT_SET"},
-		{[]string{"--key", "release=release.pub"}, 2, "no private key"},
+		{[]string{"--key", "release=release.key", "--key-password", "env:NOT_SET"}, 2, "the variable NOT_SET is not set"},
+		{[]string{"--key", "release=release.pub"}, 2, "not a private key"},
 		{[]string{"--key", "builder=release.key"}, 2, "--key"},
 		{[]string{"--key", "release=nobody://key"}, 2, "-tags kms"},
 		{[]string{"--key", "release=release.key"}, 0, ""},

@@ -66,7 +66,7 @@ func rows() []row {
 		{act: "dial-world", tries: "reaches the network without declaring it", code: failed, says: "network is unreachable"},
 		{act: "use-proxy", tries: "asks its proxy for what it did not declare", code: failed, says: "403 Forbidden", network: "[declared.example.test]"},
 		{act: "around-proxy", tries: "reaches the network past its proxy", code: failed, says: "network is unreachable", network: "[declared.example.test]"},
-		{act: "forge-provenance", tries: "writes provenance among its outputs", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
+		{act: "forge-provenance", tries: "writes provenance among its outputs", code: verdict.OutputExtra, says: "did not declare this output", bare: verdict.OutputExtra},
 		{act: "forge-beside", tries: "writes provenance into the workspace", code: failed, says: "no such file", bare: worked},
 		{act: "outlive", tries: "leaves a process that changes the output"},
 		{act: "alter-output", tries: "changes what another step has released", code: failed, says: "no such file", bare: worked},
@@ -90,8 +90,8 @@ func rows() []row {
 		{act: "leave-flag", tries: "leaves a name that programs take for a flag", code: verdict.Path, says: "looks like a flag", bare: verdict.Path},
 		{act: "leave-setuid", tries: "leaves a program that runs as whoever owns it", bare: worked},
 		{act: "bury-home", tries: "leaves directories deeper than any path", bare: worked},
-		{act: "bury-out", tries: "leaves these among its outputs", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
-		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "without declaring it", bare: verdict.OutputExtra},
+		{act: "bury-out", tries: "leaves these among its outputs", code: verdict.OutputExtra, says: "did not declare this output", bare: verdict.OutputExtra},
+		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "did not declare this output", bare: verdict.OutputExtra},
 		{act: "leave-sparse", tries: "leaves a gigabyte of nothing", code: verdict.OutputSize, says: "sparse", bare: verdict.OutputSize},
 		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},
 		{act: "fork-bomb", tries: "starts processes without end", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
@@ -118,7 +118,7 @@ func peer(act, more string) string {
 // had, the kernel stops single processes, and nobody counts it.
 func (r row) fit(report sandbox.Report) row {
 	if r.act == "leave-locked" && os.Geteuid() != 0 {
-		r.code, r.says = verdict.FileType, "to everybody" // only root reads what is closed to it
+		r.code, r.says = verdict.FileType, "unreadable" // only root reads what is closed to it
 	}
 	if r.code != verdict.StepLimit || r.act == "sleep" || strings.Contains(r.says, "disk") {
 		return r

@@ -152,7 +152,7 @@ func TestDuplicateNowhere(t *testing.T) {
 	if err != nil || got != (sign.Tally{Made: 1, Twice: 1, Entries: 2}) || len(w.Logged()) != 2 {
 		t.Errorf("%+v, %v, %d entries", got, err, len(w.Logged()))
 	}
-	if !strings.Contains(w.told(), "does not say where") {
+	if !strings.Contains(w.told(), "does not say at which index") {
 		t.Errorf("told: %s", w.told())
 	}
 }

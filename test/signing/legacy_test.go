@@ -223,7 +223,7 @@ func TestLegacyOutage(t *testing.T) {
 	if err := w.signer(t, m, patient, keeping(t, journalIn(t))).Each(t.Context(), legacyOrders(t, 5), keep); err != nil || len(all) != 5 {
 		t.Fatalf("%d signed, %v", len(all), err)
 	}
-	if len(w.LoggedV1()) != 5 || !strings.Contains(w.told(), "answers again") {
+	if len(w.LoggedV1()) != 5 || !strings.Contains(w.told(), "is reachable again") {
 		t.Errorf("%d entries; told: %s", len(w.LoggedV1()), w.told())
 	}
 }

@@ -82,7 +82,7 @@ func TestOutage(t *testing.T) {
 					if got := len(w.Logged()) - before; got != 10 {
 						t.Errorf("%d entries for 10 signatures", got)
 					}
-					if told := w.told(); strings.Count(told, "waiting for") < 20 || !strings.Contains(told, "answers again") {
+					if told := w.told(); strings.Count(told, "waiting for") < 20 || !strings.Contains(told, "is reachable again") {
 						t.Errorf("told: %s", told)
 					}
 					if calls := m.to(service); calls > 250 {

@@ -138,12 +138,12 @@ func TestLookingAhead(t *testing.T) {
 
 	// Nobody's token is fine for looking; somebody else's is refused now.
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern"), 0,
-		"no token was given; --identity-token release=FILE", "5 to sign", "1 certificate, 12 timestamps, 12 log entries", "no signing service", "nothing was done")
+		"no token was given; use --identity-token release=FILE", "5 to sign", "1 certificate, 12 timestamps, 12 log entries", "no signing service", "nothing was done")
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern", "--identity-token", token("release", "verifier")), 1, "SIGNED_AS_ELSE")
 
 	build := append([]string{"waybill", "build", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}, builders...)
 	want(t, d.Run(t.Context(), build...), 0)
-	want(t, d.looks(t, "sign", scene.Version), 1, "against it", "SEAL_MISSING", "binary", "2 to sign")
+	want(t, d.looks(t, "sign", scene.Version), 1, "problems", "SEAL_MISSING", "binary", "2 to sign")
 	want(t, d.Run(t.Context(), "waybill", "sbom", scene.Version, "--profile", "profile.yaml", "--state", "state"), 0)
 
 	release = []string{"--identity-token", token("release", "release")}

@@ -149,7 +149,7 @@ func (s sourced) well(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, state)
 		}
 	}
-	want(t, r, 0, "not asked", "--confirm")
+	want(t, r, 0, "not checked", "--confirm")
 	r, e = s.doctor(t, "stage", append(s.flags(t), "--confirm")...)
 	if want(t, r, 0); e.state("staging files, writing") != "ok" || e.state("staging registry, lantern, pushing") != "ok" {
 		t.Errorf("confirmed: %s", r.Stdout)
@@ -196,10 +196,10 @@ func (s sourced) faults(t *testing.T) {
 		code, says string
 		status     int
 	}{
-		{"no token", "release", nothing, nothing, nil, "USAGE", "none was given for release", 2},
+		{"no token", "release", nothing, nothing, nil, "USAGE", "no token was given for release", 2},
 		{"a token of another role", "", write("release.token", mint("verifier", nil)), nothing, nil, "SIGNED_AS_ELSE", "release@lab.invalid", 1},
-		{"a token that expired", "", write("release.token", mint("release", map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "it expired at", 1},
-		{"a token of later", "", write("release.token", mint("release", map[string]any{"nbf": time.Now().Add(3 * time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "is the clock wrong?", 1},
+		{"a token that expired", "", write("release.token", mint("release", map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "the token expired at", 1},
+		{"a token of later", "", write("release.token", mint("release", map[string]any{"nbf": time.Now().Add(3 * time.Minute).Unix()})), nothing, nil, "TOKEN_REFUSED", "check the clock", 1},
 		{"a token of another provider", "", write("release.token", mint("release", map[string]any{"iss": "https://other.example.test"})), nothing, nil, "SIGNED_AS_ELSE", "other.example.test", 1},
 		{"no web token", "", write("release.token", func() string { return "secret" }), nothing, nil, "USAGE", "not a signed web token", 2},
 		{"what is not committed", "", func() { edit(t, s.Path("lantern", "LICENSE"), "", "changed ") }, func() { s.git(t, "checkout", "-q", "--", "LICENSE") }, nil, "SOURCE_DIRTY", "LICENSE", 1},
@@ -209,7 +209,7 @@ func (s sourced) faults(t *testing.T) {
 		},
 			func() {
 				edit(t, s.Path("profile.yaml"), "canonical: \"https://dl.example.test/other/", "canonical: \"https://dl.example.test/lantern/")
-			}, nil, "RESOURCE", "elsewhere than the profile", 1},
+			}, nil, "RESOURCE", "name different places for the", 1},
 		{"no such tag", "", nothing, nothing, []string{"--source", "lantern@v9.9.9"}, "USAGE", "create the tag", 2},
 		{"no repository", "", nothing, nothing, []string{"--source", "nowhere"}, "USAGE", "no such directory", 2},
 		{"no profile", "", nothing, nothing, []string{"--profile", "nowhere.yaml"}, "USAGE", "nowhere.yaml", 2},
@@ -253,7 +253,7 @@ func (s sourced) services(t *testing.T) {
 		{"its clock is an hour ahead", "log", shift(time.Hour), 3, "CLOCK", "behind the transparency log"},
 		{"its clock is an hour behind", "fulcio", shift(-time.Hour), 3, "CLOCK", "ahead of the certificate authority"},
 		{"it fails", "fulcio", status(http.StatusInternalServerError), 3, "UNAVAILABLE", "certificate authority"},
-		{"it is something else", "log", status(http.StatusNotFound), 0, "", "not what such a service says"},
+		{"it is something else", "log", status(http.StatusNotFound), 0, "", "not the answer of such a service"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			at := map[string]string{"fulcio": s.Lab.Fulcio, "log": s.Lab.Rekor}[row.service]
@@ -274,7 +274,7 @@ func (s sourced) preflight(t *testing.T) {
 	flags := append(s.flags(t, "release"), "--profile", "profile.yaml", "--state", "none", "--confirm", "--output", "json=verdict.json", "--output", "table")
 	s.write(t, "builder.token", s.Lab.Token("release"))
 	s.write(t, "builder-unisolated.token", s.Lab.Token("release"))
-	want(t, s.Run(t.Context(), append([]string{"waybill", "stage", scene.Version}, flags...)...), 2, "SOURCE_DIRTY", "SIGNED_AS_ELSE", "none was given for release", "→")
+	want(t, s.Run(t.Context(), append([]string{"waybill", "stage", scene.Version}, flags...)...), 2, "SOURCE_DIRTY", "SIGNED_AS_ELSE", "no token was given for release", "→")
 	if _, err := os.Stat(s.Path("none")); err == nil {
 		t.Error("something was made")
 	}

@@ -120,8 +120,8 @@ func TestFeatureGatesRelease(t *testing.T) {
 	}
 
 	off := []string{"--feature-gates", "TraceAnnotations=false,EmitVSA=false", "--features", s.dir, "--report-as", "promoter"}
-	want(t, n.releases(t, off...), 0, "the verifier would record it, without a summary")
-	want(t, n.releases(t, append(off, "--confirm")...), 0, "ACCEPTED: complete", "recorded: the promotion of 1 image", "no summary was written: none is wanted, because the feature EmitVSA is off")
+	want(t, n.releases(t, off...), 0, "the verifier would record the release, without a summary")
+	want(t, n.releases(t, append(off, "--confirm")...), 0, "ACCEPTED: complete", "recorded: the promotion of 1 image", "no summary was written: the feature EmitVSA is off")
 	kinds, hinted := n.refer(t, "release")
 	if hinted != 0 || kinds[vsa.PredicateType] != 0 || kinds[promotionrecord.PredicateType] != 1 {
 		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
@@ -133,8 +133,8 @@ func TestFeatureGatesRelease(t *testing.T) {
 	where := func(flags ...string) scene.Result {
 		return n.Run(t.Context(), append([]string{"waybill", "status", scene.Version, "--profile", "profile.yaml"}, flags...)...)
 	}
-	want(t, where("--state", "state"), 0, "record", "not wanted", "the feature EmitVSA is off", "verifies it as users will")
-	want(t, where("--state", "elsewhere"), 0, "0 of 1", "no summary of the verifier")
+	want(t, where("--state", "state"), 0, "record", "not wanted", "the feature EmitVSA is off", "verifies the release as users will")
+	want(t, where("--state", "elsewhere"), 0, "0 of 1", "no summary by the verifier")
 	want(t, where("--state", "elsewhere", "--feature-gates", "EmitVSA=false"), 0, "not wanted", "the feature EmitVSA is off")
 	for name, use := range map[string]string{
 		known.EmitVSA: "promoter found it off and asked", known.TraceAnnotations: "promoter found it off and asked", known.RequireProvenance: "promoter found it off",
@@ -152,7 +152,7 @@ func TestFeatureGatesRelease(t *testing.T) {
 	if images := len(n.sealedNow(t).Images()); kinds[vsa.PredicateType] != images || kinds[promotionrecord.PredicateType] != 1 || hinted != images {
 		t.Errorf("%v refer to the images, %d with hints", kinds, hinted)
 	}
-	want(t, n.releases(t, "--confirm", "--feature-gates", "TraceAnnotations=false"), 0, vsa.Name(1)+", which was there")
+	want(t, n.releases(t, "--confirm", "--feature-gates", "TraceAnnotations=false"), 0, vsa.Name(1)+", which existed already")
 	if again, _ := n.refer(t, "release"); again[vsa.PredicateType] != kinds[vsa.PredicateType] {
 		t.Errorf("the summary is attached again without hints: %v", again)
 	}
@@ -175,7 +175,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 	if got := s.used(t, known.EmitVSA); !slices.Equal(got, []string{"promoter found it off and asked"}) {
 		t.Errorf("of summaries: %q", got)
 	}
-	want(t, a.apply("--feature-gates", "EmitVSA=false"), 0, "2 were there already, with their evidence")
+	want(t, a.apply("--feature-gates", "EmitVSA=false"), 0, "copies that an earlier run had made, with their evidence: 2")
 	want(t, a.apply(), 0, "ACCEPTED")
 	for _, region := range regions() {
 		kinds := a.kinds(region, a.image.Digest)
@@ -184,7 +184,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 			t.Errorf("%s: %q, %d with hints", region, kinds, a.hints(region))
 		}
 	}
-	want(t, a.apply(), 0, "2 were there already, with their evidence")
+	want(t, a.apply(), 0, "copies that an earlier run had made, with their evidence: 2")
 }
 
 // hints is how many records of the image name, in their annotations, the run

@@ -19,7 +19,7 @@ func TestFetchStory(t *testing.T) {
 	genuine := read(t, s.Lab.Modules+"/"+name)
 
 	s.Lab.PutModule(name, append([]byte("// a word more\n"), genuine...))
-	want(t, s.Stage(t.Context()), 1, "FETCH_HASH", "example.test/wick@v0.1.0/go.mod", "not the one that go.sum pins", "do not build with it")
+	want(t, s.Stage(t.Context()), 1, "FETCH_HASH", "example.test/wick@v0.1.0/go.mod", "not the one pinned in go.sum", "do not build with it")
 	s.Lab.PutModule(name, nil)
 	want(t, s.Stage(t.Context()), 1, "FETCH_MISSING", name, "modules.proxy")
 	if logs, err := filepath.Glob(s.Path("state", "logs", "*")); err != nil || len(logs) > 0 {
@@ -27,11 +27,11 @@ func TestFetchStory(t *testing.T) {
 	}
 
 	s.Lab.PutModule(name, genuine)
-	want(t, s.Stage(t.Context()), 0, "every one is as go.sum pins it")
+	want(t, s.Stage(t.Context()), 0, "all match go.sum")
 	if err := s.Lab.Stop("modules"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.Stage(t.Context()), 0, "0 files fetched", "2 were there")
+	want(t, s.Stage(t.Context()), 0, "0 files downloaded", "2 reused")
 	build := []string{"waybill", "build", scene.Version, "--profile", "profile.yaml", "--source", "lantern", "--state", "elsewhere"}
 	for _, role := range []string{"builder", "builder-unisolated"} {
 		build = append(build, "--identity-token", role+"="+role+".token") // as the stage has left them

@@ -37,7 +37,7 @@ func openHermetic(t *testing.T) sourced {
 // place at another time, gets the same bytes.
 func TestHermeticBuild(t *testing.T) {
 	s := openHermetic(t)
-	want(t, s.build(t, "lantern", "state"), 0, "modules: ", "every one is as go.sum pins it")
+	want(t, s.build(t, "lantern", "state"), 0, "modules: ", "all match go.sum")
 
 	t.Run("provenance", func(t *testing.T) {
 		compile := s.predicate(t, "state", "compile-linux-amd64").BuildDefinition
@@ -101,7 +101,7 @@ func TestHermeticBuild(t *testing.T) {
 		if err := os.WriteFile(name, other, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		want(t, s.Seal(t.Context()), 1, "NOT_BOUND", "something else than the step's provenance")
+		want(t, s.Seal(t.Context()), 1, "NOT_BOUND", "differs from the step's provenance")
 		if err := os.WriteFile(name, held, 0o644); err != nil {
 			t.Fatal(err)
 		}

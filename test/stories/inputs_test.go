@@ -74,7 +74,7 @@ func TestDownloadStory(t *testing.T) {
 	lock := func(flags ...string) scene.Result {
 		return s.Run(t.Context(), append([]string{"waybill", "lock", "--dir", "box"}, flags...)...)
 	}
-	want(t, plan(), 1, "LOCK_STALE", "it is not there")
+	want(t, plan(), 1, "LOCK_STALE", "the source does not have it")
 	want(t, lock(), 0, "+ download firmware.bin "+srv.URL+"/firmware.bin 8 bytes sha256:", "+ tool sh", "nothing was written")
 	want(t, lock("--confirm"), 0, "wrote release.lock.yaml")
 	want(t, plan(), 0, "fetch   firmware.bin "+srv.URL, "image for 2 platforms from box.tar", "provenance/v0.2/layout.sigstore.json", "3 provenance-v0.2")

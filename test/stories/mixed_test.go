@@ -27,7 +27,7 @@ func TestMixedBuilds(t *testing.T) {
 	if err := os.WriteFile(s.Path("state", "files", "lot"), []byte("another lot"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again: lot is another than the one that it took")
+	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again: its input lot has changed")
 	want(t, s.build(t, "lantern", "state"), 0, "copy is done already")
 	want(t, s.Stage(t.Context()), 0)
 
@@ -38,6 +38,6 @@ func TestMixedBuilds(t *testing.T) {
 	for _, name := range []string{"copy.sigstore.json", "copy.spdx.json"} {
 		_ = os.Remove(s.Path("state", "files", name)) // they are made anew
 	}
-	want(t, s.Seal(t.Context()), 1, "BUILD_MIX", "made of another lot than the one that is in the release")
+	want(t, s.Seal(t.Context()), 1, "BUILD_MIX", "built from a different lot than the one in the release")
 	want(t, s.build(t, "lantern", "state"), 0, "step copy runs again")
 }

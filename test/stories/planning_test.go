@@ -110,7 +110,7 @@ func TestLockStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	tag(t, s, scene.Version)
-	want(t, s.Stage(t.Context()), 1, "LOCK_STALE", "it is not there")
+	want(t, s.Stage(t.Context()), 1, "LOCK_STALE", "the source does not have it")
 }
 
 // TestInitStory: from a Go program to a plan in three commands.
@@ -208,7 +208,7 @@ func TestEveryKindOfStep(t *testing.T) {
 		}
 	}
 	want(t, s.Run(t.Context(), "waybill", "build", scene.Version, "--profile", "profile.yaml", "--source", "lantern", "--state", "other",
-		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token"), 1, "LOCK_STALE", "not the one that is pinned")
+		"--identity-token", "builder=builder.token", "--identity-token", "builder-unisolated=builder-unisolated.token"), 1, "LOCK_STALE", "not the pinned one")
 	if err := os.WriteFile(lock, pinned, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func TestPromoteFilesRefused(t *testing.T) {
 	} {
 		c.change()
 		r := m.apply("--confirm")
-		want(t, r, 1, c.said, "it goes to none of 2 places")
+		want(t, r, 1, c.said, "not copied to any destination (2)")
 		if !strings.Contains(r.Stdout, "verified=2 required=4") {
 			t.Errorf("%s: the other file did not go:\n%s", c.name, r.Stdout)
 		}

@@ -40,7 +40,7 @@ func TestPromotePlanOfARelease(t *testing.T) {
 		args := []string{"waybill", "promote", "apply", to + "-plan.json", "--profile", "profile.yaml", "--state", "state"}
 		want(t, m.Run(t.Context(), append(args, "--confirm")...), code, said...)
 	}
-	plan("release", 1, "EVIDENCE_MISSING", "the place answers, but has no release manifest", "waybill stage VERSION --confirm does it all")
+	plan("release", 1, "EVIDENCE_MISSING", "the place answers, but has no release manifest", "waybill stage VERSION --confirm")
 	want(t, m.Stage(t.Context()), 0)
 	plan("staging", 0, "from workspace to staging")
 	apply("staging", 0, "ACCEPTED: complete")
@@ -59,7 +59,7 @@ func TestPromotePlanOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.set(at, again)
-	apply("release", 1, "PLAN_STALE", "another manifest lies there by now")
+	apply("release", 1, "PLAN_STALE", "the source has another manifest now")
 	if m.get("release/lantern/"+scene.Version+"/"+releasemanifest.Name) != nil {
 		t.Error("a stale plan was applied")
 	}
@@ -78,7 +78,7 @@ func TestPromotePlanOfARelease(t *testing.T) {
 	want(t, m.Run(t.Context(), "waybill", "promote", "plan", scene.Version, "--profile", "profile.yaml", "--to", "release", "--diff"), 0, "missing 0, other 0, unknown 0")
 
 	m.write("release-plan.json", strings.Replace(first, `"revision":1`, `"revision":2`, 1))
-	apply("release", 1, "PLAN_STALE", "it would be made otherwise now")
+	apply("release", 1, "PLAN_STALE", "planning again gives a different plan")
 	m.write("release-plan.json", strings.Replace(first, `"to":"release"`, `"to":"moon"`, 1))
 	apply("release", 2, "want staging or release")
 }
@@ -95,7 +95,7 @@ func (m mirror) replaceAfterTheGate(at string, before, after []byte) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	p, err := pipeline.New(pipeline.Config{Gate: by, Version: v, Hold: pipeline.Hold{State: m.Path("elsewhere")}, Report: func(context.Context, string, ...any) {}, World: pipeline.World{
+	p, err := pipeline.New(pipeline.Config{Gate: by, Version: v, RunState: pipeline.RunState{State: m.Path("elsewhere")}, Report: func(context.Context, string, ...any) {}, World: pipeline.World{
 		Transport: http.DefaultTransport, Clock: time.Now,
 		OpenWriter: func(uri string) (store.Writer, error) { return cloud.OpenWriter(uri, http.DefaultTransport) },
 	}})

@@ -232,7 +232,7 @@ func TestPromoteShards(t *testing.T) {
 	if err := os.Mkdir(f.Path("leases"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want(t, f.merge(), 1, "MISSING", "no shard of it has written results")
+	want(t, f.merge(), 1, "MISSING", "no shard of the plan has written results")
 	want(t, f.diff(), 0, "missing ", "demo:v0@", "requests: 2 lists, 0 tags")
 	victim := f.victim()
 	last := f.of(victim)[len(f.of(victim))-1]
@@ -262,7 +262,7 @@ func TestPromoteShards(t *testing.T) {
 
 	name := fmt.Sprintf("shard %d/%d", victim, workers)
 	r := f.merge("--output", "table", "--output", "json=merged.json")
-	want(t, r, 1, "MISSING", name, "it has written no results", "--"+name+" --confirm")
+	want(t, r, 1, "MISSING", name, "no results written", "--"+name+" --confirm")
 	t.Log(r.Stdout)
 	v := f.merged()
 	if lacks := v.Counts.Required - v.Counts.Verified; v.Counts.Required != 96 || lacks != 2*len(f.of(victim)) || v.Counts.Missing != lacks {

@@ -54,5 +54,5 @@ func TestSealRefusesNames(t *testing.T) {
 	}
 	want(t, seal("--channel", "rubbish"), 2, "USAGE", `"rubbish"`, "latest, stable")
 	want(t, seal("--from", "nodist"), 2, "USAGE", "nodist", "no such directory")
-	want(t, seal("--from", "lantern"), 2, "it has steps") // which is there
+	want(t, seal("--from", "lantern"), 2, "release.yaml has steps") // which is there
 }

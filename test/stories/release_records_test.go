@@ -138,7 +138,7 @@ func (n night) published(t *testing.T) manifest.Manifest {
 func TestReleaseRecords(t *testing.T) {
 	n := openNight(t)
 	at := "lantern/" + scene.Version + "/"
-	want(t, n.releases(t), 0, "the verifier would record it", "marker lantern/stable.txt would be new")
+	want(t, n.releases(t), 0, "the verifier would record the release", "marker lantern/stable.txt would be new")
 	if n.object(t, "lantern/stable.txt") != "" || n.object(t, at+releasemanifest.Name) != "" {
 		t.Fatal("a dry run wrote something")
 	}
@@ -165,11 +165,11 @@ func TestReleaseRecords(t *testing.T) {
 	}
 
 	logged := len(n.Lab.Logged())
-	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which was there", "marker lantern/stable.txt stays at "+scene.Version)
+	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which existed already", "marker lantern/stable.txt stays at "+scene.Version)
 	if err := os.Remove(n.Path("state", "signatures.jsonl")); err != nil { // a machine that knows nothing of it
 		t.Fatal(err)
 	}
-	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which was there")
+	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which existed already")
 	if again := len(n.Lab.Logged()) - logged; again != 0 {
 		t.Errorf("%d log entries by running it again", again)
 	}
@@ -253,10 +253,10 @@ func TestReleaseWithoutRecords(t *testing.T) {
 		policy, profile []string
 		by, said        string
 	}{
-		{[]string{"stages: [release]}]\n", "stages: [staging]}]\n"}, nil, "verifier", "lets nobody in the role verifier add"},
-		{[]string{"late: [{predicate: \"" + vsa.PredicateType + "\", role: verifier, stages: [release]}]\n", ""}, nil, "verifier", "lets nobody in the role verifier add"},
-		{nil, []string{fmt.Sprintf("records: {verifier: %q, policy: %q}\n", verifierID, policyURI), ""}, "verifier", "does not say in records for which verifier"},
-		{nil, nil, "", "nobody in the role verifier signs; give --identity-token verifier=FILE"},
+		{[]string{"stages: [release]}]\n", "stages: [staging]}]\n"}, nil, "verifier", "does not let the verifier add a summary"},
+		{[]string{"late: [{predicate: \"" + vsa.PredicateType + "\", role: verifier, stages: [release]}]\n", ""}, nil, "verifier", "does not let the verifier add a summary"},
+		{nil, []string{fmt.Sprintf("records: {verifier: %q, policy: %q}\n", verifierID, policyURI), ""}, "verifier", "the profile has no records: section"},
+		{nil, nil, "", "no verifier identity was given; use --identity-token verifier=FILE"},
 	} {
 		bench{n.Scene}.policy(t, "policy.yaml", policy, row.policy...)
 		bench{n.Scene}.policy(t, "profile.yaml", profile, row.profile...)
@@ -273,7 +273,7 @@ func TestReleaseWithoutRecords(t *testing.T) {
 	// A token of somebody else signs nothing, and the release stays public.
 	n.write(t, "verifier.token", []byte(n.Lab.Token("release")))
 	args := []string{"waybill", "release", scene.Version, "--profile", "profile.yaml", "--state", "state", "--identity-token", "verifier=verifier.token", "--confirm"}
-	want(t, n.Run(t.Context(), args...), 1, "SIGNED_AS_ELSE", "the release is public and was verified there")
+	want(t, n.Run(t.Context(), args...), 1, "SIGNED_AS_ELSE", "the release is public and verified")
 	if made := len(n.Lab.Logged()) - logged; made != 0 {
 		t.Errorf("%d log entries", made)
 	}
@@ -301,7 +301,7 @@ func TestReleaseMarkers(t *testing.T) {
 	n.put(t, "lantern/stable.txt", "v0.0.1")
 	want(t, n.types(t, n.stands(t).Next), 0, "marker lantern/stable.txt moved from v0.0.1", "marker lantern/stable-0.1.txt moved from v0.0.9")
 	bench{n.Scene}.policy(t, "profile.yaml", string(n.read(t, "profile.yaml")), "  markers: ", "  # markers: ")
-	want(t, n.releases(t, "--confirm"), 0, "no marker was moved: release.yaml names 2, and the profile does not say")
+	want(t, n.releases(t, "--confirm"), 0, "no marker was moved: release.yaml names 2, but the profile has no places.markers")
 }
 
 // TestReleaseKilled: whichever write the machine dies at, before or after it,

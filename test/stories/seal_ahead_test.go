@@ -13,7 +13,7 @@ import (
 // who may not sign it.
 func channelsAhead(t *testing.T, d *desk) {
 	stable := []string{"--channel", "stable"}
-	want(t, d.points(t, tender, stable...), 0, tender, ", who may", "1 certificate", "1 log entry", "certificate authority", "no signing service", "nothing was done")
+	want(t, d.points(t, tender, stable...), 0, tender, ", permitted by the policy", "1 certificate", "1 log entry", "certificate authority", "no signing service", "nothing was done")
 	want(t, d.points(t, tender, append(stable, "-o", "json")...), 0, `"act": "channel"`, `"logEntries": 1`)
 	want(t, d.points(t, "release", stable...), 1, "SIGNED_AS_ELSE")
 	d.write(t, "channel.token", []byte("not a token"))
@@ -24,7 +24,7 @@ func channelsAhead(t *testing.T, d *desk) {
 // revisionsAhead: so does a dry run of a revision, in the state directory.
 func revisionsAhead(t *testing.T, d *desk) {
 	for _, flags := range [][]string{{"--amend"}, {"--withdraw", "--reason", "it flickers"}} {
-		want(t, d.seals(t, "release", flags...), 0, ", who may", "1 certificate", "1 log entry", "certificate authority", "nothing was done")
+		want(t, d.seals(t, "release", flags...), 0, ", permitted by the policy", "1 certificate", "1 log entry", "certificate authority", "nothing was done")
 		want(t, d.seals(t, "release", append(flags, "-o", "json")...), 0, `"schema": "`+pipeline.ForecastSchema, `"kind": "revision of the manifest"`)
 		want(t, d.seals(t, "verifier", flags...), 1, "SIGNED_AS_ELSE")
 		d.write(t, "release.token", []byte("not a token"))

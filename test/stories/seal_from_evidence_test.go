@@ -106,7 +106,7 @@ func TestSealFromProvenance(t *testing.T) {
 			d.write(t, "policy.yaml", []byte(strings.Replace(strict, "provenance: require", "provenance: warn", 1)))
 			switch got := d.sealsFrom(t, m, "release", "dist", fmt.Sprintf("mild-%d", i), "--confirm"); {
 			case r.mild:
-				want(t, got, 0, theirBundle+": carried, and believed by nobody")
+				want(t, got, 0, theirBundle+": published unchanged, but not counted as evidence")
 			default:
 				want(t, got, 1, r.code)
 			}
@@ -114,7 +114,7 @@ func TestSealFromProvenance(t *testing.T) {
 		})
 	}
 	d.write(t, path.Join("dist", theirBundle), signed(theirSigner, good.statement()))
-	want(t, d.sealsFrom(t, m, "release", "dist", "from", "--confirm"), 0, "signed by "+theirSigner, "and verified: Build level 2 of 3 for 4 artifacts")
+	want(t, d.sealsFrom(t, m, "release", "dist", "from", "--confirm"), 0, "signed by "+theirSigner, "and verified: SLSA Build Level 2 for 4 artifacts")
 	want(t, d.Run(t.Context(), "waybill", "promote", tookOver, "--state", "from", "--to", "staging", "--confirm", "--profile", "profile.yaml"), 0)
 	said := []string{"Build level 2 of 3 for the artifacts with provenance from another tool", "Build level 0 of 3 for 6 artifacts of another tool"}
 	want(t, d.Run(t.Context(), "waybill", "release", tookOver, "--state", "from", "--confirm", "--profile", "profile.yaml"), 0, said...)
@@ -163,8 +163,8 @@ func TestSealFromPlaces(t *testing.T) {
 	d.bucket(t, http.MethodPut, "staging/dist/lantern/helper", "x")
 	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 1, "SEAL_EXTRA", "helper")
 	d.bucket(t, http.MethodDelete, "staging/dist/lantern/helper", "")
-	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 0, "took over 15 files")
-	want(t, d.sealsFrom(t, m, "", d.Lab.Bucket+"/staging/dist/lantern/", "web"), 2, "cannot be listed", "name the bucket")
+	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 0, ": files 15, images ")
+	want(t, d.sealsFrom(t, m, "", d.Lab.Bucket+"/staging/dist/lantern/", "web"), 2, "cannot be listed", "use the address of the bucket")
 	for _, sums := range []string{"lantern_0.2.0_checksums.txt", "SHA256SUMS", "SHA512SUMS"} {
 		d.checks(t, d.Path("from", "files"), sums)
 	}
@@ -234,10 +234,10 @@ func TestSealFromLayout(t *testing.T) {
 				d.absent(t, "from")
 				return
 			}
-			want(t, got, 0, "took over 15 files and 1 image", "sealed")
+			want(t, got, 0, "imported 15 files and 1 image", "sealed")
 		})
 	}
-	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "names 1 image;")
+	want(t, d.sealsFrom(t, m, "release", "dist", "none", "--confirm"), 2, "--from-images", "lists 1 image;")
 	run := func(args ...string) scene.Result {
 		return d.Run(t.Context(), append(args, "--profile", "profile.yaml")...)
 	}

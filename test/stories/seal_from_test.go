@@ -55,9 +55,9 @@ func krelMade() toolmade {
 	m.rows = []fromRow{
 		{"an image archive more", become(tookOver+"/release-images/amd64/helper.tar", []byte("x")), "SEAL_EXTRA", "helper.tar"},
 		{"a file that stays behind less", func(f staging.Files) { delete(f, "src.tar.gz") }, "", ""},
-		{"a program changed", become(stage+"bin/linux/amd64/kubectl", append(staging.Program("linux/amd64", "kubectl"), '!')), "EVIDENCE_CONFLICT", "SHA256SUMS gives it another digest"},
-		{"a sidecar changed", become(stage+"kubernetes.tar.gz.sha256", []byte(strings.Repeat("0", 64))), "EVIDENCE_CONFLICT", "kubernetes.tar.gz.sha256 gives it another digest"},
-		{"a line of the sums more", become(stage+"SHA256SUMS", append([]byte(strings.Repeat("0", 64)+"  bin/linux/amd64/helper\n"), sums...)), "SEAL_MISSING", "SHA256SUMS lists it"},
+		{"a program changed", become(stage+"bin/linux/amd64/kubectl", append(staging.Program("linux/amd64", "kubectl"), '!')), "EVIDENCE_CONFLICT", "SHA256SUMS has a different digest for this file"},
+		{"a sidecar changed", become(stage+"kubernetes.tar.gz.sha256", []byte(strings.Repeat("0", 64))), "EVIDENCE_CONFLICT", "kubernetes.tar.gz.sha256 has a different digest for this file"},
+		{"a line of the sums more", become(stage+"SHA256SUMS", append([]byte(strings.Repeat("0", 64)+"  bin/linux/amd64/helper\n"), sums...)), "SEAL_MISSING", "SHA256SUMS lists this file"},
 		{"provenance of other bytes", func(f staging.Files) {
 			other := maps.Clone(f)
 			other[stage+"bin/linux/s390x/kubelet"] = []byte("other bytes")
@@ -67,14 +67,14 @@ func krelMade() toolmade {
 			other := maps.Clone(f)
 			delete(other, stage+"bin/windows/amd64/kube-proxy.exe")
 			f["provenance.json"] = staging.KrelProvenance(other, tookOver, "94db9bed")
-		}, "NOT_BOUND", "does not speak of it"},
+		}, "NOT_BOUND", "does not name this artifact"},
 		{"provenance that is none", become("provenance.json", []byte(`{"_type":"https://in-toto.io/Statement/v0.1"}`)), "PAYLOAD_PARSE", "provenance.json"},
 		{"an SBOM of another release", become(stage+"kubernetes-release.spdx", staging.Krel("v9.9.9", "", "bin/linux/arm64/kubectl")["v9.9.9/gcs-stage/v9.9.9/kubernetes-release.spdx"]), "SBOM_SUBJECT", "bin/linux/arm64/kubectl"},
 		{"a broken SBOM", become(stage+"kubernetes-release.spdx", []byte("SPDXVersion: SPDX-2.3\n")), "PAYLOAD_PARSE", "kubernetes-release.spdx"},
 		{"a program of another platform", func(f staging.Files) {
 			maps.Copy(f, staging.Krel(tookOver, "94db9bed", "bin/linux/arm64/kubectl"))
 		}, "PLATFORM", "bin/linux/arm64/kubectl"},
-		{"an archive without files", become(stage+"kubernetes-node-linux-arm64.tar.gz", staging.Archive(".tar.gz", nil)), "SEAL_MISSING", "the archive holds no file"},
+		{"an archive without files", become(stage+"kubernetes-node-linux-arm64.tar.gz", staging.Archive(".tar.gz", nil)), "SEAL_MISSING", "the archive contains no file"},
 	}
 	return m
 }
@@ -90,7 +90,7 @@ func goreleaserMade() toolmade {
 		{"a file more", become("helper", []byte("x")), "SEAL_EXTRA", "helper"},
 		{"a target more", become("lantern_freebsd_amd64_v1/lantern", []byte("x")), "SEAL_EXTRA", "freebsd"},
 		{"a file less", func(f staging.Files) { delete(f, archive) }, "SEAL_MISSING", archive},
-		{"an archive changed", become(archive, []byte("other bytes")), "EVIDENCE_CONFLICT", "lantern_0.2.0_checksums.txt gives it another digest"},
+		{"an archive changed", become(archive, []byte("other bytes")), "EVIDENCE_CONFLICT", "lantern_0.2.0_checksums.txt has a different digest for this file"},
 		{"an archive and its line changed", func(f staging.Files) {
 			sums := string(f["lantern_0.2.0_checksums.txt"])
 			f["lantern_0.2.0_checksums.txt"] = []byte(strings.Replace(sums, sum(string(f[archive])).Hex(), sum("other bytes").Hex(), 1))
@@ -100,9 +100,9 @@ func goreleaserMade() toolmade {
 		{"a program of another platform", become("lantern_linux_arm64_v8.0/lantern", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/linux/arm64/lantern"},
 		{"a program of another system", become("lantern_windows_amd64_v1/lantern.exe", staging.Program("linux/amd64", "lantern")), "PLATFORM", "bin/windows/amd64/lantern.exe"},
 		{"an empty program", become("lantern_linux_arm64_v8.0/lantern", nil), "SEAL_MISSING", "the program is empty"},
-		{"an empty archive", become(archive, nil), "PAYLOAD_PARSE", "and it is none"},
-		{"an archive without files", become(archive, staging.Archive(archive, nil)), "SEAL_MISSING", "the archive holds no file"},
-		{"a zip without files", become("lantern_0.2.0_windows_amd64.zip", staging.Archive(".zip", nil)), "SEAL_MISSING", "the archive holds no file"},
+		{"an empty archive", become(archive, nil), "PAYLOAD_PARSE", "but the file is not one"},
+		{"an archive without files", become(archive, staging.Archive(archive, nil)), "SEAL_MISSING", "the archive contains no file"},
+		{"a zip without files", become("lantern_0.2.0_windows_amd64.zip", staging.Archive(".zip", nil)), "SEAL_MISSING", "the archive contains no file"},
 		{"an archive of another platform", become(archive, m.files["lantern_0.2.0_linux_arm64.tar.gz"]), "PLATFORM", "every program in the archive"},
 		{"half an archive", become(archive, m.files[archive][:60]), "PAYLOAD_PARSE", "the archive is broken"},
 		{"what the tool keeps for itself changed", become("metadata.json", []byte("{}")), "", ""},
@@ -153,7 +153,7 @@ func sealFrom(t *testing.T, m toolmade) {
 	d.absent(t, "from")
 	want(t, from("", "dist", "from", "--confirm"), 2, "--identity-token")
 	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")
-	want(t, from("release", "dist", "from", "--confirm"), 0, "took over", "sealed")
+	want(t, from("release", "dist", "from", "--confirm"), 0, "imported from ", "sealed")
 	want(t, from("release", "dist", "from", "--confirm"), 0, "signed 0 files", "sealed already")
 	d.notTwice(t, m)
 	d.unbuildable(t)

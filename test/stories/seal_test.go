@@ -152,7 +152,7 @@ func amended(t *testing.T, d *desk, first []byte) {
 	status := func() scene.Result {
 		return d.Run(t.Context(), "waybill", "status", scene.Version, "--profile", "profile.yaml", "--state", "state")
 	}
-	want(t, status(), 0, "revision 2", "another manifest than the one sealed here", "last:   amend")
+	want(t, status(), 0, "revision 2", "a different manifest than the one sealed here", "last:   amend")
 	want(t, d.seals(t, "release", "--confirm"), 0, "sealed already")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // of revision 1, which is out
 	want(t, d.promotes(t, "staging"), 0)
@@ -226,7 +226,7 @@ func TestChannels(t *testing.T) {
 	want(t, d.points(t, tender, confirmed...), 1, "EVIDENCE_MISSING", "not public")
 	want(t, d.Release(t.Context()), 0)
 	for _, flags := range [][]string{stable, confirmed} {
-		want(t, d.points(t, tender, flags...), 1, "SIGNED_AS_ELSE", "names nobody in the channel role")
+		want(t, d.points(t, tender, flags...), 1, "SIGNED_AS_ELSE", "lists no identity in the channel role")
 	}
 	d.addTender(t)
 	t.Run("refused", func(t *testing.T) { channelsRefused(t, d) })

@@ -123,7 +123,7 @@ func TestSourceStories(t *testing.T) {
 	s := openSourced(t)
 	head, tree, tag := s.git(t, "rev-parse", "HEAD"), s.git(t, "rev-parse", "HEAD^{tree}"), s.git(t, "rev-parse", scene.Version)
 	t.Run("recorded", func(t *testing.T) {
-		want(t, s.build(t, "git+file://"+s.Path("lantern")+"@"+scene.Version, "plain"), 0, "no signer is verified: the tag is not signed")
+		want(t, s.build(t, "git+file://"+s.Path("lantern")+"@"+scene.Version, "plain"), 0, "the tag's signer is not verified: the tag is not signed")
 		d := s.said(t, "plain")
 		source, at := materialOf(d, "source"), "git+file://"+s.Path("lantern")+"@refs/tags/"+scene.Version
 		if source.URI != at || source.Digest["gitCommit"] != head || source.Digest["gitTree"] != tree || materialOf(d, "tag").Digest["gitTag"] != tag {
@@ -229,11 +229,11 @@ func (s sourced) signedTags(t *testing.T) {
 	if got := s.said(t, "signed").InternalParameters.Tag; got == nil || *got != (provenance.SignedTag{Signature: "ssh", Signer: "anna@example.test"}) {
 		t.Errorf("tag %+v", got)
 	}
-	want(t, s.build(t, "lantern", "unverified"), 0, "no signer is verified: no allowed signers were given")
+	want(t, s.build(t, "lantern", "unverified"), 0, "the tag's signer is not verified: no allowed signers were given")
 	if got := s.said(t, "unverified").InternalParameters.Tag; got == nil || got.Signature != "ssh" || got.Signer != "" || got.NotVerified == "" {
 		t.Errorf("tag %+v", got)
 	}
-	want(t, s.build(t, "lantern", "none", "--tag-signers", "empty"), 2, "names no allowed signer")
+	want(t, s.build(t, "lantern", "none", "--tag-signers", "empty"), 2, "lists no allowed signer")
 	want(t, s.build(t, "lantern", "none", "--tag-signers", "broken"), 2, "allowed signers")
 	want(t, s.build(t, "lantern", "none", "--tag-signers", "absent"), 2, "absent")
 }
@@ -298,7 +298,7 @@ func (s sourced) emptyChild(t *testing.T) {
 	edit(t, s.Path("lantern", "release.yaml"), `lantern"}`, `lantern", releaseCommit: empty-child}`)
 	s.git(t, "commit", "-q", "-a", "-m", "Name release commits")
 	parent, child := tagEmpty()
-	want(t, s.build(t, "lantern", "child"), 0, "its parent is built")
+	want(t, s.build(t, "lantern", "child"), 0, "building its parent")
 	d := s.said(t, "child")
 	source, release := materialOf(d, "source"), materialOf(d, "release commit")
 	if source.Digest["gitCommit"] != parent || release.Digest["gitCommit"] != child || source.Digest["gitTree"] != release.Digest["gitTree"] || source.Digest["gitTree"] == "" {

@@ -197,7 +197,7 @@ func TestStatusOfWhatFailed(t *testing.T) {
 	if s = k.status(t, version); !s.Busy || !strings.Contains(s.Next, " status ") {
 		t.Errorf("%+v", s)
 	}
-	want(t, k.types(t, s.Next), 0, "a run is at work")
+	want(t, k.types(t, s.Next), 0, "another run is using ")
 }
 
 // tag names the commit once more.

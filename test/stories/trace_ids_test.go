@@ -100,7 +100,7 @@ func TestT09PromoterActsInTheLifeOfWhatIsStaged(t *testing.T) {
 	want(t, n.releases(t, "--confirm"), 0, "WARNING: ", tonight, another)
 	summary := n.records(t, nextWeek)
 	within(t, inMarch, "")
-	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which was there")
+	want(t, n.releases(t, "--confirm"), 0, vsa.Name(1)+", which existed already")
 	if again := n.records(t, nextWeek); !bytes.Equal(again, summary) {
 		t.Error("another run wrote another summary")
 	}

@@ -65,7 +65,7 @@ func TestSeveralVersionsAreSeveralReleases(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := stage("state", "--confirm", "--output", "table", "--output", "json=verdict-{version}.json")
-		want(t, r, 1, "SEAL_EXTRA", next+" was not begun, because "+scene.Version+" failed")
+		want(t, r, 1, "SEAL_EXTRA", next+" was not started, because "+scene.Version+" failed")
 		if strings.Contains(r.Stderr, "release 2 of 2") {
 			t.Errorf("the second was begun:\n%s", r.Stderr)
 		}

@@ -1,18 +1,18 @@
-// Package doctor looks at what a release needs before it is begun, and says of
-// each thing how it stands and what to do about it: tokens, clock, signing
-// services, trust root, places, registry, disk, walls, tools.
+// Package doctor checks what a release needs before it begins, and says for
+// each check what the result is and what to do about it: tokens, clock,
+// signing services, trust root, places, registry, disk, isolation, tools.
 //
 //	report := doctor.Examine(ctx, doctor.Stage, now,
-//	    doctor.Token{Name: "release", Path: path, Role: policy.Release}.Ask(p, time.Now),
+//	    doctor.Token{Name: "release", Source: source, Role: policy.Release}.Ask(p, time.Now),
 //	    doctor.Disk{Dir: state, Need: doctor.Estimate(planned)}.Ask(),
 //	)
 //	err := report.Err()
 //
-// Looking leaves no trace: nothing is written, nothing enters a log, no
-// certificate is asked for. What can only be found out by doing it is done
-// where the caller confirms it, and undone at once; elsewhere the report says
-// that it was not asked. That everything is well now proves nothing about
-// later, and nothing about any artifact: what is made is judged all the same.
+// Checks have no side effects: they write nothing, add nothing to a log, and
+// request no certificate. A check that needs a write runs only if the caller
+// confirms it, and is undone at once; otherwise the report says that it was
+// not made. A good report proves nothing about later, and nothing about any
+// artifact: everything is judged again.
 package doctor
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Schema names the JSON form of a report.
+// Schema names the JSON schema of a report.
 const Schema = "waybill/doctor/v1"
 
 // Purpose is what the machine is examined for.
@@ -38,40 +38,41 @@ type Purpose string
 
 // The purposes.
 const (
-	Build   Purpose = "build"   // to run the steps of a release
-	Stage   Purpose = "stage"   // to build, sign, seal and stage it
-	Release Purpose = "release" // to publish what is staged
-	Verify  Purpose = "verify"  // to verify what is published
+	Build   Purpose = "build"   // run the steps of a release
+	Stage   Purpose = "stage"   // build, sign, seal and stage a release
+	Release Purpose = "release" // publish what is staged
+	Verify  Purpose = "verify"  // verify what is published
 )
 
-// Purposes lists them, for help texts.
+// Purposes lists the purposes, for help texts.
 func Purposes() []Purpose { return []Purpose{Build, Stage, Release, Verify} }
 
-// State is how a thing stands.
+// State is the result of a check.
 type State string
 
-// The states.
+// The results.
 const (
 	OK   State = "ok"
-	Warn State = "warn" // it goes, and somebody should know
-	Bad  State = "bad"  // it stops what is meant
+	Warn State = "warn" // works, but needs attention
+	Bad  State = "bad"  // prevents the purpose
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name  string       `json:"name"`
 	State State        `json:"state"`
 	Says  string       `json:"says"`
-	Code  verdict.Code `json:"code,omitempty"` // of what is bad
+	Code  verdict.Code `json:"code,omitempty"` // if bad
 	Next  string       `json:"next,omitempty"` // the next act
 
 	err error
 }
 
-// Ask looks at something.
+// Ask makes one or more checks.
 type Ask func(ctx context.Context) []Check
 
-// Report is what an examination found, in the order in which it was asked.
+// Report is the result of an examination, in the order in which the checks
+// were given.
 type Report struct {
 	Schema string    `json:"schema"`
 	For    Purpose   `json:"for"`
@@ -79,13 +80,13 @@ type Report struct {
 	Checks []Check   `json:"checks"`
 }
 
-// patience bounds each question, retries included.
+// patience limits the time of each Ask, including retries.
 const patience = 20 * time.Second
 
-// together is how many questions are open at once.
+// together limits how many Asks run at once.
 const together = 16
 
-// Examine asks everything side by side, and lists every answer.
+// Examine runs all checks concurrently, and lists every result.
 func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 	answers := make([][]Check, len(asks))
 	var group errgroup.Group
@@ -98,7 +99,7 @@ func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 			return nil
 		})
 	}
-	_ = group.Wait() // no ask returns an error: all are answers
+	_ = group.Wait() // failures are results, so there is no error
 	r := Report{Schema: Schema, For: p, Time: at.UTC()}
 	for _, checks := range answers {
 		r.Checks = append(r.Checks, checks...)
@@ -106,17 +107,17 @@ func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 	return r
 }
 
-// Fine says that a thing is as it should be.
+// Fine is a good result.
 func Fine(name, format string, args ...any) Check {
 	return Check{Name: name, State: OK, Says: fmt.Sprintf(format, args...)}
 }
 
-// Doubt says what somebody should know, and what could be done about it.
+// Doubt is a warning with the act that could resolve it.
 func Doubt(name, next, format string, args ...any) Check {
 	return Check{Name: name, State: Warn, Says: fmt.Sprintf(format, args...), Next: next}
 }
 
-// Fault says what is wrong, with the code and the next act of the error.
+// Fault is a bad result, with the code and the next act of the error.
 func Fault(name string, err error) Check {
 	f := verdict.FindingOf(name, err)
 	says := f.Message
@@ -126,11 +127,11 @@ func Fault(name string, err error) Check {
 	return Check{Name: name, State: Bad, Says: says, Code: f.Code, Next: f.Fix, err: err}
 }
 
-// Verdict is the report as the answer to whether to begin: every fault is a
-// finding, all of them at once.
+// Verdict is the report as a verdict on whether to begin: every fault is a
+// finding.
 func (r Report) Verdict() *verdict.Verdict {
-	v := verdict.NewCheck("is everything there to "+string(r.For), r.Time)
-	v.Scope.Checks = []string{"what the release needs before it is begun"}
+	v := verdict.NewCheck("preflight: "+string(r.For), r.Time)
+	v.Scope.Checks = []string{"the needs of the release before it begins"}
 	v.Scope.Left = []string{"the release itself"}
 	v.Counts.Required = max(len(r.Checks), 1)
 	for _, c := range r.Checks {
@@ -149,15 +150,15 @@ func (r Report) Verdict() *verdict.Verdict {
 	return v
 }
 
-// fault is why a check is bad. One that does not say is a bug of ours.
+// fault is why a check is bad. A check without an error is a bug.
 func (c Check) fault() error {
 	if c.err == nil {
-		return errors.New("bad, and nobody said why: " + c.Says)
+		return errors.New("bad, without a reason: " + c.Says)
 	}
 	return c.err
 }
 
-// Err is nil if nothing is bad, and something was looked at.
+// Err is nil if nothing is bad and at least one check was made.
 func (r Report) Err() error { return r.Verdict().Err() }
 
 // Write prints the report for people.

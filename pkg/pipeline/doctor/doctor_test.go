@@ -114,7 +114,7 @@ func TestDisk(t *testing.T) {
 		want       State
 		code       verdict.Code
 	}{
-		{least - 1, 0, Bad, verdict.DiskSpace}, {least, 0, OK, ""}, {gib, 2 * gib, Warn, ""}, {2 * gib, 2 * gib, OK, ""},
+		{minDisk - 1, 0, Bad, verdict.DiskSpace}, {minDisk, 0, OK, ""}, {gib, 2 * gib, Warn, ""}, {2 * gib, 2 * gib, OK, ""},
 	} {
 		if got := space(c.free, c.need); got.State != c.want || got.Code != c.code {
 			t.Errorf("%d of %d: %+v", c.free, c.need, got)
@@ -174,13 +174,13 @@ func TestTools(t *testing.T) {
 func TestWalls(t *testing.T) {
 	whole := sandbox.Report{Mode: sandbox.Isolated, Had: sandbox.Guarantees()}
 	lacking := sandbox.Report{Mode: sandbox.Unisolated, Lacking: []sandbox.Lack{{Guarantee: sandbox.NetworkClosed, Reason: "no namespaces"}}}
-	if c := Walls(whole, false); len(c) != 1 || c[0].State != OK {
+	if c := Isolation(whole, false); len(c) != 1 || c[0].State != OK {
 		t.Errorf("all walls: %+v", c)
 	}
-	if c := Walls(lacking, true); c[0].State != Warn || c[1].State != Warn || !strings.Contains(c[1].Says, "no namespaces") {
+	if c := Isolation(lacking, true); c[0].State != Warn || c[1].State != Warn || !strings.Contains(c[1].Says, "no namespaces") {
 		t.Errorf("no walls, and a token for it: %+v", c)
 	}
-	if c := Walls(lacking, false); c[0].Code != verdict.NotIsolated || c[1].State != Warn {
+	if c := Isolation(lacking, false); c[0].Code != verdict.NotIsolated || c[1].State != Warn {
 		t.Errorf("no walls, and no token: %+v", c)
 	}
 }

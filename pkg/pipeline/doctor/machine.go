@@ -17,19 +17,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Disk is the directory in which a release comes into being.
+// Disk is the directory in which a release is prepared.
 type Disk struct {
 	Dir string
-	// Need is a rough estimate of the bytes that it takes; zero is none.
+	// Need is a rough estimate of the bytes needed; zero means no estimate.
 	Need int64
 }
 
-// least is what any build needs.
-const least = 256 << 20
+// minDisk is the minimum for any build.
+const minDisk = 256 << 20
 
-// Estimate is roughly what a plan takes on the disk: programs, archives and
-// layers of tens of megabytes, evidence of kilobytes. It errs on the high
-// side, so little room is a warning and only next to none is bad.
+// Estimate is a rough estimate of the disk space of a plan: tens of megabytes
+// for programs, archives and layers, kilobytes for evidence. It tends to be
+// too high, so less free space is a warning, and only almost none is bad.
 func Estimate(p plan.Plan) int64 {
 	var need int64
 	for _, a := range p.Artifacts {
@@ -45,13 +45,13 @@ func Estimate(p plan.Plan) int64 {
 	return need
 }
 
-// Ask looks at what is free, and whether the directory can be written.
+// Ask checks the free space, and whether the directory is writable.
 func (d Disk) Ask() Ask {
 	return func(ctx context.Context) []Check {
 		checks := []Check{d.write(ctx)}
 		free, err := freeBytes(existing(d.Dir))
 		if err != nil {
-			return append(checks, Doubt("disk", "look yourself", "not asked: %v", err))
+			return append(checks, Doubt("disk", "check the free disk space yourself", "not checked: %v", err))
 		}
 		return append(checks, space(free, d.Need))
 	}
@@ -65,26 +65,26 @@ func (d Disk) write(ctx context.Context) Check {
 	}
 	prober, can := w.(store.Prober)
 	if !can {
-		return Doubt(name, "", "not asked: %s is no directory", d.Dir)
+		return Doubt(name, "", "not checked: %s is not a directory", d.Dir)
 	}
-	return permitted(name, "%s may be written", d.Dir, prober.MayWrite(ctx))
+	return permitted(name, "%s is writable", d.Dir, prober.MayWrite(ctx))
 }
 
 func space(free, need int64) Check {
 	const mib = 1 << 20
 	switch {
-	case free < least:
-		return Fault("disk", verdict.Refuse(verdict.DiskSpace, "disk", "%d MiB are free, and any release needs %d", free/mib, least/mib))
+	case free < minDisk:
+		return Fault("disk", verdict.Refuse(verdict.DiskSpace, "disk", "%d MiB are free, but any release needs %d MiB", free/mib, minDisk/mib))
 	case free < need:
-		return Doubt("disk", verdict.DiskSpace.Fix(), "%d MiB are free; by a rough estimate the release takes %d", free/mib, need/mib)
+		return Doubt("disk", verdict.DiskSpace.Fix(), "%d MiB are free; the release needs roughly %d MiB", free/mib, need/mib)
 	}
 	if need == 0 {
 		return Fine("disk", "%d MiB are free", free/mib)
 	}
-	return Fine("disk", "%d MiB are free; by a rough estimate the release takes %d", free/mib, need/mib)
+	return Fine("disk", "%d MiB are free; the release needs roughly %d MiB", free/mib, need/mib)
 }
 
-// existing is the directory, or the nearest above it that is there.
+// existing is the directory, or its nearest existing parent.
 func existing(dir string) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -98,10 +98,10 @@ func existing(dir string) string {
 	}
 }
 
-// Walls says behind which walls steps will run. Without all of them a build is
-// another builder's, and needs that one's token: unisolated says that it is
-// given.
-func Walls(r sandbox.Report, unisolated bool) []Check {
+// Isolation says how isolated steps will run. An unisolated build counts as
+// another builder's, and needs the token of that builder: unisolated says
+// that one was given.
+func Isolation(r sandbox.Report, unisolated bool) []Check {
 	had := make([]string, len(r.Had))
 	for i, g := range r.Had {
 		had[i] = string(g)
@@ -109,22 +109,21 @@ func Walls(r sandbox.Report, unisolated bool) []Check {
 	var checks []Check
 	switch {
 	case r.Mode == sandbox.Isolated:
-		checks = append(checks, Fine("isolation", "steps run isolated; had: %s", strings.Join(had, " ")))
+		checks = append(checks, Fine("isolation", "steps run isolated, with: %s", strings.Join(had, " ")))
 	case unisolated:
-		checks = append(checks, Doubt("isolation", "build where namespaces can be had, for level 3",
-			"steps run %s (%s): the builder id is that of unisolated builds, and no level 3 can be claimed", r.Mode, r.Reason()))
+		checks = append(checks, Doubt("isolation", "for level 3, build on a machine with user namespaces or as root",
+			"steps run %s (%s): the build uses the builder id of unisolated builds and cannot claim level 3", r.Mode, r.Reason()))
 	default:
 		checks = append(checks, Fault("isolation", verdict.Refuse(verdict.NotIsolated, "build",
-			"steps cannot be isolated here (%s), and no identity for an unisolated builder was given; use --identity-token builder-unisolated=FILE", r.Reason())))
+			"steps cannot be isolated on this machine (%s), and no token of an unisolated builder was given; use --identity-token builder-unisolated=FILE", r.Reason())))
 	}
 	for _, l := range r.Lacking {
-		checks = append(checks, Doubt("isolation, "+string(l.Guarantee), "", "not had: %s", l.Reason))
+		checks = append(checks, Doubt("isolation, "+string(l.Guarantee), "", "missing: %s", l.Reason))
 	}
 	return checks
 }
 
-// Tools are the programs that the steps of a plan name, by their pins where
-// there are some.
+// Tools checks the programs that the steps of a plan name, and their pins.
 func Tools(p plan.Plan, pins plan.Lock) Ask {
 	return func(context.Context) []Check {
 		var names []string
@@ -148,7 +147,7 @@ func tool(name string, pin plan.ToolLock) Check {
 	program := pin.Program
 	switch {
 	case pin.Image != "":
-		return Fine(check, "the image %s@%s, fetched before the first step", pin.Image, pin.Digest)
+		return Fine(check, "image %s@%s, fetched before the first step", pin.Image, pin.Digest)
 	case program == "":
 		program = name
 	}
@@ -157,20 +156,20 @@ func tool(name string, pin plan.ToolLock) Check {
 		return Fault(check, verdict.Wrap(verdict.ToolMissing, name, err))
 	}
 	if pin.Program == "" {
-		return Doubt(check, "pin it with waybill lock --tool "+name+"=PROGRAM", "%s; nothing pins it", path)
+		return Doubt(check, "pin it with waybill lock --tool "+name+"=PROGRAM", "%s, not pinned", path)
 	}
-	got, err := sum(path)
+	got, err := hashFile(path)
 	if err != nil {
 		return Fault(check, fmt.Errorf("reading %q: %w", path, err))
 	}
 	if !got.Equal(pin.Digest) {
-		f := verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in the PATH is not the one that is pinned", name)
+		f := verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in PATH is not the pinned one", name)
 		return Fault(check, &verdict.Error{Finding: f.Differ(pin.Digest.String(), got.String())})
 	}
-	return Fine(check, "%s is the one that is pinned", path)
+	return Fine(check, "%s is the pinned program", path)
 }
 
-func sum(path string) (digest.Digest, error) {
+func hashFile(path string) (digest.Digest, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return digest.Digest{}, err
@@ -180,7 +179,7 @@ func sum(path string) (digest.Digest, error) {
 	return set.SHA256, err
 }
 
-// Program looks for a program that this one needs.
+// Program checks that a program that waybill itself needs is installed.
 func Program(name string) Check {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Place is where files lie or will lie.
+// Place is a place for files.
 type Place struct {
 	Name  string
 	Place store.Place
-	// Writer is nil where nothing is to be written.
+	// Writer is nil if nothing will be written.
 	Writer store.Writer
-	// Closed says that the policy demands a listing.
+	// Closed means that the policy requires a listing of the place.
 	Closed bool
-	// Confirm writes a probe and removes it.
+	// Confirm permits a test write, which is removed again.
 	Confirm bool
 }
 
-// Ask looks whether the place can be listed and written.
+// Ask checks whether the place can be listed and written.
 func (p Place) Ask() Ask {
 	return func(ctx context.Context) []Check {
 		checks := []Check{p.list(ctx)}
@@ -43,9 +43,9 @@ func (p Place) list(ctx context.Context) Check {
 	case err == nil:
 		return Fine(name, "%s can be listed, %s", p.Place.URI(), plural.Of(len(objects), "object"))
 	case errors.Is(err, fs.ErrNotExist) && p.Writer != nil:
-		return Fine(name, "%s is not there yet, and will be made", p.Place.URI())
+		return Fine(name, "%s does not exist yet and will be created", p.Place.URI())
 	case errors.Is(err, store.ErrNotListable) && !p.Closed:
-		return Doubt(name, "name a place that can be listed, if extra files are to be found", "%s cannot be listed", p.Place.URI())
+		return Doubt(name, "use a place that can be listed if extra files must be detected", "%s cannot be listed", p.Place.URI())
 	}
 	return Fault(name, err)
 }
@@ -54,45 +54,45 @@ func (p Place) write(ctx context.Context) Check {
 	name := p.Name + " files, writing"
 	prober, can := p.Writer.(store.Prober)
 	if !can {
-		return Doubt(name, "write something there once by hand", "not asked: this kind of place cannot be asked")
+		return Doubt(name, "test writing there by hand", "not checked: this kind of place has no test for writing")
 	}
-	ask, says := prober.MayWrite, "%s may be written; nothing was"
+	ask, says := prober.MayWrite, "%s is writable; nothing was written"
 	if p.Confirm {
-		ask, says = prober.ProbeWrite, "%s was written, and what was written is removed"
+		ask, says = prober.ProbeWrite, "%s is writable; the test file was removed"
 	}
 	return permitted(name, says, p.Place.URI(), ask(ctx))
 }
 
-// permitted is the answer to whether something may be written.
+// permitted is the result of a check for writing.
 func permitted(name, says, where string, err error) Check {
 	switch {
 	case err == nil:
 		return Fine(name, says, where)
 	case errors.Is(err, store.ErrNotAsked):
-		return Doubt(name, "add --confirm to write a probe and remove it", "not asked: %v", err)
+		return Doubt(name, "add --confirm to write a test file and remove it", "not checked: %v", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return Fault(name, verdict.Wrap(verdict.NotWritable, name, err))
 	}
 	return Fault(name, err)
 }
 
-// Images is where images lie or will lie.
+// Images is a place for images.
 type Images struct {
 	Name   string
 	Remote *registry.Remote
-	// Repositories are those that are meant, below the prefix.
+	// Repositories are the ones to check, below the prefix.
 	Repositories []string
-	// Write says that images are to be pushed.
+	// Write means that images will be pushed.
 	Write bool
-	// Confirm begins an upload and cancels it.
+	// Confirm permits a test upload, which is cancelled.
 	Confirm bool
 }
 
-// Ask looks whether the registry answers, and whether it takes images.
+// Ask checks whether the registry answers, and whether it accepts images.
 func (i Images) Ask() Ask {
 	return func(ctx context.Context) []Check {
 		if len(i.Repositories) == 0 {
-			return []Check{Doubt(i.Name+" registry", "name a version whose images are known", "not asked: nobody knows which repositories")}
+			return []Check{Doubt(i.Name+" registry", "give a version whose images are planned", "not checked: the repositories are unknown")}
 		}
 		var checks []Check
 		for _, repo := range i.Repositories {
@@ -110,7 +110,7 @@ func (i Images) read(ctx context.Context, repo string) Check {
 	tags, err := i.Remote.Tags(ctx, repo)
 	switch {
 	case errors.Is(err, registry.ErrNotFound) && i.Write:
-		return Fine(name, "%s answers; there is no such repository yet", i.Remote.Prefix())
+		return Fine(name, "%s answers; the repository does not exist yet", i.Remote.Prefix())
 	case err != nil:
 		return Fault(name, err)
 	}
@@ -120,10 +120,10 @@ func (i Images) read(ctx context.Context, repo string) Check {
 func (i Images) write(ctx context.Context, repo string) Check {
 	name := fmt.Sprintf("%s registry, %s, pushing", i.Name, repo)
 	if i.Confirm {
-		return permitted(name, "%s took the beginning of an upload, which was cancelled", i.Remote.Prefix(), i.Remote.ProbePush(ctx, repo))
+		return permitted(name, "%s accepted the beginning of an upload, which was cancelled", i.Remote.Prefix(), i.Remote.ProbePush(ctx, repo))
 	}
 	if err := i.Remote.MayPush(ctx, repo); err != nil {
 		return permitted(name, "", "", err)
 	}
-	return Doubt(name, "add --confirm to begin an upload and cancel it", "its credentials were taken; not asked whether it takes a blob")
+	return Doubt(name, "add --confirm to begin an upload and cancel it", "the credentials were accepted; pushing a blob was not tested")
 }

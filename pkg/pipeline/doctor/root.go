@@ -10,14 +10,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// old is the age at which a copy of a trust root should be looked at.
-const old = 90 * 24 * time.Hour
+// rootMaxAge is the age at which a copy of a trust root should be updated.
+const rootMaxAge = 90 * 24 * time.Hour
 
-// Root says whether a trust root can judge now: an authority of each kind in
-// its time.
+// Root says whether a trust root can be used now: one currently valid
+// authority of each kind.
 func Root(r trust.Root, now time.Time) Check {
 	if r.IsZero() {
-		return Fault("trust root", verdict.Refuse(verdict.TrustRootParse, "trust root", "there is none"))
+		return Fault("trust root", verdict.Refuse(verdict.TrustRootParse, "trust root", "no trust root was loaded"))
 	}
 	valid := map[trust.Kind]int{}
 	for _, a := range r.Authorities() {
@@ -27,19 +27,19 @@ func Root(r trust.Root, now time.Time) Check {
 	}
 	for _, kind := range []trust.Kind{trust.CertificateAuthority, trust.TransparencyLog, trust.TimestampAuthority} {
 		if valid[kind] == 0 {
-			return Fault("trust root", verdict.Refuse(verdict.KeyExpired, "trust root", "no %s of it is believed at %s", kind, now.UTC().Format(time.RFC3339)))
+			return Fault("trust root", verdict.Refuse(verdict.KeyExpired, "trust root", "no %s in the trust root is valid at %s", kind, now.UTC().Format(time.RFC3339)))
 		}
 	}
 	switch age := now.Sub(r.Date()); {
 	case r.IsLab():
-		return Doubt("trust root", "for anything real, name the trust root of a real instance", "%s is an INSECURE LAB: anybody can have its keys", r.Digest())
-	case !r.Date().IsZero() && age > old:
+		return Doubt("trust root", "for real releases, use the trust root of a real instance", "%s is of an INSECURE LAB, whose keys are not secret", r.Digest())
+	case !r.Date().IsZero() && age > rootMaxAge:
 		return Doubt("trust root", "waybill trust update", "%s is %s old", r.Digest(), plural.Of(int(age.Hours()/24), "day"))
 	}
-	return Fine("trust root", "%s believes an authority of each kind now", r.Digest())
+	return Fine("trust root", "%s has a valid authority of each kind", r.Digest())
 }
 
-// Policy says whether a policy can judge now, by this trust root.
+// Policy says whether a policy can be used now, with this trust root.
 func Policy(p policy.Policy, r trust.Root, now time.Time) Check {
 	if err := errors.Join(p.Life(now), p.Root(r.IsLab())); err != nil {
 		return Fault("policy", err)

@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The clock may differ from a service's by so much before somebody should
-// know, and before nothing is begun: the gate refuses the same difference.
+// How much the clocks may differ before a warning, and before an error: the
+// gate refuses the same difference.
 const (
 	clockWarn = 30 * time.Second
 	clockBad  = 5 * time.Minute
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer limits how much of an answer is read.
 const maxAnswer = 1 << 20
 
 // World is how services are reached, and this machine's clock.
@@ -35,13 +35,13 @@ type World struct {
 type Service struct {
 	Name    string
 	Address string
-	// Whole says that what the address holds is wanted. Of the others any
-	// answer will do: it has a date.
+	// Whole means that the answer itself must be good. For other services any
+	// answer will do, because it has a date.
 	Whole bool
 }
 
-// Signing are the services of a signature, each with an address that can be
-// read without leaving anything in a log.
+// Signing are the services that a signature needs, each with an address that
+// can be read without adding to a log.
 func Signing(s sign.Services) []Service {
 	at := func(base, path string) string { return strings.TrimSuffix(base, "/") + path }
 	list := []Service{{Name: "certificate authority", Address: at(s.Fulcio, "/api/v2/trustBundle"), Whole: true}}
@@ -54,8 +54,8 @@ func Signing(s sign.Services) []Service {
 	return list
 }
 
-// Services asks every service side by side, and holds their clocks against
-// this machine's.
+// Services contacts every service concurrently, and compares their clocks
+// with this machine's.
 func (w World) Services(list []Service) Ask {
 	return func(ctx context.Context) []Check {
 		checks, skews := make([]Check, len(list)), make([]skew, len(list))
@@ -74,17 +74,17 @@ func (w World) Services(list []Service) Ask {
 	}
 }
 
-// skew is how far this machine is ahead of a service, at least.
+// skew is how far this machine's clock is ahead of a service's, at least.
 type skew struct {
 	service string
 	ahead   time.Duration
 	known   bool
 }
 
-// service asks one service.
+// service contacts one service.
 func (w World) service(ctx context.Context, s Service) (Check, skew) {
 	down := func(err error) Check {
-		return Fault(s.Name, &verdict.UnavailableError{Place: s.Address, Op: "asking the " + s.Name, Err: err})
+		return Fault(s.Name, &verdict.UnavailableError{Place: s.Address, Op: "contacting the " + s.Name, Err: err})
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Address, nil)
 	if err != nil {
@@ -97,23 +97,23 @@ func (w World) service(ctx context.Context, s Service) (Check, skew) {
 		return down(err), skew{}
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)) // only that it answers counts
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)) // the content does not matter
 	gap := skew{service: s.Name}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		gap.ahead, gap.known = difference(before, after, date), true
 	}
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError:
-		return down(fmt.Errorf("it answered %q", response.Status)), gap
+		return down(fmt.Errorf("the service answered %q", response.Status)), gap
 	case response.StatusCode != http.StatusOK:
-		return Doubt(s.Name, "check the address in the signing configuration", "%s answers %q, which is not what such a service says", s.Address, response.Status), gap
+		return Doubt(s.Name, "check the address in the signing configuration", "%s answers %q, which is not the answer of such a service", s.Address, response.Status), gap
 	}
 	return Fine(s.Name, "%s answers", s.Address), gap
 }
 
-// difference is how far this machine is certainly ahead (or, negative, behind)
-// of a date that was written between two of its own times. A date has whole
-// seconds.
+// difference is how far this machine's clock is certainly ahead (negative:
+// behind) of a date that was written between two of its own times. The date
+// has only whole seconds.
 func difference(before, after, date time.Time) time.Duration {
 	if ahead := before.Sub(date.Add(time.Second)); ahead > 0 {
 		return ahead
@@ -121,7 +121,7 @@ func difference(before, after, date time.Time) time.Duration {
 	return min(after.Sub(date), 0)
 }
 
-// clock says how this machine's clock stands to those of all services.
+// clock compares this machine's clock with those of all services.
 func clock(skews []skew) Check {
 	worst, asked := skew{}, 0
 	for _, s := range skews {
@@ -136,14 +136,14 @@ func clock(skews []skew) Check {
 	if worst.ahead < 0 {
 		direction = "behind"
 	}
-	says := fmt.Sprintf("this machine is %s %s the %s", worst.ahead.Abs().Round(time.Second), direction, worst.service)
+	says := fmt.Sprintf("this machine's clock is %s %s the %s", worst.ahead.Abs().Round(time.Second), direction, worst.service)
 	switch {
 	case asked == 0:
-		return Doubt("clock", "compare it with another clock", "not compared: no service said what time it is")
+		return Doubt("clock", "compare it with another clock", "not compared: no service sent a date")
 	case worst.ahead.Abs() > clockBad:
 		return Fault("clock", verdict.Refuse(verdict.Clock, "clock", "%s", says))
 	case worst.ahead.Abs() > clockWarn:
-		return Doubt("clock", "set it: certificates and tokens live for minutes", "%s", says)
+		return Doubt("clock", "set the clock: certificates and tokens are valid for minutes", "%s", says)
 	}
-	return Fine("clock", "within %s of %s", clockWarn, plural.Of(asked, "service"))
+	return Fine("clock", "within %s of the clocks of %s", clockWarn, plural.Of(asked, "service"))
 }

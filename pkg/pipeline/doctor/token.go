@@ -12,27 +12,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// shortLife is the life of a token below which a long build may outlive it,
-// where it comes from a file that nobody may be writing anew.
+// shortLife is the remaining life below which a token may expire during a
+// long build, if it comes from a file that may not be refreshed.
 const shortLife = 5 * time.Minute
 
-// Token is an identity token that an act needs. What it says is read and never
-// believed, and it is never printed: the certificate authority verifies it.
+// Token is an identity token that an act needs. Its claims are read but not
+// trusted: the certificate authority verifies them. The token is never
+// printed.
 type Token struct {
-	Name   string // as the flag names it
+	Name   string // as in the flag
 	Source token.Source
 	Role   policy.Role
-	// Missing is why it is needed, where it was not given.
+	// Missing is the error if no token was given.
 	Missing error
 }
 
-// Ask looks whether the token is to be had, valid now, and of somebody whom
-// the policy knows in the role.
+// Ask checks that the token is available, currently valid, and of an identity
+// that the policy lists in the role.
 func (t Token) Ask(p policy.Policy, clock func() time.Time) Ask {
-	return func(ctx context.Context) []Check { return []Check{t.look(ctx, p, clock)} }
+	return func(ctx context.Context) []Check { return []Check{t.check(ctx, p, clock)} }
 }
 
-func (t Token) look(ctx context.Context, p policy.Policy, clock func() time.Time) Check {
+func (t Token) check(ctx context.Context, p policy.Policy, clock func() time.Time) Check {
 	name := "identity token " + t.Name
 	if t.Source == nil {
 		return Fault(name, t.Missing)
@@ -45,7 +46,7 @@ func (t Token) look(ctx context.Context, p policy.Policy, clock func() time.Time
 	if err != nil {
 		return Fault(name, err)
 	}
-	now := clock() // it may have been issued since
+	now := clock() // the token may have been issued after the examination began
 	if err := said.Check(now); err != nil {
 		return Fault(name, err)
 	}
@@ -54,25 +55,25 @@ func (t Token) look(ctx context.Context, p policy.Policy, clock func() time.Time
 	switch {
 	case err != nil:
 		return Fault(name, err)
-	case t.open() != "":
-		return Doubt(name, "chmod 600 "+t.open(), "every account of this machine can read it")
+	case t.readableByOthers() != "":
+		return Doubt(name, "chmod 600 "+t.readableByOthers(), "other accounts of this machine can read the token file")
 	case !known:
-		return Doubt(name, "nothing is to be done: the certificate is held against the policy before anything is signed",
-			"it does not say which name its certificate will have; issuer %s", said.Issuer())
+		return Doubt(name, "nothing to do: the certificate is compared with the policy before anything is signed",
+			"the token of issuer %s does not say which name its certificate will have", said.Issuer())
 	case t.lasts(left):
-		return Fine(name, "of %s, valid for %s", who, left)
+		return Fine(name, "token of %s, valid for %s", who, left)
 	}
-	return Doubt(name, "fetch a new one just before you begin", "of %s, expires in %s: a long build may outlive it", who, left)
+	return Doubt(name, "get a new token just before you begin", "token of %s, expires in %s, which may be before a long build ends", who, left)
 }
 
-// lasts reports whether there will be a token when one is needed.
+// lasts reports whether there will be a valid token when one is needed.
 func (t Token) lasts(left time.Duration) bool {
 	_, isFile := t.Source.(token.File)
 	return !isFile || left >= shortLife
 }
 
-// open is the file of the token, if everybody can read it.
-func (t Token) open() string {
+// readableByOthers is the file of the token, if other accounts can read it.
+func (t Token) readableByOthers() string {
 	path, isFile := t.Source.(token.File)
 	if !isFile || runtime.GOOS == "windows" {
 		return ""
@@ -83,7 +84,8 @@ func (t Token) open() string {
 	return string(path)
 }
 
-// who is whom the certificate will name, as far as the token says.
+// who is the identity that the certificate will name, as far as the token
+// says.
 func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who string, known bool, err error) {
 	names := said.Identities()
 	for _, who := range names {
@@ -98,6 +100,6 @@ func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who strin
 	if len(names) == 0 {
 		return "", false, nil
 	}
-	f := verdict.Find(verdict.SignedAsElse, "identity token", "it is not one of the %s role", t.Role)
+	f := verdict.Find(verdict.SignedAsElse, "identity token", "the policy does not list the token's identity in the %s role", t.Role)
 	return "", false, &verdict.Error{Finding: f.Differ(strings.Join(p.Expected(t.Role), " or "), names[0].String())}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// mayBeLegacy reports whether a release is signed in the legacy forms: its files
-// say so, and where none is signed at all, nobody does.
+// mayBeLegacy reports whether a release is signed in the legacy forms. The
+// classes of its files say so; if no file is signed, it may be.
 func mayBeLegacy(m manifest.Manifest) bool {
 	signed := false
 	for _, a := range m.Artifacts {
@@ -27,11 +27,11 @@ func mayBeLegacy(m manifest.Manifest) bool {
 }
 
 // copyAttached copies what older clients look for beside an image and each of
-// its platforms: the tags .sig and .att, by which evidence was attached before
-// there were referrers. Like referrers they travel as they are; what they prove
-// is for whoever verifies them. What is no evidence stays behind, and the image
-// goes without it. A tag of the destination is never moved: it must hold what the
-// source's does already.
+// its platforms: the tags .sig and .att, by which evidence was attached
+// before there were referrers. Like referrers they are copied unverified;
+// verifiers judge them. A tag with anything but evidence is not copied, and
+// the image is promoted without it. A tag of the destination is never moved:
+// it must contain what the source's contains.
 func copyAttached(ctx context.Context, image Image, from From, to To) error {
 	tags, err := from.Images.Tags(ctx, image.Repository)
 	if err != nil || !slices.ContainsFunc(tags, isAttached) {
@@ -62,13 +62,13 @@ func isAttached(tag string) bool {
 	return strings.HasSuffix(tag, registry.SuffixSignatures) || strings.HasSuffix(tag, registry.SuffixAttestations)
 }
 
-// attachedTag is such a tag, and what it names.
+// attachedTag is an evidence tag, and the manifest that it names.
 type attachedTag struct {
 	repo, tag string
 	d         registry.Descriptor
 }
 
-// copyTag copies one such tag, if everything that it names is evidence.
+// copyTag copies one evidence tag, if everything that it names is evidence.
 func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	repo, tag, d := a.repo, a.tag, a.d
 	node, err := registry.AttachedEvidence(ctx, from.Images, repo, d)
@@ -89,10 +89,11 @@ func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	if _, err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
 		return err
 	}
-	if err := to.alone(ctx); err != nil {
+	if err := to.checkExclusive(ctx); err != nil {
 		return err
 	}
-	// Whoever signs at the destination may have set the tag meanwhile.
+	// Someone who signs at the destination may have set the tag in the
+	// meantime.
 	if there, err = a.isThere(ctx, to, node); err != nil || there {
 		return err
 	}
@@ -100,7 +101,7 @@ func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 }
 
 // isThere reports whether the destination has the tag, which must then attach
-// what the source's does.
+// at least what the source's tag does.
 func (a attachedTag) isThere(ctx context.Context, to To, node *registry.Node) (bool, error) {
 	held, err := to.Images.Resolve(ctx, a.repo, a.tag)
 	switch {
@@ -116,12 +117,12 @@ func (a attachedTag) isThere(ctx context.Context, to To, node *registry.Node) (b
 	return true, contains(a.repo+":"+a.tag, there, node)
 }
 
-// contains demands that a tag of the destination has every layer that the
-// source's has: whoever signs there adds to it.
+// contains demands that a tag of the destination has every layer of the
+// source's tag. It may have more: signing at the destination adds layers.
 func contains(name string, there, node *registry.Node) error {
 	for _, l := range node.Layers {
 		if !slices.ContainsFunc(there.Layers, func(o registry.Descriptor) bool { return o.Digest.Equal(l.Digest) }) {
-			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, name, "the tag attaches other evidence, and not this").
+			return &verdict.Error{Finding: verdict.Find(verdict.TagConflict, name, "the tag attaches other evidence, but not the evidence to copy").
 				Differ(l.Digest.String(), there.Descriptor.Digest.String())}
 		}
 	}

@@ -17,77 +17,77 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxListed is how many images of one kind are listed of a destination: the
-// first ones, in the order of the plan.
+// maxListed is how many images of each state are listed for a destination:
+// the first ones, in the order of the plan.
 const maxListed = 100
 
-// renew is after how many repositories a registry is opened anew: a session is
-// kept for each, and there can be a million.
+// renew is after how many repositories a registry is opened again: its client
+// keeps a session for each, and there can be a million.
 const renew = 1024
 
-// Diff compares the images of a plan with what the destinations have, as
-// [CompareFiles] does with files.
+// Diff compares the images of a plan with the destinations, as [CompareFiles]
+// does with files.
 type Diff struct {
 	Plan promotionplan.Plan
-	// Open opens a registry. It is called now and then for each host.
+	// Open opens a registry. It is called repeatedly for each host.
 	Open func(host string) (*registry.Remote, error)
-	// Progress is told how many repositories were looked at, of how many. It is
-	// called by several goroutines; nil tells nobody.
+	// Progress is told how many repositories were compared, of how many.
+	// Several goroutines call it; may be nil.
 	Progress func(done, of int)
 }
 
-// Difference is how the images of a plan stand at their destinations, by what
-// the registries say. No manifest is read for it: it is good for planning, and
-// proves nothing.
+// Difference is the state of a plan's images at their destinations, as
+// reported by the registries. No manifest is read, so it is useful for
+// planning and proves nothing.
 type Difference struct {
-	Plan         digest.Digest `json:"plan"`
-	Destinations []Standing    `json:"destinations"`
-	// Lists and Heads count the requests: pages of tags, and tags that were
-	// asked for one by one because the list does not say what they name.
+	Plan         digest.Digest     `json:"plan"`
+	Destinations []DestinationDiff `json:"destinations"`
+	// Lists and Heads count requests: pages of tags, and single tags whose
+	// digest the list does not contain.
 	Lists int `json:"lists"`
 	Heads int `json:"heads"`
 }
 
-// Standing is how the plan stands at one destination.
-type Standing struct {
+// DestinationDiff is the state of the plan at one destination.
+type DestinationDiff struct {
 	To      string `json:"to"`
 	Same    int    `json:"same"`
 	Missing int    `json:"missing"`
-	// Other counts images one of whose tags names another image there.
+	// Other counts images with a tag that names a different image there.
 	Other   int `json:"other"`
 	Unknown int `json:"unknown"` // the registry does not answer
 	// Unnamed counts tags of the plan's repositories that no edge names.
 	Unnamed int `json:"unnamed"`
-	// Images are the first of those that are not there as planned.
-	Images []ImageStand `json:"images,omitempty"`
+	// Images are the first images that are not as planned.
+	Images []ImageDiff `json:"images,omitempty"`
 }
 
-// ImageStand is how one image stands at one destination, where it is not there
-// as planned.
-type ImageStand struct {
-	State  Stand         `json:"state"`
+// ImageDiff is the state of one image at one destination, if it is not as
+// planned.
+type ImageDiff struct {
+	State  DiffState     `json:"state"`
 	Edge   int           `json:"edge"` // of the plan
 	Image  string        `json:"image"`
 	Digest digest.Digest `json:"digest"`
 	Tags   []string      `json:"tags,omitempty"`
-	// Tag is the one that names another image, and Got that image.
+	// Tag is the one that names a different image, and Got that image.
 	Tag string        `json:"tag,omitempty"`
 	Got digest.Digest `json:"got,omitzero"`
-	Why string        `json:"why,omitempty"` // of a registry that does not answer
+	Why string        `json:"why,omitempty"` // if the registry does not answer
 }
 
-// Compare asks each repository once for what it has.
+// Compare reads each repository once.
 func (d Diff) Compare(ctx context.Context) (Difference, error) {
 	if d.Open == nil || len(d.Plan.Edges) == 0 {
-		return Difference{}, verdict.Refuse(verdict.Usage, "plan", "it has no images that could be compared")
+		return Difference{}, verdict.Refuse(verdict.Usage, "plan", "the plan has no images to compare")
 	}
-	c := &comparing{Diff: d, standings: map[string]*Standing{}}
+	c := &comparing{Diff: d, standings: map[string]*DestinationDiff{}}
 	c.out.Plan = d.Plan.Digest()
 	hosts := c.byHost()
 	group := errgroup.Group{}
 	group.SetLimit(toAtOnce)
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
-		group.Go(func() error { return c.host(ctx, host, hosts[host]) })
+		group.Go(func() error { return c.compareHost(ctx, host, hosts[host]) })
 	}
 	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
 		return Difference{}, err
@@ -100,8 +100,8 @@ func (d Diff) Compare(ctx context.Context) (Difference, error) {
 	return c.out, nil
 }
 
-// Err is what a difference amounts to: a refusal if a tag names another image,
-// which no promotion moves, and no answer where a registry gave none.
+// Err is a refusal if a tag names a different image, because no promotion
+// moves tags; or an unavailability if a registry did not answer.
 func (d Difference) Err() error {
 	var away error
 	for _, s := range d.Destinations {
@@ -118,26 +118,26 @@ func (d Difference) Err() error {
 	return away
 }
 
-// comparing is a plan being compared.
+// comparing is a comparison in progress.
 type comparing struct {
 	Diff
 	regions regions
 
 	mu        sync.Mutex // owns the rest
-	standings map[string]*Standing
+	standings map[string]*DestinationDiff
 	out       Difference
 	done, all int
 }
 
-// ends are edges, of one route and image, that end in one repository.
+// ends are edges of one route and image that end in one repository.
 type ends struct {
 	repo  string // below the host
-	to    string // the destination, as the route has it
+	to    string // the destination, as in the route
 	first int    // of the edges
 	after int
 }
 
-// byHost says which routes end at which host.
+// byHost lists the routes that end at each host.
 func (c *comparing) byHost() map[string][]int {
 	hosts := map[string][]int{}
 	for i, r := range c.Plan.Routes {
@@ -154,9 +154,9 @@ func (c *comparing) byHost() map[string][]int {
 	return hosts
 }
 
-// host compares what ends at one host. Its repositories are forgotten before
-// another host takes its place.
-func (c *comparing) host(ctx context.Context, host string, of []int) error {
+// compareHost compares everything that ends at one host. Only one host's
+// repositories are in memory at a time for each worker.
+func (c *comparing) compareHost(ctx context.Context, host string, of []int) error {
 	var all []ends
 	for first, after := range images(c.Plan) {
 		e := c.Plan.Edges[first]
@@ -187,7 +187,7 @@ func (c *comparing) host(ctx context.Context, host string, of []int) error {
 		one, at := all[:same], remote
 		all = all[same:]
 		group.Go(func() error {
-			c.repository(ctx, at, host, one)
+			c.compareRepository(ctx, at, host, one)
 			c.progress(len(one))
 			return nil
 		})
@@ -205,24 +205,24 @@ func (c *comparing) progress(n int) {
 	}
 }
 
-// repository compares one repository with all that ends there.
-func (c *comparing) repository(ctx context.Context, at *registry.Remote, host string, all []ends) {
+// compareRepository compares one repository with everything that ends there.
+func (c *comparing) compareRepository(ctx context.Context, at *registry.Remote, host string, all []ends) {
 	var l registry.Listing
 	lists := 0
 	err := error(&verdict.UnavailableError{Place: host, Op: "listing " + all[0].repo, Err: errDown})
 	if !c.regions.down(host) {
 		l, err = at.Listing(ctx, all[0].repo)
-		lists = max(1, l.Pages) // none came, but one was asked for
+		lists = max(1, l.Pages) // no page came, but one was requested
 		c.regions.count(host, verdict.OutcomeOf(err) == verdict.Unavailable)
 	}
 	if errors.Is(err, registry.ErrNotFound) {
-		err = nil // nothing was ever promoted there
+		err = nil // nothing has been promoted there
 	}
 	heads := 0
 	if err == nil {
-		heads, err = c.name(ctx, at, all, &l)
+		heads, err = c.resolveListed(ctx, at, all, &l)
 	}
-	found := map[string][]ImageStand{}
+	found := map[string][]ImageDiff{}
 	same := map[string]int{}
 	named := map[string]bool{}
 	for _, one := range all {
@@ -244,13 +244,13 @@ func (c *comparing) repository(ctx context.Context, at *registry.Remote, host st
 	c.out.Lists += lists
 	c.out.Heads += heads
 	for _, one := range all {
-		s := c.at(one.to)
+		s := c.destination(one.to)
 		s.Same += same[one.to]
 		s.add(found[one.to])
 		delete(same, one.to) // a route may end there with two images
 		delete(found, one.to)
 	}
-	s := c.at(all[0].to)
+	s := c.destination(all[0].to)
 	for tag := range l.Tags {
 		if !named[tag] && !isAttached(tag) {
 			s.Unnamed++
@@ -258,11 +258,11 @@ func (c *comparing) repository(ctx context.Context, at *registry.Remote, host st
 	}
 }
 
-// at is how the plan stands at a destination. Who calls it holds the lock.
-func (c *comparing) at(to string) *Standing {
+// destination returns the state at a destination. The caller has the lock.
+func (c *comparing) destination(to string) *DestinationDiff {
 	s := c.standings[to]
 	if s == nil {
-		s = &Standing{To: to}
+		s = &DestinationDiff{To: to}
 		c.standings[to] = s
 	}
 	return s

@@ -100,17 +100,17 @@ func TestDiff(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(l *lister, tags map[string]digest.Digest)
-		want   promote.Standing
+		want   promote.DestinationDiff
 		code   verdict.Code
 	}{
-		{"all is there", func(*lister, map[string]digest.Digest) {}, promote.Standing{Same: 3, Unnamed: 1}, ""},
-		{"a tag is missing", func(_ *lister, tags map[string]digest.Digest) { delete(tags, "latest") }, promote.Standing{Same: 2, Missing: 1, Unnamed: 1}, ""},
-		{"a digest is missing", func(_ *lister, tags map[string]digest.Digest) { delete(tags, "x") }, promote.Standing{Same: 2, Missing: 1}, ""},
-		{"a tag names another image", func(_ *lister, tags map[string]digest.Digest) { tags["latest"] = sum("four") }, promote.Standing{Same: 2, Other: 1, Unnamed: 1}, verdict.TagConflict},
-		{"a tag that nobody planned", func(_ *lister, tags map[string]digest.Digest) { tags["y"] = sum("five") }, promote.Standing{Same: 3, Unnamed: 2}, ""},
-		{"evidence by a tag", func(_ *lister, tags map[string]digest.Digest) { tags["sha256-"+sum("one").Hex()+".sig"] = sum("sig") }, promote.Standing{Same: 3, Unnamed: 1}, ""},
-		{"no such repository", func(l *lister, _ map[string]digest.Digest) { clear(l.tags) }, promote.Standing{Missing: 3}, ""},
-		{"no answer", func(l *lister, _ map[string]digest.Digest) { l.down = true }, promote.Standing{Unknown: 3}, verdict.PlaceDown},
+		{"all is there", func(*lister, map[string]digest.Digest) {}, promote.DestinationDiff{Same: 3, Unnamed: 1}, ""},
+		{"a tag is missing", func(_ *lister, tags map[string]digest.Digest) { delete(tags, "latest") }, promote.DestinationDiff{Same: 2, Missing: 1, Unnamed: 1}, ""},
+		{"a digest is missing", func(_ *lister, tags map[string]digest.Digest) { delete(tags, "x") }, promote.DestinationDiff{Same: 2, Missing: 1}, ""},
+		{"a tag names another image", func(_ *lister, tags map[string]digest.Digest) { tags["latest"] = sum("four") }, promote.DestinationDiff{Same: 2, Other: 1, Unnamed: 1}, verdict.TagConflict},
+		{"a tag that nobody planned", func(_ *lister, tags map[string]digest.Digest) { tags["y"] = sum("five") }, promote.DestinationDiff{Same: 3, Unnamed: 2}, ""},
+		{"evidence by a tag", func(_ *lister, tags map[string]digest.Digest) { tags["sha256-"+sum("one").Hex()+".sig"] = sum("sig") }, promote.DestinationDiff{Same: 3, Unnamed: 1}, ""},
+		{"no such repository", func(l *lister, _ map[string]digest.Digest) { clear(l.tags) }, promote.DestinationDiff{Missing: 3}, ""},
+		{"no answer", func(l *lister, _ map[string]digest.Digest) { l.down = true }, promote.DestinationDiff{Unknown: 3}, verdict.PlaceDown},
 	} {
 		for _, google := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, digests %v", c.name, google), func(t *testing.T) {

@@ -19,34 +19,34 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// FileJudge decides whether one file may be promoted. It is asked once for each
-// file, however many destinations there are.
+// FileJudge decides whether one file may be promoted. It is called once for
+// each file, whatever the number of destinations.
 type FileJudge interface {
 	Placed(f gate.PlacedFile) *verdict.Verdict
 }
 
-// Files promotes the files of a plan. Each is hashed where it lies, judged with
-// the bundle beside it (NAME.sigstore.json), and copied to every destination:
-// the bundle first, a listed checksum (NAME.sha256) next, the file last, so that
-// no file is ever there without its evidence. What is written is hashed once
-// more on its way, and read back. Nothing is ever written over.
+// Files promotes the files of a plan. Each is hashed at the source, judged
+// with the bundle beside it (NAME.sigstore.json), and copied to every
+// destination: the bundle first, a listed checksum (NAME.sha256) next, the
+// file last, so a file is never there without its evidence. Copied bytes are
+// hashed again on the way, and read back. Nothing is ever overwritten.
 //
-// What is refused, and what cannot be reached, does not stop the rest; what is
-// there already stays, so the same plan can be applied again at any time.
+// Refusals and unreachable places do not stop the rest. Existing files are
+// kept, so the same plan can be applied again at any time.
 //
 //	v, err := promote.Files{Plan: plan, Judge: request, Open: open, …}.Apply(ctx)
 //	err = v.Err()
 type Files struct {
 	Plan  promotionplan.Plan
 	Judge FileJudge
-	// Class is what the policy is asked about; zero is [plan.Binary], of which a
-	// policy asks most.
+	// Class is the artifact class whose requirements apply; the default is
+	// [plan.Binary], for which policies require most.
 	Class      plan.Class
 	Open       func(uri string) (store.Place, error)
 	OpenWriter func(uri string) (store.Writer, error)
 	Now        time.Time
-	// Progress is told how many files have been dealt with, of how many. It is
-	// called by several goroutines; nil tells nobody.
+	// Progress is told how many files are done, of how many. Several
+	// goroutines call it; may be nil.
 	Progress func(done, of int)
 }
 
@@ -60,51 +60,51 @@ type filing struct {
 	done    int
 }
 
-// parcel is a file, and what is written beside it.
-type parcel struct {
+// fileJob is a file, and the files that are copied with it.
+type fileJob struct {
 	promotionplan.File
 	from     string
 	to       []string
-	bundle   digest.Digest // as the plan lists it; zero if it does not
-	checksum digest.Digest // the same of NAME.sha256
+	bundle   digest.Digest // as listed in the plan; zero if not
+	checksum digest.Digest // of NAME.sha256, as listed in the plan
 }
 
-// checksumSuffix is what the name of a listed checksum adds to that of its file.
+// checksumSuffix is appended to the name of a file to name its checksum.
 const checksumSuffix = ".sha256"
 
-// Apply does what the plan says, as far as it is decided to be right. The error
-// is that of a plan that cannot be begun, or of an end that came too early.
+// Apply copies the files that are accepted. An error means that the plan
+// could not be started, or that the run was interrupted.
 func (p Files) Apply(ctx context.Context) (*verdict.Verdict, error) {
 	a, err := p.begin("promotion of plan ", "evidence of every file", "copies by digest", "evidence at each destination")
 	if err != nil {
 		return nil, err
 	}
 	a.verdict.Counts.Required = p.Plan.Extent().Copies
-	return a.run(ctx, a.parcel)
+	return a.run(ctx, a.promoteFile)
 }
 
-// Decide says of each file whether it would be promoted: it is hashed where it
-// lies, and judged. Nothing is written, and no destination is asked.
+// Decide judges each file at its source without copying it. Nothing is
+// written, and no destination is read.
 func (p Files) Decide(ctx context.Context) (*verdict.Verdict, error) {
 	p.OpenWriter = nil
 	a, err := p.begin("files of plan ", "evidence of every file")
 	if err != nil {
 		return nil, err
 	}
-	a.verdict.Scope.Left = []string{"what the destinations have"}
+	a.verdict.Scope.Left = []string{"the content of the destinations"}
 	a.verdict.Counts.Required = len(p.Plan.Files)
 	return a.run(ctx, a.decide)
 }
 
-// begin refuses what cannot be begun.
+// begin refuses plans that cannot be applied.
 func (p Files) begin(question string, checks ...string) (*filing, error) {
 	switch {
 	case p.Plan.Release != nil || len(p.Plan.Edges) > 0:
-		return nil, verdict.Refuse(verdict.Usage, "plan", "it is not a plan of files alone")
+		return nil, verdict.Refuse(verdict.Usage, "plan", "not a plan of files only")
 	case p.Judge == nil:
-		return nil, verdict.Refuse(verdict.Usage, "policy", "files need evidence as images do, and nobody says what would be enough").Advise("add --policy FILE, or --profile where it is asked for")
+		return nil, verdict.Refuse(verdict.Usage, "policy", "promoting files requires a policy that says which evidence they need").Advise("add --policy FILE or --profile FILE")
 	case p.Plan.Extent().Copies == 0:
-		return nil, verdict.Refuse(verdict.Usage, "plan", "there is nothing to promote")
+		return nil, verdict.Refuse(verdict.Usage, "plan", "the plan has nothing to promote")
 	}
 	if p.Class == "" {
 		p.Class = plan.Binary
@@ -114,11 +114,11 @@ func (p Files) begin(question string, checks ...string) (*filing, error) {
 	return a, a.places.open(p)
 }
 
-// run deals with every file of the plan, several at a time.
-func (a *filing) run(ctx context.Context, do func(context.Context, parcel)) (*verdict.Verdict, error) {
+// run processes every file of the plan, several at a time.
+func (a *filing) run(ctx context.Context, do func(context.Context, fileJob)) (*verdict.Verdict, error) {
 	group := errgroup.Group{}
 	group.SetLimit(writers)
-	for _, one := range parcels(a.Plan) {
+	for _, one := range fileJobs(a.Plan) {
 		group.Go(func() error {
 			if ctx.Err() == nil {
 				do(ctx, one)
@@ -127,16 +127,16 @@ func (a *filing) run(ctx context.Context, do func(context.Context, parcel)) (*ve
 			return nil
 		})
 	}
-	_ = group.Wait() // what went wrong is in the verdict
+	_ = group.Wait() // failures are in the verdict
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	a.verdict.Add(a.places.away()...)
+	a.verdict.Add(a.places.unavailable()...)
 	return a.verdict, nil
 }
 
-// parcels are the files of a plan, each with what goes beside it.
-func parcels(p promotionplan.Plan) (all []parcel) {
+// fileJobs are the files of a plan, each with its companions.
+func fileJobs(p promotionplan.Plan) (all []fileJob) {
 	listed := make([]map[string]digest.Digest, len(p.Stores))
 	for _, f := range p.Files {
 		if listed[f.Store] == nil {
@@ -145,11 +145,11 @@ func parcels(p promotionplan.Plan) (all []parcel) {
 		listed[f.Store][f.Name] = f.Digest
 	}
 	for _, f := range p.Files {
-		if of, is := besides(f.Name); is && !listed[f.Store][of].IsZero() {
-			continue // it goes with the file that it is about
+		if of, is := companionOf(f.Name); is && !listed[f.Store][of].IsZero() {
+			continue // copied with the file that it is about
 		}
 		s := p.Stores[f.Store]
-		all = append(all, parcel{
+		all = append(all, fileJob{
 			File: f, from: s.Source, to: s.Destinations,
 			bundle: listed[f.Store][f.Name+gate.BundleSuffix], checksum: listed[f.Store][f.Name+checksumSuffix],
 		})
@@ -157,8 +157,8 @@ func parcels(p promotionplan.Plan) (all []parcel) {
 	return all
 }
 
-// besides is the file that a name would be evidence or a checksum of.
-func besides(name string) (of string, is bool) {
+// companionOf is the file of which a name would be the evidence or checksum.
+func companionOf(name string) (of string, is bool) {
 	for _, suffix := range []string{gate.BundleSuffix, checksumSuffix} {
 		if of, is := strings.CutSuffix(name, suffix); is {
 			return of, true
@@ -167,8 +167,8 @@ func besides(name string) (of string, is bool) {
 	return "", false
 }
 
-// weight is how many files of the plan a parcel is.
-func (p parcel) weight() int {
+// weight is how many files of the plan a job covers.
+func (p fileJob) weight() int {
 	n := 1
 	for _, d := range []digest.Digest{p.bundle, p.checksum} {
 		if !d.IsZero() {
@@ -178,14 +178,14 @@ func (p parcel) weight() int {
 	return n
 }
 
-// parcel promotes one file to all its destinations.
-func (a *filing) parcel(ctx context.Context, p parcel) {
-	targets := a.look(ctx, p)
+// promoteFile promotes one file to all its destinations.
+func (a *filing) promoteFile(ctx context.Context, p fileJob) {
+	targets := a.checkTargets(ctx, p)
 	if len(targets) == 0 {
 		return
 	}
-	src := a.places.at(p.from)
-	goods, err := a.pack(ctx, src, p, targets)
+	src := a.places.get(p.from)
+	goods, err := a.readSource(ctx, src, p, targets)
 	if err == nil {
 		err = a.judge(p, goods)
 	}
@@ -203,10 +203,10 @@ func (a *filing) parcel(ctx context.Context, p parcel) {
 	}
 }
 
-// decide judges one file where it lies.
-func (a *filing) decide(ctx context.Context, p parcel) {
-	src := a.places.at(p.from)
-	goods, err := a.pack(ctx, src, p, []fileTarget{{}})
+// decide judges one file at its source.
+func (a *filing) decide(ctx context.Context, p fileJob) {
+	src := a.places.get(p.from)
+	goods, err := a.readSource(ctx, src, p, []fileTarget{{}})
 	if err == nil {
 		err = a.judge(p, goods)
 	}
@@ -218,15 +218,15 @@ func (a *filing) decide(ctx context.Context, p parcel) {
 	a.count(p)
 }
 
-// count counts a file as verified, with what goes beside it.
-func (a *filing) count(p parcel) {
+// count counts a file and its companions as verified.
+func (a *filing) count(p fileJob) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.verdict.Counts.Verified += p.weight()
 }
 
-// judge asks about a file with what lies beside it.
-func (a *filing) judge(p parcel, g goods) error {
+// judge judges a file with the evidence beside it.
+func (a *filing) judge(p fileJob, g filePayload) error {
 	f := gate.PlacedFile{Name: p.Name, Class: a.Class, Digests: g.digests}
 	if i := slices.IndexFunc(g.beside, func(w written) bool { return w.name == p.Name+gate.BundleSuffix }); i >= 0 {
 		f.Bundle = g.beside[i].raw
@@ -242,23 +242,23 @@ func (a *filing) judge(p parcel, g goods) error {
 		}
 	}
 	if want := a.Plan.Policy; !want.IsZero() && !want.Equal(v.Policy) {
-		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, p.Name, "the plan was made for another policy").Differ(want.String(), v.Policy.String())}
+		return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, p.Name, "the plan was made for a different policy").Differ(want.String(), v.Policy.String())}
 	}
 	a.verdict.Warn(v.Warnings...)
-	if len(a.verdict.Proofs) < 200 { // of a large promotion, the evidence beside each file says who signed it
+	if len(a.verdict.Proofs) < 200 { // in a large promotion, read the evidence beside each file instead
 		a.verdict.Proofs = append(a.verdict.Proofs, v.Proofs...)
 	}
 	return v.Err()
 }
 
-// refuse notes a file that goes nowhere: one that its source does not have, or
-// has otherwise, or whose evidence is not enough.
-func (a *filing) refuse(src *filePlace, p parcel, places int, err error) {
-	if src.blame(err) {
+// refuse reports a file that is not copied at all: it is missing or different
+// at the source, or its evidence is insufficient.
+func (a *filing) refuse(src *filePlace, p fileJob, places int, err error) {
+	if src.isSourceOf(err) {
 		src.missed(p.weight()*places, err)
 		return
 	}
-	effect := fmt.Sprintf("; it goes to none of %d places", len(p.to))
+	effect := fmt.Sprintf("; not copied to any destination (%d)", len(p.to))
 	found := []verdict.Finding{verdict.FindingOf(p.from+p.Name, err)}
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
@@ -270,9 +270,9 @@ func (a *filing) refuse(src *filePlace, p parcel, places int, err error) {
 	a.verdict.Add(found...)
 }
 
-// fail notes a file that does not get to one destination.
-func (a *filing) fail(at *filePlace, p parcel, err error) {
-	if at.blame(err) {
+// fail reports a file that is not copied to one destination.
+func (a *filing) fail(at *filePlace, p fileJob, err error) {
+	if at.isSourceOf(err) {
 		at.missed(p.weight(), err)
 		return
 	}

@@ -11,31 +11,30 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// FileState is how one file of a plan stands at one destination.
+// FileState is the state of one file of a plan at one destination.
 type FileState struct {
-	To    string `json:"to"` // the destination, as the plan has it
-	Name  string `json:"name"`
-	State Stand  `json:"state"`
-	// Got is the digest of other bytes that are there.
+	To    string    `json:"to"` // the destination, as in the plan
+	Name  string    `json:"name"`
+	State DiffState `json:"state"`
+	// Got is the digest of other bytes at the destination.
 	Got digest.Digest `json:"got,omitzero"`
-	Why string        `json:"why,omitempty"` // of a place that does not answer
+	Why string        `json:"why,omitempty"` // if the place does not answer
 }
 
-// Stand is what a destination has under a name.
-type Stand string
+// DiffState is what a destination has under a name.
+type DiffState string
 
-// What can be under a name. Only the bytes say so: what is there is read and
-// hashed, and no size, time or other sum is taken for that.
+// The states of a file. Only the bytes decide: the existing file is read and
+// hashed, and its size, time or other checksums do not count.
 const (
-	Same    Stand = "same"
-	Absent  Stand = "missing"
-	Other   Stand = "other"   // other bytes, which are never written over
-	Unknown Stand = "unknown" // the place does not answer
+	Same    DiffState = "same"
+	Absent  DiffState = "missing"
+	Other   DiffState = "other"   // other bytes, which are never overwritten
+	Unknown DiffState = "unknown" // the place does not answer
 )
 
-// CompareFiles looks at every destination of a plan for the files that it has
-// already, in the order of [promotionplan.Plan.AllFiles]. Nothing is written, and no
-// source is asked.
+// CompareFiles reads the files of a plan at every destination, in the order
+// of [promotionplan.Plan.AllFiles]. It writes nothing, and reads no source.
 func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri string) (store.Place, error)) ([]FileState, error) {
 	places, err := placesOf(p, open)
 	if err != nil {
@@ -46,13 +45,13 @@ func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri strin
 	group.SetLimit(writers)
 	for m := range p.AllFiles() {
 		all = append(all, FileState{To: m.To, Name: m.Name, State: Unknown})
-		one := &all[len(all)-1] // all never grows beyond what it was made for
+		one := &all[len(all)-1] // all never grows beyond its capacity, so the pointer stays valid
 		group.Go(func() error {
 			one.compare(ctx, places[m.To], m.Digest)
 			return nil
 		})
 	}
-	_ = group.Wait() // each failure is that of its file
+	_ = group.Wait() // each error is recorded in its file's state
 	return all, context.Cause(ctx)
 }
 
@@ -88,15 +87,15 @@ func (f *FileState) compare(ctx context.Context, at *filePlace, want digest.Dige
 	at.answered()
 }
 
-// Compared is what states amount to: a refusal if a destination holds other
-// bytes, which no promotion would write over, and no answer where one is away.
+// Compared is a refusal if a destination has other bytes, which no promotion
+// overwrites; or an unavailability if a place does not answer.
 func Compared(all []FileState) error {
 	var away error
 	for _, f := range all {
 		switch f.State {
 		case Other:
-			return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.To+f.Name, "the destination holds other bytes under this name").
-				Differ("what is planned, or nothing", f.Got.String())}
+			return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.To+f.Name, "the destination has other bytes under this name").
+				Differ("the planned bytes, or no file", f.Got.String())}
 		case Unknown:
 			away = &verdict.UnavailableError{Place: f.To, Op: "comparing " + f.Name, Err: errFilesAway(f.Why)}
 		}
@@ -104,7 +103,7 @@ func Compared(all []FileState) error {
 	return away
 }
 
-// errFilesAway is why a place did not answer, in its own words.
+// errFilesAway is why a place did not answer, as text.
 type errFilesAway string
 
 func (e errFilesAway) Error() string { return string(e) }

@@ -309,7 +309,7 @@ func TestFilesInterrupted(t *testing.T) {
 		for _, place := range []string{"east", "west"} {
 			there := y.at(t, place)
 			for name := range there {
-				if _, is := besides(name); !is && there[name+gate.BundleSuffix] == "" {
+				if _, is := companionOf(name); !is && there[name+gate.BundleSuffix] == "" {
 					t.Errorf("after %d writes %s has %s without evidence", until, place, name)
 				}
 			}
@@ -354,11 +354,11 @@ func TestCompareFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]Stand{}
+	got := map[string]DiffState{}
 	for _, f := range all {
 		got[strings.TrimPrefix(f.To, "file://"+y.dir+"/")+f.Name] = f.State
 	}
-	for name, want := range map[string]Stand{"east/v1/tool": Same, "east/v1/tool.exe": Other, "east/v1/notes": Absent, "west/v1/tool": Absent} {
+	for name, want := range map[string]DiffState{"east/v1/tool": Same, "east/v1/tool.exe": Other, "east/v1/notes": Absent, "west/v1/tool": Absent} {
 		if got[name] != want || len(got) != 8 {
 			t.Errorf("%s is %s, want %s", name, got[name], want)
 		}

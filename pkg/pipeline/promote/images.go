@@ -17,34 +17,34 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// inFlight is how many images are on their way at once: enough to keep a host
-// busy that takes [transport.Config.PerHost] requests at a time.
+// inFlight is how many images are processed at once: enough to use the
+// [transport.Config.PerHost] requests that are allowed at a time.
 const inFlight = 64
 
 // toAtOnce is how many destinations get one image at the same time.
 const toAtOnce = 8
 
-// Images promotes the images of a plan: each is judged, copied with everything
-// that refers to it, recorded, read back, and tagged last. What is there
-// already stays as it is, so the same plan can be applied again at any time,
-// and goes on where it was broken off.
+// Images promotes the images of a plan: each is judged, copied with
+// everything that refers to it, recorded, read back, and tagged last.
+// Existing images are kept, so the same plan can be applied again at any
+// time, and continues an interrupted run.
 //
 //	done, err := promote.Images{Plan: plan, Judge: judge, Open: open, …}.Apply(ctx)
 //	err = done.Verdict.Err()
 type Images struct {
 	Plan promotionplan.Plan
-	// Shard is the part of the plan that is asked for; the zero Shard is all.
+	// Shard is the part of the plan to apply; the zero Shard is all.
 	Shard Shard
-	// Judge is who decides about an image of a route. It is asked once for each
-	// digest, however many destinations there are.
+	// Judge returns what decides about an image of a route. It is called once
+	// for each digest, whatever the number of destinations.
 	Judge func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error)
 	// Open opens a registry of the plan. It is called once for each.
 	Open func(prefix string) (*registry.Remote, error)
-	// Records signs what is said of a promotion; nil signs nothing.
+	// Records signs records of promotions; nil signs none.
 	Records Recorder
-	// Ledger remembers what earlier runs did; nil remembers nothing.
+	// Ledger remembers earlier runs; nil remembers nothing.
 	Ledger *Ledger
-	// Rights say what only some may do, and only for a time.
+	// Rights are permissions beyond copying.
 	Rights Rights
 	Run    Run
 }
@@ -52,42 +52,42 @@ type Images struct {
 // Run is one application of a plan.
 type Run struct {
 	Now time.Time
-	// Progress is told how many images have been dealt with, of how many. It is
-	// called by several goroutines; nil tells nobody.
+	// Progress is told how many images are done, of how many. Several
+	// goroutines call it; may be nil.
 	Progress func(done, of int)
 }
 
 // Rights are what a promotion may do beyond copying.
 type Rights struct {
-	// Exclusive is asked before each tag is written whether nobody else
-	// promotes; nil claims nothing of the kind.
+	// Exclusive is called before each tag is written, and fails if this is no
+	// longer the only promotion; nil skips the check.
 	Exclusive func(ctx context.Context) error
 	// MayMove reports whether a tag of a destination ("host/path:tag") that
-	// names another image may be moved to this one; nil moves none.
+	// names a different image may be moved to this one; nil moves none.
 	MayMove func(tag string, from, to digest.Digest) (verdict.Waiver, bool)
 }
 
-// Applied is what came of a plan.
+// Applied is the result of applying a plan.
 type Applied struct {
 	Verdict *verdict.Verdict
 	Items   []Item
 }
 
-// Item is how one image stands at one destination.
+// Item is the result for one image at one destination.
 type Item struct {
 	Edge  int          `json:"edge"` // of the plan
-	To    string       `json:"to"`   // the destination, as the route names it
+	To    string       `json:"to"`   // the destination, as in the route
 	State State        `json:"state"`
-	Code  verdict.Code `json:"code,omitempty"` // why not
+	Code  verdict.Code `json:"code,omitempty"` // why it is not there
 }
 
-// State is how far one image came at one destination.
+// State is the state of one image at one destination.
 type State string
 
 // The states. Only Done and Present are good.
 const (
 	Done    State = "done"    // copied, recorded and tagged by this run
-	Present State = "present" // it was there, whole, with its evidence
+	Present State = "present" // existed already, complete and with its evidence
 	Refused State = "refused"
 	Failed  State = "failed" // the destination or the source did not answer
 )
@@ -108,12 +108,11 @@ type applying struct {
 	done int
 }
 
-// Apply does what the plan says, as far as it is decided to be right. What is
-// refused, and what cannot be reached, does not stop the rest. The error is
-// that of a plan that cannot be begun.
+// Apply copies the images that are accepted. Refusals and unreachable places
+// do not stop the rest. An error means that the plan could not be started.
 func (p Images) Apply(ctx context.Context) (Applied, error) {
 	if p.Judge == nil || p.Open == nil || len(p.Plan.Edges) == 0 {
-		return Applied{}, verdict.Refuse(verdict.Usage, "plan", "there is nothing to promote, or nobody to decide about it")
+		return Applied{}, verdict.Refuse(verdict.Usage, "plan", "the plan has no images, or no policy to judge them")
 	}
 	a := &applying{Images: p, plan: p.Plan.Digest(), remotes: remotes{open: p.Open}}
 	a.report = newReport(p, a.plan)
@@ -127,7 +126,7 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what went wrong is in the report
+	_ = group.Wait() // failures are in the report
 	return a.report.applied(), nil
 }
 
@@ -142,36 +141,36 @@ func (a *applying) progress(of int) {
 	a.Run.Progress(done, of)
 }
 
-// one is one image of the plan on its way.
-type one struct {
+// imageJob is one image of the plan being promoted.
+type imageJob struct {
 	*applying
 	index int
 	edge  promotionplan.Edge
 	route promotionplan.Route
 	src   *registry.Memory
-	there []string      // the destinations that have it already
-	life  life          // once it was accepted
-	proof verdict.Proof // one of those by which it was accepted
+	there []string      // destinations that have the image already
+	trace traceIDs      // once the image is accepted
+	proof verdict.Proof // one of the proofs of acceptance
 	first *firstError
 }
 
-// edge promotes one image to all its destinations, which is one span.
+// edge promotes one image to all its destinations, in one span.
 func (a *applying) edge(ctx context.Context, index int) {
 	e := a.Plan.Edges[index]
-	o := one{applying: a, index: index, edge: e, route: a.Plan.Routes[e.Route], first: &firstError{}}
+	o := imageJob{applying: a, index: index, edge: e, route: a.Plan.Routes[e.Route], first: &firstError{}}
 	ctx, end := span.Start(ctx, span.PromoteEdge,
 		span.PipelineTaskName.String("promote "+e.Image), span.PipelineTaskType.String("deploy"), span.ArtifactHash.String(e.Digest.String()))
 	o.promote(ctx)
 	end(o.first.err)
 }
 
-func (o one) promote(ctx context.Context) {
-	pending, there := o.look(ctx)
+func (o imageJob) promote(ctx context.Context) {
+	pending, there := o.checkTargets(ctx)
 	if len(pending) == 0 {
 		return
 	}
 	o.there = there
-	from, err := o.remotes.at(o.route.Source)
+	from, err := o.remotes.remote(o.route.Source)
 	if err == nil && o.regions.down(o.route.Source) {
 		err = &verdict.UnavailableError{Place: o.route.Source, Op: "reading " + o.edge.Image, Err: errDown}
 	}
@@ -187,22 +186,26 @@ func (o one) promote(ctx context.Context) {
 		o.fail(ctx, pending, err)
 		return
 	}
-	if o.life = o.lifeOf(ctx, judged); len(judged.Proofs) > 0 {
+	if o.trace = o.traceIDsOf(ctx, judged); len(judged.Proofs) > 0 {
 		o.proof = judged.Proofs[0]
 	}
-	o.deliver(o.enter(ctx, o.life), pending, judged)
+	o.deliver(o.withTrace(ctx, o.trace), pending, judged)
 }
 
-// name is what the image is called in its source.
-func (o one) name() string { return o.route.Source + "/" + o.edge.Image + "@" + o.edge.Digest.String() }
+// name is the image at its source.
+func (o imageJob) name() string {
+	return o.route.Source + "/" + o.edge.Image + "@" + o.edge.Digest.String()
+}
 
-// ref is what the image is called at a destination.
-func (o one) ref(to string) string { return to + "/" + o.edge.Image + "@" + o.edge.Digest.String() }
+// ref is the image at a destination.
+func (o imageJob) ref(to string) string {
+	return to + "/" + o.edge.Image + "@" + o.edge.Digest.String()
+}
 
-// look asks each destination what it has, and returns those that need the
-// image and those that have it. One that has another image under one of the
-// tags gets nothing.
-func (o one) look(ctx context.Context) (pending []*target, there []string) {
+// checkTargets reads the image at each destination, and returns the targets
+// that need it and the names of those that have it. A destination with a
+// different image under one of the tags gets nothing.
+func (o imageJob) checkTargets(ctx context.Context) (pending []*target, there []string) {
 	all := make([]*target, len(o.route.Destinations))
 	group := errgroup.Group{}
 	group.SetLimit(toAtOnce)
@@ -210,26 +213,26 @@ func (o one) look(ctx context.Context) (pending []*target, there []string) {
 		group.Go(func() error {
 			t := &target{name: to}
 			if o.regions.down(to) {
-				o.leave(ctx, t, &verdict.UnavailableError{Place: to, Op: "promoting " + o.edge.Image, Err: errDown})
+				o.failAt(ctx, t, &verdict.UnavailableError{Place: to, Op: "promoting " + o.edge.Image, Err: errDown})
 				return nil
 			}
-			err := o.lookAt(ctx, t)
+			err := o.checkTarget(ctx, t)
 			o.regions.saw(to, err)
 			if err != nil {
-				o.leave(ctx, t, err)
+				o.failAt(ctx, t, err)
 				return nil
 			}
 			all[i] = t
 			return nil
 		})
 	}
-	_ = group.Wait() // each failure is that of its destination
+	_ = group.Wait() // each error is reported for its destination
 	for _, t := range all {
 		switch {
 		case t == nil:
 		case t.whole:
 			o.report.proven(t.proof)
-			o.settle(t, Present)
+			o.succeed(t, Present)
 			there = append(there, t.name)
 		default:
 			pending = append(pending, t)
@@ -238,8 +241,8 @@ func (o one) look(ctx context.Context) (pending []*target, there []string) {
 	return pending, there
 }
 
-// decide asks the judge about the image.
-func (o one) decide(ctx context.Context) (*verdict.Verdict, error) {
+// decide judges the image.
+func (o imageJob) decide(ctx context.Context) (*verdict.Verdict, error) {
 	judge, err := o.Judge(o.route, o.edge)
 	if err != nil {
 		return nil, err
@@ -252,10 +255,10 @@ func (o one) decide(ctx context.Context) (*verdict.Verdict, error) {
 	return v, v.Err()
 }
 
-// fail notes that the image gets to none of the destinations that it should get
-// to. It is one finding, however many they are.
-func (o one) fail(ctx context.Context, pending []*target, err error) {
-	o.first.saw(err)
+// fail reports that the image is not copied to any of the pending
+// destinations, as one finding.
+func (o imageJob) fail(ctx context.Context, pending []*target, err error) {
+	o.first.set(err)
 	if ctx.Err() != nil {
 		for _, t := range pending {
 			o.report.interrupted(o.index, t.name)
@@ -267,13 +270,13 @@ func (o one) fail(ctx context.Context, pending []*target, err error) {
 		names = append(names, t.name)
 		o.report.item(o.index, t.name, err)
 	}
-	o.report.failed(o.name(), err, fmt.Sprintf("it does not go to %s", strings.Join(names, ", ")))
+	o.report.failed(o.name(), err, fmt.Sprintf("not copied to %s", strings.Join(names, ", ")))
 }
 
-// leave notes that the image does not get to one destination.
-func (o one) leave(ctx context.Context, t *target, err error) {
-	o.first.saw(err)
-	if ctx.Err() != nil { // which is why, whatever became of it
+// failAt reports that the image is not copied to one destination.
+func (o imageJob) failAt(ctx context.Context, t *target, err error) {
+	o.first.set(err)
+	if ctx.Err() != nil { // the cause, whatever the error is
 		o.report.interrupted(o.index, t.name)
 		return
 	}
@@ -281,5 +284,5 @@ func (o one) leave(ctx context.Context, t *target, err error) {
 	o.report.failed(o.ref(t.name), err, "")
 }
 
-// settle notes that the image is at a destination.
-func (o one) settle(t *target, s State) { o.report.good(o.index, t.name, s) }
+// succeed reports that the image is at a destination.
+func (o imageJob) succeed(t *target, s State) { o.report.good(o.index, t.name, s) }

@@ -15,15 +15,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Recorder signs what is said of an image that was promoted, as
-// [*attest.Records] does: once for each of its manifests, however many
-// destinations there are and however often it is asked.
+// Recorder signs records of a promoted image, as [*attest.Records] does: once
+// for each of its manifests, whatever the number of destinations and calls.
 type Recorder interface {
 	Image(ctx context.Context, p attest.Promoted) ([]attest.Signed, error)
 }
 
-// record signs what is said of the image at all the destinations that have it.
-func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) ([]attest.Signed, error) {
+// record signs records of the image at all the destinations that have it.
+func (o imageJob) record(ctx context.Context, at []*target, judged *verdict.Verdict) ([]attest.Signed, error) {
 	image := at[0].copied.Image
 	p := attest.Promoted{
 		Source: o.route.Source + "/" + o.edge.Image, Digest: o.edge.Digest, Verdict: judged,
@@ -35,8 +34,8 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 		}
 		return nil
 	})
-	// Those that had it before are named, too: a run that goes on with what
-	// another began then says the same, and needs no record of its own.
+	// Destinations that had it before are named, too: a run that continues an
+	// interrupted one then makes the same record, and needs no second one.
 	for _, name := range o.route.Destinations {
 		p.For = append(p.For, name+"/"+o.edge.Image)
 		here := func(t *target) bool { return t.name == name }
@@ -47,7 +46,7 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 	for _, t := range at {
 		p.There = append(p.There, t.there...)
 	}
-	ctx, end := span.Start(o.life.vouched(ctx), span.Record, span.PipelineTaskName.String("record "+o.edge.Image))
+	ctx, end := span.Start(o.trace.signedTrace(ctx), span.Record, span.PipelineTaskName.String("record "+o.edge.Image))
 	signed, err := o.Records.Image(ctx, p)
 	end(err)
 	if err != nil {
@@ -56,9 +55,10 @@ func (o one) record(ctx context.Context, at []*target, judged *verdict.Verdict) 
 	return signed, nil
 }
 
-// recorded reads what refers to the image at a destination that has it already
-// and may have the records of an earlier run. One that it is new to has none.
-func (o one) recorded(ctx context.Context, t *target) error {
+// recorded reads what refers to the image at a destination that has it
+// already, and may have the records of an earlier run. A new destination has
+// none.
+func (o imageJob) recorded(ctx context.Context, t *target) error {
 	if o.Records == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (o one) recorded(ctx context.Context, t *target) error {
 	}
 	node, err := registry.Graph(ctx, t.remote, o.edge.Image, root)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil // a part of it, without records
+		return nil // a partial copy, which has no records
 	}
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (o one) recorded(ctx context.Context, t *target) error {
 }
 
 // attach makes the records refer to the image at a destination.
-func (o one) attach(ctx context.Context, t *target, records []attest.Signed) error {
+func (o imageJob) attach(ctx context.Context, t *target, records []attest.Signed) error {
 	of := map[digest.Digest]registry.Descriptor{}
 	_ = t.copied.Image.Walk(func(n *registry.Node) error { // the visitor returns no error
 		of[n.Descriptor.Digest] = n.Descriptor
@@ -93,7 +93,7 @@ func (o one) attach(ctx context.Context, t *target, records []attest.Signed) err
 	for _, r := range records {
 		subject, known := of[r.Of]
 		if !known {
-			return fmt.Errorf("recording the promotion: a record of %s, which is no part of the image", r.Of)
+			return fmt.Errorf("recording the promotion: a record is about %s, which is not part of the image", r.Of)
 		}
 		d, raw, blobs := registry.HintedManifest(subject, r.Bundle, r.Kind, r.IDs.Annotations())
 		if there, is, err := t.attached(ctx, o.edge.Image, r); err != nil {
@@ -106,13 +106,14 @@ func (o one) attach(ctx context.Context, t *target, records []attest.Signed) err
 			return err
 		}
 		t.copied.Referrers[r.Of] = append(t.copied.Referrers[r.Of], d)
-		t.copied.Blobs = append(t.copied.Blobs, blobs[len(blobs)-1].Descriptor) // each has the same configuration
+		t.copied.Blobs = append(t.copied.Blobs, blobs[len(blobs)-1].Descriptor) // they all have the same configuration
 	}
 	return nil
 }
 
 // attached is the manifest by which a record refers to the image at the
-// destination already, perhaps with other hints: those make no second one of it.
+// destination already, perhaps with other trace annotations, which do not
+// justify a second one.
 func (t *target) attached(ctx context.Context, image string, r attest.Signed) (registry.Descriptor, bool, error) {
 	if !slices.ContainsFunc(t.there, func(raw []byte) bool { return bytes.Equal(raw, r.Bundle) }) {
 		return registry.Descriptor{}, false, nil

@@ -10,26 +10,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxFindings is how many findings of one code are kept: a registry that is
-// away says the same of every image.
+// maxFindings limits the findings of one code: an unreachable registry gives
+// the same one for every image.
 const maxFindings = 100
 
-// maxProofs is how many proofs are kept: of a large promotion the records at
-// the destinations say who signed what.
+// maxProofs limits the proofs: for a large promotion, the records at the
+// destinations say who signed what.
 const maxProofs = 200
 
-// report gathers what came of a plan.
+// report collects the results of a plan.
 type report struct {
 	mu      sync.Mutex // owns the rest
 	verdict *verdict.Verdict
 	items   []Item
 	counts  map[verdict.Code]int
 	present int
-	cut     int // what was not finished because the run was to end
+	cut     int // items not finished because the run was interrupted
 }
 
 func newReport(p Images, plan digest.Digest) *report {
-	v := verdict.New("promotion of plan "+plan.String()+p.Shard.of(), p.Run.Now)
+	v := verdict.New("promotion of plan "+plan.String()+p.Shard.suffix(), p.Run.Now)
 	v.Scope.Checks = []string{"evidence of every image", "copies by digest", "evidence at each destination", "tags"}
 	if p.Shard.Of > 1 {
 		v.Scope.Left = []string{fmt.Sprintf("the other %d of %d shards", p.Shard.Of-1, p.Shard.Of)}
@@ -41,7 +41,7 @@ func newReport(p Images, plan digest.Digest) *report {
 	return r
 }
 
-// judged takes over what a decision rests on, and what it warns of.
+// judged adopts the basis and the warnings of a decision.
 func (r *report) judged(v *verdict.Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,26 +63,26 @@ func (r *report) judged(v *verdict.Verdict) {
 	r.prove(v.Proofs)
 }
 
-// prove keeps proofs of an image, as far as there is room.
+// prove adds proofs of an image, up to the limit.
 func (r *report) prove(all []verdict.Proof) {
 	room := max(0, maxProofs-len(r.verdict.Proofs))
 	r.verdict.Proofs = append(r.verdict.Proofs, all[:min(room, len(all))]...)
 }
 
-// proven keeps what an earlier run's decision about an image rested on.
+// proven adds the proof of an earlier run's decision about an image.
 func (r *report) proven(p verdict.Proof) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prove([]verdict.Proof{p})
 }
 
-// few reports whether there is still room for a finding of a code.
+// few reports whether another finding of a code may be listed.
 func (r *report) few(c verdict.Code) bool {
 	r.counts[c]++
 	return r.counts[c] <= maxFindings
 }
 
-// good notes an image that is where it should be.
+// good reports an image that is where it should be.
 func (r *report) good(edge int, to string, s State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *report) good(edge int, to string, s State) {
 	r.items = append(r.items, Item{Edge: edge, To: to, State: s})
 }
 
-// item notes an image that does not get somewhere.
+// item reports an image that is not copied to a destination.
 func (r *report) item(edge int, to string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *report) item(edge int, to string, err error) {
 	if outcome == verdict.Unavailable {
 		i.State = Failed
 	}
-	for _, f := range findings(to, err) { // the first of those that decided it
+	for _, f := range findings(to, err) { // the first of the findings that decided
 		if f.Code.Outcome() == outcome {
 			i.Code = f.Code
 			break
@@ -111,8 +111,8 @@ func (r *report) item(edge int, to string, err error) {
 	r.items = append(r.items, i)
 }
 
-// interrupted notes an image that does not get somewhere because the run was
-// asked to end. It is one finding, however many they are.
+// interrupted reports an image that is not copied because the run was
+// interrupted. All of them are one finding.
 func (r *report) interrupted(edge int, to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *report) interrupted(edge int, to string) {
 	r.items = append(r.items, Item{Edge: edge, To: to, State: Failed, Code: verdict.PlaceDown})
 }
 
-// failed notes why. A decision that refused brings all its findings.
+// failed reports why. A refusal adds all its findings.
 func (r *report) failed(subject string, err error, effect string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,21 +134,21 @@ func (r *report) failed(subject string, err error, effect string) {
 	}
 }
 
-// left notes what refers to an image and was not copied with it, once for all
-// destinations.
+// left notes how many referrers of an image were not copied with it, once for
+// all destinations.
 func (r *report) left(name string, n int) {
 	if n == 0 {
 		return
 	}
-	r.note(fmt.Sprintf("%s: %d of what refers to it was left behind: it can be run itself, is elsewhere, or cannot be read, and nobody decided about it", name, n))
+	r.note(fmt.Sprintf("%s: referrers not copied, because they are images themselves, are stored elsewhere, or cannot be read: %d", name, n))
 }
 
-// leftTag notes a tag for evidence that was not copied.
+// leftTag notes an evidence tag that was not copied.
 func (r *report) leftTag(tag, why string) {
-	r.note(fmt.Sprintf("%s was left behind: a tag for evidence must hold evidence; %s", tag, why))
+	r.note(fmt.Sprintf("%s was not copied: a tag for evidence must contain evidence; %s", tag, why))
 }
 
-// note notes something once, if there is room.
+// note adds a note once, up to the limit.
 func (r *report) note(note string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *report) note(note string) {
 	}
 }
 
-// moved notes a tag that is moved, and who said so.
+// moved notes a tag that is moved, and the exception that permits it.
 func (r *report) moved(by verdict.Waiver) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,25 +175,25 @@ func (r *report) applied() Applied {
 	slices.Sort(codes)
 	for _, c := range codes {
 		if more := r.counts[c] - maxFindings; more > 0 {
-			r.verdict.Note("%s: %d more findings of this kind, which are not listed", c, more)
+			r.verdict.Note("%s: more findings of this kind, not listed: %d", c, more)
 		}
 	}
 	if r.cut > 0 {
-		f := verdict.Find(verdict.PlaceDown, "the promotion", "it was interrupted: %d are not finished", r.cut)
-		f.Fix = "run the same command again; it goes on where this run ended"
+		f := verdict.Find(verdict.PlaceDown, "the promotion", "the promotion was interrupted; not finished: %d", r.cut)
+		f.Fix = "run the same command again; it continues where this run ended"
 		r.verdict.Add(f)
 	}
 	if c := r.verdict.Counts; c.Verified > 0 && c.Verified < c.Required {
-		r.verdict.Note("partial: %d of %d are where they belong; the same command goes on with the others", c.Verified, c.Required)
+		r.verdict.Note("partial: %d of %d copies are done; run the same command again for the others", c.Verified, c.Required)
 	}
 	if r.present > 0 {
-		r.verdict.Note("%d were there already, with their evidence, as an earlier run left them", r.present)
+		r.verdict.Note("copies that an earlier run had made, with their evidence: %d", r.present)
 	}
 	slices.SortFunc(r.items, byEdge)
 	return Applied{Verdict: r.verdict, Items: r.items}
 }
 
-// findings are all that an error says.
+// findings are all findings of an error.
 func findings(subject string, err error) []verdict.Finding {
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {

@@ -13,13 +13,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// actPromoted is noted in the journal for an image that is at a destination.
+// actPromoted is recorded in the journal for each image at a destination.
 const actPromoted = "promoted"
 
-// Ledger remembers in a journal which images earlier runs brought to which
-// destination, and with which evidence. It is a hint: what it says is held
-// against the destination, which then need not be copied to again to know that
-// it has all. A nil Ledger remembers nothing.
+// Ledger remembers in a journal which images earlier runs copied to which
+// destination, and with which evidence. It is a hint: its entries are
+// compared with the destination, which then need not be copied to again. A
+// nil Ledger remembers nothing.
 type Ledger struct {
 	journal *journal.Journal
 	rules   string
@@ -33,14 +33,15 @@ type Ledger struct {
 type entry struct {
 	Tags  []string        `json:"tags,omitempty"`
 	Refer []digest.Digest `json:"refer,omitempty"` // to the image itself
-	Rules digest.Digest   `json:"rules"`           // by which it was decided
-	// Proof is one of what the decision rested on; zero if that was nothing signed.
+	Rules digest.Digest   `json:"rules"`           // under which the image was accepted
+	// Proof is one proof of the acceptance; zero if nothing signed was
+	// needed.
 	Proof verdict.Proof `json:"proof,omitzero"`
 }
 
-// OpenLedger reads what a journal says of earlier promotions. The rules name
-// what decides now, and whether it is recorded: what was brought under others
-// is not known, so it is decided about again.
+// OpenLedger reads earlier promotions from a journal. The rules identify what
+// decides now, and whether records are written: entries made under other
+// rules are ignored, so those images are judged again.
 func OpenLedger(j *journal.Journal, rules string, clock func() time.Time) *Ledger {
 	l := &Ledger{journal: j, rules: rules, clock: clock, done: map[string]entry{}}
 	for _, e := range j.Entries() {
@@ -52,9 +53,9 @@ func OpenLedger(j *journal.Journal, rules string, clock func() time.Time) *Ledge
 	return l
 }
 
-// under is the digest of all by which an image of a route is decided about: the
-// rules, and what its manifest demands itself.
-func (l *Ledger) under(r promotionplan.Route) (digest.Digest, error) {
+// rulesDigest identifies everything that decides about an image of a route:
+// the rules, and the demands of its manifest.
+func (l *Ledger) rulesDigest(r promotionplan.Route) (digest.Digest, error) {
 	raw, err := json.Marshal(struct {
 		Rules    string
 		Manifest any
@@ -65,14 +66,14 @@ func (l *Ledger) under(r promotionplan.Route) (digest.Digest, error) {
 	return digest.Of(digest.SHA256, raw), nil
 }
 
-// find returns what must refer to an image at a destination, and what proved
-// it, if a run is known to have left it there under all these tags, by the same
-// rules. An entry without a proof is none: the image is decided about again.
+// find returns what must refer to an image at a destination, and its proof,
+// if an earlier run left it there with all these tags under the same rules.
+// An entry without a proof does not count: the image is judged again.
 func (l *Ledger) find(ref string, r promotionplan.Route, tags []string) (entry, bool) {
 	if l == nil {
 		return entry{}, false
 	}
-	rules, err := l.under(r)
+	rules, err := l.rulesDigest(r)
 	if err != nil {
 		return entry{}, false
 	}
@@ -85,12 +86,12 @@ func (l *Ledger) find(ref string, r promotionplan.Route, tags []string) (entry, 
 	return left, true
 }
 
-// add notes an image that is at a destination.
+// add records an image that is at a destination.
 func (l *Ledger) add(ctx context.Context, ref string, r promotionplan.Route, left entry) (err error) {
 	if l == nil {
 		return nil
 	}
-	if left.Rules, err = l.under(r); err != nil {
+	if left.Rules, err = l.rulesDigest(r); err != nil {
 		return err
 	}
 	detail, err := json.Marshal(left)

@@ -16,29 +16,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Shards is a plan that was applied by several workers, each of which wrote its
+// Shards is a plan that several workers applied, each of which wrote its
 // results.
 type Shards struct {
 	Plan promotionplan.Plan
 	// Results is the place of the plan's results: see [ResultsPlace].
 	Results store.Place
-	// Again is the command that applies a shard, but for --shard and --confirm,
-	// for whoever reads that one is missing.
+	// Again is the command that applies a shard, without --shard and
+	// --confirm, for advice about missing shards.
 	Again string
 	Now   time.Time
 }
 
 // Merge accounts for every image of the plan at every destination. It accepts
-// only if each is there by the word of the one shard that it falls to. What is
-// missing, what did not get there, and what does not belong there is said; the
-// verdict's groups are the destinations.
+// only if the shard that is responsible for each reports it as done. It
+// reports missing results, failures, and results that do not belong to the
+// plan; the verdict's groups are the destinations.
 //
-// Of several attempts of a shard the last one counts for each image, but one
-// that got no answer does not count against an earlier one that was good.
+// The last attempt of a shard counts for each image, except that a failure to
+// get an answer does not override an earlier success.
 //
-// The results are claims of those who may write to the place. No registry is
-// asked. Of a plan there is held what it has itself, and two bytes for each
-// image and destination.
+// The results are claims of whoever can write to the place. No registry is
+// contacted. Memory use is the plan, and two bytes for each image and
+// destination.
 func (s Shards) Merge(ctx context.Context) (*verdict.Verdict, error) {
 	m := newMerging(s)
 	objects, err := s.Results.List(ctx)
@@ -65,27 +65,27 @@ func (s Shards) Merge(ctx context.Context) (*verdict.Verdict, error) {
 	return m.v, nil
 }
 
-// kind is what an item says, but for where.
+// kind is the content of an item, without its place.
 type kind struct {
 	state State
 	code  verdict.Code
 }
 
-// merging is results being read.
+// merging is a merge in progress.
 type merging struct {
 	Shards
 	v    *verdict.Verdict
 	plan digest.Digest
 	// first is the slot of each edge at its first destination.
 	first []int
-	// slots say of each edge at each destination which of kinds it is; 0 is
-	// that nothing is known.
+	// slots are indexes into kinds for each edge and destination; 0 means
+	// unknown.
 	slots []uint16
 	kinds []kind
 	known map[kind]uint16
 
 	there    map[int]bool // shards that have results
-	again    []Shard      // shards to be run again
+	again    []Shard      // shards that must run again
 	policies []digest.Digest
 	read     int
 }
@@ -101,8 +101,8 @@ func newMerging(s Shards) *merging {
 	return m
 }
 
-// files are the results among objects, by shard and attempt. Everything else
-// does not belong there.
+// files are the results among the objects, by shard and attempt. Other
+// objects are findings.
 func (m *merging) files(objects []store.Object) (files []resultsFile) {
 	foreign, staged := 0, 0
 	for _, o := range objects {
@@ -114,12 +114,12 @@ func (m *merging) files(objects []store.Object) (files []resultsFile) {
 			staged++
 		default:
 			if foreign++; foreign <= maxFindings {
-				m.extra(o.Name, "it is no result of a shard")
+				m.extra(o.Name, "not a result of a shard")
 			}
 		}
 	}
 	if staged > 0 {
-		m.v.Note("%d files are parts of results that were never whole", staged)
+		m.v.Note("incomplete results of interrupted runs: %d", staged)
 	}
 	slices.SortFunc(files, func(a, b resultsFile) int {
 		return cmp.Or(cmp.Compare(a.shard.Of, b.shard.Of), cmp.Compare(a.shard.Index, b.shard.Index), cmp.Compare(a.attempt, b.attempt))
@@ -129,28 +129,28 @@ func (m *merging) files(objects []store.Object) (files []resultsFile) {
 
 func (m *merging) extra(name, format string, args ...any) {
 	f := verdict.Find(verdict.Extra, name, format, args...)
-	f.Fix = "find out who put it to " + m.Results.URI() + ", and remove it"
+	f.Fix = "find out who wrote this file to " + m.Results.URI() + ", and remove it"
 	m.v.Add(f)
 }
 
-// division is into how many shards the plan was divided: all results must agree.
+// division is the number of shards of the plan: all results must agree on it.
 func (m *merging) division(files []resultsFile) (of int, one bool) {
 	if len(files) == 0 {
-		f := verdict.Find(verdict.Missing, "plan "+m.plan.String(), "no shard of it has written results to %s", m.Results.URI())
-		f.Fix = "run " + m.Again + " --shard i/n --confirm for every i from 0 to n-1, or look whether --results names the right place"
+		f := verdict.Find(verdict.Missing, "plan "+m.plan.String(), "no shard of the plan has written results to %s", m.Results.URI())
+		f.Fix = "run " + m.Again + " --shard i/n --confirm for every i from 0 to n-1, or check whether --results names the right place"
 		m.v.Add(f)
 		return 0, false
 	}
 	of = files[0].shard.Of
 	if last := files[len(files)-1].shard.Of; last != of {
-		m.extra(m.Results.URI(), "there are results of %d shards and of %d shards, and an image falls to one shard of each", of, last)
-		m.v.Findings[len(m.v.Findings)-1].Fix = "remove the results of the division that is not meant"
+		m.extra(m.Results.URI(), "results of a division into %d shards and of one into %d shards are mixed, so shards overlap", of, last)
+		m.v.Findings[len(m.v.Findings)-1].Fix = "remove the results of the wrong division"
 		return 0, false
 	}
 	return of, true
 }
 
-// shard reads the attempts of one shard, the first one first.
+// shard reads the attempts of one shard, in order.
 func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 	m.there[attempts[0].shard.Index] = true
 	policy := digest.Digest{}
@@ -164,7 +164,7 @@ func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 		if !head.Policy.IsZero() {
 			policy, m.v.TrustRoot = head.Policy, head.TrustRoot
 		}
-		m.takeOver(head)
+		m.mergeHead(head)
 	}
 	if !policy.IsZero() && !slices.Contains(m.policies, policy) {
 		m.policies = append(m.policies, policy)
@@ -182,7 +182,7 @@ func (m *merging) file(ctx context.Context, f resultsFile) (head resultsHead, er
 	err = readResults(body, func(h resultsHead) error {
 		head = h
 		if !h.Plan.Equal(m.plan) || h.Shard != f.shard {
-			return verdict.Refuse(verdict.Extra, f.String(), "it is of shard %s of plan %s", h.Shard, h.Plan).Advise("find out who put it there, and remove it")
+			return verdict.Refuse(verdict.Extra, f.String(), "the content is of shard %s of plan %s", h.Shard, h.Plan).Advise("find out who wrote this file, and remove it")
 		}
 		return nil
 	}, func(i Item) error {
@@ -191,50 +191,49 @@ func (m *merging) file(ctx context.Context, f resultsFile) (head resultsHead, er
 			return err
 		}
 		if byEdge(i, last) <= 0 {
-			return fmt.Errorf("edge %d at %q is out of order, or there twice", i.Edge, i.To)
+			return fmt.Errorf("edge %d at %q is out of order or repeated", i.Edge, i.To)
 		}
 		last = i
-		return m.take(slot, kind{i.State, i.Code})
+		return m.record(slot, kind{i.State, i.Code})
 	})
 	var known interface{ Outcome() verdict.Outcome }
 	if err == nil || errors.As(err, &known) || verdict.OutcomeOf(err) == verdict.Unavailable {
 		return head, err
 	}
 	return head, verdict.Wrap(verdict.ConfigParse, f.String(), err).
-		Advise("these are no results as a shard writes them: remove the file, and run " + m.command(f.shard))
+		Advise("the file is not a valid result: remove it, and run " + m.command(f.shard))
 }
 
-// slot is where an item is accounted for, if the plan has it and it falls to
-// the shard.
+// slot is the slot of an item, which must be in the plan and in the shard.
 func (m *merging) slot(s Shard, i Item) (int, error) {
 	if i.Edge < 0 || i.Edge >= len(m.Plan.Edges) {
 		return 0, m.foreign(s, i, "the plan has no such edge")
 	}
 	e := m.Plan.Edges[i.Edge]
 	if !s.takes(e) {
-		return 0, m.foreign(s, i, "the image falls to another shard")
+		return 0, m.foreign(s, i, "the image is in another shard")
 	}
 	at := slices.Index(m.Plan.Routes[e.Route].Destinations, i.To)
 	if at < 0 {
-		return 0, m.foreign(s, i, "the plan does not bring it there")
+		return 0, m.foreign(s, i, "the plan does not copy it there")
 	}
 	return m.first[i.Edge] + at, nil
 }
 
 func (m *merging) foreign(s Shard, i Item, why string) error {
 	return verdict.Refuse(verdict.Extra, "results of shard "+s.String(), "edge %d at %q: %s", i.Edge, i.To, why).
-		Advise("these results are not of this plan: find out who wrote them, and remove them")
+		Advise("the results are not of this plan: find out who wrote them, and remove them")
 }
 
-// take notes what an attempt says of an item. No answer says nothing against an
-// earlier attempt that was good.
-func (m *merging) take(slot int, k kind) error {
+// record records the result of an attempt for an item. A failure to get an
+// answer does not override an earlier success.
+func (m *merging) record(slot int, k kind) error {
 	if k.state == Failed && m.kinds[m.slots[slot]].state.Good() {
 		return nil
 	}
 	n, known := m.known[k]
 	if !known {
-		n = uint16(len(m.kinds)) // there are not so many codes
+		n = uint16(len(m.kinds)) // there are fewer codes than that
 		m.known[k] = n
 		m.kinds = append(m.kinds, k)
 	}
@@ -242,8 +241,8 @@ func (m *merging) take(slot int, k kind) error {
 	return nil
 }
 
-// takeOver keeps what a shard's verdict says besides the images.
-func (m *merging) takeOver(h resultsHead) {
+// mergeHead adopts what a shard's verdict says besides the images.
+func (m *merging) mergeHead(h resultsHead) {
 	for _, w := range h.Waived {
 		if !slices.ContainsFunc(m.v.Waived, func(o verdict.Waiver) bool { return o.ID == w.ID && o.Finding.Subject == w.Finding.Subject }) {
 			m.v.Waived = append(m.v.Waived, w)

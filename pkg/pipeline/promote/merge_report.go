@@ -6,15 +6,14 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// tally counts what falls to one shard: images at their destinations.
+// tally counts the images and destinations of one shard.
 type tally struct{ all, unknown, bad int }
 
-// account looks whether each shard said something of everything that falls to
-// it.
+// account checks whether each shard reported everything for which it is
+// responsible.
 func (m *merging) account(of int) {
 	tallies := make([]tally, of)
 	for i, e := range m.Plan.Edges {
@@ -39,18 +38,18 @@ func (m *merging) account(of int) {
 	}
 }
 
-// missing says what a shard does not account for.
+// missing reports what a shard does not account for.
 func (m *merging) missing(s Shard, t tally) {
-	f := verdict.Find(verdict.Missing, "shard "+s.String(), "it accounts for %d of %d images and destinations", t.all-t.unknown, t.all)
+	f := verdict.Find(verdict.Missing, "shard "+s.String(), "results for %d of %d images and destinations", t.all-t.unknown, t.all)
 	if !m.there[s.Index] {
-		f.Message = fmt.Sprintf("it has written no results; %d images and destinations fall to it", t.all)
+		f.Message = fmt.Sprintf("no results written; images and destinations in this shard: %d", t.all)
 	}
 	f.Fix = "run " + m.command(s)
 	before := m.v.Counts.Missing
 	if len(m.v.Findings) < maxFindings {
 		m.v.Add(f)
 	}
-	m.v.Counts.Missing = before + t.unknown // what is missing are not shards
+	m.v.Counts.Missing = before + t.unknown // the count is of images, not of shards
 }
 
 // command applies a shard.
@@ -61,14 +60,14 @@ func (m *merging) command(s Shard) string {
 	return m.Again + " --shard " + s.String() + " --confirm"
 }
 
-// region is how a plan stands at one destination.
+// region is the state of a plan at one destination.
 type region struct {
 	good, all int
 	bad       map[kind]int
 	example   map[kind]string
 }
 
-// end says how each destination stands.
+// end reports the state of each destination.
 func (m *merging) end() {
 	regions := map[string]*region{}
 	for i, e := range m.Plan.Edges {
@@ -103,16 +102,16 @@ func (m *merging) end() {
 
 func (m *merging) notes() {
 	if n := len(m.again); n > 0 {
-		m.v.Note("to be run again: %d of %d shards; what is there already stays. The first: %s", n, m.again[0].Of, m.command(m.again[0]))
+		m.v.Note("shards to run again: %d of %d; existing images are kept. The first: %s", n, m.again[0].Of, m.command(m.again[0]))
 	}
 	switch len(m.policies) {
 	case 0:
 	case 1:
 		m.v.Policy = m.policies[0]
 	default:
-		m.v.Note("the shards were judged by %s, the first of them %s", plural.Of(len(m.policies), "policy"), m.policies[0])
+		m.v.Note("the shards used %d different policies, the first is %s", len(m.policies), m.policies[0])
 	}
 	if m.read > 0 {
-		m.v.Note("this is what %d results say, which nobody signed; no registry was asked", m.read)
+		m.v.Note("based on unsigned result files: %d; no registry was read", m.read)
 	}
 }

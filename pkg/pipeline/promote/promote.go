@@ -1,13 +1,13 @@
 // Package promote copies a sealed release from one place to another: exactly
-// what the manifest lists, by digest, with its evidence, and in an order that
-// never shows half of it.
+// what the manifest lists, by digest, with its evidence, and in an order in
+// which a partial copy is never accepted.
 //
 // [Make] turns a manifest into a [Plan], a value; [Apply] does exactly that.
-// Files go first, images next (blobs, platforms, index, evidence, and the tags by
-// which older clients find evidence), then the images' own tags,
-// and the manifest's bundle last: until it is there, no verifier will accept
-// the place. Every step asks first whether it is done, so a second run
-// finishes what the first began.
+// Files go first, then images (blobs, platforms, index, evidence, and the
+// tags by which older clients find evidence), then the images' own tags, and
+// the manifest's bundle last: before it is there, no verifier accepts the
+// place. Every step first checks whether it is done, so a second run finishes
+// what the first began.
 //
 //	p := promote.Make(manifest, bundle)
 //	err := promote.Apply(ctx, p, from, to)
@@ -32,7 +32,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// writers bounds how many files are on their way at once.
+// writers limits how many files are copied at once.
 const writers = 8
 
 // Plan is what a promotion will do.
@@ -40,7 +40,7 @@ type Plan struct {
 	Name   string  `json:"name"`
 	Files  []File  `json:"files"`
 	Images []Image `json:"images"`
-	// Legacy says that images may have the tags by which older clients find
+	// Legacy means that images may have the tags by which older clients find
 	// evidence.
 	Legacy bool `json:"legacy,omitempty"`
 	bundle []byte
@@ -69,24 +69,26 @@ type From struct {
 	Images registry.Source
 }
 
-// To is where a release is written. The place and registry are read back.
+// To is where a release is written. The place and the registry are also read
+// back.
 type To struct {
 	Files  store.Place
 	Writer store.Writer
 	Images Registry
-	// Replaces is the digest of the manifest there that the plan's may replace,
-	// being a later revision of it; zero replaces none.
+	// Replaces is the digest of the manifest at the destination that the
+	// plan's manifest may replace, being a later revision of it; zero
+	// replaces none.
 	Replaces digest.Digest
-	// Left is told which tags for evidence were left behind, and why; nil tells
-	// nobody.
+	// Left is called for each evidence tag that was not copied, with the
+	// reason; may be nil.
 	Left func(tag, why string)
-	// Exclusive is asked before each tag, and before the manifest: it fails where
-	// this is no longer the only run. Nil asks nobody.
+	// Exclusive is called before each tag, and before the manifest: it fails
+	// if this is no longer the only run. Nil skips the check.
 	Exclusive func(context.Context) error
 }
 
-// alone asks whether this is the only run still.
-func (t To) alone(ctx context.Context) error {
+// checkExclusive fails if this is no longer the only run.
+func (t To) checkExclusive(ctx context.Context) error {
 	if t.Exclusive == nil {
 		return nil
 	}
@@ -99,8 +101,8 @@ type Registry interface {
 	registry.Sink
 }
 
-// Make plans the promotion of a manifest that has been verified, with the
-// bundle that it was verified from.
+// Make plans the promotion of a verified manifest, given the bundle from
+// which it was verified.
 func Make(m manifest.Manifest, bundle []byte) Plan {
 	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
 	for _, page := range m.Pages {
@@ -139,7 +141,7 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 			return fmt.Errorf("tagging image %s: %w", image.Repository, err)
 		}
 	}
-	if err := to.alone(ctx); err != nil {
+	if err := to.checkExclusive(ctx); err != nil {
 		return err
 	}
 	commit := File{
@@ -152,8 +154,8 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 	return replace(ctx, p, to, err)
 }
 
-// replace writes the manifest over the one that it may replace, if that is
-// what conflicts. What somebody else writes there meanwhile stays.
+// replace replaces the older manifest, if that is the conflict. A manifest
+// that someone else has written in the meantime is kept.
 func replace(ctx context.Context, p Plan, to To, conflict error) error {
 	err := store.Replace(ctx, to.Files, to.Writer, releasemanifest.Name, store.Replacement{Old: to.Replaces, New: p.bundle, MediaType: plan.MediaBundle})
 	if errors.Is(err, store.ErrChanged) {
@@ -176,9 +178,9 @@ func copyFiles(ctx context.Context, p Plan, from From, to To) error {
 	return group.Wait()
 }
 
-// put writes one file, unless the very same bytes are there. Other bytes under
-// the name are never overwritten. What is read is checked while it is written,
-// so that a source that changed since it was verified cannot get through.
+// put writes one file, unless the same bytes are there. Other bytes under the
+// name are never overwritten. The bytes are verified while they are written,
+// so a source that changed since it was verified cannot get through.
 func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error)) error {
 	body, err := open()
 	if err != nil {
@@ -200,13 +202,13 @@ func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error))
 		return fmt.Errorf("reading %q back: %w", f.Name, err)
 	}
 	if !got.Equal(f.Digests.SHA256) {
-		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination holds other bytes under this name").
+		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination has other bytes under this name").
 			Differ(f.Digests.SHA256.String(), got.String())}
 	}
 	return nil
 }
 
-// copyWhole copies an image with its evidence, which is one span.
+// copyWhole copies an image with its evidence, in one span.
 func copyWhole(ctx context.Context, p Plan, image Image, from From, to To) (err error) {
 	ctx, end := span.Start(ctx, span.PromoteEdge,
 		span.PipelineTaskName.String("promote "+image.Repository), span.PipelineTaskType.String("deploy"), span.ArtifactHash.String(image.Digest.String()))
@@ -229,7 +231,7 @@ func copyImage(ctx context.Context, image Image, from From, to To) error {
 	return err
 }
 
-// untagged demands that tags name this image, or nothing.
+// untagged demands that each tag names this image, or does not exist.
 func untagged(ctx context.Context, image Image, to Registry, tags ...string) error {
 	for _, tag := range tags {
 		held, err := to.Resolve(ctx, image.Repository, tag)
@@ -244,16 +246,16 @@ func untagged(ctx context.Context, image Image, to Registry, tags ...string) err
 	return nil
 }
 
-// tagImage tags an image that has been read back whole. Copying takes a while,
-// so each tag is looked at again immediately before it is written; the registry
-// looks at it immediately after, and answers TAG_RACE.
+// tagImage reads an image back and tags it. Copying takes a while, so each
+// tag is read again immediately before it is written; the registry client
+// reads it immediately after, and answers TAG_RACE.
 func tagImage(ctx context.Context, image Image, to To) error {
 	d := registry.Descriptor{MediaType: image.MediaType, Digest: image.Digest, Size: image.Size}
 	if _, err := registry.Graph(ctx, to.Images, image.Repository, d); err != nil {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	for _, tag := range image.Tags {
-		if err := to.alone(ctx); err != nil {
+		if err := to.checkExclusive(ctx); err != nil {
 			return err
 		}
 		if err := untagged(ctx, image, to.Images, tag); err != nil {

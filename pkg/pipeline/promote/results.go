@@ -22,19 +22,19 @@ import (
 )
 
 // ResultsSchema names the form of the results of a shard: lines of JSON, of
-// which the first is a head, and each other an [Item], in the order of the plan
-// and of the destinations.
+// which the first is a head, and each other an [Item], in the order of the
+// plan and of the destinations.
 const ResultsSchema = "waybill/promotion-results/v1"
 
 const (
-	// maxHead bounds the first line of results, maxItem each other.
+	// maxHead limits the first line of results, maxItem each other line.
 	maxHead = 16 << 20
 	maxItem = 64 << 10
-	// maxAttempts is how often a shard can write results.
+	// maxAttempts limits how often a shard can write results.
 	maxAttempts = 9999
 )
 
-// resultsName is how results are called, as [resultsFile.String] writes it.
+// resultsName matches the names that [resultsFile.String] writes.
 var resultsName = regexp.MustCompile(`\Ashard-([0-9]{3,5})-of-([0-9]{3,5})\.attempt-([0-9]{4})\.jsonl\z`)
 
 // resultsFile is one attempt of one shard.
@@ -55,42 +55,42 @@ func parseResultsName(name string) (resultsFile, bool) {
 	}
 	var n [3]int
 	for i := range n {
-		n[i], _ = strconv.Atoi(m[i+1]) // so few digits are a number
+		n[i], _ = strconv.Atoi(m[i+1]) // digits only, and few of them
 	}
 	f := resultsFile{Shard{n[0], n[1]}, n[2]}
 	return f, f.String() == name && f.shard.Index < f.shard.Of && f.attempt > 0
 }
 
-// resultsHead is what results say of themselves.
+// resultsHead is the first line of the results.
 type resultsHead struct {
 	Schema string        `json:"schema"`
 	Plan   digest.Digest `json:"plan"`
 	Shard  Shard         `json:"shard"`
 	Time   time.Time     `json:"time"`
 	Policy digest.Digest `json:"policy,omitzero"`
-	// TrustRoot is what the policy's evidence was judged by.
+	// TrustRoot is the one by which evidence was judged.
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
-	// Items counts the lines that follow, Good those of them that are good.
+	// Items counts the lines that follow, Good those that are good.
 	Items int `json:"items"`
 	Good  int `json:"good"`
-	// Findings counts what stood against the images, by code.
+	// Findings counts the images that are not there, by code.
 	Findings map[verdict.Code]int `json:"findings,omitempty"`
-	// Waived, Warnings and Notes are those of the verdict: what was set aside
-	// stays visible.
+	// Waived, Warnings and Notes are those of the verdict, so exceptions stay
+	// visible.
 	Waived   []verdict.Waiver  `json:"waived,omitempty"`
 	Warnings []verdict.Finding `json:"warnings,omitempty"`
 	Notes    []string          `json:"notes,omitempty"`
 }
 
-// ResultsPlace is where the results of a plan lie below a place that was named
-// for them.
+// ResultsPlace is where the results of a plan are, below the place of all
+// results.
 func ResultsPlace(place string, plan digest.Digest) string {
 	return strings.TrimSuffix(place, "/") + "/" + plan.Hex()[:12] + "/"
 }
 
-// WriteResults writes what came of a shard to the place of the plan's results,
-// and returns the name of the object. Each attempt has an object of its own,
-// that nobody writes over: [Merge] reads them all.
+// WriteResults writes the results of a shard to the place of the plan's
+// results, and returns the name of the object. Each attempt has its own
+// object, which is never overwritten: [Shards.Merge] reads them all.
 func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionplan.Plan, s Shard) (string, error) {
 	s.Of = max(s.Of, 1)
 	raw, err := a.results(p.Digest(), s)
@@ -107,7 +107,7 @@ func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionp
 	return "", err
 }
 
-// results are the bytes of the results.
+// results encodes the results.
 func (a Applied) results(plan digest.Digest, s Shard) ([]byte, error) {
 	v := a.Verdict
 	head := resultsHead{
@@ -133,8 +133,8 @@ func (a Applied) results(plan digest.Digest, s Shard) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// readResults reads results line by line, and gives each item to take. What is
-// not as [Applied.WriteResults] writes it is refused.
+// readResults reads results line by line, and passes each item to take. It
+// refuses everything that [Applied.WriteResults] would not write.
 func readResults(r io.Reader, head func(resultsHead) error, take func(Item) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxHead)
@@ -146,7 +146,7 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 		return err
 	}
 	if h.Schema != ResultsSchema {
-		return fmt.Errorf("its schema is %q, not %s", h.Schema, ResultsSchema)
+		return fmt.Errorf("schema %q: want %s", h.Schema, ResultsSchema)
 	}
 	if err := head(h); err != nil {
 		return err
@@ -171,7 +171,7 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 		return err
 	}
 	if n != h.Items || good != h.Good {
-		return fmt.Errorf("it has %d items, %d of them good, and says that there are %d and %d", n, good, h.Items, h.Good)
+		return fmt.Errorf("%d items, %d of them good, but the head says %d and %d", n, good, h.Items, h.Good)
 	}
 	return nil
 }
@@ -188,11 +188,11 @@ func (i Item) check() error {
 	switch i.State {
 	case Done, Present:
 		if i.Code != "" {
-			return fmt.Errorf("it is %s, and there is %q against it", i.State, i.Code)
+			return fmt.Errorf("state %s with the code %q, which such an item does not have", i.State, i.Code)
 		}
 	case Refused, Failed:
 		if !slices.Contains(verdict.Codes(), i.Code) {
-			return fmt.Errorf("it is %s with the code %q, which there is not", i.State, i.Code)
+			return fmt.Errorf("state %s with the unknown code %q", i.State, i.Code)
 		}
 	default:
 		return fmt.Errorf("unknown state %q", i.State)

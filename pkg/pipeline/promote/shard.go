@@ -12,19 +12,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxShards is how many parts a plan can have.
+// maxShards limits the number of parts of a plan.
 const maxShards = 10_000
 
-// Shard is the part of a plan that one of several workers does: the images
-// whose digests fall to it, so that each digest is judged by one of them. The
+// Shard is the part of a plan that one of several workers does. Images are
+// assigned to shards by digest, so each digest is judged by one worker. The
 // zero Shard is the whole plan.
 type Shard struct {
 	Index int `json:"index"` // from 0
 	Of    int `json:"of"`
 }
 
-// ParseShard reads "i/n", with i from 0 to n-1, as a Kubernetes Indexed Job
-// counts.
+// ParseShard parses "i/n", with i from 0 to n-1, as Kubernetes Indexed Jobs
+// count.
 func ParseShard(text string) (Shard, error) {
 	index, of, found := strings.Cut(text, "/")
 	i, err := strconv.Atoi(index)
@@ -38,30 +38,30 @@ func ParseShard(text string) (Shard, error) {
 // String is what [ParseShard] reads.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, max(s.Of, 1)) }
 
-// of is how a shard is told in a title.
-func (s Shard) of() string {
+// suffix names a shard in a title.
+func (s Shard) suffix() string {
 	if s.Of <= 1 {
 		return ""
 	}
 	return ", shard " + s.String()
 }
 
-// IsEmpty reports whether a plan has images, none of which falls to the shard.
+// IsEmpty reports whether the plan has images, but none in this shard.
 func (s Shard) IsEmpty(p promotionplan.Plan) bool { return len(p.Edges) > 0 && len(s.edges(p)) == 0 }
 
-// takes reports whether an image falls to the shard.
+// takes reports whether an image is in the shard.
 func (s Shard) takes(e promotionplan.Edge) bool { return s.Of <= 1 || shardOf(e, s.Of) == s.Index }
 
-// shardOf is the index of the shard, one of so many, that an image falls to.
+// shardOf is the index of the shard that has an image.
 func shardOf(e promotionplan.Edge, of int) int {
 	first, err := hex.DecodeString(e.Digest.Hex()[:16])
 	if err != nil {
-		panic("promote: a digest that is no hexadecimal number")
+		panic("promote: digest is not hexadecimal")
 	}
 	return int(binary.BigEndian.Uint64(first) % uint64(of))
 }
 
-// edges are the places in the plan of the images that fall to the shard.
+// edges are the indexes of the images in the shard.
 func (s Shard) edges(p promotionplan.Plan) []int {
 	var mine []int
 	for i, e := range p.Edges {

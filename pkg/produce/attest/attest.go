@@ -1,21 +1,22 @@
-// Package attest makes the records of what was let out: for each digest the
-// summary of the verdict on it, and the record of its promotion, signed by the
+// Package attest makes the records of a promotion: for each digest the
+// summary of its verdict, and the record of its promotion, signed by the
 // verifier identity.
 //
 //	r, err := attest.New(attest.Config{…})
 //	signed, err := r.Image(ctx, attest.Promoted{Source: "staging.example.test/lantern", Digest: d, …})
 //
-// There is one record of a kind for a digest, however many places and tags it
-// went to. A summary names all the places that were asked for, for it was judged
-// for all of them; the record of the promotion names those that have it, so for
-// a place that was away and comes back there is another. A statement is kept in
-// a journal before it is signed, so that a run that was interrupted is gone on
-// with by signing the same bytes, which the log then has once; and a record that
-// lies at the destination already, and says the same by the verifier, is taken
-// for what would be made. Only the time of judgement differs from run to run,
-// and the run itself: each record names the trace and the span in which it was
-// made, and the trace in which what it is about came to be, as far as that is
-// known.
+// There is one record of each kind for a digest, whatever the number of
+// places and tags. A summary names all the places of the request, because the
+// digest was judged for all of them. The promotion record names the places
+// that have it, so a place that was unreachable and comes back gets another
+// record.
+//
+// A statement is stored in a journal before it is signed, so an interrupted
+// run is continued by signing the same bytes, which the log then has once. An
+// equivalent record by the verifier at the destination is reused. Records of
+// different runs differ only in the time of judgement and in the run: each
+// names the trace and the span in which it was made, and the trace in which
+// its subject was made, if that is known.
 package attest
 
 import (
@@ -39,51 +40,51 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// actDrafted is the act that the journal knows a statement by that is to be
-// signed.
+// actDrafted is the journal's act of a statement that is about to be signed.
 const actDrafted = "drafted"
 
-// Signer signs statements, as [*github.com/waybill-release/waybill/pkg/produce/sign.Signer]
-// does in the role verifier.
+// Signer signs statements, as
+// [*github.com/waybill-release/waybill/pkg/produce/sign.Signer] does in the
+// role verifier.
 type Signer interface {
 	Statement(ctx context.Context, s intoto.Statement) ([]byte, verify.Evidence, error)
 }
 
-// Config says who makes records, and what is kept of them.
+// Config says who makes records, and where they are stored.
 type Config struct {
 	Signer Signer
-	// Journal keeps statements until they are signed. It stays its owner's to
-	// close, and can be the one that the signer keeps signatures in.
+	// Journal stores statements until they are signed. The caller closes it;
+	// the signer may store its signatures in the same one.
 	Journal *journal.Journal
-	// Verifier and Policy judge the records that are there already.
+	// Verifier and Policy judge existing records.
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	As       As
 	Job      promotionrecord.Job
 	Clock    func() time.Time
-	Ways     Ways
+	Options  Options
 }
 
-// Ways are what may be left out of records. Each is asked where it is decided,
-// and nowhere else; nil leaves nothing out.
-type Ways struct {
-	// Summaries reports whether what is accepted is vouched for by summaries.
+// Options are parts of records that can be switched off. Each function is
+// called where it matters, and nowhere else; nil switches nothing off.
+type Options struct {
+	// Summaries reports whether summaries are made.
 	Summaries func() bool
-	// Hints reports whether what is attached names, in its annotations, the run
-	// that made it. What was signed names it in any case.
+	// Hints reports whether attachments name, in their annotations, the run
+	// that made them. The signed statement names it in any case.
 	Hints func() bool
 }
 
 // Summarize reports whether summaries are made.
-func (w Ways) Summarize() bool { return w.Summaries == nil || w.Summaries() }
+func (w Options) Summarize() bool { return w.Summaries == nil || w.Summaries() }
 
-// Hint reports whether what is attached names its run.
-func (w Ways) Hint() bool { return w.Hints == nil || w.Hints() }
+// Hint reports whether attachments name their run.
+func (w Options) Hint() bool { return w.Hints == nil || w.Hints() }
 
-// As is whom records name.
+// As is the identity that records name.
 type As struct {
-	// ID is the verifier that the signer speaks for, and Policy the address at
-	// which the policy can be read. Without them no summary is made.
+	// ID is the verifier for which the signer speaks, and Policy the address
+	// at which the policy can be read. Without them no summary is made.
 	ID, Policy string
 	// Promoter is the version and commit of this program.
 	promotionrecord.Promoter
@@ -103,14 +104,14 @@ type Records struct {
 	drafts map[digest.Digest]*draft
 }
 
-// draft is a statement that is kept to be signed.
+// draft is a stored statement that is to be signed.
 type draft struct {
-	once sync.Once // guards the rest
+	once sync.Once // guards the fields below
 	s    intoto.Statement
 	err  error
 }
 
-// New prepares to make records, and reads what a journal has of earlier ones.
+// New prepares to make records, and reads the drafts of a journal.
 func New(c Config) (*Records, error) {
 	if c.Signer == nil || c.Journal == nil || c.Verifier == nil || c.Clock == nil {
 		return nil, errors.New("preparing records: signer, journal, verifier and clock are required")
@@ -138,39 +139,40 @@ func New(c Config) (*Records, error) {
 	return r, nil
 }
 
-// Signed is a record that was signed, or was there.
+// Signed is a record that was signed, or existed.
 type Signed struct {
-	// Of is the manifest to attach it to; zero for one of a whole release.
+	// Of is the manifest to attach it to; zero for a record of a whole
+	// release.
 	Of     digest.Digest
 	Kind   string // its predicate type
 	Bundle []byte
-	// Found says that it is the very bundle that was there.
+	// Found means that the bundle existed already.
 	Found bool
-	// IDs are of the run that made it, as the record itself says, for whoever
-	// attaches it to repeat; none if no hints are wanted.
+	// IDs are of the run that made the record, as the record itself says, for
+	// the annotations of its attachment; zero if no hints are wanted.
 	IDs trace.IDs
 }
 
-// Promoted is an image that was copied, by one verdict on it.
+// Promoted is an image that was copied, with one verdict.
 type Promoted struct {
 	// Source is the repository that it came from, as host/path.
 	Source string
 	Digest digest.Digest
-	// Children are the manifests of an index that the verdict is about, too:
-	// whoever pulls one platform sees nothing of the index.
+	// Children are the manifests of an index, which the verdict covers, too:
+	// clients that pull one platform do not see the index.
 	Children []digest.Digest
 	// Destinations are where it is now; the first is its canonical name.
 	Destinations []Destination
-	// For are the repositories that it was judged for, as host/path, whether or
-	// not all of them have it yet; the first is its canonical name. Summaries name
-	// them, and so are the same whichever destination is away. None means the
-	// Destinations.
+	// For are the repositories for which it was judged, as host/path, whether
+	// or not all of them have it yet; the first is its canonical name.
+	// Summaries name them, so they do not depend on which destination is
+	// unreachable. None means the Destinations.
 	For     []string
 	Verdict *verdict.Verdict
-	// Manifest is the document that asked for it; may be zero.
+	// Manifest is the document that requested the promotion; may be zero.
 	Manifest promotionrecord.Resource
-	// There are the bundles that refer to the image, or to one of the children,
-	// at the destination already.
+	// There are the bundles that referred to the image, or to one of the
+	// children, at the destination before.
 	There [][]byte
 }
 
@@ -181,7 +183,7 @@ type Destination struct {
 }
 
 // Image makes the records of an image: a summary for each of its manifests,
-// if it is known for which verifier, and one of the promotion.
+// if the verifier is known, and one of the promotion.
 func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
 	if err := made.check(); err != nil {
 		return nil, err
@@ -207,8 +209,8 @@ func (r *Records) Image(ctx context.Context, made Promoted) ([]Signed, error) {
 	return append(all, one), err
 }
 
-// Promotion makes the record of the promotion alone, where a summary of many
-// artifacts says the rest.
+// Promotion makes only the record of the promotion, if a summary of many
+// artifacts covers the rest.
 func (r *Records) Promotion(ctx context.Context, made Promoted) (Signed, error) {
 	if err := made.check(); err != nil {
 		return Signed{}, err
@@ -216,7 +218,7 @@ func (r *Records) Promotion(ctx context.Context, made Promoted) (Signed, error) 
 	return r.promoted(ctx, made, r.known(made.There, plan.Image))
 }
 
-func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest]standing) (Signed, error) {
+func (r *Records) promoted(ctx context.Context, made Promoted, known map[digest.Digest]existing) (Signed, error) {
 	s, err := r.promotion(made, runOf(ctx))
 	if err != nil {
 		return Signed{}, err
@@ -234,14 +236,14 @@ func (m Promoted) check() error {
 	return m.Verdict.Err()
 }
 
-// Summarizes reports whether it is known for which verifier summaries are
-// made, and where the policy can be read, and whether any are wanted.
+// Summarizes reports whether summaries are made: the verifier and the address
+// of the policy are known, and summaries are wanted.
 func (r *Records) Summarizes() bool {
-	return r.config.As.ID != "" && r.config.As.Policy != "" && r.config.Ways.Summarize()
+	return r.config.As.ID != "" && r.config.As.Policy != "" && r.config.Options.Summarize()
 }
 
-// Summary makes the summaries of a verdict on many artifacts: one, or as many
-// as it takes for clients to read them.
+// Summary makes the summaries of a verdict on many artifacts: as many as
+// needed for clients to be able to read them.
 func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource string, subjects []intoto.Subject, there [][]byte) ([]Signed, error) {
 	if !r.Summarizes() {
 		return nil, errors.New("summarizing a verdict: want the verifier's ID and the policy's address")
@@ -279,8 +281,8 @@ func (a As) version() string {
 	return a.Version
 }
 
-// summary is what was found of one manifest. Its resource is the image at its
-// canonical place, by digest.
+// summary is the verification summary of one manifest. Its resource is the
+// image at its canonical place, by digest.
 func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto.Statement, error) {
 	canonical, names := made.Destinations[0].Ref, made.names()
 	if len(made.For) > 0 {
@@ -320,15 +322,15 @@ func (m Promoted) names() []string {
 	return slices.Compact(names)
 }
 
-// standing is a record that is there, and the run that made it.
-type standing struct {
+// existing is an existing record, and the run that made it.
+type existing struct {
 	bundle []byte
 	ids    trace.IDs
 }
 
-// runOf is the run of the context as a record carries it. The beginning of what
-// the record is about is in the context only if something that was signed says
-// so: see pkg/pipeline/promote.
+// runOf is the run of the context, as a record names it. The context has the
+// initial trace of the record's subject only if something signed says so: see
+// pkg/pipeline/promote.
 func runOf(ctx context.Context) trace.IDs {
 	now := carry.From(ctx)
 	if now.IsZero() {
@@ -337,9 +339,9 @@ func runOf(ctx context.Context) trace.IDs {
 	return trace.IDs{Trace: now.Trace, Span: now.Span, Initial: now.Initial}
 }
 
-// said is the run that made a record, as the record says. One of a job of
-// another kind, or from before the ids, says nothing.
-func said(s intoto.Statement) trace.IDs {
+// madeBy is the run that made a record, as the record says; zero if a job of
+// another kind or an older program made it.
+func madeBy(s intoto.Statement) trace.IDs {
 	if s.PredicateType() == promotionrecord.PredicateType {
 		r, err := promotionrecord.Parse(s)
 		if err != nil {
@@ -352,14 +354,14 @@ func said(s intoto.Statement) trace.IDs {
 	if err != nil {
 		return trace.IDs{}
 	}
-	ids, _ := vsa.TraceOf(summary) // ids that are none are for nobody to be led by
+	ids, _ := vsa.TraceOf(summary) // malformed IDs are ignored
 	return ids
 }
 
-// known are the records among bundles that the verifier signed, by their gist.
-// What does not verify, and what others signed, is none.
-func (r *Records) known(there [][]byte, class plan.Class) map[digest.Digest]standing {
-	known := map[digest.Digest]standing{}
+// known are the records among bundles that the verifier signed, by their
+// content. Bundles that do not verify, or of others, are left out.
+func (r *Records) known(there [][]byte, class plan.Class) map[digest.Digest]existing {
+	known := map[digest.Digest]existing{}
 	for _, raw := range there {
 		e, err := r.config.Verifier.Attestation(raw)
 		if err != nil {
@@ -369,14 +371,14 @@ func (r *Records) known(there [][]byte, class plan.Class) map[digest.Digest]stan
 			continue
 		}
 		if key, err := gist(e.Statement()); err == nil {
-			known[key] = standing{raw, said(e.Statement())}
+			known[key] = existing{raw, madeBy(e.Statement())}
 		}
 	}
 	return known
 }
 
-// byVerifier refuses a record of something of a class, or of a whole release,
-// that the verifier did not sign while it might.
+// byVerifier refuses a record about an artifact class, or about a whole
+// release, unless the verifier signed it while permitted to.
 func (r *Records) byVerifier(e verify.Evidence, class plan.Class) error {
 	_, err := r.config.Policy.Judge(e, policy.Ask{
 		Role: policy.Verifier, Kind: e.Kind(), Stage: policy.Published, Class: class, Subject: e.Kind(), Whole: true,
@@ -384,7 +386,7 @@ func (r *Records) byVerifier(e verify.Evidence, class plan.Class) error {
 	return err
 }
 
-// gist is what a record says, by its kind.
+// gist is the content of a record without run and time, by its kind.
 func gist(s intoto.Statement) (digest.Digest, error) {
 	if s.PredicateType() == promotionrecord.PredicateType {
 		return promotionrecord.Gist(s)
@@ -392,9 +394,9 @@ func gist(s intoto.Statement) (digest.Digest, error) {
 	return vsa.Gist(s)
 }
 
-// sign signs a record, unless one that says the same is there. What an earlier
-// run has drafted of the same gist is signed in its place.
-func (r *Records) sign(ctx context.Context, s intoto.Statement, class plan.Class, known map[digest.Digest]standing) (Signed, error) {
+// sign signs a record, unless an equivalent one exists. The draft of an
+// earlier run with the same content is signed instead.
+func (r *Records) sign(ctx context.Context, s intoto.Statement, class plan.Class, known map[digest.Digest]existing) (Signed, error) {
 	key, err := gist(s)
 	if err != nil {
 		return Signed{}, err
@@ -412,19 +414,19 @@ func (r *Records) sign(ctx context.Context, s intoto.Statement, class plan.Class
 	if err := r.byVerifier(e, class); err != nil {
 		return Signed{}, err
 	}
-	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: r.hints(said(s))}, nil
+	return Signed{Kind: s.PredicateType(), Bundle: bundle, IDs: r.hints(madeBy(s))}, nil
 }
 
-// hints are the ids of a run as whoever attaches its record repeats them.
+// hints are the IDs of a run for the annotations of an attachment.
 func (r *Records) hints(ids trace.IDs) trace.IDs {
-	if !r.config.Ways.Hint() {
+	if !r.config.Options.Hint() {
 		return trace.IDs{}
 	}
 	return ids
 }
 
-// draft is the statement to sign: the one that the journal has, or this one,
-// which it then has.
+// draft is the statement to sign: the one in the journal, or this one, which
+// is stored there first.
 func (r *Records) draft(ctx context.Context, key digest.Digest, s intoto.Statement) (intoto.Statement, error) {
 	r.mu.Lock()
 	d, there := r.drafts[key]

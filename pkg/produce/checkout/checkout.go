@@ -1,22 +1,21 @@
-// Package checkout writes the files of a commit where a build will read them,
-// without letting a hostile repository near whoever builds.
+// Package checkout writes the files of a commit for a build to read, and
+// protects the launcher of the build from hostile repositories.
 //
-// Trees and files of a repository are hostile data, and the launcher of a build
-// holds tokens and signers. So the launcher fetches, which git does in a process
-// of its own, and knows the commit; reading the objects and writing the files is
-// work for a process behind the walls of [sandbox], with no network, that sees
-// the objects of the repository and nothing else of it. What that process says
-// is not believed: the launcher hashes what it left, and goes on only if that is
-// the tree of the commit.
+// Trees and files of a repository are hostile data, and the launcher of a
+// build has tokens and signers. So the launcher only fetches, which git does
+// in its own process, and resolves the commit. A process in the [sandbox],
+// without network, reads the objects and writes the files; it sees the
+// objects of the repository and nothing else. It is not trusted: the launcher
+// hashes the files, and continues only if they are the tree of the commit.
 //
-//	if code, ok := checkout.Serve(); ok { // first in main; in place of sandbox.Serve
+//	if code, ok := checkout.Serve(); ok { // first in main; instead of sandbox.Serve
 //		os.Exit(code)
 //	}
 //	…
 //	err := checkout.Checkout(ctx, mode, repo, commit, dir)
 //
-// What stays with the launcher: the commit object, a tag and the release's
-// configuration, each small, and proven by its id before it is read.
+// The launcher itself reads the commit object, a tag and the release's
+// configuration. Each is small, and verified by its ID before it is parsed.
 package checkout
 
 import (
@@ -34,11 +33,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 )
 
-// Checkout writes the files of c into dir, as [git.Repository.Checkout] does, and makes
-// sure that dir is then exactly the tree of c. With walls it is done behind
-// them; dir comes to be when all is proven, and is on the file system of its
-// parent, which must be there. Unisolated it is done by this process. dir must
-// be empty or absent; on error without walls it may hold a part.
+// Checkout writes the files of c into dir, as [git.Repository.Checkout] does,
+// and verifies that dir is then exactly the tree of c. In an isolated mode
+// the sandbox does the work, and dir is created after verification, on the
+// file system of its parent, which must exist. Unisolated, this process does
+// the work. dir must be empty or absent; after an error in unisolated mode it
+// may be incomplete.
 func Checkout(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c git.Commit, dir string) error {
 	asked := c
 	c, err := repo.Confirm(ctx, c)
@@ -56,39 +56,39 @@ func Checkout(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c gi
 	}
 	scratch, err := os.MkdirTemp(filepath.Dir(dir), ".source-")
 	if err != nil {
-		return disk(dir, err)
+		return diskError(dir, err)
 	}
 	defer sandbox.Remove(ctx, scratch) //nolint:errcheck // what is left is nobody's input
 	if err := sandbox.Prepare(scratch); err != nil {
-		return disk(dir, err)
+		return diskError(dir, err)
 	}
 	if err := read(ctx, mode, repo, c, scratch); err != nil {
 		return err
 	}
 	out := filepath.Join(scratch, "out")
-	if err := take(out); err != nil {
-		return disk(dir, err)
+	if err := takeOwnership(out); err != nil {
+		return diskError(dir, err)
 	}
 	if err := git.CheckTree(ctx, out, c); err != nil {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return disk(dir, err)
+		return diskError(dir, err)
 	}
 	if err := os.Rename(out, dir); err != nil {
-		return disk(dir, err)
+		return diskError(dir, err)
 	}
 	return nil
 }
 
-// vacant makes way for a directory: none or an empty one may be there.
+// vacant refuses a directory that exists and is not empty.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return disk(dir, err)
+		return diskError(dir, err)
 	}
 	if len(entries) > 0 {
 		return &git.UsageError{Err: fmt.Errorf("checking out: directory %q is not empty", dir)}
@@ -96,11 +96,11 @@ func vacant(dir string) error {
 	return nil
 }
 
-func disk(dir string, err error) error {
+func diskError(dir string, err error) error {
 	return &git.UnavailableError{Place: dir, Op: "checking out", Err: err}
 }
 
-// How the reader is told what to do, and where it finds it.
+// How the reader gets its instructions.
 const (
 	readerPath  = "/build/waybill-source-reader"
 	readerArg   = "-test.run=^$" // a test binary that does not call Serve runs nothing
@@ -112,13 +112,13 @@ const (
 // maxProcesses is plenty for the reader and its git.
 const maxProcesses = 256
 
-// read has the reader write c into scratch.
+// read lets the reader write c into scratch.
 func read(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c git.Commit, scratch string) error {
 	objects, err := repo.Objects()
 	if err != nil {
 		return err
 	}
-	if err := open(mode, repo, objects); err != nil {
+	if err := checkReadable(mode, repo, objects); err != nil {
 		return err
 	}
 	program, err := os.Executable()
@@ -141,31 +141,31 @@ func read(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c git.Co
 		return refusal(repo, c, err)
 	}
 	if !strings.HasSuffix(strings.TrimSpace(log.Tail()), finished) {
-		return &sandbox.ModeError{Mode: mode, Reason: "this program does not call source.Serve first in main, so it has no reader"}
+		return &sandbox.ModeError{Mode: mode, Reason: "this program does not call checkout.Serve first in main, so it has no reader"}
 	}
 	return nil
 }
 
-// open refuses objects that the reader's account could not read, before it
-// would take them for missing.
-func open(mode sandbox.Mode, repo *git.Repository, objects string) error {
+// checkReadable refuses objects that the reader's account cannot read, because the
+// reader would report them as missing.
+func checkReadable(mode sandbox.Mode, repo *git.Repository, objects string) error {
 	if mode != sandbox.Isolated {
 		return nil
 	}
 	for _, dir := range []string{objects, filepath.Join(objects, "pack")} {
 		info, err := os.Stat(dir)
 		if err == nil && info.Mode().Perm()&0o005 != 0o005 {
-			return &git.UsageError{Err: fmt.Errorf("checking out %s: %q is closed to the account that reads it; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
+			return &git.UsageError{Err: fmt.Errorf("checking out %s: the account of the sandbox cannot read %q; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
 		}
 	}
 	return nil
 }
 
-// take gives to this process what another account has written. Nobody writes
-// there any more, and nothing is followed.
-func take(dir string) error {
+// takeOwnership changes the owner of files that another account has written. No
+// process writes there any more, and no link is followed.
+func takeOwnership(dir string) error {
 	if os.Geteuid() != 0 {
-		return nil // it is ours already: the account of the reader was, or gave it back
+		return nil // the reader's account was ours, or it returned ownership
 	}
 	return filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 		if err != nil {
@@ -175,13 +175,13 @@ func take(dir string) error {
 	})
 }
 
-// codes are the reasons that a reader may give, by what it ends with. It is not
-// believed, so it can only say no.
+// codes are the reasons that a reader may give, by its exit status. The
+// reader is not trusted, but it can only refuse.
 func codes() []string {
 	return []string{"PATH", "FILE_TYPE", "LIMIT", "TAMPERED", "MISSING"}
 }
 
-// firstCode keeps away from what programs and shells end with by themselves.
+// firstCode avoids the exit statuses that programs and shells use.
 const firstCode = 40
 
 // RefusedError reports a commit that the reader refused to write.
@@ -192,7 +192,7 @@ type RefusedError struct {
 	code       string
 }
 
-// Error says what the reader said.
+// Error is the reader's message.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("checking out commit %s of %s: %s", e.Commit, e.Repository, e.Reason)
 }
@@ -200,7 +200,7 @@ func (e *RefusedError) Error() string {
 // Code is the reason code of the refusal.
 func (e *RefusedError) Code() string { return e.code }
 
-// refusal is what the reader meant.
+// refusal interprets the reader's exit status.
 func refusal(repo *git.Repository, c git.Commit, err error) error {
 	var failed *sandbox.StepError
 	if !errors.As(err, &failed) {
@@ -217,9 +217,9 @@ func refusal(repo *git.Repository, c git.Commit, err error) error {
 	return &git.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
 }
 
-// Serve makes this process what it was started as, if it was: the runner of a
-// step, as [sandbox.Serve] does, or the reader of a source. It returns what to
-// end the process with.
+// Serve runs the process as the runner of a step, as [sandbox.Serve] does, or
+// as the reader of a source, if it was started as one. It returns the exit
+// status.
 func Serve() (code int, ok bool) {
 	if code, ok := sandbox.Serve(); ok {
 		return code, true
@@ -247,7 +247,7 @@ func serve(ctx context.Context) error {
 	var c git.Commit
 	d := json.NewDecoder(bytes.NewReader([]byte(os.Getenv(commitEnv))))
 	if err := d.Decode(&c); err != nil {
-		return fmt.Errorf("reading what to write: %w", err)
+		return fmt.Errorf("reading the commit to write: %w", err)
 	}
 	at := sandbox.Seen(sandbox.Isolated, "")
 	dir := filepath.Join(at.Home, "repository")

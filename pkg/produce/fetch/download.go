@@ -17,8 +17,9 @@ type File struct {
 	Size    int64
 }
 
-// Download has the file that d pins. The name is for people; the file lies
-// under its digest, so that two releases of one name cannot meet.
+// Download gets the file that d pins. The name is for people; the file is
+// stored under its digest, so two releases with the same name do not
+// conflict.
 func (s *Store) Download(ctx context.Context, name string, d plan.DownloadLock) (File, error) {
 	if _, err := checkURL("download "+name, d.URL); err != nil {
 		return File{}, err
@@ -42,7 +43,7 @@ func (s *Store) Download(ctx context.Context, name string, d plan.DownloadLock) 
 	return out, nil
 }
 
-// sum hashes a file of the store and holds it against its pin.
+// sum hashes a file of the store and compares it with its pin.
 func (s *Store) sum(name, file string, d plan.DownloadLock) (digest.Set, error) {
 	f, err := s.root.Open(file)
 	if err != nil {
@@ -56,6 +57,6 @@ func (s *Store) sum(name, file string, d plan.DownloadLock) (digest.Set, error) 
 	if (set.SHA256.Equal(d.Digest) || set.SHA512.Equal(d.Digest)) && size == d.Size {
 		return set, nil
 	}
-	return digest.Set{}, &verdict.Error{Finding: verdict.Find(verdict.FetchHash, "download "+name, "the file is not the one that is pinned").
+	return digest.Set{}, &verdict.Error{Finding: verdict.Find(verdict.FetchHash, "download "+name, "the file is not the pinned one").
 		Differ(fmt.Sprintf("%s (%d bytes)", d.Digest, d.Size), fmt.Sprintf("%s (%d bytes)", set.SHA256, size))}
 }

@@ -51,7 +51,7 @@ func TestDownloadRefused(t *testing.T) {
 		code   verdict.Code
 		words  string
 	}{
-		"other bytes":  {func(d *plan.DownloadLock) { d.Digest = digest.Of(digest.SHA256, nil) }, verdict.FetchHash, "not the one that is pinned"},
+		"other bytes":  {func(d *plan.DownloadLock) { d.Digest = digest.Of(digest.SHA256, nil) }, verdict.FetchHash, "not the pinned one"},
 		"shorter":      {func(d *plan.DownloadLock) { d.Size++ }, verdict.FetchHash, "(17 bytes)"},
 		"longer":       {func(d *plan.DownloadLock) { d.Size-- }, verdict.Limit, "more than 15 bytes"},
 		"gone":         {func(d *plan.DownloadLock) { d.URL = p.URL + "/gone" }, verdict.FetchMissing, "404"},

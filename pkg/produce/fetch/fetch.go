@@ -1,18 +1,18 @@
-// Package fetch brings what a release is built from, before any step runs:
-// Go modules, declared downloads, and the images that hold tools. It is the
-// one part of a build that needs the network; the steps get none.
+// Package fetch downloads what a release is built from, before any step runs:
+// Go modules, declared downloads, and tool images. It is the only part of a
+// build that needs the network; the steps get none.
 //
 //	s, err := fetch.Open(filepath.Join(state, "fetched"), rt, report)
 //	modules, err := s.Modules(ctx, "https://proxy.example.test", goSum)
 //	// modules.Dir is a module proxy: GOPROXY=file:///…
 //
-// No program of the source runs here, and nothing is believed: what comes is
-// held against the digest that release.lock.yaml or go.sum pins before it gets
-// its name, and what is there from an earlier run is held against it again.
-// Bytes that are pinned by nothing are never asked for.
+// No program of the source runs here, and no server is trusted: each download
+// is compared with the digest in release.lock.yaml or go.sum before it gets
+// its name, and files of an earlier run are compared again. Nothing is
+// downloaded that is not pinned.
 //
-// What is pinned and cannot be had is refused (FETCH_MISSING), other bytes are
-// refused (FETCH_HASH), and a server that does not answer is unavailable.
+// A missing pinned file is refused (FETCH_MISSING), so are other bytes
+// (FETCH_HASH), and a server that does not answer is unavailable.
 package fetch
 
 import (
@@ -32,15 +32,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// atOnce is how many files are on their way at a time.
+// atOnce is how many files are downloaded at a time.
 const atOnce = 16
 
-// Store is the directory of what was fetched for one release. Steps may read
-// what it hands out, and must not be able to write it. It is safe for
-// concurrent use; two processes may share it only if they fetch the same.
+// Store is the directory of the downloads for one release. Steps may read its
+// files, and must not be able to write them. It is safe for concurrent use;
+// two processes may share it only if they fetch the same.
 type Store struct {
-	// Source says where a checkout of the source is, for images that lie in
-	// it; nil refuses those.
+	// Source returns a checkout of the source, for images in it; nil refuses
+	// those.
 	Source func(context.Context) (dir string, err error)
 
 	dir    string // absolute
@@ -50,43 +50,43 @@ type Store struct {
 	report func(ctx context.Context, format string, args ...any)
 }
 
-// Open opens the store in dir, making it if it is not there. Everything is
-// asked through t. The caller closes it.
+// Open opens the store in dir, creating it if needed. All requests use t. The
+// caller closes it.
 func Open(dir string, t http.RoundTripper, report func(ctx context.Context, format string, args ...any)) (*Store, error) {
 	if t == nil || report == nil {
-		return nil, verdict.Refuse(verdict.Usage, dir, "want a transport and a reporter")
+		return nil, verdict.Refuse(verdict.Usage, dir, "a transport and a reporter are required")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the store of what is fetched: %w", err)
+		return nil, fmt.Errorf("opening the download directory: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
-		return nil, fmt.Errorf("making the store of what is fetched: %w", err)
+		return nil, fmt.Errorf("creating the download directory: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the store of what is fetched: %w", err)
+		return nil, fmt.Errorf("opening the download directory: %w", err)
 	}
 	return &Store{dir: dir, root: root, rt: t, client: transport.Client(t), report: report}, nil
 }
 
-// Close lets go of the directory. What was fetched stays.
+// Close closes the directory and keeps the downloads.
 func (s *Store) Close() error { return s.root.Close() }
 
-// path is where a name of the store is on this machine.
+// path is the path of a file of the store.
 func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// file is one thing to have under a name.
+// file is one file to get.
 type file struct {
 	name string // in the store
-	// bring writes it, unchecked.
+	// bring writes the file, unchecked.
 	bring func(ctx context.Context, to io.Writer) error
-	// check holds what lies under a name of the store against its pin.
+	// check compares a file of the store with its pin.
 	check func(name string) error
 }
 
-// ensure has the file under its name: what is there and fits is kept, anything
-// else is fetched. It says whether it was fetched.
+// ensure gets the file under its name: an existing correct file is kept,
+// anything else is downloaded. It reports whether it was downloaded.
 func (s *Store) ensure(ctx context.Context, f file) (fetched bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -94,7 +94,7 @@ func (s *Store) ensure(ctx context.Context, f file) (fetched bool, err error) {
 	if s.regular(f.name) && f.check(f.name) == nil {
 		return false, nil
 	}
-	temporary, err := s.take(ctx, f)
+	temporary, err := s.download(ctx, f)
 	if err != nil {
 		return false, err
 	}
@@ -105,14 +105,14 @@ func (s *Store) ensure(ctx context.Context, f file) (fetched bool, err error) {
 	return true, s.adopt(temporary, f.name)
 }
 
-// regular reports whether a plain file is there. A link could lead to other
-// bytes for the step than for us.
+// regular reports whether there is a regular file. A link could give the step
+// other bytes than us.
 func (s *Store) regular(name string) bool {
 	info, err := s.root.Lstat(name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// adopt gives a file that was checked its name.
+// adopt gives a checked file its name.
 func (s *Store) adopt(temporary, name string) error {
 	if err := s.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("keeping %q: %w", name, err)
@@ -128,6 +128,7 @@ func (s *Store) adopt(temporary, name string) error {
 	return nil
 }
 
+// discard removes a temporary file.
 func (s *Store) discard(temporary string) error {
 	if err := s.root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -135,17 +136,17 @@ func (s *Store) discard(temporary string) error {
 	return nil
 }
 
-// temporary opens a new file that has no name yet.
+// temporary creates a new temporary file.
 func (s *Store) temporary() (name string, f *os.File, err error) {
 	f, err = os.CreateTemp(s.path("tmp"), "fetch-")
 	if err != nil {
-		return "", nil, fmt.Errorf("making a file to fetch into: %w", err)
+		return "", nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
 	return "tmp/" + filepath.Base(f.Name()), f, nil
 }
 
-// take fetches into a file without a name, unchecked.
-func (s *Store) take(ctx context.Context, f file) (name string, err error) {
+// download downloads into a temporary file, unchecked.
+func (s *Store) download(ctx context.Context, f file) (name string, err error) {
 	name, out, err := s.temporary()
 	if err != nil {
 		return "", err
@@ -157,21 +158,22 @@ func (s *Store) take(ctx context.Context, f file) (name string, err error) {
 	return name, nil
 }
 
-// from brings what is at an address, at most limit bytes.
+// from returns a function that downloads from an address, at most limit
+// bytes.
 func (s *Store) from(address string, limit int64) func(context.Context, io.Writer) error {
 	return func(ctx context.Context, to io.Writer) error { return s.get(ctx, address, limit, to) }
 }
 
-// get writes what is at an address, at most limit bytes.
+// get downloads from an address, at most limit bytes.
 func (s *Store) get(ctx context.Context, at string, limit int64, to io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return verdict.Wrap(verdict.ConfigParse, at, err)
 	}
-	req.Header.Set("Accept-Encoding", "identity") // the digests are those of the bytes as they lie there
+	req.Header.Set("Accept-Encoding", "identity") // the digests are of the stored bytes
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return s.down(at, err)
+		return s.unavailable(at, err)
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
@@ -179,28 +181,28 @@ func (s *Store) get(ctx context.Context, at string, limit int64, to io.Writer) e
 	case http.StatusNotFound, http.StatusGone:
 		return verdict.Refuse(verdict.FetchMissing, at, "the server has no such file (%s)", resp.Status)
 	default:
-		return s.down(at, fmt.Errorf("the server answered %s", resp.Status))
+		return s.unavailable(at, fmt.Errorf("the server answered %s", resp.Status))
 	}
-	n, err := io.Copy(to, &worldly{r: io.LimitReader(resp.Body, limit+1), at: at})
+	n, err := io.Copy(to, &networkReader{r: io.LimitReader(resp.Body, limit+1), at: at})
 	if err == nil && n > limit {
 		return verdict.Refuse(verdict.Limit, at, "the server sends more than %d bytes", limit)
 	}
 	return err
 }
 
-func (s *Store) down(at string, err error) error {
+func (s *Store) unavailable(at string, err error) error {
 	return &verdict.UnavailableError{Place: at, Op: "fetching", Err: err}
 }
 
-// worldly turns failures of a connection into unavailability; those of the
-// disk stay what they are.
-type worldly struct {
+// networkReader turns errors of a connection into unavailability; errors of
+// the disk stay what they are.
+type networkReader struct {
 	r  io.Reader
 	at string
 }
 
 // Read implements [io.Reader].
-func (w *worldly) Read(p []byte) (int, error) {
+func (w *networkReader) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if err != nil && err != io.EOF {
 		err = &verdict.UnavailableError{Place: w.at, Op: "fetching", Err: err}
@@ -208,8 +210,8 @@ func (w *worldly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkURL wants an address that nobody on the way can answer for: https, or
-// plain http to this machine.
+// checkURL requires an address that cannot be impersonated on the network:
+// https, or plain http to this machine.
 func checkURL(what, address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -223,5 +225,5 @@ func checkURL(what, address string) (*url.URL, error) {
 	return u, nil
 }
 
-// trimmed is an address without the slash at its end.
+// trimmed is an address without the trailing slash.
 func trimmed(u *url.URL) string { return strings.TrimSuffix(u.String(), "/") }

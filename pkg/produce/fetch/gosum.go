@@ -14,21 +14,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Bounds of one release.
+// Limits of one release.
 const (
 	maxGoSum   = 16 << 20
 	maxModules = 20_000
 )
 
-// pinned is one line of go.sum, with every hash that any line gives to it: the
-// go command takes any of them.
+// pinned is one line of go.sum, with the hashes of all lines for it: the go
+// command accepts any of them.
 type pinned struct {
 	module.Version
-	goMod  bool // the go.mod alone, not the code
+	goMod  bool // of go.mod only, not the code
 	hashes []string
 }
 
-// kind is "/go.mod" for a go.mod alone, as go.sum writes it.
+// kind is "/go.mod" for a line about go.mod, as in go.sum.
 func (p pinned) kind() string {
 	if p.goMod {
 		return "/go.mod"
@@ -78,8 +78,8 @@ func parseGoSums(files [][]byte) ([]pinned, error) {
 	return list, nil
 }
 
-// parseLine reads path, version and hash. Path and version are those of the go
-// command's own rules, for they become addresses and names of files.
+// parseLine reads path, version and hash. Path and version must follow the go
+// command's rules, because they become addresses and file names.
 func parseLine(parts []string) (pinned, error) {
 	if len(parts) != 3 || !strings.HasPrefix(parts[2], "h1:") {
 		return pinned{}, verdict.Refuse(verdict.ConfigParse, "go.sum", "want path, version and h1: hash")
@@ -90,7 +90,7 @@ func parseLine(parts []string) (pinned, error) {
 		return pinned{}, err
 	}
 	if module.CanonicalVersion(m.Version) != m.Version {
-		return pinned{}, verdict.Refuse(verdict.ConfigParse, "go.sum", "%q is no canonical version", m.Version)
+		return pinned{}, verdict.Refuse(verdict.ConfigParse, "go.sum", "%q is not a canonical version", m.Version)
 	}
 	return pinned{m, goMod, []string{parts[2]}}, nil
 }

@@ -21,20 +21,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Root is an unpacked image: what a step sees as its own file system.
+// Root is an unpacked image: the root file system of a step.
 type Root struct {
 	Dir string
-	// Env is the environment that the image asks for, such as its PATH.
+	// Env is the environment that the image sets, such as its PATH.
 	Env []string
-	// Digest is that of the manifest for this machine's platform; the one
-	// that the lock pins may be that of an index.
+	// Digest is that of the manifest for this machine's platform; the one in
+	// the lock may be that of an index.
 	Digest digest.Digest
 }
 
-// Root has the image of a reference, as [Store.Base] takes it, unpacked for the platform of
-// this machine: see [image.Unpack]. Layers that are here are not fetched again,
-// and the directory is always made anew, since nothing else says that it is
-// still what it was.
+// Root gets the image of a reference, as for [Store.Base], unpacked for the
+// platform of this machine: see [image.Unpack]. Existing layers are not
+// downloaded again, but the directory is always made again, because nothing
+// proves that it has not changed.
 func (s *Store) Root(ctx context.Context, ref string) (Root, error) {
 	base, err := s.Base(ctx, ref)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Store) Root(ctx context.Context, ref string) (Root, error) {
 	return s.RootOf(ctx, base, pin)
 }
 
-// RootOf is [Store.Root] of an image that is at hand, such as one of a layout
-// in the source. pin is what the lock holds of it.
+// RootOf is [Store.Root] for an image that is available already, such as one
+// of a layout in the source. pin is its digest in the lock.
 func (s *Store) RootOf(ctx context.Context, base image.Base, pin digest.Digest) (Root, error) {
 	r, err := s.unpack(ctx, base, "roots/"+pin.Hex())
 	if err != nil {
@@ -58,16 +58,16 @@ func (s *Store) RootOf(ctx context.Context, base image.Base, pin digest.Digest) 
 	return r, nil
 }
 
-// unpack makes the directory of that name: under another one first, so that
-// what has the name is whole.
+// unpack makes the directory with that name: under another name first, so a
+// directory with the final name is complete.
 func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root, error) {
-	platform := "linux/" + runtime.GOARCH // steps are isolated by Linux or not at all
+	platform := "linux/" + runtime.GOARCH // steps are isolated on Linux only
 	img, err := base.Image(ctx, platform)
 	if err != nil {
 		return Root{}, err
 	}
 	base = read{img}
-	if err := s.ahead(ctx, base, platform); err != nil {
+	if err := s.fetchLayers(ctx, base, platform); err != nil {
 		return Root{}, err
 	}
 	part := name + ".part"
@@ -85,9 +85,9 @@ func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root,
 	return Root{Dir: s.path(name), Env: u.Env, Digest: u.Digest}, nil
 }
 
-// Base is the image "host/repository@sha256:…" whose layers are kept here: two
-// images on one base, and a second run, fetch them once. The image
-// "oci:DIRECTORY@sha256:…" lies in the source, as an OCI layout: see
+// Base is the image "host/repository@sha256:…", with its layers cached in the
+// store: two images with the same base, and a second run, download them once.
+// The image "oci:DIRECTORY@sha256:…" is in the source, as an OCI layout: see
 // [Store.Source].
 func (s *Store) Base(ctx context.Context, ref string) (image.Base, error) {
 	if dir, inSource := strings.CutPrefix(ref, "oci:"); inSource {
@@ -109,7 +109,7 @@ type read struct{ image v1.Image }
 // Image implements [image.Base].
 func (r read) Image(context.Context, string) (v1.Image, error) { return r.image, nil }
 
-// layout is the image DIRECTORY@sha256:… of the source. Links do not lead out
+// layout is the image DIRECTORY@sha256:… of the source. Links cannot lead out
 // of the source.
 func (s *Store) layout(ctx context.Context, ref string) (image.Base, error) {
 	dir, text, _ := strings.Cut(ref, "@")
@@ -128,7 +128,7 @@ func (s *Store) layout(ctx context.Context, ref string) (image.Base, error) {
 	return base, nil
 }
 
-// within is a directory of a tree, whose files lie in the tree.
+// within is a directory of a tree; its files must be in the tree.
 type within struct{ tree, dir string }
 
 // Open implements [fs.FS].
@@ -141,9 +141,9 @@ func (w within) Open(name string) (fs.File, error) {
 	return root.Open(path.Join(w.dir, name))
 }
 
-// ahead fetches the layers of an image side by side; unpacking takes them one
+// fetchLayers downloads the layers of an image in parallel; unpacking uses them one
 // after the other.
-func (s *Store) ahead(ctx context.Context, base image.Base, platform string) error {
+func (s *Store) fetchLayers(ctx context.Context, base image.Base, platform string) error {
 	layers, err := image.Layers(ctx, base, platform)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (s *Store) ahead(ctx context.Context, base image.Base, platform string) err
 	return g.Wait()
 }
 
-// layer has one layer under its digest, and returns its name in the store.
+// layer gets one layer under its digest, and returns its name in the store.
 func (s *Store) layer(ctx context.Context, l v1.Layer) (string, error) {
 	named, err := l.Digest()
 	if err != nil {
@@ -182,19 +182,19 @@ func (s *Store) layer(ctx context.Context, l v1.Layer) (string, error) {
 		bring: func(_ context.Context, to io.Writer) error {
 			body, err := l.Compressed()
 			if err != nil {
-				return s.down("layer "+sum.String(), err)
+				return s.unavailable("layer "+sum.String(), err)
 			}
 			defer body.Close()
-			_, err = io.Copy(to, &worldly{r: io.LimitReader(body, size+1), at: "layer " + sum.String()})
+			_, err = io.Copy(to, &networkReader{r: io.LimitReader(body, size+1), at: "layer " + sum.String()})
 			return err
 		},
-		check: func(name string) error { return s.holds(name, sum, size) },
+		check: func(name string) error { return s.verify(name, sum, size) },
 	})
 	return name, err
 }
 
-// holds refuses a file that is not what its name says.
-func (s *Store) holds(name string, want digest.Digest, size int64) error {
+// verify refuses a file that is not what its name says.
+func (s *Store) verify(name string, want digest.Digest, size int64) error {
 	f, err := s.root.Open(name)
 	if err != nil {
 		return err

@@ -26,10 +26,10 @@ import (
 // modulesDir is the tree of a module proxy within the store.
 const modulesDir = "modules"
 
-// Modules is what go.sum files pin, fetched.
+// Modules are the downloaded modules that go.sum files pin.
 type Modules struct {
-	// Dir is a module proxy as a tree of files; steps build with it as
-	// GOPROXY=file://… and GOSUMDB=off, since go.sum rules.
+	// Dir is a module proxy as a tree of files; steps use it with
+	// GOPROXY=file://… and GOSUMDB=off, since go.sum is authoritative.
 	Dir string
 	// List is sorted by path and version.
 	List []Module
@@ -38,23 +38,23 @@ type Modules struct {
 // Module is one module at one version.
 type Module struct {
 	Path, Version string
-	// H1 and GoMod are the hashes of go.sum that held: of the code, and of
-	// the go.mod alone. One of them may be empty: most graphs need the go.mod
-	// of modules whose code nobody builds.
+	// H1 and GoMod are the hashes of go.sum that match: of the code, and of
+	// go.mod only. One of them may be empty: most graphs need the go.mod of
+	// modules whose code is not built.
 	H1, GoMod string
-	// Zip and Size are those of the file that holds the code; zero without H1.
+	// Zip and Size are of the file with the code; zero without H1.
 	Zip  digest.Set
 	Size int64
 }
 
-// Modules has every module and go.mod that the go.sum files list, fetched from
-// a module proxy (https://go.dev/ref/mod#goproxy-protocol). The tree holds
-// exactly these, so give the files of all modules of a release at once; what
-// else lies there is removed. Directories that replace a module are part of
-// the source and need nothing.
+// Modules gets every module and go.mod that the go.sum files list, from a
+// module proxy (https://go.dev/ref/mod#goproxy-protocol). The tree contains
+// exactly these, so give the files of all modules of a release at once; other
+// files there are removed. Directories that replace a module are part of the
+// source and are not downloaded.
 //
-// What the go command learns of a version beyond the pinned bytes, its time
-// above all, is not fetched: nothing pins it, and no build asks.
+// Other information about a version that the go command can request, such as
+// its time, is not downloaded: nothing pins it, and no build needs it.
 func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Modules, error) {
 	address, err := checkURL("module proxy", proxy)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Mo
 	if err != nil {
 		return Modules{}, err
 	}
-	found := make([]had, len(pins))
+	found := make([]fetchedFile, len(pins))
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, p := range pins {
@@ -80,12 +80,12 @@ func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Mo
 	if err := s.describe(list, found); err != nil {
 		return Modules{}, err
 	}
-	s.tell(ctx, found)
+	s.reportModules(ctx, found)
 	return Modules{Dir: s.path(modulesDir), List: list}, nil
 }
 
-// had is one file of a module that is in the tree now.
-type had struct {
+// fetchedFile is one file of a module that is in the tree.
+type fetchedFile struct {
 	name    string
 	hash    string
 	digests digest.Set
@@ -93,13 +93,13 @@ type had struct {
 	fetched bool
 }
 
-// module has one file of the tree.
-func (s *Store) module(ctx context.Context, proxy string, p pinned) (had, error) {
-	at, err := place(p)
+// module gets one file of the tree.
+func (s *Store) module(ctx context.Context, proxy string, p pinned) (fetchedFile, error) {
+	at, err := proxyPath(p)
 	if err != nil {
-		return had{}, err
+		return fetchedFile{}, err
 	}
-	h := had{name: modulesDir + "/" + at}
+	h := fetchedFile{name: modulesDir + "/" + at}
 	f := file{name: h.name, bring: s.from(proxy+"/"+at, modzip.MaxZipFile), check: func(name string) (err error) {
 		h.hash, h.digests, h.size, err = s.zipHash(p, name)
 		return err
@@ -112,13 +112,13 @@ func (s *Store) module(ctx context.Context, proxy string, p pinned) (had, error)
 	}
 	h.fetched, err = s.ensure(ctx, f)
 	if err != nil {
-		return had{}, fmt.Errorf("%s: %w", p, err)
+		return fetchedFile{}, fmt.Errorf("%s: %w", p, err)
 	}
 	return h, nil
 }
 
-// place is where a module proxy has it.
-func place(p pinned) (string, error) {
+// proxyPath is the file's path at a module proxy.
+func proxyPath(p pinned) (string, error) {
 	escapedPath, err := module.EscapePath(p.Path)
 	if err != nil {
 		return "", verdict.Wrap(verdict.ConfigParse, "go.sum", err)
@@ -137,7 +137,7 @@ func place(p pinned) (string, error) {
 // String names the line as go.sum does.
 func (p pinned) String() string { return p.Version.String() + p.kind() }
 
-// goModHash is the hash that go.sum gives to a go.mod.
+// goModHash is the hash of a go.mod in the form of go.sum.
 func (s *Store) goModHash(p pinned, name string) (string, error) {
 	raw, err := s.root.ReadFile(name)
 	if err != nil {
@@ -149,15 +149,15 @@ func (s *Store) goModHash(p pinned, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hash, p.holds(hash)
+	return hash, p.matches(hash)
 }
 
-// zipHash is the hash that go.sum gives to a module's code, with the digests
-// of the file. The form is checked first, so that what is unpacked to be
-// hashed has bounds.
+// zipHash is the hash of a module's code in the form of go.sum, and the
+// digests of the file. The format is checked first, which limits what is
+// unpacked for hashing.
 func (s *Store) zipHash(p pinned, name string) (hash string, set digest.Set, size int64, err error) {
 	if _, err := modzip.CheckZip(p.Version, s.path(name)); err != nil {
-		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file that the proxy sends is no module: %.300s", err)
+		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file from the proxy is not a module: %.300s", err)
 	}
 	f, err := s.root.Open(name)
 	if err != nil {
@@ -168,9 +168,9 @@ func (s *Store) zipHash(p pinned, name string) (hash string, set digest.Set, siz
 		return "", digest.Set{}, 0, err
 	}
 	if hash, err = hashZip(f, size); err != nil {
-		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file that the proxy sends cannot be read: %.300s", err)
+		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file from the proxy cannot be read: %.300s", err)
 	}
-	return hash, set, size, p.holds(hash)
+	return hash, set, size, p.matches(hash)
 }
 
 func hashZip(f io.ReaderAt, size int64) (string, error) {
@@ -187,17 +187,18 @@ func hashZip(f io.ReaderAt, size int64) (string, error) {
 	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) { return byName[name].Open() })
 }
 
-// holds refuses what go.sum does not list.
-func (p pinned) holds(hash string) error {
+// matches refuses a hash that go.sum does not list.
+func (p pinned) matches(hash string) error {
 	if slices.Contains(p.hashes, hash) {
 		return nil
 	}
-	return &verdict.Error{Finding: verdict.Find(verdict.FetchHash, p.String(), "the module is not the one that go.sum pins").
+	return &verdict.Error{Finding: verdict.Find(verdict.FetchHash, p.String(), "the module is not the one pinned in go.sum").
 		Differ(strings.Join(p.hashes, " or "), hash)}
 }
 
-// merge puts code and go.mod of a version together; both lists have one order.
-func merge(pins []pinned, found []had) (list []Module) {
+// merge combines code and go.mod of a version; both lists have the same
+// order.
+func merge(pins []pinned, found []fetchedFile) (list []Module) {
 	for i, p := range pins {
 		if n := len(list); n == 0 || list[n-1].Path != p.Path || list[n-1].Version != p.Version.Version {
 			list = append(list, Module{Path: p.Path, Version: p.Version.Version})
@@ -212,16 +213,16 @@ func merge(pins []pinned, found []had) (list []Module) {
 	return list
 }
 
-// describe writes what a proxy says of its versions, and removes everything
+// describe writes the version information of a proxy, and removes everything
 // that is not part of the tree.
-func (s *Store) describe(list []Module, found []had) error {
+func (s *Store) describe(list []Module, found []fetchedFile) error {
 	versions := map[string][]string{} // by directory
 	keep := map[string]bool{}
 	for _, h := range found {
 		keep[h.name] = true
 	}
 	for _, m := range list {
-		at, err := place(pinned{Version: module.Version{Path: m.Path, Version: m.Version}})
+		at, err := proxyPath(pinned{Version: module.Version{Path: m.Path, Version: m.Version}})
 		if err != nil {
 			return err
 		}
@@ -245,7 +246,7 @@ func (s *Store) describe(list []Module, found []had) error {
 	return s.clear(modulesDir, keep)
 }
 
-// write has a small file of our own under a name.
+// write writes a small file of our own under a name.
 func (s *Store) write(name string, body []byte) error {
 	if held, err := s.root.ReadFile(name); err == nil && s.regular(name) && bytes.Equal(held, body) {
 		return nil
@@ -261,7 +262,7 @@ func (s *Store) write(name string, body []byte) error {
 	return s.adopt(temporary, name)
 }
 
-// clear removes every file below dir that is not kept.
+// clear removes every file below dir that is not in keep.
 func (s *Store) clear(dir string, keep map[string]bool) error {
 	if err := s.root.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making %q: %w", dir, err)
@@ -274,8 +275,8 @@ func (s *Store) clear(dir string, keep map[string]bool) error {
 	})
 }
 
-// tell says what was done, in one line.
-func (s *Store) tell(ctx context.Context, found []had) {
+// reportModules reports the result in one line.
+func (s *Store) reportModules(ctx context.Context, found []fetchedFile) {
 	var fetched, there int
 	var size int64
 	for _, h := range found {
@@ -287,6 +288,6 @@ func (s *Store) tell(ctx context.Context, found []had) {
 		size += h.size
 	}
 	if len(found) > 0 {
-		s.report(ctx, "modules: %s fetched (%d bytes of code), %d were there; every one is as go.sum pins it", plural.Of(fetched, "file"), size, there)
+		s.report(ctx, "modules: %s downloaded (%d bytes of code), %d reused; all match go.sum", plural.Of(fetched, "file"), size, there)
 	}
 }

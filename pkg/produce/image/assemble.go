@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// child assembles the image of one platform. The base is read under ctx, for
-// its layers are fetched long after the group of this build is done.
+// child assembles the image of one platform. The base is read under ctx,
+// because its layers are read long after the group of this build is done.
 func (s Spec) child(ctx, group context.Context, p Platform) (Child, error) {
 	image, err := s.Base.Image(ctx, p.String())
 	if err != nil {
 		return Child{}, fmt.Errorf("reading base for %s: %w", p, err)
 	}
-	below, err := read(image, p)
+	below, err := readDocuments(image, p)
 	if err != nil {
 		return Child{}, err
 	}
@@ -57,7 +57,8 @@ func manifestOf(c Child, annotations map[string]string) v1.Manifest {
 }
 
 // config is a new configuration: what the base says about running, our files
-// and our time. What only its builder could know of the base is left out.
+// and our time. Information that only the base's builder could know is left
+// out.
 func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	at := v1.Time{Time: s.created()}
 	run := base.Config
@@ -80,8 +81,8 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	return out
 }
 
-// indexOf lists the children. Their platforms are the ones that were asked,
-// which is what their configurations were made to say.
+// indexOf lists the children, with the platforms in their configurations,
+// which are the requested ones.
 func indexOf(children []Child, annotations map[string]string) (*Built, error) {
 	list := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: annotations}
 	for _, c := range children {
@@ -91,7 +92,7 @@ func indexOf(children []Child, annotations map[string]string) (*Built, error) {
 		}
 		d := describe(types.OCIManifestSchema1, c.Raw)
 		if d.Platform = config.Platform(); normal(d.Platform.OS+"/"+d.Platform.Architecture+"/"+d.Platform.Variant) == c.Platform {
-			d.Platform.Variant = "" // the one that every reader assumes
+			d.Platform.Variant = "" // the default variant
 		}
 		list.Manifests = append(list.Manifests, d)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Scratch is the base that holds nothing, on any platform.
+// Scratch is the empty base, for any platform.
 func Scratch() Base { return scratch{} }
 
 type scratch struct{}
@@ -41,9 +41,9 @@ type below struct {
 	layers         []Layer
 }
 
-// read takes a base image apart: the raw documents, each held against its
-// digest, and a way to each layer.
-func read(image v1.Image, p Platform) (below, error) {
+// readDocuments reads a base image: the raw documents, each compared with its digest,
+// and a way to open each layer.
+func readDocuments(image v1.Image, p Platform) (below, error) {
 	b, err := documents(image)
 	if err != nil {
 		return below{}, readError(p, err)
@@ -51,7 +51,7 @@ func read(image v1.Image, p Platform) (below, error) {
 	manifest, config := b.manifest, b.config
 	if got := platformOf(config.Platform()); got != normal(p.String()) {
 		return below{}, &verdict.Error{Finding: verdict.Find(verdict.Platform, p.String(),
-			"the base image calls itself another platform").Differ(p.String(), got)}
+			"the base image is for another platform").Differ(p.String(), got)}
 	}
 	if len(config.RootFS.DiffIDs) != len(manifest.Layers) {
 		return below{}, verdict.Refuse(verdict.Platform, p.String(),
@@ -60,8 +60,8 @@ func read(image v1.Image, p Platform) (below, error) {
 	if len(manifest.Layers) > maxLayers {
 		return below{}, tooManyLayers()
 	}
-	// The default variant of an architecture is left unsaid, as it is in the
-	// platform that was asked.
+	// The default variant of an architecture is omitted, as in the requested
+	// platform.
 	b.config.Variant = ""
 	for i, d := range manifest.Layers {
 		l, err := baseLayer(image, d, config.RootFS.DiffIDs[i])
@@ -94,15 +94,15 @@ func documents(image v1.Image) (b below, err error) {
 	return b, err
 }
 
-// baseLayer keeps a layer as it is. Only the name of its type becomes OCI's:
-// the bytes of Docker's types are the same.
+// baseLayer keeps a layer unchanged. Only the name of its type is changed to
+// OCI's: the bytes of Docker's types are the same.
 func baseLayer(image v1.Image, d v1.Descriptor, diffID v1.Hash) (Layer, error) {
 	mediaType, err := ociType(d.MediaType)
 	if err != nil {
 		return Layer{}, err
 	}
 	if len(d.URLs) > 0 {
-		return Layer{}, verdict.Refuse(verdict.FileType, d.Digest.String(), "a base layer that lies elsewhere, at addresses that its image names")
+		return Layer{}, verdict.Refuse(verdict.FileType, d.Digest.String(), "the base layer is stored at external addresses")
 	}
 	sum, err := digest.Parse(d.Digest.String())
 	if err != nil {
@@ -134,13 +134,13 @@ func ociType(t types.MediaType) (types.MediaType, error) {
 	case types.DockerUncompressedLayer:
 		return types.OCIUncompressedLayer, nil
 	}
-	// Layers that others serve can change or vanish: an image on them is not
+	// Layers served by others can change or vanish, so the image would not be
 	// complete.
-	return "", verdict.Refuse(verdict.FileType, string(t), "a base layer of a type that cannot be copied")
+	return "", verdict.Refuse(verdict.FileType, string(t), "base layers of this type cannot be copied")
 }
 
-// platformOf is the normal form of what a configuration says. A version of the
-// operating system does not make another platform.
+// platformOf is the normal form of the platform in a configuration. The
+// version of the operating system is ignored.
 func platformOf(p *v1.Platform) string {
 	if p == nil {
 		return ""
@@ -152,7 +152,7 @@ func platformOf(p *v1.Platform) string {
 	return normal(name)
 }
 
-// normal leaves out the variant that every reader assumes when none is said.
+// normal omits the default variant.
 func normal(platform string) string {
 	for full, short := range map[string]string{"/amd64/v1": "/amd64", "/arm64/v8": "/arm64", "/arm/v7": "/arm"} {
 		if n := len(platform) - len(full); n > 0 && platform[n:] == full {
@@ -162,8 +162,8 @@ func normal(platform string) string {
 	return platform
 }
 
-// readError says what stops the reading of a base: a refusal as such, anything
-// else as a place that gave no answer that can be understood.
+// readError classifies an error of reading a base: a refusal as such,
+// anything else as unavailability.
 func readError(p Platform, err error) error {
 	var refusal *verdict.Error
 	var mismatch *digest.MismatchError

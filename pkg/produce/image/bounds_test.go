@@ -48,7 +48,7 @@ func TestBoundsAreOfTheImage(t *testing.T) {
 		"many layers":                 {[]Child{{Layers: many(maxLayers, 10)}}, 1 << 20, true},
 		"too many":                    {[]Child{{Layers: many(maxLayers+1, 10)}}, 1 << 20, false},
 	} {
-		err := prove(t.Context(), row.children, row.most)
+		err := verifyLayers(t.Context(), row.children, row.most)
 		if (err == nil) != row.good || err != nil && verdict.FindingOf("", err).Code != verdict.Limit {
 			t.Errorf("%s: %v", name, err)
 		}

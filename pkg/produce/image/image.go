@@ -1,5 +1,5 @@
-// Package image assembles multi-platform images from a base and files, without
-// a daemon and without running anything.
+// Package image assembles multi-platform images from a base and files,
+// without a daemon and without running anything.
 //
 //	base, err := image.FromRemote(ctx, "registry.example.org/static@sha256:…", rt)
 //	built, err := image.Build(ctx, image.Spec{
@@ -10,13 +10,13 @@
 //
 // The same input gives the same bytes, whatever the order of platforms and
 // files and wherever the files come from: owners are root, times are those of
-// the commit, modes are 0755 or 0644. What comes out is OCI (image
-// specification 1.1): the base's layers as they are, one layer with the files,
-// a configuration and a manifest for each platform, and an index. Every
-// document is encoded once; its digest is that of the bytes that are written.
+// the commit, modes are 0755 or 0644. The result is OCI (image specification
+// 1.1): the base's layers unchanged, one layer with the files, a
+// configuration and a manifest for each platform, and an index. Every
+// document is encoded once; its digest is that of the written bytes.
 //
-// Compression is that of the Go toolchain this package was compiled with:
-// another release of Go may give other bytes for the same input.
+// Compression is that of the Go toolchain with which this package was
+// compiled: another release of Go may give other bytes for the same input.
 //
 // The package pushes no tag and signs nothing.
 package image
@@ -75,8 +75,8 @@ type File struct {
 	// Path is absolute and clean.
 	Path string
 	// Open returns the content, the same each time; it is called more than
-	// once. A reader that ends with an error on a wrong digest makes the
-	// build end with it.
+	// once. If the reader ends with an error for a wrong digest, the build
+	// fails with it.
 	Open func() (io.ReadCloser, error)
 	Size int64
 	// Mode becomes 0755 if anybody may execute the file, else 0644.
@@ -85,7 +85,7 @@ type File struct {
 
 // Built is an image that is ready to be written.
 type Built struct {
-	// Raw is the index, the very bytes of its digest.
+	// Raw is the index, the bytes of its digest.
 	Raw        []byte
 	Descriptor registry.Descriptor
 	// Children are sorted by platform.
@@ -102,8 +102,8 @@ type Child struct {
 	Layers []Layer
 }
 
-// Build assembles the image. It reads every file twice: now, to know its
-// layer's digest, and whenever the layer is written.
+// Build assembles the image. It reads every file twice: now, for the digest
+// of its layer, and whenever the layer is written.
 func Build(ctx context.Context, s Spec) (*Built, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func Build(ctx context.Context, s Spec) (*Built, error) {
 	})
 	children := make([]Child, len(platforms))
 	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(2) // compression is work for processors, and bases share a connection
+	g.SetLimit(2) // compression uses the processors, and bases share a connection
 	for i, p := range platforms {
 		g.Go(func() (err error) {
 			children[i], err = s.child(ctx, groupCtx, p)
@@ -129,19 +129,19 @@ func Build(ctx context.Context, s Spec) (*Built, error) {
 func (s Spec) check() error {
 	switch {
 	case s.Base == nil || len(s.Entrypoint) == 0:
-		return verdict.Refuse(verdict.Usage, "image", "want a base and an entrypoint")
+		return verdict.Refuse(verdict.Usage, "image", "a base and an entrypoint are required")
 	case s.Created.IsZero():
-		return verdict.Refuse(verdict.Usage, "image", "want the time of the commit")
+		return verdict.Refuse(verdict.Usage, "image", "the time of the commit is required")
 	case len(s.Platforms) == 0:
 		return verdict.Refuse(verdict.Platform, "image", "an image without platforms")
 	}
 	if _, given := s.Annotations[AnnotationCreated]; given {
-		return verdict.Refuse(verdict.Usage, "image", "annotation %s is not for callers to set", AnnotationCreated)
+		return verdict.Refuse(verdict.Usage, "image", "annotation %s cannot be set by callers", AnnotationCreated)
 	}
 	seen := map[string]bool{}
 	for _, p := range s.Platforms {
 		if p.OS == "" || p.Arch == "" || strings.Contains(p.OS+p.Arch, "/") || seen[p.String()] {
-			return verdict.Refuse(verdict.Platform, p.String(), "want os and architecture, once each")
+			return verdict.Refuse(verdict.Platform, p.String(), "want distinct platforms with os and architecture")
 		}
 		seen[p.String()] = true
 		if len(p.Files) == 0 {

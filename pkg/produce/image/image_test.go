@@ -280,7 +280,7 @@ func TestBuildPlatform(t *testing.T) {
 		s.Base = images{row.asked: base(t, v1.Platform{OS: row.os, Architecture: row.arch, Variant: row.variant})}
 		b, err := image.Build(t.Context(), s)
 		if !row.ok {
-			refused(t, err, verdict.Platform, "calls itself another platform")
+			refused(t, err, verdict.Platform, "is for another platform")
 			continue
 		}
 		if err != nil {
@@ -332,25 +332,25 @@ func TestBuildRefusesSpecs(t *testing.T) {
 		code   verdict.Code
 		change func(*image.Spec)
 	}{
-		"want a base":            {verdict.Usage, func(s *image.Spec) { s.Base = nil }},
-		"an entrypoint":          {verdict.Usage, func(s *image.Spec) { s.Entrypoint = nil }},
-		"time of the commit":     {verdict.Usage, func(s *image.Spec) { s.Created = time.Time{} }},
-		"not for callers":        {verdict.Usage, func(s *image.Spec) { s.Annotations[image.AnnotationCreated] = "now" }},
-		"without files":          {verdict.Usage, func(s *image.Spec) { s.Platforms[0].Files = nil }},
-		"without platforms":      {verdict.Platform, func(s *image.Spec) { s.Platforms = nil }},
-		"once each":              {verdict.Platform, func(s *image.Spec) { s.Platforms[1].Arch = "arm64" }},
-		"os and architecture":    {verdict.Platform, func(s *image.Spec) { s.Platforms[1].Arch = "arm/v7" }},
-		"absolute and clean":     {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "bin/lantern" }},
-		"not absolute":           {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/bin/../lantern" }},
-		"two files":              {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern" }},
-		`"/etc/lantern" is a`:    {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern/x" }},
-		"hide files of the base": {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/.wh.passwd" }},
-		"show as itself":         {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/\x1b[2J" }},
-		"no content":             {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Open = nil }},
-		"size or mode":           {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = 0 }},
-		"not a regular file":     {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = fs.ModeSymlink | 0o777 }},
-		"has not the 4 bytes":    {verdict.Tampered, func(s *image.Spec) { s.Platforms[0].Files[0].Size = 4 }},
-		"that were announced":    {verdict.Tampered, func(s *image.Spec) { s.Platforms[0].Files[0].Size = 6 }},
+		"a base and":                 {verdict.Usage, func(s *image.Spec) { s.Base = nil }},
+		"an entrypoint":              {verdict.Usage, func(s *image.Spec) { s.Entrypoint = nil }},
+		"time of the commit":         {verdict.Usage, func(s *image.Spec) { s.Created = time.Time{} }},
+		"cannot be set by callers":   {verdict.Usage, func(s *image.Spec) { s.Annotations[image.AnnotationCreated] = "now" }},
+		"without files":              {verdict.Usage, func(s *image.Spec) { s.Platforms[0].Files = nil }},
+		"without platforms":          {verdict.Platform, func(s *image.Spec) { s.Platforms = nil }},
+		"want distinct platforms":    {verdict.Platform, func(s *image.Spec) { s.Platforms[1].Arch = "arm64" }},
+		"os and architecture":        {verdict.Platform, func(s *image.Spec) { s.Platforms[1].Arch = "arm/v7" }},
+		"absolute and clean":         {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "bin/lantern" }},
+		"not absolute":               {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/bin/../lantern" }},
+		"two files":                  {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern" }},
+		`"/etc/lantern" is a`:        {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/lantern/x" }},
+		"hide files of the base":     {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/.wh.passwd" }},
+		"unprintable characters":     {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Path = "/etc/\x1b[2J" }},
+		"no content":                 {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Open = nil }},
+		"size or mode":               {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = 0 }},
+		"not a regular file":         {verdict.Path, func(s *image.Spec) { s.Platforms[0].Files[0].Mode = fs.ModeSymlink | 0o777 }},
+		"the expected 4 bytes":       {verdict.Tampered, func(s *image.Spec) { s.Platforms[0].Files[0].Size = 4 }},
+		"does not have the expected": {verdict.Tampered, func(s *image.Spec) { s.Platforms[0].Files[0].Size = 6 }},
 	} {
 		s := spec()
 		row.change(&s)

@@ -20,17 +20,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Import reads the image that another tool has put into a tar archive: an OCI
-// image layout, or what docker save writes. It must be there for exactly the
-// platforms that are named. r must be readable as long as the result is
-// written.
+// Import reads an image from a tar archive of another tool: an OCI image
+// layout, or the output of docker save. It must contain exactly the given
+// platforms. r must be readable as long as the result is being written.
 //
-// What is OCI stays as it is, byte for byte, the index too if it lists the
-// platforms and nothing else. Docker's manifests are made anew as OCI ones, of
-// the same configurations and layers, the same each time.
+// OCI documents stay unchanged, byte for byte, including the index if it
+// lists the platforms and nothing else. Docker's manifests are converted to
+// OCI manifests with the same configurations and layers, reproducibly.
 //
-// Every digest is held against the bytes, also those of layers without their
-// compression. Layers that lie elsewhere are refused.
+// Every digest is verified, including those of the uncompressed layers.
+// Layers at external addresses are refused.
 func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) (*Built, error) {
 	a, err := registry.OpenArchive(r, size)
 	if err != nil {
@@ -44,10 +43,10 @@ func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := prove(ctx, children, maxUnpacked); err != nil {
+	if err := verifyLayers(ctx, children, maxUnpacked); err != nil {
 		return nil, err
 	}
-	if fits(index, children) {
+	if listsExactly(index, children) {
 		return &Built{Raw: index, Children: children, Descriptor: registry.Descriptor{
 			MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, index), Size: int64(len(index)),
 		}}, nil
@@ -55,9 +54,9 @@ func Import(ctx context.Context, r io.ReaderAt, size int64, platforms []string) 
 	return indexOf(children, nil)
 }
 
-// offered lists the images of an archive, with the index that lists them if it
-// could stay as it is. An archive that is both kinds is read as the layout:
-// there alone digests name the manifests.
+// offered lists the images of an archive, with the index that lists them if
+// that could stay unchanged. An archive in both formats is read as a layout:
+// only there digests name the manifests.
 func offered(ctx context.Context, a *registry.Archive) (list []v1.Image, index []byte, err error) {
 	if !a.Holds("index.json") {
 		list, err = saved(ctx, a)
@@ -89,22 +88,22 @@ func offered(ctx context.Context, a *registry.Archive) (list []v1.Image, index [
 	return list, index, nil
 }
 
-// listed is one image of an index. Anything else that builders put there, such
-// as statements of theirs under the platform "unknown/unknown", is refused:
-// who publishes it must say so.
+// listed is one image of an index. Anything else that builders add, such as
+// attestations under the platform "unknown/unknown", is refused: it must be
+// published explicitly.
 func listed(ctx context.Context, layout *registry.LayoutReader, d registry.Descriptor) (v1.Image, error) {
 	// Some writers repeat the type of the configuration there.
 	artifact := d.ArtifactType != "" && !isConfig(types.MediaType(d.ArtifactType))
 	if d.IsIndex() || !d.IsManifest() || artifact || strings.HasPrefix(d.Platform, "unknown/") {
 		return nil, verdict.Refuse(verdict.Platform, d.Digest.String(),
-			"the archive lists what is no image for a platform (%s); export images only, without attestations of the builder", d.MediaType)
+			"the archive contains an entry that is not an image for a platform (%s); export images only, without attestations of the builder", d.MediaType)
 	}
 	raw, err := layout.Document(ctx, d.Digest)
 	if err != nil {
 		return nil, err
 	}
 	if d.Size != int64(len(raw)) {
-		return nil, verdict.Refuse(verdict.Tampered, d.Digest.String(), "the archive announces %d bytes and holds %d", d.Size, len(raw))
+		return nil, verdict.Refuse(verdict.Tampered, d.Digest.String(), "the archive lists %d bytes but contains %d", d.Size, len(raw))
 	}
 	img, err := inLayout(ctx, layout, raw)
 	if err != nil || d.Platform == "" {
@@ -115,12 +114,13 @@ func listed(ctx context.Context, layout *registry.LayoutReader, d registry.Descr
 		return nil, verdict.Wrap(verdict.FileType, d.Digest.String(), err)
 	}
 	if is := platformOf(config.Platform()); is != normal(d.Platform) {
-		return nil, verdict.Refuse(verdict.Platform, d.Digest.String(), "the archive lists it for %s, and it calls itself %s", d.Platform, is)
+		return nil, verdict.Refuse(verdict.Platform, d.Digest.String(), "the archive lists the image for %s, but the image is for %s", d.Platform, is)
 	}
 	return img, nil
 }
 
-// chosen puts each image to its platform. Too many are refused as too few are.
+// chosen assigns images to platforms. Missing and additional images are
+// refused.
 func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 	byPlatform := map[string]v1.Image{}
 	for _, img := range list {
@@ -130,7 +130,7 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 		}
 		name := platformOf(config.Platform())
 		if byPlatform[name] != nil {
-			return nil, verdict.Refuse(verdict.Platform, name, "the archive holds two images for it; save one image only")
+			return nil, verdict.Refuse(verdict.Platform, name, "the archive contains two images for this platform; save one image only")
 		}
 		byPlatform[name] = img
 	}
@@ -140,41 +140,41 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 	for _, p := range slices.Compact(wanted) {
 		img := byPlatform[normal(p)]
 		if img == nil {
-			return nil, verdict.Refuse(verdict.Platform, p, "the archive holds no image for it; it has %q", offered)
+			return nil, verdict.Refuse(verdict.Platform, p, "the archive has no image for this platform, only for %q", offered)
 		}
 		delete(byPlatform, normal(p))
-		c, err := kept(img, p)
+		c, err := ociChild(img, p)
 		if err != nil {
 			return nil, err
 		}
 		children = append(children, c)
 	}
 	for _, p := range slices.Sorted(maps.Keys(byPlatform)) {
-		return nil, verdict.Refuse(verdict.Platform, p, "the archive holds an image for it, which release.yaml does not name")
+		return nil, verdict.Refuse(verdict.Platform, p, "the archive contains an image for this platform, but release.yaml does not list it")
 	}
 	if len(children) == 0 {
-		return nil, verdict.Refuse(verdict.Platform, "archive", "an image without platforms")
+		return nil, verdict.Refuse(verdict.Platform, "archive", "the archive contains no image")
 	}
 	return children, nil
 }
 
-// kept is an image as it is, or its OCI form.
-func kept(img v1.Image, platform string) (Child, error) {
+// ociChild is an image unchanged, or converted to OCI.
+func ociChild(img v1.Image, platform string) (Child, error) {
 	goos, arch, _ := strings.Cut(platform, "/")
-	below, err := read(img, Platform{OS: goos, Arch: arch})
+	below, err := readDocuments(img, Platform{OS: goos, Arch: arch})
 	if err != nil {
 		return Child{}, err
 	}
 	c := Child{Platform: platform, Digest: below.digest, Raw: below.raw, ConfigRaw: below.configRaw, Layers: below.layers}
 	m := below.manifest
 	if m.Subject != nil || m.SchemaVersion != 2 {
-		return Child{}, verdict.Refuse(verdict.FileType, platform, "the manifest is of schema version %d, want 2, and must not belong to another image", m.SchemaVersion)
+		return Child{}, verdict.Refuse(verdict.FileType, platform, "schema version %d, want 2, or the manifest refers to another image", m.SchemaVersion)
 	}
 	if len(m.Layers) == 0 {
-		return Child{}, verdict.Refuse(verdict.FileType, platform, "an image without layers")
+		return Child{}, verdict.Refuse(verdict.FileType, platform, "the image has no layers")
 	}
 	if !isConfig(m.Config.MediaType) {
-		return Child{}, verdict.Refuse(verdict.FileType, platform, "its configuration is of type %q: that is no image to run", m.Config.MediaType)
+		return Child{}, verdict.Refuse(verdict.FileType, platform, "the configuration has type %q, so this is not a container image", m.Config.MediaType)
 	}
 	if isOCI(m) {
 		return c, nil
@@ -189,7 +189,8 @@ func kept(img v1.Image, platform string) (Child, error) {
 // isConfig reports whether a type is that of an image's configuration.
 func isConfig(t types.MediaType) bool { return t == types.OCIConfigJSON || t == types.DockerConfigJSON }
 
-// isOCI reports whether a manifest is written as [Built.Write] announces it.
+// isOCI reports whether a manifest has the type with which [Built.Write]
+// writes it.
 func isOCI(m v1.Manifest) bool {
 	docker := func(d v1.Descriptor) bool { return strings.HasPrefix(string(d.MediaType), "application/vnd.docker.") }
 	return m.MediaType != types.DockerManifestSchema2 && m.Config.MediaType == types.OCIConfigJSON && !slices.ContainsFunc(m.Layers, docker)
@@ -199,10 +200,9 @@ func tooManyLayers() error {
 	return verdict.Refuse(verdict.Limit, "layers", "more than %d of them", maxLayers)
 }
 
-// prove reads every layer once, and holds it against both of its digests. What
-// is bounded is all of the image, whatever its layers are: most is how many bytes
-// they have together.
-func prove(ctx context.Context, children []Child, most int64) error {
+// verifyLayers reads every layer once, and verifies both of its digests. most limits
+// the total bytes of all uncompressed layers.
+func verifyLayers(ctx context.Context, children []Child, most int64) error {
 	seen := map[digest.Digest]digest.Digest{}
 	var left atomic.Int64
 	left.Store(most)
@@ -229,9 +229,9 @@ func prove(ctx context.Context, children []Child, most int64) error {
 	return g.Wait()
 }
 
-// fits reports whether an index lists these children and nothing else, each
-// under the name that it has here.
-func fits(raw []byte, children []Child) bool {
+// listsExactly reports whether an index lists exactly these children, with these
+// platforms.
+func listsExactly(raw []byte, children []Child) bool {
 	var index v1.IndexManifest
 	if raw == nil || decodeStrict(raw, &index) != nil || len(index.Manifests) != len(children) ||
 		index.MediaType == types.DockerManifestList || index.SchemaVersion != 2 || index.Subject != nil {

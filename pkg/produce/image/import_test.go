@@ -425,11 +425,11 @@ func TestFromLayout(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = image.Unpack(t.Context(), single, "linux/arm64", t.TempDir())
-	refused(t, err, verdict.Platform, "calls itself another platform")
+	refused(t, err, verdict.Platform, "is for another platform")
 	_, err = s.Base.Image(t.Context(), "linux/s390x")
-	refused(t, err, verdict.Platform, "0 images of the base")
+	refused(t, err, verdict.Platform, "got 0; it has")
 	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, nil))
 	refused(t, err, verdict.Missing, "does not hold it")
 	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, below.Children[0].ConfigRaw))
-	refused(t, err, verdict.FileType, "is no image")
+	refused(t, err, verdict.FileType, "is not an image")
 }

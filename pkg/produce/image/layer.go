@@ -24,13 +24,13 @@ import (
 // Layer is one layer of a built image.
 type Layer struct {
 	Descriptor registry.Descriptor
-	// DiffID is the digest of the layer without compression.
+	// DiffID is the digest of the uncompressed layer.
 	DiffID digest.Digest
 	open   func(context.Context) (io.ReadCloser, error)
 }
 
 // Open returns the bytes of the layer. The reader ends with an error if they
-// are not those of the descriptor. The caller closes it.
+// do not match the descriptor. The caller closes it.
 func (l Layer) Open(ctx context.Context) (io.ReadCloser, error) {
 	body, err := l.open(ctx)
 	if err != nil {
@@ -44,9 +44,9 @@ type verified struct {
 	io.Closer
 }
 
-// newLayer packs files once to learn digest and size, and keeps only the way
-// to pack them again: an image may be larger than memory, and no copy of it
-// waits on disk.
+// newLayer packs files once to get digest and size, and packs them again when
+// the layer is read: an image may be larger than memory, and no copy is
+// stored on disk.
 func newLayer(ctx context.Context, files []File, created time.Time) (Layer, error) {
 	entries, err := arrange(files)
 	if err != nil {
@@ -70,14 +70,14 @@ func newLayer(ctx context.Context, files []File, created time.Time) (Layer, erro
 
 // entry is a directory if it has no file.
 type entry struct {
-	name string // as tar has it: relative, directories with a slash at the end
+	name string // as in tar: relative, directories with a slash at the end
 	file *File
 }
 
-// arrange sorts the files and puts every directory before what is in it.
+// arrange sorts the files and puts every directory before its contents.
 //
-// A directory entry also sets the mode of a directory that the base has: a
-// file below /tmp would close it for others.
+// A directory entry also sets the mode of an existing directory of the base:
+// a file below /tmp would make /tmp unwritable for others.
 func arrange(files []File) ([]entry, error) {
 	byPath := map[string]entry{}
 	for _, f := range files {
@@ -112,7 +112,7 @@ func pathFault(f File) string {
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > 1024:
 		return "has a path that is not absolute and clean"
 	case strings.ContainsFunc(p, strange) || strings.Contains(p, `\`):
-		return "has a path that does not show as itself"
+		return "has a path with unprintable characters or a backslash"
 	case strings.Contains(p, "/.wh."):
 		return "would hide files of the base"
 	case f.Open == nil || f.Size < 0 || f.Mode == 0:
@@ -123,10 +123,10 @@ func pathFault(f File) string {
 	return ""
 }
 
-// sinks are where a layer goes: compressed, and as it is.
+// sinks are the destinations of a layer: compressed and uncompressed.
 type sinks struct{ packed, plain io.Writer }
 
-// pack writes the layer. Nothing of the machine or the moment gets in.
+// pack writes the layer, independently of machine and time.
 func pack(ctx context.Context, entries []entry, created time.Time, to sinks) error {
 	zip := gzip.NewWriter(to.packed)
 	out := tar.NewWriter(io.MultiWriter(zip, to.plain))
@@ -159,10 +159,10 @@ func packEntry(out *tar.Writer, e entry, created time.Time) error {
 	defer body.Close()
 	n, err := io.Copy(out, body)
 	if errors.Is(err, tar.ErrWriteTooLong) || (err == nil && n != h.Size) {
-		return verdict.Refuse(verdict.Tampered, e.file.Path, "the file has not the %d bytes that were announced", h.Size)
+		return verdict.Refuse(verdict.Tampered, e.file.Path, "the file does not have the expected %d bytes", h.Size)
 	}
 	return err
 }
 
-// bounded keeps foreign text short and quotes it.
+// bounded shortens and quotes foreign text.
 func bounded(s string) string { return fmt.Sprintf("%.200q", s) }

@@ -17,8 +17,7 @@ import (
 )
 
 // FromLayout returns the base that pin names in an OCI image layout: an index
-// or the image of one platform. What the layout's own index.json says is not
-// asked.
+// or the image of one platform. The layout's own index.json is not used.
 func FromLayout(ctx context.Context, dir fs.FS, pin digest.Digest) (Base, error) {
 	layout := registry.ReadLayout(dir)
 	raw, err := layout.Document(ctx, pin)
@@ -45,8 +44,8 @@ func FromLayout(ctx context.Context, dir fs.FS, pin digest.Digest) (Base, error)
 	return base, nil
 }
 
-// kindOf is what a document calls itself, or what it has the shape of: the
-// image specification leaves the field out where it can be told.
+// kindOf is the media type in a document, or the one implied by its fields:
+// the image specification makes the field optional.
 func kindOf(raw []byte) (types.MediaType, error) {
 	var head struct {
 		MediaType types.MediaType `json:"mediaType"`
@@ -58,7 +57,7 @@ func kindOf(raw []byte) (types.MediaType, error) {
 	}
 	switch {
 	case head.Manifests != nil && head.Layers != nil:
-		return "", errors.New("it is an index and a manifest at once")
+		return "", errors.New("the document is both an index and a manifest")
 	case head.MediaType == "" && head.Manifests != nil:
 		return types.OCIImageIndex, nil
 	case head.MediaType == "" && head.Layers != nil:
@@ -66,10 +65,10 @@ func kindOf(raw []byte) (types.MediaType, error) {
 	case head.MediaType.IsIndex() && head.Layers == nil, head.MediaType.IsImage() && head.Manifests == nil:
 		return head.MediaType, nil
 	}
-	return "", fmt.Errorf("media type %q is no image", head.MediaType)
+	return "", fmt.Errorf("media type %q is not an image", head.MediaType)
 }
 
-// document reads the document that another one names.
+// document reads a document by its digest.
 func document(ctx context.Context, layout *registry.LayoutReader, h v1.Hash) ([]byte, error) {
 	sum, err := digest.Parse(h.String())
 	if err != nil {
@@ -82,7 +81,7 @@ func document(ctx context.Context, layout *registry.LayoutReader, h v1.Hash) ([]
 func inLayout(ctx context.Context, layout *registry.LayoutReader, raw []byte) (v1.Image, error) {
 	kind, err := kindOf(raw)
 	if err != nil || !kind.IsImage() {
-		return nil, verdict.Refuse(verdict.FileType, "layout", "a child of the index is no image: %v", err)
+		return nil, verdict.Refuse(verdict.FileType, "layout", "a child of the index is not an image: %v", err)
 	}
 	var m v1.Manifest
 	if err := decodeStrict(raw, &m); err != nil {
@@ -102,7 +101,7 @@ func inLayout(ctx context.Context, layout *registry.LayoutReader, raw []byte) (v
 	}})
 }
 
-// core is an image whose documents are at hand.
+// core is an image whose documents are in memory.
 type core struct {
 	kind             types.MediaType
 	manifest, config []byte
@@ -123,8 +122,8 @@ func (c *core) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
 	return compressed{h, c.open}, nil
 }
 
-// compressed is a layer of a core. Its size and type are the manifest's to
-// say, and are read there.
+// compressed is a layer of a core. Its size and type are read from the
+// manifest.
 type compressed struct {
 	named v1.Hash
 	open  func(v1.Hash) (io.ReadCloser, error)
@@ -137,7 +136,9 @@ func (c compressed) Digest() (v1.Hash, error) { return c.named, nil }
 func (c compressed) Compressed() (io.ReadCloser, error) { return c.open(c.named) }
 
 // Size implements [partial.CompressedLayer].
-func (c compressed) Size() (int64, error) { return 0, errors.New("the manifest says") }
+func (c compressed) Size() (int64, error) { return 0, errors.New("the size is in the manifest") }
 
 // MediaType implements [partial.CompressedLayer].
-func (c compressed) MediaType() (types.MediaType, error) { return "", errors.New("the manifest says") }
+func (c compressed) MediaType() (types.MediaType, error) {
+	return "", errors.New("the media type is in the manifest")
+}

@@ -21,8 +21,8 @@ import (
 )
 
 // FromRemote returns the base "host/repository@sha256:…", an index or the
-// image of one platform, reached through t. Credentials come from the Docker
-// configuration. Plain HTTP is spoken to loopback hosts only.
+// image of one platform, through t. Credentials come from the Docker
+// configuration. Plain HTTP is used for loopback hosts only.
 //
 // Layers are fetched when the built image is written, under the context of
 // [Build].
@@ -32,7 +32,7 @@ func FromRemote(ctx context.Context, ref string, t http.RoundTripper) (Base, err
 		return nil, err
 	}
 	if t == nil {
-		return nil, verdict.Refuse(verdict.Usage, ref, "no transport")
+		return nil, verdict.Refuse(verdict.Usage, ref, "a transport is required")
 	}
 	r := &remoteBase{ref: ref, transport: &loopbackHTTP{next: t}}
 	root, err := remote.Get(pin, r.options(ctx)...)
@@ -52,12 +52,13 @@ func FromRemote(ctx context.Context, ref string, t http.RoundTripper) (Base, err
 			return nil, verdict.Wrap(verdict.Tampered, ref, err)
 		}
 	case !root.MediaType.IsImage():
-		return nil, verdict.Refuse(verdict.FileType, ref, "media type %q is no image", root.MediaType)
+		return nil, verdict.Refuse(verdict.FileType, ref, "media type %q is not an image", root.MediaType)
 	}
 	return b, nil
 }
 
-// parseRef wants a host and a digest: a tag may name something else tomorrow.
+// parseRef requires a host and a digest: a tag may name something else
+// tomorrow.
 func parseRef(ref string) (name.Digest, error) {
 	host, _, _ := strings.Cut(ref, "/")
 	opts := []name.Option{name.StrictValidation}
@@ -80,7 +81,7 @@ func parseRef(ref string) (name.Digest, error) {
 	return pinned, nil
 }
 
-// pinned is a base whose root, which a digest names, was read.
+// pinned is a base whose root document was read, by its digest.
 type pinned struct {
 	root     v1.Hash // an index, or the image of one platform
 	name     string
@@ -89,7 +90,7 @@ type pinned struct {
 	open     func(context.Context, v1.Hash) (v1.Image, error)
 }
 
-// lists takes the root as an index.
+// lists reads the root as an index.
 func (b *pinned) lists(raw []byte) error {
 	var index v1.IndexManifest
 	err := decode(raw, b.root, &index)
@@ -97,9 +98,9 @@ func (b *pinned) lists(raw []byte) error {
 	return err
 }
 
-// Image implements [Base]. An image of one platform is its own child; [read]
-// holds its configuration against the platform. Two images for a platform are
-// refused: nothing says which of them to use.
+// Image implements [Base]. A single-platform image is its own child; [read]
+// compares its configuration with the platform. Two images for one platform
+// are refused, because the choice would be arbitrary.
 func (b *pinned) Image(ctx context.Context, platform string) (v1.Image, error) {
 	if !b.index {
 		return b.open(ctx, b.root)
@@ -116,19 +117,19 @@ func (b *pinned) Image(ctx context.Context, platform string) (v1.Image, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, verdict.Refuse(verdict.Platform, platform, "%d images of the base %s are for it; it has %q",
+		return nil, verdict.Refuse(verdict.Platform, platform, "want one image for this platform in the base %[2]s, got %[1]d; it has %[3]q",
 			len(found), b.name, offered)
 	}
 	return b.open(ctx, found[0])
 }
 
-// remoteBase is how a registry is asked for a base.
+// remoteBase reads a base from a registry.
 type remoteBase struct {
 	ref       string
 	transport http.RoundTripper
 }
 
-// options: retries are the transport's business.
+// options disables retries, which the transport does.
 func (b *remoteBase) options(ctx context.Context) []remote.Option {
 	return []remote.Option{
 		remote.WithContext(ctx), remote.WithTransport(b.transport), remote.WithAuthFromKeychain(authn.DefaultKeychain),
@@ -136,8 +137,8 @@ func (b *remoteBase) options(ctx context.Context) []remote.Option {
 	}
 }
 
-// failed tells what is not there from what did not answer. A registry that
-// serves other bytes than those of the digest gave no answer either.
+// failed distinguishes a missing image from a registry that did not answer.
+// Bytes with a wrong digest also count as no answer.
 func (b *remoteBase) failed(err error) error {
 	var answer *ggcr.Error
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
@@ -146,14 +147,14 @@ func (b *remoteBase) failed(err error) error {
 	return &registry.UnavailableError{Place: b.ref, Op: "reading base", Err: err}
 }
 
-// loopbackHTTP lets plain HTTP pass to this machine only; the library takes
-// private networks for local ones.
+// loopbackHTTP permits plain HTTP to this machine only; the library also
+// permits private networks.
 type loopbackHTTP struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (l *loopbackHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !transport.Loopback(req.URL.Hostname()) {
-		return nil, fmt.Errorf("speaking to %q: plain HTTP is for this machine only", req.URL.Host)
+		return nil, fmt.Errorf("connecting to %q: plain HTTP is for this machine only", req.URL.Host)
 	}
 	return l.next.RoundTrip(req)
 }
@@ -163,8 +164,7 @@ func hashOf(ref name.Digest) v1.Hash {
 	return v1.Hash{Algorithm: algorithm, Hex: hex}
 }
 
-// decode reads a document after holding its bytes against the digest that
-// names it.
+// decode verifies the digest of a document and parses it.
 func decode(raw []byte, named v1.Hash, v any) error {
 	want, err := digest.Parse(named.String())
 	if err != nil {
@@ -176,8 +176,7 @@ func decode(raw []byte, named v1.Hash, v any) error {
 	return decodeStrict(raw, v)
 }
 
-// decodeStrict reads a document that has one meaning only. Others may add
-// fields.
+// decodeStrict parses a document unambiguously. Unknown fields are permitted.
 func decodeStrict(raw []byte, v any) error {
 	return strictjson.UnmarshalOpen(raw, v, strictjson.MaxSize(registry.MaxManifest))
 }

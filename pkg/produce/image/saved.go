@@ -17,12 +17,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// saved lists the images of an archive that docker save wrote: manifest.json
-// names a configuration and layers for each, and the configuration binds the
-// layers. The manifest is ours to make.
+// saved lists the images of a docker save archive: manifest.json names a
+// configuration and layers for each, and the configuration binds the layers.
+// The manifest is generated.
 func saved(ctx context.Context, a *registry.Archive) (list []v1.Image, err error) {
 	if !a.Holds("manifest.json") {
-		return nil, verdict.Refuse(verdict.FileType, "archive", "it holds neither index.json nor manifest.json: want an OCI image layout, or what docker save writes")
+		return nil, verdict.Refuse(verdict.FileType, "archive", "neither index.json nor manifest.json: want an OCI image layout, or the output of docker save")
 	}
 	entries, err := a.Saved(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func assembled(ctx context.Context, a *registry.Archive, s registry.Saved) (v1.I
 	}})
 }
 
-// descriptor says what a layer is, by its first bytes: what is saved has no
+// descriptor describes a layer, by its first bytes: docker save writes no
 // media types.
 func descriptor(ctx context.Context, a *registry.Archive, name string) (v1.Descriptor, error) {
 	f, err := a.Layer(ctx, name)

@@ -18,26 +18,27 @@ import (
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
-	reserved = ".wh..wh." // of the file system that layers were invented for
+	reserved = ".wh..wh." // of AUFS, for which layers were invented
 )
 
-// maxFollow is how many links one name may lead through, as in Linux.
+// maxFollow limits the links that one name may lead through, as in Linux.
 const maxFollow = 40
 
-// unpacker is a directory that layers are written into.
+// unpacker is a directory into which layers are written.
 type unpacker struct {
 	root    *os.Root
-	bytes   atomic.Int64 // still to be written, of all layers
-	entries int          // still to be read
-	names   int          // bytes of their names
+	bytes   atomic.Int64 // remaining, for all layers
+	entries int          // remaining
+	names   int          // remaining bytes of their names
 	dropped int
 
-	// Of the layer at hand: the paths that it has put there, which its own
-	// whiteouts do not hide, and the directories that were followed already.
-	mine  map[string]bool
-	known map[string]string
+	// Of the current layer: the paths that it has written, which its own
+	// whiteouts do not remove, and the directories that were resolved
+	// already.
+	written  map[string]bool
+	resolved map[string]string
 
-	here   *os.Root // the directory at hereAt, where the last entry went
+	here   *os.Root // the directory hereAt of the last entry
 	hereAt string
 }
 
@@ -54,13 +55,13 @@ func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
 		return verdict.Refuse(verdict.Limit, "layers", "more than %d entries", maxEntries)
 	}
 	if u.names -= len(h.Name) + len(h.Linkname); u.names < 0 {
-		return verdict.Refuse(verdict.Limit, "layers", "the names of their entries have more than %d bytes", maxNames)
+		return verdict.Refuse(verdict.Limit, "layers", "the names of the entries have more than %d bytes", maxNames)
 	}
 	name, err := inside(h.Name)
 	if err != nil {
 		return err
 	}
-	if name == "" || h.Typeflag == tar.TypeXGlobalHeader || aside(name) {
+	if name == "" || h.Typeflag == tar.TypeXGlobalHeader || isReserved(name) {
 		return nil
 	}
 	at, err := u.locate(name)
@@ -76,22 +77,21 @@ func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
 	return nil
 }
 
-// inside is a name below the top of the image, without a slash in front.
+// inside is a name relative to the root of the image.
 func inside(name string) (string, error) {
 	for elem := range strings.SplitSeq(name, "/") {
 		if elem == ".." {
-			return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image leads upwards")
+			return "", verdict.Refuse(verdict.Path, bounded(name), "the name of an entry contains \"..\"")
 		}
 	}
 	if len(name) > 4096 || strings.ContainsRune(name, 0) {
-		return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image has a name that no system takes")
+		return "", verdict.Refuse(verdict.Path, bounded(name), "the name of an entry is too long or contains a zero byte")
 	}
 	return path.Clean("/" + name)[1:], nil
 }
 
-// aside reports whether a name belongs to what layers were invented for, and
-// means nothing here.
-func aside(name string) bool {
+// isReserved reports whether a name is for AUFS only, and has no meaning here.
+func isReserved(name string) bool {
 	for elem := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(elem, reserved) && elem != opaque {
 			return true
@@ -100,35 +100,34 @@ func aside(name string) bool {
 	return false
 }
 
-// locate is where a name stands when the links on the way to it are followed
-// as the image would, with the directory as its top. The last element is not
-// followed.
+// locate is the location of a name after following the links in its directory
+// as the image would, with dir as the root. The last element is not followed.
 func (u *unpacker) locate(name string) (string, error) {
 	dir, base := path.Split(name)
-	at, known := u.known[dir]
+	at, known := u.resolved[dir]
 	if !known {
 		var err error
 		if at, err = u.follow(name, dir); err != nil {
 			return "", err
 		}
-		u.known[dir] = at
+		u.resolved[dir] = at
 	}
 	return path.Join(at, base), nil
 }
 
-// way is a directory and those above it, each held open, so that a step into
-// one costs the same however deep it is.
-type way struct {
-	dirs  []*os.Root // from the top of the image
-	names []string   // of all but the top
+// openPath is a directory and its parents, each open, so entering a
+// subdirectory costs the same at any depth.
+type openPath struct {
+	dirs  []*os.Root // from the root of the image
+	names []string   // of all but the root
 }
 
-func (w *way) here() *os.Root { return w.dirs[len(w.dirs)-1] }
+func (w *openPath) here() *os.Root { return w.dirs[len(w.dirs)-1] }
 
-func (w *way) at() string { return path.Join(append([]string{"."}, w.names...)...) }
+func (w *openPath) at() string { return path.Join(append([]string{"."}, w.names...)...) }
 
-// down goes into a directory.
-func (w *way) down(name string) error {
+// down enters a directory.
+func (w *openPath) down(name string) error {
 	next, err := w.here().OpenRoot(name)
 	if err == nil {
 		w.dirs, w.names = append(w.dirs, next), append(w.names, name)
@@ -136,8 +135,8 @@ func (w *way) down(name string) error {
 	return err
 }
 
-// up leaves so many directories. The top stays the top.
-func (w *way) up(n int) error {
+// up leaves n directories, but never the root.
+func (w *openPath) up(n int) error {
 	var err error
 	for range min(n, len(w.names)) {
 		err = errors.Join(err, w.here().Close())
@@ -146,9 +145,9 @@ func (w *way) up(n int) error {
 	return err
 }
 
-// follow walks to a directory, making what is missing on the way.
+// follow walks to a directory, creating missing ones.
 func (u *unpacker) follow(name, dir string) (at string, err error) {
-	w := &way{dirs: []*os.Root{u.root}}
+	w := &openPath{dirs: []*os.Root{u.root}}
 	defer func() { err = errors.Join(err, w.up(len(w.names))) }()
 	rest := strings.Split(dir, "/")
 	for links := 0; len(rest) > 0 && err == nil; {
@@ -162,7 +161,7 @@ func (u *unpacker) follow(name, dir string) (at string, err error) {
 			continue
 		}
 		if len(w.names) == maxDepth {
-			return "", verdict.Refuse(verdict.Limit, bounded(name), "an entry of the image lies below more than %d directories", maxDepth)
+			return "", verdict.Refuse(verdict.Limit, bounded(name), "an entry of the image is more than %d directories deep", maxDepth)
 		}
 		var info fs.FileInfo
 		info, err = w.here().Lstat(elem)
@@ -171,12 +170,12 @@ func (u *unpacker) follow(name, dir string) (at string, err error) {
 			if err = w.here().Mkdir(elem, 0o755); err == nil {
 				err = w.down(elem)
 			}
-			u.mine[w.at()] = true
+			u.written[w.at()] = true
 		case err == nil && info.IsDir():
 			err = w.down(elem)
 		case err == nil && info.Mode().Type() == fs.ModeSymlink:
 			if links++; links > maxFollow {
-				return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image leads through more than %d links", maxFollow)
+				return "", verdict.Refuse(verdict.Path, bounded(name), "the path of an entry follows more than %d links", maxFollow)
 			}
 			var target string
 			if target, err = w.here().Readlink(elem); path.IsAbs(target) {
@@ -184,24 +183,24 @@ func (u *unpacker) follow(name, dir string) (at string, err error) {
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 		case err == nil:
-			return "", verdict.Refuse(verdict.Path, bounded(name), "an entry of the image lies below a file")
+			return "", verdict.Refuse(verdict.Path, bounded(name), "the path of an entry leads through a file")
 		}
 	}
 	return w.at(), err
 }
 
-// hide removes what earlier layers have put there: one name, or everything in
-// a directory.
+// hide removes what earlier layers have written: one name, or everything in a
+// directory.
 func (u *unpacker) hide(at, base string) error {
 	dir := path.Dir(at)
-	clear(u.known)
-	u.hereAt = "" // it may be what is hidden
+	clear(u.resolved)
+	u.hereAt = "" // it may be what is removed
 	if base == opaque {
 		return u.hideBelow(dir)
 	}
 	name := strings.TrimPrefix(base, whiteout)
 	if name == "" || name == "." || name == ".." {
-		return verdict.Refuse(verdict.Path, bounded(at), "a whiteout of the image hides no name")
+		return verdict.Refuse(verdict.Path, bounded(at), "a whiteout of the image has no name to remove")
 	}
 	return u.hideOne(path.Join(dir, name))
 }
@@ -236,16 +235,16 @@ func (u *unpacker) hideOne(at string) error {
 			return err
 		}
 	}
-	if u.mine[at] {
+	if u.written[at] {
 		return nil
 	}
 	return u.root.Remove(at)
 }
 
-// write puts one entry in the place of whatever has its name. Only a directory
-// goes over a directory.
+// write writes one entry, replacing an existing one. Only a directory keeps
+// an existing directory.
 func (u *unpacker) write(h *tar.Header, at string, body io.Reader) error {
-	dir, err := u.stand(path.Dir(at))
+	dir, err := u.openDir(path.Dir(at))
 	if err != nil {
 		return err
 	}
@@ -259,13 +258,13 @@ func (u *unpacker) write(h *tar.Header, at string, body io.Reader) error {
 		}
 		err = u.create(dir, h, at, body)
 	}
-	u.mine[at] = true
+	u.written[at] = true
 	return err
 }
 
-// stand opens the directory that an entry goes into, and keeps it for the next
-// one: entries come directory by directory.
-func (u *unpacker) stand(dir string) (*os.Root, error) {
+// openDir opens the directory of an entry, and keeps it for the next one:
+// entries usually come directory by directory.
+func (u *unpacker) openDir(dir string) (*os.Root, error) {
 	if u.here != nil && u.hereAt == dir {
 		return u.here, nil
 	}
@@ -280,14 +279,14 @@ func (u *unpacker) stand(dir string) (*os.Root, error) {
 	return next, err
 }
 
-// remove makes room. What was followed through it is not known any more.
+// remove removes an existing entry, and resolved paths through it.
 func (u *unpacker) remove(dir *os.Root, at string) error {
-	clear(u.known)
+	clear(u.resolved)
 	return dir.RemoveAll(path.Base(at))
 }
 
-// create makes one entry in the directory where it goes. If something has the
-// name, that is [fs.ErrExist], and nothing of body was read.
+// create creates one entry in its directory. If the name exists, the error is
+// [fs.ErrExist], and nothing of body was read.
 func (u *unpacker) create(dir *os.Root, h *tar.Header, at string, body io.Reader) error {
 	name := path.Base(at)
 	switch h.Typeflag {
@@ -309,8 +308,8 @@ func (u *unpacker) create(dir *os.Root, h *tar.Header, at string, body io.Reader
 	return verdict.Refuse(verdict.FileType, bounded(h.Name), "an entry of the image is of the unknown type %q", h.Typeflag)
 }
 
-// mode is what is left of an entry's mode: whoever unpacks can read it and go
-// in, and nobody gains another's rights by running it.
+// mode is the permitted part of an entry's mode: whoever unpacks can read it,
+// and programs have no set-user-ID bits.
 func mode(h *tar.Header) fs.FileMode {
 	bits := fs.FileMode(h.Mode) & 0o777
 	if h.Typeflag == tar.TypeDir {
@@ -331,7 +330,7 @@ func (u *unpacker) file(dir *os.Root, h *tar.Header, name string, body io.Reader
 	return errors.Join(err, f.Chmod(mode(h)), f.Close(), dir.Chtimes(name, h.ModTime, h.ModTime))
 }
 
-// link gives a second name to a file of the image.
+// link creates a second name for a file of the image.
 func (u *unpacker) link(h *tar.Header, at string) error {
 	name, err := inside(h.Linkname)
 	if err != nil {
@@ -343,7 +342,7 @@ func (u *unpacker) link(h *tar.Header, at string) error {
 	}
 	info, err := u.root.Lstat(target)
 	if err != nil || info.IsDir() {
-		return verdict.Refuse(verdict.Path, bounded(h.Linkname), "a hard link of the image leads to no file")
+		return verdict.Refuse(verdict.Path, bounded(h.Linkname), "the target of a hard link is not a file")
 	}
 	return u.root.Link(target, at)
 }

@@ -22,9 +22,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Bounds of an image that is unpacked, far above those that hold compilers.
+// Limits of an image that is unpacked, far above those of images with
+// compilers.
 const (
-	maxUnpacked = 32 << 30 // bytes of all layers, without compression
+	maxUnpacked = 32 << 30 // of all layers, uncompressed
 	maxLayers   = 500      // of an image, and of all platforms together
 	maxEntries  = 2 << 20
 	maxNames    = 512 << 20 // bytes of their names
@@ -32,29 +33,29 @@ const (
 	maxWindow   = 32 << 20  // memory of zstd, four times what its writers use
 )
 
-// Unpacked says what an image was that is now a directory.
+// Unpacked describes an unpacked image.
 type Unpacked struct {
 	// Digest is that of the platform's manifest.
 	Digest digest.Digest
-	// Env is the environment that the image asks for, as "NAME=value".
+	// Env is the environment that the image sets, as "NAME=value".
 	Env []string
 	// Dropped counts the devices and pipes that were left out.
 	Dropped int
 }
 
-// Unpack writes the image of a platform into dir, which must be empty or not
-// there: all layers, one over the other, with whiteouts and opaque directories
-// (image specification, "Layers"). Every layer is held against both of its
-// digests.
+// Unpack writes the image of a platform into dir, which must be empty or
+// absent: all layers, one over the other, with whiteouts and opaque
+// directories (image specification, "Layers"). Both digests of every layer
+// are verified.
 //
-// Nothing gets out of dir: links are followed as the image would follow them,
-// with dir as its top. Devices and pipes are left out; owners, extended
-// attributes and the bits beyond 0777 are dropped, and whoever unpacks can
-// read and remove all of it.
+// Nothing is written outside of dir: links are followed as the image would
+// follow them, with dir as the root. Devices and pipes are left out; owners,
+// extended attributes and mode bits beyond 0777 are dropped, and whoever
+// unpacks can read and remove all of it.
 //
-// After an error, what is in dir is a part that is good for nothing.
+// After an error the contents of dir are incomplete and must not be used.
 func Unpack(ctx context.Context, base Base, platform, dir string) (Unpacked, error) {
-	below, err := look(ctx, base, platform)
+	below, err := readBase(ctx, base, platform)
 	if err != nil {
 		return Unpacked{}, err
 	}
@@ -70,20 +71,20 @@ func Unpack(ctx context.Context, base Base, platform, dir string) (Unpacked, err
 	return Unpacked{Digest: below.digest, Env: below.config.Config.Env, Dropped: u.dropped}, u.close()
 }
 
-// Layers lists the layers of the image of a platform, each with the way to its
-// bytes.
+// Layers lists the layers of the image of a platform, each with a way to open
+// it.
 func Layers(ctx context.Context, base Base, platform string) ([]Layer, error) {
-	below, err := look(ctx, base, platform)
+	below, err := readBase(ctx, base, platform)
 	return below.layers, err
 }
 
-func look(ctx context.Context, base Base, platform string) (below, error) {
+func readBase(ctx context.Context, base Base, platform string) (below, error) {
 	goos, arch, _ := strings.Cut(platform, "/")
 	image, err := base.Image(ctx, platform)
 	if err != nil {
 		return below{}, err
 	}
-	return read(image, Platform{OS: goos, Arch: arch})
+	return readDocuments(image, Platform{OS: goos, Arch: arch})
 }
 
 func openTree(dir string) (*unpacker, error) {
@@ -95,7 +96,7 @@ func openTree(dir string) (*unpacker, error) {
 		return nil, fmt.Errorf("unpacking: %w", err)
 	}
 	if len(held) > 0 {
-		return nil, verdict.Refuse(verdict.Usage, dir, "an image is unpacked into an empty directory")
+		return nil, verdict.Refuse(verdict.Usage, dir, "the directory to unpack into is not empty")
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -106,9 +107,9 @@ func openTree(dir string) (*unpacker, error) {
 	return u, nil
 }
 
-// layer puts one layer over those before it.
+// layer unpacks one layer over the previous ones.
 func (u *unpacker) layer(ctx context.Context, l Layer) error {
-	u.mine, u.known = map[string]bool{}, map[string]string{}
+	u.written, u.resolved = map[string]bool{}, map[string]string{}
 	return l.inflated(ctx, &u.bytes, func(stream io.Reader) error {
 		entries := tar.NewReader(stream)
 		for {
@@ -129,26 +130,26 @@ func (u *unpacker) layer(ctx context.Context, l Layer) error {
 	})
 }
 
-// inflated shows a layer without its compression, and holds it against both of
-// its digests. left is how many bytes it may have, and is lowered by them.
+// inflated passes a layer to show, uncompressed, and verifies both of its
+// digests. left is the number of bytes permitted, and is reduced.
 func (l Layer) inflated(ctx context.Context, left *atomic.Int64, show func(io.Reader) error) (err error) {
 	body, err := l.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	packed := &answering{r: body, at: l.Descriptor.Digest.String()}
+	packed := &bodyReader{r: body, at: l.Descriptor.Digest.String()}
 	plain, done, err := inflate(types.MediaType(l.Descriptor.MediaType), packed)
 	if err != nil {
 		return fault(l, err)
 	}
 	defer done()
 	sum := sha256.New()
-	stream := io.TeeReader(&rationed{ctx: ctx, r: plain, left: left}, sum)
+	stream := io.TeeReader(&limitedReader{ctx: ctx, r: plain, left: left}, sum)
 	if err := show(stream); err != nil {
 		return fault(l, err)
 	}
-	// What follows the last entry is part of what was hashed.
+	// Bytes after the last entry are part of the digests.
 	for _, rest := range []io.Reader{stream, packed} {
 		if _, err := io.Copy(io.Discard, rest); err != nil {
 			return fault(l, err)
@@ -161,7 +162,7 @@ func (l Layer) inflated(ctx context.Context, left *atomic.Int64, show func(io.Re
 	return err
 }
 
-// inflate reads a layer without its compression. done frees what that took.
+// inflate decompresses a layer. done frees resources.
 func inflate(t types.MediaType, body io.Reader) (plain io.Reader, done func(), err error) {
 	switch t {
 	case types.OCIUncompressedLayer:
@@ -177,8 +178,8 @@ func inflate(t types.MediaType, body io.Reader) (plain io.Reader, done func(), e
 	return z, func() {}, err
 }
 
-// fault says of a layer that cannot be read that it is no archive, unless what
-// stopped the reading says something of itself.
+// fault reports an unreadable layer as not being an archive, unless the cause
+// has its own code.
 func fault(l Layer, err error) error {
 	var coded interface{ Code() string }
 	var refusal *verdict.Error
@@ -187,18 +188,18 @@ func fault(l Layer, err error) error {
 	if errors.As(err, &coded) || errors.As(err, &refusal) || errors.As(err, &disk) || errors.As(err, &name) {
 		return err
 	}
-	return verdict.Wrap(verdict.FileType, l.Descriptor.Digest.String(), fmt.Errorf("the layer is no archive: %w", err))
+	return verdict.Wrap(verdict.FileType, l.Descriptor.Digest.String(), fmt.Errorf("the layer is not an archive: %w", err))
 }
 
-// answering turns a body that breaks off into unavailability; refusals stay
-// what they are.
-type answering struct {
+// bodyReader turns an interrupted body into unavailability; refusals stay what
+// they are.
+type bodyReader struct {
 	r  io.Reader
 	at string
 }
 
 // Read implements [io.Reader].
-func (a *answering) Read(p []byte) (int, error) {
+func (a *bodyReader) Read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
 	var coded interface{ Code() string }
 	if err != nil && err != io.EOF && !errors.As(err, &coded) {
@@ -207,16 +208,16 @@ func (a *answering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rationed ends with a refusal when a layer is larger than all that is left, and
-// when it is told to end.
-type rationed struct {
+// limitedReader refuses a layer that is larger than the remaining limit, and stops
+// on cancellation.
+type limitedReader struct {
 	ctx  context.Context
 	r    io.Reader
 	left *atomic.Int64
 }
 
 // Read implements [io.Reader].
-func (r *rationed) Read(p []byte) (int, error) {
+func (r *limitedReader) Read(p []byte) (int, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
 	}

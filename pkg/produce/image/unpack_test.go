@@ -313,13 +313,13 @@ func TestUnpackLayers(t *testing.T) {
 	}
 	far := baseOf(t, mutate.Addendum{Layer: static.NewLayer(zipped.Bytes(), types.OCILayer), URLs: []string{"https://elsewhere.example.test/layer"}})
 	_, err = image.Unpack(t.Context(), far, "linux/amd64", t.TempDir())
-	refused(t, err, verdict.FileType, "lies elsewhere")
+	refused(t, err, verdict.FileType, "external addresses")
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "ours"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = image.Unpack(t.Context(), layers(t), "linux/amd64", full)
-	refused(t, err, verdict.Usage, "empty directory")
+	refused(t, err, verdict.Usage, "is not empty")
 }
 
 // refusedAs wants an error of any kind that has the code.

@@ -88,7 +88,7 @@ func TestFromRemote(t *testing.T) {
 	other := spec()
 	other.Base = s.Base
 	_, err = image.Build(t.Context(), other)
-	refused(t, err, verdict.Platform, "calls itself another platform")
+	refused(t, err, verdict.Platform, "is for another platform")
 }
 
 // write puts a built image into a layout, twice, and reads all of it back.
@@ -122,9 +122,9 @@ func TestFromRemotePlatforms(t *testing.T) {
 	second := v1.Platform{OS: "linux", Architecture: "amd64", Variant: "v1"}
 	v3 := v1.Platform{OS: "linux", Architecture: "amd64", Variant: "v3"}
 	for reason, row := range map[string][]v1.Platform{
-		"0 images of the base": {v3},
-		"2 images of the base": {amd, second},
-		"":                     {amd, v3},
+		"got 0; it has": {v3},
+		"got 2; it has": {amd, second},
+		"":              {amd, v3},
 	} {
 		ref, _, _ := serve(t, row...)
 		b, err := image.FromRemote(t.Context(), ref, http.DefaultTransport)
@@ -152,7 +152,7 @@ func TestFromRemoteRefusesReferences(t *testing.T) {
 		refused(t, err, verdict.ConfigParse, "CONFIG")
 	}
 	_, err := image.FromRemote(t.Context(), "registry.example.org/base@"+sum, nil)
-	refused(t, err, verdict.Usage, "no transport")
+	refused(t, err, verdict.Usage, "a transport is required")
 }
 
 // TestFromRemoteAnswers: not there, no answer and other bytes are told apart

@@ -12,9 +12,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Write puts the image into repo: blobs, then the manifest of each platform,
-// then the index, so that whatever is there leads to something that is there.
-// It sets no tag. Repeating it does nothing that is done already.
+// Write writes the image into repo: blobs, then the manifest of each
+// platform, then the index, so every written document refers to existing
+// ones. It sets no tag. Repeating it writes nothing again.
 func (b *Built) Write(ctx context.Context, sink registry.Sink, repo string) (registry.Descriptor, error) {
 	written := map[digest.Digest]bool{}
 	for _, c := range b.Children {
@@ -28,7 +28,7 @@ func (b *Built) Write(ctx context.Context, sink registry.Sink, repo string) (reg
 	return b.Descriptor, nil
 }
 
-// write puts one child there; written are the blobs that it need not write.
+// write writes one child; written are the blobs that exist already.
 func (c Child) write(ctx context.Context, sink registry.Sink, repo string, written map[digest.Digest]bool) error {
 	for _, l := range c.Layers {
 		if written[l.Descriptor.Digest] {

@@ -13,14 +13,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// download measures what is at an address now. Nothing of it is kept: the
-// build fetches it again and holds it against the lock.
+// download computes the digest of the file at an address. The file is not
+// stored: the build downloads it again and verifies it.
 func (r Request) download(ctx context.Context, address string) (plan.DownloadLock, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return plan.DownloadLock{}, verdict.Wrap(verdict.ConfigParse, address, err)
 	}
-	// The stored bytes are wanted, not an encoding that is undone on the way.
+	// The digest is of the stored bytes, not of a transfer encoding.
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := transport.Client(r.Transport).Do(req)
 	if err != nil {
@@ -49,8 +49,8 @@ func (r Request) download(ctx context.Context, address string) (plan.DownloadLoc
 	return plan.DownloadLock{URL: address, Size: size, Digest: sum}, nil
 }
 
-// unreachable tells what asking again will not help, a redirect that may not be
-// followed or words that mean nothing, from a world that does not answer.
+// unreachable separates errors that a retry cannot fix, like a forbidden
+// redirect or an invalid address, from an unreachable server.
 func unreachable(address string, err error) error {
 	var words *verdict.UsageError
 	if errors.As(err, &words) {
@@ -58,11 +58,11 @@ func unreachable(address string, err error) error {
 	}
 	var stray *transport.RedirectError
 	if errors.As(err, &stray) {
-		return &verdict.Error{Finding: verdict.Find(verdict.Usage, address, "%v; name the address that it leads to", stray), Cause: err}
+		return &verdict.Error{Finding: verdict.Find(verdict.Usage, address, "%v; use the address to which it redirects", stray), Cause: err}
 	}
 	return &verdict.UnavailableError{Place: address, Op: "fetching", Err: err}
 }
 
 func tooLarge(address string) error {
-	return verdict.Refuse(verdict.Limit, address, "more than %d bytes; name a smaller file", int64(plan.MaxDownload))
+	return verdict.Refuse(verdict.Limit, address, "more than %d bytes; use a smaller file", int64(plan.MaxDownload))
 }

@@ -1,17 +1,16 @@
-// Package lock finds the digests that release.lock.yaml holds: of base images,
-// of tools, of Go modules, and of downloads.
+// Package lock finds the digests for release.lock.yaml: of base images,
+// tools, Go modules, and downloads.
 //
 //	lock, err := lock.Lock(ctx, lock.Request{Config: config, Held: old, Source: os.DirFS(dir), …})
 //	for _, line := range old.Difference(lock) { fmt.Println(line) }
 //
-// It reads and writes nothing: who asked reviews the difference and writes the
-// file. A name is looked up where the caller says or, failing that, where the
-// lock says that it was looked up before. What cannot be found is an error,
-// never left out.
+// It writes nothing: the caller reviews the difference and writes the file. A
+// name is looked up where the caller says or, by default, where the old lock
+// says. A missing item is an error, never left out.
 //
-// The digest of a program is that of its one file. For the go command this
-// names the command, not the compiler and the standard library beside it; a
-// tool that is an image is pinned whole.
+// The digest of a program is that of its file. For the go command this covers
+// the command, but not the compiler and the standard library beside it; a
+// tool that is an image is pinned completely.
 package lock
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Bounds of files that are read.
+// Limits of files that are read.
 const (
 	maxModule = 16 << 20
 	maxIndex  = 4 << 20
@@ -40,14 +39,14 @@ const (
 // Request says what to pin and where to look.
 type Request struct {
 	Config plan.Config
-	Held   plan.Lock // the lock as it is; the zero Lock where there is none
-	// Bases and Tools say what names stand for: HOST/REPOSITORY:TAG,
+	Held   plan.Lock // the current lock; the zero Lock if there is none
+	// Bases and Tools say what names refer to: HOST/REPOSITORY:TAG,
 	// HOST/REPOSITORY@sha256:…, oci:DIRECTORY[:TAG] for a layout in the
 	// source, and for a tool the name of a program.
 	Bases, Tools map[string]string
 	Source       fs.FS
 	Transport    http.RoundTripper
-	// Program opens the program of a name, as the PATH has it.
+	// Program opens the program of a name, as found in PATH.
 	Program func(name string) (fs.File, error)
 }
 
@@ -88,8 +87,8 @@ func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 		}
 		l.Downloads[name] = d
 	}
-	// A step that two of the tools claim as their own is found here, before
-	// anything is written.
+	// A step that two tools claim as their own is found here, before anything
+	// is written.
 	if err := l.Covers(req.Config); err != nil {
 		return plan.Lock{}, err
 	}
@@ -111,7 +110,7 @@ func (r Request) base(ctx context.Context, name string) (plan.BaseLock, error) {
 	held, was := r.Held.Bases[name]
 	switch {
 	case ref == "" && !was:
-		return plan.BaseLock{}, verdict.Refuse(verdict.Usage, "--base", "say what it stands for: --base %s=HOST/REPOSITORY:TAG", name)
+		return plan.BaseLock{}, verdict.Refuse(verdict.Usage, "--base", "say which image the base is: --base %s=HOST/REPOSITORY:TAG", name)
 	case ref == "" && byDigest(held.Image, held.Tag):
 		return held, nil
 	case ref == "":
@@ -121,8 +120,8 @@ func (r Request) base(ctx context.Context, name string) (plan.BaseLock, error) {
 	return plan.BaseLock{Image: image, Tag: tag, Digest: sum}, err
 }
 
-// byDigest reports whether an image was pinned by its digest alone, so that
-// there is nothing to look up again.
+// byDigest reports whether an image was pinned by digest, so there is nothing
+// to look up again.
 func byDigest(image, tag string) bool { return tag == "" && !strings.HasPrefix(image, "oci:") }
 
 func reference(image, tag string) string {
@@ -137,7 +136,7 @@ func (r Request) tool(ctx context.Context, name string) (plan.ToolLock, error) {
 	held, was := r.Held.Tools[name]
 	switch {
 	case ref == "" && !was:
-		ref = name // most tools are programs, called as they are
+		ref = name // most tools are programs with the same name
 	case ref == "" && held.Program != "":
 		ref = held.Program
 	case ref == "" && byDigest(held.Image, held.Tag):
@@ -151,7 +150,7 @@ func (r Request) tool(ctx context.Context, name string) (plan.ToolLock, error) {
 	}
 	f, err := r.Program(ref)
 	if err != nil {
-		return plan.ToolLock{}, verdict.Refuse(verdict.Usage, "--tool", "program %q is not in the PATH; say what it stands for: --tool %s=PROGRAM or --tool %s=HOST/REPOSITORY:TAG", ref, name, name)
+		return plan.ToolLock{}, verdict.Refuse(verdict.Usage, "--tool", "program %q is not in PATH; say what the tool is: --tool %s=PROGRAM or --tool %s=HOST/REPOSITORY:TAG", ref, name, name)
 	}
 	defer f.Close()
 	set, _, err := digest.Sum(f)
@@ -161,8 +160,8 @@ func (r Request) tool(ctx context.Context, name string) (plan.ToolLock, error) {
 	return plan.ToolLock{Program: ref, Digest: set.SHA256}, nil
 }
 
-// resolve asks a registry, or a layout in the source, what a reference names
-// now.
+// resolve gets the current digest of a reference from a registry, or from a
+// layout in the source.
 func (r Request) resolve(ctx context.Context, ref string) (image, tag string, sum digest.Digest, err error) {
 	if dir, layout := strings.CutPrefix(ref, "oci:"); layout {
 		return r.layout(dir)
@@ -194,7 +193,7 @@ func (r Request) resolve(ctx context.Context, ref string) (image, tag string, su
 	return image, tag, d.Digest, err
 }
 
-// layout finds the one image of an OCI layout, or the one of a tag.
+// layout finds the only image of an OCI layout, or the one with a tag.
 func (r Request) layout(ref string) (image, tag string, sum digest.Digest, err error) {
 	dir, tag, _ := strings.Cut(ref, ":")
 	raw, err := readFile(r.Source, path.Join(dir, "index.json"), maxIndex)
@@ -212,7 +211,7 @@ func (r Request) layout(ref string) (image, tag string, sum digest.Digest, err e
 		}
 	}
 	if len(found) != 1 || found[0].Algorithm() != digest.SHA256 {
-		return "", "", digest.Digest{}, verdict.Refuse(verdict.Usage, "oci:"+ref, "%d images are meant; name one as oci:DIRECTORY:TAG", len(found))
+		return "", "", digest.Digest{}, verdict.Refuse(verdict.Usage, "oci:"+ref, "want one image, got %d; name one as oci:DIRECTORY:TAG", len(found))
 	}
 	return "oci:" + dir, tag, found[0], nil
 }
@@ -232,7 +231,7 @@ func Module(source fs.FS, dir string) (files plan.ModuleFiles, err error) {
 func readFile(source fs.FS, name string, limit int64) ([]byte, error) {
 	info, err := fs.Stat(source, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &missingError{verdict.Refuse(verdict.Usage, name, "it is not in the source"), err}
+		return nil, &missingError{verdict.Refuse(verdict.Usage, name, "no such file in the source"), err}
 	}
 	if err != nil {
 		return nil, err
@@ -243,7 +242,7 @@ func readFile(source fs.FS, name string, limit int64) ([]byte, error) {
 	return fs.ReadFile(source, name)
 }
 
-// missingError is a refusal that is also the absence of a file.
+// missingError is a refusal that is also a missing file.
 type missingError struct {
 	error
 	cause error

@@ -224,7 +224,7 @@ func TestLockRefuses(t *testing.T) {
 		{"a short digest", verdict.Usage, "sha256", func(_ *testing.T, w *world, u *lock.Update) { u.Bases["static"] = w.host + "/base/static@sha256:abc" }},
 		{"a base that nobody uses", verdict.Usage, `uses no "debian"`, func(_ *testing.T, w *world, u *lock.Update) { u.Bases["debian"] = w.host + "/base/static:v1" }},
 		{"a tool that nobody uses", verdict.Usage, `uses no "make"`, func(_ *testing.T, _ *world, u *lock.Update) { u.Tools["make"] = "make" }},
-		{"a program that is not there", verdict.Usage, "not in the PATH", func(_ *testing.T, _ *world, u *lock.Update) { u.Tools["cross"] = "no-such-program" }},
+		{"a program that is not there", verdict.Usage, "not in PATH", func(_ *testing.T, _ *world, u *lock.Update) { u.Tools["cross"] = "no-such-program" }},
 		{"a registry that does not answer", verdict.PlaceDown, "", func(_ *testing.T, w *world, _ *lock.Update) { w.srv.Close() }},
 		{"no release.yaml", verdict.Usage, "waybill init", func(_ *testing.T, _ *world, u *lock.Update) { u.Dir = filepath.Join(u.Dir, "nowhere") }},
 		{"a release.yaml that is broken", verdict.ConfigParse, "kind", func(t *testing.T, w *world, _ *lock.Update) { w.write(t, "release.yaml", "kind: Poem\n") }},

@@ -15,29 +15,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Update says which directory's lock to bring up to date.
+// Update says which directory's lock to update.
 type Update struct {
 	Dir          string
 	Bases, Tools map[string]string // as in [Request]
 	Transport    http.RoundTripper
 }
 
-// Change is a lock that was found, and what differs from the one that is
-// there. Nothing is written until [Change.Write].
+// Change is a new lock, and its difference from the current one. Nothing is
+// written before [Change.Write].
 type Change struct {
 	Lock  plan.Lock
-	Lines []string // "+ …" and "- …", as [plan.Lock.Difference] tells them
+	Lines []string // "+ …" and "- …", from [plan.Lock.Difference]
 	path  string
 	raw   []byte
 	same  bool
 }
 
-// Find reads release.yaml and its lock in a directory and finds the digests as
-// they are now.
+// Find reads release.yaml and its lock in a directory, and finds the current
+// digests.
 func (u Update) Find(ctx context.Context) (Change, error) {
 	raw, err := os.ReadFile(filepath.Join(u.Dir, plan.ConfigName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Change{}, verdict.Refuse(verdict.Usage, u.Dir, "there is no %s; write one with waybill init", plan.ConfigName)
+		return Change{}, verdict.Refuse(verdict.Usage, u.Dir, "no %s in this directory; write one with waybill init", plan.ConfigName)
 	}
 	if err != nil {
 		return Change{}, err
@@ -47,7 +47,7 @@ func (u Update) Find(ctx context.Context) (Change, error) {
 		return Change{}, err
 	}
 	if !config.Locked() {
-		return Change{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "it has no lock; add \"lock: %s\"", plan.LockName)
+		return Change{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml has no lock; add \"lock: %s\"", plan.LockName)
 	}
 	c := Change{path: filepath.Join(u.Dir, plan.LockName)}
 	held, was, err := c.held()
@@ -62,13 +62,13 @@ func (u Update) Find(ctx context.Context) (Change, error) {
 	}
 	c.raw = c.Lock.Encode()
 	if _, err := plan.ParseLock(c.raw); err != nil {
-		return Change{}, fmt.Errorf("what would be written does not read back: %w", err)
+		return Change{}, fmt.Errorf("reading back the new lock: %w", err)
 	}
 	c.Lines, c.same = held.Difference(c.Lock), bytes.Equal(was, c.raw)
 	return c, nil
 }
 
-// held is the lock that is there; an absent one pins nothing.
+// held is the current lock; a missing one pins nothing.
 func (c Change) held() (plan.Lock, []byte, error) {
 	raw, err := os.ReadFile(c.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,11 +81,10 @@ func (c Change) held() (plan.Lock, []byte, error) {
 	return l, raw, err
 }
 
-// IsEmpty reports whether the file that is there says it already, byte by
-// byte.
+// IsEmpty reports whether the current file is equal, byte by byte.
 func (c Change) IsEmpty() bool { return c.same }
 
-// Write writes the lock, whole or not at all.
+// Write writes the lock atomically.
 func (c Change) Write() error {
 	f, err := os.CreateTemp(filepath.Dir(c.path), ".lock-*")
 	if err != nil {

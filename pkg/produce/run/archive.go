@@ -17,7 +17,7 @@ import (
 
 // archive packs outputs of earlier steps, and files of the source, under one
 // root. Equal inputs give equal bytes: order, times, owners and modes are
-// fixed, and the gzip header names nobody.
+// fixed, and the gzip header has no names.
 func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	name := step.Outputs[0]
 	target := filepath.Join(scratch, "archive")
@@ -53,11 +53,11 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 	return outputs{list: []output{o}, inputs: inputs, inside: ourselves()}, err
 }
 
-// packing is an archive that is being written.
+// packing is an archive being written.
 type packing struct {
 	*tar.Writer
 	run  *run
-	root string // under which everything is
+	root string // the directory of all entries
 }
 
 // listed packs the files of the source and the outputs that the step lists.
@@ -95,8 +95,8 @@ func (p *packing) product(ctx context.Context, name string) error {
 	return err
 }
 
-// source packs the whole source, as the commit has it: files with their
-// modes and symbolic links, in the order of their names.
+// source packs the whole source of the commit: files with their modes and
+// symbolic links, sorted by name.
 func (p *packing) source(ctx context.Context) error {
 	dir, err := p.run.tree(ctx)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// signed is a bundle and the file that it becomes.
-type signed struct {
+// signedBundle is a bundle and its file name.
+type signedBundle struct {
 	name string
 	raw  []byte
 }
 
 // attest writes the provenance of a step, from what the control plane itself
-// knows and hashed, and has the builder sign it. The one that says that the
-// step is done comes last.
-func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start time.Time) (list []signed, err error) {
+// knows and hashed, and lets the builder sign it. The file whose presence
+// means that the step is done comes last.
+func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start time.Time) (list []signedBundle, err error) {
 	if err := r.repo.CheckUnmoved(ctx, r.Source.Commit); err != nil {
 		return nil, err
 	}
@@ -57,13 +57,13 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, signed{f.name, bundle})
+		list = append(list, signedBundle{f.name, bundle})
 	}
 	return list, nil
 }
 
-// definition is what was asked for, what the control plane made of it, and
-// everything that went into it.
+// definition is what was requested, how the control plane interpreted it, and
+// everything that went into the step.
 func (r *run) definition(step plan.Step, out outputs) provenance.BuildDefinition {
 	commit := r.Source.Commit
 	deps := append(r.Source.resources(), provenance.File(plan.ConfigName, digest.SetOf(r.Source.Config)))
@@ -94,8 +94,8 @@ func (o outputs) byproducts() []provenance.Resource {
 }
 
 // traced names the run and the span in which the step ran, and the trace in
-// which the release came to be. Nothing that the step made holds them: what is
-// built again is the same. Without a run there is nothing to name.
+// which the release was made. The outputs do not contain them, so builds are
+// reproducible. Without a run it is empty.
 func (r *run) traced(ctx context.Context) []provenance.Resource {
 	now := carry.From(ctx)
 	if now.IsZero() {
@@ -105,14 +105,14 @@ func (r *run) traced(ctx context.Context) []provenance.Resource {
 	return []provenance.Resource{provenance.Traced(ids)}
 }
 
-// ourselves is what provenance says of steps that the control plane takes
-// itself: nothing of the source runs, and what goes in has a digest.
+// ourselves describes steps that the control plane performs itself: nothing
+// of the source runs, and every input has a digest.
 func ourselves() provenance.InternalParameters {
 	return provenance.InternalParameters{Isolation: "control-plane", Hermetic: true}
 }
 
-// version is that of this program, as far as it was told when it was built,
-// and which program it is, byte by byte.
+// version is the version of this program, as far as it is known, and the
+// digest of its executable.
 func version() map[string]string {
 	said := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -124,7 +124,7 @@ func version() map[string]string {
 	return said
 }
 
-// ourselvesSum hashes the program that runs.
+// ourselvesSum hashes the running program.
 func ourselvesSum() (digest.Digest, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -139,8 +139,8 @@ func ourselvesSum() (digest.Digest, error) {
 	return sum, err
 }
 
-// BuilderID is the builder that a mode of isolation is. Each has its own
-// signing identity.
+// BuilderID is the builder ID of an isolation mode. Each has its own signing
+// identity.
 func BuilderID(m sandbox.Mode) string {
 	if m == sandbox.Isolated {
 		return provenance.BuilderIsolated

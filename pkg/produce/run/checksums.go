@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// checksums lists the digests of earlier outputs as the control plane hashed
-// them, in the form that sha256sum -c reads.
+// checksums lists the digests of earlier outputs, as hashed by the control
+// plane, in the format of sha256sum -c.
 func (r *run) checksums(step plan.Step, scratch string) (outputs, error) {
 	var list bytes.Buffer
 	for _, name := range step.Checksums.Take {

@@ -10,7 +10,7 @@ import (
 )
 
 // collect hashes the declared outputs. Everything in the output directory
-// must be declared and regular; everything declared must be there.
+// must be declared and regular; everything declared must exist.
 func (r *run) collect(ctx context.Context, step plan.Step, dir string) (list []output, err error) {
 	present, err := sandbox.Collect(ctx, dir, sandbox.OutputLimits{Names: append([]string{}, step.Outputs...)})
 	if err != nil {
@@ -23,7 +23,7 @@ func (r *run) collect(ctx context.Context, step plan.Step, dir string) (list []o
 	for _, name := range step.Outputs {
 		o, ok := found[name]
 		if !ok {
-			return nil, verdict.Refuse(verdict.OutputMissing, name, "step %s declared it and did not write it", step.Instance)
+			return nil, verdict.Refuse(verdict.OutputMissing, name, "step %s declared this output but did not write it", step.Instance)
 		}
 		path := filepath.Join(dir, name)
 		if r.Machine.Mode == sandbox.Unisolated {

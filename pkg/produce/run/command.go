@@ -20,29 +20,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// stand is where a command runs: its own directories, what it is shown of the
-// fetched and of earlier outputs, and the programs that it may use.
-type stand struct {
+// surroundings are what a command sees: its own directories, mounted
+// downloads and earlier outputs, and its programs.
+type surroundings struct {
 	scratch string
-	source  string   // the tree of all steps; empty where a step has its own
-	root    string   // the file system of a tool image; empty for the machine's
-	env     []string // what a tool image sets, before what we do
+	source  string   // the shared source of all steps; empty if a step has its own
+	root    string   // the root file system of a tool image; empty for the machine's
+	env     []string // variables of a tool image, which ours override
 	path    string
 	mounts  []sandbox.Mount
 	inputs  []provenance.Resource
-	modules string // the address of the fetched modules; empty without any
-	bare    bool   // no program of the machine is there
-	pinned  bool   // every tool is
+	modules string // the address of the downloaded modules; empty if there are none
+	bare    bool   // no program of the machine is visible
+	pinned  bool   // every tool is pinned
 }
 
-// command runs a step's command on the source. It writes to ../out, which
-// {out} stands for in release.yaml, and finds what it takes in ../in, {in}.
+// command runs a step's command on the source. It writes to ../out, the value
+// of {out} in release.yaml, and reads its inputs from ../in, {in}.
 func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	step = step.At(r.Source.Commit.Commit, r.Source.Commit.Epoch())
 	if err := sandbox.Prepare(scratch); err != nil {
 		return outputs{}, err
 	}
-	at, err := r.stand(ctx, step, scratch)
+	at, err := r.prepare(ctx, step, scratch)
 	if err != nil {
 		return outputs{}, err
 	}
@@ -61,29 +61,29 @@ func (r *run) command(ctx context.Context, step plan.Step, scratch string) (outp
 	return outputs{list: list, inputs: append(tools, at.inputs...), log: log, inside: r.inside(step, at, report)}, nil
 }
 
-// stand prepares the place of a command.
-func (r *run) stand(ctx context.Context, step plan.Step, scratch string) (stand, error) {
-	at := stand{scratch: scratch}
+// prepare prepares the surroundings of a command.
+func (r *run) prepare(ctx context.Context, step plan.Step, scratch string) (surroundings, error) {
+	at := surroundings{scratch: scratch}
 	if r.Machine.Mode == sandbox.Unisolated {
 		if err := checkout.Checkout(ctx, r.Machine.Mode, r.repo, r.Source.Commit, filepath.Join(scratch, "src")); err != nil {
-			return stand{}, err
+			return surroundings{}, err
 		}
 	} else {
 		var err error
 		if at.source, err = r.tree(ctx); err != nil {
-			return stand{}, err
+			return surroundings{}, err
 		}
 	}
-	if err := r.equip(step, &at); err != nil {
-		return stand{}, err
+	if err := r.addTools(step, &at); err != nil {
+		return surroundings{}, err
 	}
-	r.supply(&at)
-	return at, r.hand(ctx, step, &at)
+	r.addModules(&at)
+	return at, r.addInputs(ctx, step, &at)
 }
 
-// environment is everything that a step sees of its surroundings. What the
-// release's author set comes last and wins.
-func (r *run) environment(step plan.Step, at stand) []string {
+// environment is the complete environment of a step. Variables set by the
+// release's author come last and win.
+func (r *run) environment(step plan.Step, at surroundings) []string {
 	seen := sandbox.Seen(r.Machine.Mode, at.scratch)
 	env := append(slices.Clone(at.env),
 		"PATH="+at.path,
@@ -95,7 +95,7 @@ func (r *run) environment(step plan.Step, at stand) []string {
 		"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.Source.Commit.Time.Unix(), 10),
 	)
 	if at.modules != "" {
-		// go.sum still says which module is which; no other database is asked.
+		// go.sum authenticates the modules; no other database is used.
 		env = append(env, "GOPROXY="+at.modules, "GONOSUMDB=*", "GOSUMDB=off", "GOVCS=*:off")
 	} else {
 		env = append(env, "GOPROXY=off")
@@ -103,8 +103,8 @@ func (r *run) environment(step plan.Step, at stand) []string {
 	return lastOf(append(env, step.Env...))
 }
 
-// lastOf keeps the last of several values of a variable: which of them a
-// program would take depends on its language.
+// lastOf keeps the last of several values of a variable, because programs
+// differ in which of them they use.
 func lastOf(env []string) (list []string) {
 	at := map[string]int{}
 	for _, v := range env {
@@ -119,9 +119,9 @@ func lastOf(env []string) (list []string) {
 	return list
 }
 
-// execute runs the step's command where it reaches nothing but its own
-// directories and tools, and closes the log with what it was kept from.
-func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Report, *provenance.Resource, error) {
+// execute runs the step's command in the sandbox, and ends its log with a
+// report of the isolation.
+func (r *run) execute(ctx context.Context, step plan.Step, at surroundings) (sandbox.Report, *provenance.Resource, error) {
 	log, err := r.openLog(step)
 	if err != nil {
 		return sandbox.Report{}, nil, err
@@ -135,7 +135,7 @@ func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Re
 	report.Print(log)
 	for _, a := range report.Asked {
 		if !a.Allowed {
-			r.Report(ctx, "step %s asked for %s and was refused: %s", step.Instance, a.Host, a.Reason)
+			r.Report(ctx, "step %s was refused a connection to %s: %s", step.Instance, a.Host, a.Reason)
 		}
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *run) execute(ctx context.Context, step plan.Step, at stand) (sandbox.Re
 	return report, sum, err
 }
 
-// sumLog names a log by what is in it now.
+// sumLog is the resource of a log with its current content.
 func sumLog(log *os.File) (*provenance.Resource, error) {
 	if err := log.Sync(); err != nil { // its digest is signed
 		return nil, fmt.Errorf("keeping the log: %w", err)
@@ -169,7 +169,7 @@ func limitsOf(step plan.Step) sandbox.Limits {
 	return sandbox.Limits{Memory: l.Memory, Disk: l.Disk, Processes: l.Processes, CPUs: l.CPUs, Time: time.Duration(l.Seconds) * time.Second}
 }
 
-// stepCode is the reason that the sandbox names, or that the step failed.
+// stepCode is the code of the sandbox's error, or that the step failed.
 func stepCode(err error) verdict.Code {
 	var coded interface{ Code() string }
 	if errors.As(err, &coded) {
@@ -178,8 +178,8 @@ func stepCode(err error) verdict.Code {
 	return verdict.StepFailed
 }
 
-// inside is what the control plane chose for a command and saw of it.
-func (r *run) inside(step plan.Step, at stand, report sandbox.Report) provenance.InternalParameters {
+// inside is what the control plane chose for a command, and observed.
+func (r *run) inside(step plan.Step, at surroundings, report sandbox.Report) provenance.InternalParameters {
 	walls := &provenance.Walls{Network: step.Network, Machine: !at.bare}
 	for _, g := range report.Had {
 		walls.Had = append(walls.Had, string(g))

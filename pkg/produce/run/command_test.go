@@ -17,7 +17,7 @@ func TestEnvironment(t *testing.T) {
 	r := &run{Request: Request{
 		Source: Source{Commit: git.Commit{Time: time.Unix(1772366400, 0)}}, Machine: Machine{Mode: sandbox.Isolated},
 	}}
-	at := stand{
+	at := surroundings{
 		path: "/go/bin", env: []string{"GOPROXY=https://proxy.example.test", "GOPATH=/go", "CGO_ENABLED=1"}, modules: "file:///build/modules",
 	}
 	env := r.environment(plan.Step{Env: []string{"CGO_ENABLED=0", "TZ=Europe/Berlin"}}, at)
@@ -37,7 +37,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	if bare := r.environment(plan.Step{}, stand{}); !slices.Contains(bare, "GOPROXY=off") {
+	if bare := r.environment(plan.Step{}, surroundings{}); !slices.Contains(bare, "GOPROXY=off") {
 		t.Errorf("without modules Go may fetch: %q", bare)
 	}
 }

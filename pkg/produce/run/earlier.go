@@ -12,15 +12,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// earlierTry is what an earlier try of this run left of a step.
+// earlierTry is what an earlier attempt of this run left of a step.
 type earlierTry struct {
 	run  *run
 	step plan.Step
 }
 
-// holds reports whether the step is done: its provenance holds, is of this very
-// run and still fits everything that it took and every output.
-func (t *earlierTry) holds(ctx context.Context) (bool, error) {
+// isDone reports whether the step is done: its provenance is valid, is of this
+// run and still matches all inputs and outputs.
+func (t *earlierTry) isDone(ctx context.Context) (bool, error) {
 	raw, err := store.Read(ctx, t.run.Workspace.Files(), plan.ProvenanceName(t.step.Instance), verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -30,7 +30,7 @@ func (t *earlierTry) holds(ctx context.Context) (bool, error) {
 	}
 	e, err := t.run.Trust.Verifier.Attestation(raw)
 	if err != nil {
-		return false, nil //nolint:nilerr // provenance that does not hold is no reason to stop: the step runs again
+		return false, nil //nolint:nilerr // invalid provenance is no error: the step runs again
 	}
 	said, err := provenance.Parse(e.Statement())
 	if err != nil || t.run.Trust.Policy.Provenance(e, t.run.Plan.Version.String()) != nil || said.RunDetails.Metadata.InvocationID != t.run.Workspace.Identity().Invocation {
@@ -39,13 +39,13 @@ func (t *earlierTry) holds(ctx context.Context) (bool, error) {
 	return t.stillMadeOf(ctx, said) && t.stillThere(ctx, e) && t.stillV02(ctx), nil
 }
 
-// stillMadeOf reports whether what a finished step took is what the steps
-// before it have made now.
+// stillMadeOf reports whether the inputs of a finished step are still the
+// current outputs of the earlier steps.
 func (t *earlierTry) stillMadeOf(ctx context.Context, said provenance.Provenance) bool {
 	for _, name := range t.step.Inputs() {
 		m, err := t.run.products.taken(name)
 		if err != nil || !said.Used(name).Equal(m.digests) {
-			t.run.Report(ctx, "step %s runs again: %s is another than the one that it took", t.step.Instance, name)
+			t.run.Report(ctx, "step %s runs again: its input %s has changed", t.step.Instance, name)
 			return false
 		}
 	}
@@ -67,8 +67,8 @@ func (t *earlierTry) stillThere(ctx context.Context, e verify.Evidence) bool {
 	return true
 }
 
-// stillV02 reports whether the provenance in the legacy form is there, if one
-// is planned. The seal holds it against the newer one.
+// stillV02 reports whether the provenance in the legacy form exists, if
+// planned. The seal compares it with the newer one.
 func (t *earlierTry) stillV02(ctx context.Context) bool {
 	if !t.run.Plan.ProvenanceV02 {
 		return true
@@ -81,7 +81,7 @@ func (t *earlierTry) stillV02(ctx context.Context) bool {
 	return err == nil
 }
 
-// rehash reads an output that is there already.
+// rehash hashes an existing output.
 func (t *earlierTry) rehash(ctx context.Context, name string) (made, error) {
 	if a, ok := t.run.Plan.Find(name); ok && a.IsImage() {
 		return t.rehashImage(ctx, a)
@@ -95,7 +95,7 @@ func (t *earlierTry) rehash(ctx context.Context, name string) (made, error) {
 	return made{digests: set, size: size}, err
 }
 
-// rehashImage reads back the manifest of an image that is there already.
+// rehashImage reads the manifest of an existing image.
 func (t *earlierTry) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
 	images := t.run.Workspace.Images()
 	d, err := images.Resolve(ctx, a.Repository, t.run.Plan.Version.String())

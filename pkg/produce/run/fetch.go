@@ -18,7 +18,7 @@ import (
 )
 
 // fetched is everything that steps may use besides the source and each other,
-// brought and held against the lock before the first of them runs.
+// downloaded and compared with the lock before the first step runs.
 type fetched struct {
 	modules   string // the directory of a module proxy; empty without modules
 	list      []provenance.Resource
@@ -27,16 +27,16 @@ type fetched struct {
 	roots     map[string]root
 }
 
-// root is the file system of a tool that is an image.
+// root is the root file system of a tool image.
 type root struct {
 	dir string
 	env []string
 }
 
-// fetch is the one phase of a build that uses the network. No program of the
+// fetch is the only phase of a build that uses the network. No program of the
 // source runs in it.
 func (r *run) fetch(ctx context.Context) (f fetched, err error) {
-	if f.tools, err = lookAtTools(r.Source.Pins, r.Plan.Steps); err != nil {
+	if f.tools, err = checkTools(r.Source.Pins, r.Plan.Steps); err != nil {
 		return fetched{}, err
 	}
 	if err := r.fetchModules(ctx, &f); err != nil {
@@ -46,7 +46,7 @@ func (r *run) fetch(ctx context.Context) (f fetched, err error) {
 	for name := range r.Plan.Downloads {
 		pin, ok := r.Source.Pins.Downloads[name]
 		if !ok {
-			return fetched{}, verdict.Refuse(verdict.LockStale, plan.LockName, "it does not pin download %q", name)
+			return fetched{}, verdict.Refuse(verdict.LockStale, plan.LockName, "the lock does not pin download %q", name)
 		}
 		if f.downloads[name], err = r.store.Download(ctx, name, pin); err != nil {
 			return fetched{}, err
@@ -55,7 +55,7 @@ func (r *run) fetch(ctx context.Context) (f fetched, err error) {
 	return f, r.fetchRoots(ctx, &f)
 }
 
-// fetchModules brings the Go modules that the commit's go.sum files pin.
+// fetchModules downloads the Go modules that the commit's go.sum files pin.
 func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 	var sums [][]byte
 	for _, dir := range r.Plan.Modules {
@@ -78,7 +78,7 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 	f.modules = modules.Dir
 	for _, m := range modules.List {
 		if m.H1 == "" {
-			continue // nothing of it is built; go.sum, in the commit, pins its go.mod
+			continue // its code is not built; go.sum, in the commit, pins its go.mod
 		}
 		files, err := digestOfH1(m.H1)
 		if err != nil {
@@ -89,7 +89,7 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 	return nil
 }
 
-// fetchRoots brings the tools that are images.
+// fetchRoots downloads the tool images.
 func (r *run) fetchRoots(ctx context.Context, f *fetched) error {
 	f.roots = map[string]root{}
 	for _, step := range r.Plan.Steps {
@@ -108,7 +108,7 @@ func (r *run) fetchRoots(ctx context.Context, f *fetched) error {
 	return nil
 }
 
-// digestOfH1 reads a hash of go.sum.
+// digestOfH1 parses a hash of go.sum.
 func digestOfH1(h1 string) (digest.Digest, error) {
 	text, err := hexOfH1(h1)
 	if err != nil {

@@ -46,12 +46,12 @@ func (r *run) image(ctx context.Context, step plan.Step, scratch string) (output
 	return r.imageOutputs(step, built, append(inputs, pinned...)), nil
 }
 
-// imported takes the image that a tool of the release, or somebody else, has
-// put into an archive. It reads a copy of its own, so that what is imported is
-// what provenance names.
+// imported imports an image from an archive, which an earlier step or another
+// project made. It reads its own copy, so provenance names exactly what is
+// imported.
 func (r *run) imported(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
-	at := stand{scratch: scratch}
-	if err := r.hand(ctx, plan.Step{Take: step.Inputs(), Downloads: step.Downloads}, &at); err != nil {
+	at := surroundings{scratch: scratch}
+	if err := r.addInputs(ctx, plan.Step{Take: step.Inputs(), Downloads: step.Downloads}, &at); err != nil {
 		return outputs{}, err
 	}
 	f, err := os.Open(filepath.Join(scratch, path.Base(plan.InputDir), filepath.FromSlash(step.Image.Import)))
@@ -75,14 +75,14 @@ func (r *run) imported(ctx context.Context, step plan.Step, scratch string) (out
 	return out, nil
 }
 
-// base opens the base that a name is pinned to.
+// base opens the pinned base of a name.
 func (r *run) base(ctx context.Context, name string) (image.Base, []provenance.Resource, error) {
 	if name == plan.Scratch {
 		return image.Scratch(), nil, nil
 	}
 	pin, ok := r.Source.Pins.Bases[name]
 	if !ok {
-		return nil, nil, verdict.Refuse(verdict.ConfigParse, plan.LockName, "it does not pin base %q", name)
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, plan.LockName, "the lock does not pin base %q", name)
 	}
 	ref := pin.Image + "@" + pin.Digest.String()
 	base, err := r.store.Base(ctx, ref)
@@ -92,8 +92,8 @@ func (r *run) base(ctx context.Context, name string) (image.Base, []provenance.R
 	return base, []provenance.Resource{pinnedImage("base "+name, ref, pin.Digest)}, nil
 }
 
-// pinnedImage names an image in provenance: one of a registry, or one that
-// lies in the source.
+// pinnedImage names an image in provenance: one of a registry, or one in the
+// source.
 func pinnedImage(name, ref string, d digest.Digest) provenance.Resource {
 	uri := "oci://" + ref
 	if strings.HasPrefix(ref, "oci:") {
@@ -131,8 +131,8 @@ func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Ba
 	return s, nil
 }
 
-// imageOutputs names index and platforms; they leave together. The tag is the
-// workspace's own; promotion tags last.
+// imageOutputs are the index and the platforms, which are released together.
+// The tag is only for the workspace; promotion tags last.
 func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenance.Resource) outputs {
 	index := step.Outputs[0]
 	none := func(context.Context) error { return nil }
@@ -151,16 +151,16 @@ func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenan
 		o := output{name: index + "/" + c.Platform, digests: digest.SetOf(c.Raw), size: int64(len(c.Raw)), release: none}
 		out.list = append(out.list, o)
 		if also := step.Image.Also(c.Platform); also != "" {
-			o.name, o.release = "oci/"+also, r.alone(also, c)
+			o.name, o.release = "oci/"+also, r.single(also, c)
 			out.list = append(out.list, o)
 		}
 	}
 	return out
 }
 
-// alone puts the image of one platform into a repository of its own. Its blobs
-// came with the index, which left before it.
-func (r *run) alone(repository string, c image.Child) func(context.Context) error {
+// single puts the image of one platform into its own repository. Its blobs
+// came with the index, which was released before.
+func (r *run) single(repository string, c image.Child) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d := registry.Descriptor{MediaType: registry.MediaTypeManifest, Digest: c.Digest, Size: int64(len(c.Raw))}
 		images := r.Workspace.Images()

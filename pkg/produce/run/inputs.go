@@ -15,18 +15,18 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// Where a step behind walls finds what it takes and the fetched modules; the
-// first is [plan.InputDir] seen from the source.
+// Where an isolated step finds its inputs and the downloaded modules; the
+// first is [plan.InputDir] relative to the source.
 const (
 	inputsSeen  = "/build/in"
 	modulesSeen = "/build/modules"
 )
 
-// equip gives a step its tools: programs of the machine, or the root of an
+// addTools gives a step its tools: programs of the machine, or the root of an
 // image.
-func (r *run) equip(step plan.Step, at *stand) error {
+func (r *run) addTools(step plan.Step, at *surroundings) error {
 	at.pinned = r.fetched.pinned(step)
-	r.fetched.hashing(step)
+	r.fetched.startHashing(step)
 	name, _, inImage := r.Source.Pins.RootOf(step)
 	if r.Machine.Mode == sandbox.Unisolated && !inImage {
 		at.path = os.Getenv("PATH")
@@ -36,18 +36,18 @@ func (r *run) equip(step plan.Step, at *stand) error {
 	switch {
 	case inImage:
 		at.root, at.bare = r.fetched.roots[name].dir, true
-		at.env, at.path = r.fetched.roots[name].surroundings(at.path)
+		at.env, at.path = r.fetched.roots[name].environment(at.path)
 	case step.Root == plan.Scratch:
 		at.root, at.bare = filepath.Join(at.scratch, "root"), true
 	default:
 		return nil
 	}
-	return makeRoom(at.root, at.mounts)
+	return makeMountPoints(at.root, at.mounts)
 }
 
-// makeRoom makes the places of tools in a root that may have none of them, and
-// never outside of it, whatever links an image brings.
-func makeRoom(dir string, tools []sandbox.Mount) error {
+// makeMountPoints creates the mount points of tools in a root that may not
+// have them, but never outside of it, whatever links an image contains.
+func makeMountPoints(dir string, tools []sandbox.Mount) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making a root: %w", err)
 	}
@@ -57,14 +57,14 @@ func makeRoom(dir string, tools []sandbox.Mount) error {
 	}
 	defer root.Close()
 	for _, m := range tools {
-		if err := place(root, m); err != nil {
+		if err := makeMountPoint(root, m); err != nil {
 			return fmt.Errorf("making a root: %w", err)
 		}
 	}
 	return nil
 }
 
-func place(root *os.Root, m sandbox.Mount) error {
+func makeMountPoint(root *os.Root, m sandbox.Mount) error {
 	info, err := os.Stat(m.Source)
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func place(root *os.Root, m sandbox.Mount) error {
 	return f.Close()
 }
 
-// surroundings are what the image sets for its programs, with its PATH before
-// that of the tools beside it.
-func (r root) surroundings(tools string) (env []string, path string) {
+// environment is what the image sets for its programs, with its PATH before
+// that of the mounted tools.
+func (r root) environment(tools string) (env []string, path string) {
 	path = tools
 	for _, v := range r.env {
 		if list, ok := strings.CutPrefix(v, "PATH="); ok {
@@ -97,8 +97,8 @@ func (r root) surroundings(tools string) (env []string, path string) {
 	return env, path
 }
 
-// supply shows a step the fetched modules.
-func (r *run) supply(at *stand) {
+// addModules gives a step the downloaded modules.
+func (r *run) addModules(at *surroundings) {
 	if r.fetched.modules == "" {
 		return
 	}
@@ -110,19 +110,19 @@ func (r *run) supply(at *stand) {
 	}
 }
 
-// hand gives a step what it takes: copies of its own, checked while they are
-// made.
-func (r *run) hand(ctx context.Context, step plan.Step, at *stand) error {
+// addInputs gives a step its own copies of its inputs, verified while they
+// are copied.
+func (r *run) addInputs(ctx context.Context, step plan.Step, at *surroundings) error {
 	in := filepath.Join(at.scratch, path.Base(plan.InputDir))
 	if err := os.Mkdir(in, 0o755); err != nil {
-		return fmt.Errorf("handing over inputs: %w", err)
+		return fmt.Errorf("copying inputs: %w", err)
 	}
 	for _, name := range step.Take {
 		body, m, err := r.products.openMade(ctx, name)
 		if err != nil {
 			return err
 		}
-		if err := handOver(in, name, body); err != nil {
+		if err := copyInput(in, name, body); err != nil {
 			return err
 		}
 		at.inputs = append(at.inputs, provenance.File(name, m.digests))
@@ -130,10 +130,10 @@ func (r *run) hand(ctx context.Context, step plan.Step, at *stand) error {
 	for _, name := range step.Downloads {
 		f, err := os.Open(r.fetched.downloads[name].Path)
 		if err != nil {
-			return fmt.Errorf("handing over %q: %w", name, err)
+			return fmt.Errorf("copying input %q: %w", name, err)
 		}
 		held := r.fetched.downloads[name]
-		if err := handOver(in, name, verifying(f, held.Digests, held.Size)); err != nil {
+		if err := copyInput(in, name, verifying(f, held.Digests, held.Size)); err != nil {
 			return err
 		}
 		named := provenance.File("download "+name, held.Digests)
@@ -146,26 +146,26 @@ func (r *run) hand(ctx context.Context, step plan.Step, at *stand) error {
 	return nil
 }
 
-// handOver copies one input and closes it. Every input can be run: whether it
-// is a program, the step knows.
-func handOver(dir, name string, body io.ReadCloser) error {
+// copyInput copies one input and closes it. Every input is executable,
+// because only the step knows whether it is a program.
+func copyInput(dir, name string, body io.ReadCloser) error {
 	defer body.Close()
 	target := filepath.Join(dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("handing over %q: %w", name, err)
+		return fmt.Errorf("copying input %q: %w", name, err)
 	}
 	f, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if err != nil {
-		return fmt.Errorf("handing over %q: %w", name, err)
+		return fmt.Errorf("copying input %q: %w", name, err)
 	}
 	if _, err := io.Copy(f, body); err != nil {
-		_ = f.Close() // the error is told
-		return fmt.Errorf("handing over %q: %w", name, err)
+		_ = f.Close() // the first error is returned
+		return fmt.Errorf("copying input %q: %w", name, err)
 	}
 	return f.Close()
 }
 
-// verifying checks a file while it is read.
+// verifying verifies a file while it is read.
 func verifying(f io.ReadCloser, want digest.Set, size int64) io.ReadCloser {
 	return struct {
 		io.Reader

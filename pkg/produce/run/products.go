@@ -15,14 +15,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// outputs is what a step made, hashed, and not yet released, with what went
-// into it besides the source, and what the control plane chose and saw.
+// outputs are the hashed outputs of a step, not yet released, with their
+// inputs besides the source, and the observations of the control plane.
 type outputs struct {
 	list   []output
 	inputs []provenance.Resource
 	inside provenance.InternalParameters
 	log    *provenance.Resource
-	done   func() error // lets go of what the release of the outputs reads; may be nil
+	done   func() error // closes what the release of the outputs reads; may be nil
 }
 
 type output struct {
@@ -32,13 +32,13 @@ type output struct {
 	release func(context.Context) error
 }
 
-// made is an output that has left its step.
+// made is a released output.
 type made struct {
 	digests digest.Set
 	size    int64
 }
 
-// products are the outputs of the steps that have ended, in the workspace.
+// products are the released outputs of finished steps, in the workspace.
 type products struct {
 	space *workspace.Workspace
 
@@ -46,7 +46,7 @@ type products struct {
 	made map[string]made
 }
 
-// keep remembers an output for the steps that take it.
+// keep remembers an output for the steps that use it.
 func (p *products) keep(name string, m made) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *products) keep(name string, m made) {
 	p.made[name] = m
 }
 
-// taken is an output of a step that has ended.
+// taken is an output of a finished step.
 func (p *products) taken(name string) (made, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,18 +81,18 @@ func (p *products) fileOutput(name, path string) (output, error) {
 	return p.moved(sandbox.Output{Name: name, Digests: set, Size: size}, path), nil
 }
 
-// moved prepares the release of a hashed file that nothing can write to any
-// more: every process that could have had it open is dead, and it was in no
-// place that another step sees. It leaves without being read again.
+// moved prepares the release of a hashed file that no process can write to
+// any more: every process that could have had it open is dead, and it was in
+// no place that another step sees. It is released without being read again.
 func (p *products) moved(o sandbox.Output, path string) output {
 	return output{name: o.Name, digests: o.Digests, size: o.Size, release: func(context.Context) error {
 		return p.space.Adopt(o.Name, path)
 	}}
 }
 
-// copied prepares the release of a hashed file that something may still have
-// open: the copy is checked against the digest that the provenance names, so
-// what leaves is what was hashed.
+// copied prepares the release of a hashed file that a process may still have
+// open: the copy is compared with the digest in the provenance, so exactly
+// the hashed bytes are released.
 func (p *products) copied(o sandbox.Output, path string) output {
 	return output{name: o.Name, digests: o.Digests, size: o.Size, release: func(ctx context.Context) error {
 		again, err := os.Open(path)
@@ -105,7 +105,8 @@ func (p *products) copied(o sandbox.Output, path string) output {
 	}}
 }
 
-// openMade opens an output of an earlier step and checks it while it is read.
+// openMade opens an output of an earlier step and verifies it while it is
+// read.
 func (p *products) openMade(ctx context.Context, name string) (io.ReadCloser, made, error) {
 	m, err := p.taken(name)
 	if err != nil {

@@ -6,32 +6,32 @@ import (
 	"sync"
 )
 
-// Progress is shown how the steps get on that are running. It is called by one
-// step at a time.
+// Progress shows the running steps. Calls are serialized.
 type Progress interface {
-	// Began is told that a step runs now.
+	// Began is called when a step starts.
 	Began(step string)
-	// Said is told the newest line of a step's log, made harmless.
+	// Said is called with the newest line of a step's log, with control
+	// characters escaped.
 	Said(step, line string)
-	// Ended is told that a step has ended, well or not.
+	// Ended is called when a step has ended, successfully or not.
 	Ended(step string)
 }
 
-// nobody is who watches where no Progress was given.
-type nobody struct{}
+// silent is used if no Progress was given.
+type silent struct{}
 
-func (nobody) Began(string)        {}
-func (nobody) Said(string, string) {}
-func (nobody) Ended(string)        {}
+func (silent) Began(string)        {}
+func (silent) Said(string, string) {}
+func (silent) Ended(string)        {}
 
 func oneAtATime(p Progress) Progress {
 	if p == nil {
-		return nobody{}
+		return silent{}
 	}
 	return &shared{to: p}
 }
 
-// shared keeps steps that run at the same time from talking at once.
+// shared serializes the calls of concurrent steps.
 type shared struct {
 	mu sync.Mutex
 	to Progress
@@ -55,12 +55,12 @@ func (s *shared) Ended(step string) {
 	s.to.Ended(step)
 }
 
-// listener tells the newest whole line of what is written to a log.
+// listener reports the newest complete line that is written to a log.
 type listener struct {
 	log  io.Writer
 	step string
 	to   Progress
-	rest []byte // the beginning of a line; never long, for the log's lines are bounded
+	rest []byte // the beginning of a line; short, because the log limits its lines
 }
 
 // Write implements [io.Writer].

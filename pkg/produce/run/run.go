@@ -1,20 +1,20 @@
-// Package run runs the steps of a plan and signs what it saw.
+// Package run runs the steps of a plan and signs what it observed.
 //
-// The order is one of trust. The control plane, this package, reads the
-// configuration from a commit; each step runs where it can reach nothing; when
-// every process of the step is dead, the control plane hashes the declared
-// outputs itself, writes the provenance and has the builder identity sign it;
-// only then do the outputs leave. A step never writes provenance, and no
-// unsigned provenance is ever written.
+// The order matters for trust. The control plane, this package, reads the
+// configuration from a commit; each step runs isolated; when every process of
+// the step has ended, the control plane itself hashes the declared outputs,
+// writes the provenance and lets the builder identity sign it; only then are
+// the outputs released to the workspace. A step never writes provenance, and
+// unsigned provenance is never written.
 //
 //	err := run.Run(ctx, run.Request{Plan: p, Source: s, Workspace: w, …})
 //
-// What a step made waits in its scratch space until the provenance is signed,
-// however long the signer waits for a service or for a fresh token. It is not
-// kept for a later run: that one would have to believe a directory.
+// Outputs stay in the step's scratch directory until the provenance is
+// signed, however long the signer waits for a service or for a fresh token.
+// They are not reused by a later run, because that run could not verify them.
 //
-// A step whose provenance is there, holds, and still fits what it took and what
-// it made is not run again.
+// A step is not run again if its provenance is valid and still matches its
+// inputs and outputs.
 package run
 
 import (
@@ -46,40 +46,39 @@ type Request struct {
 	Machine   Machine
 	Signer    *sign.Signer
 	Trust     Trust
-	// Report is told what happens, one call at a time, in the context of the act
-	// that it happens in: a line of a log has that act's ids.
+	// Report prints progress, one call at a time, in the context of the act
+	// that reports: a log line has that act's trace IDs.
 	Report func(ctx context.Context, format string, args ...any)
-	// Progress is shown the steps that run; nil shows nobody.
+	// Progress shows the steps that run; nil shows nothing.
 	Progress Progress
 }
 
 // Machine is what the steps run on.
 type Machine struct {
 	Mode sandbox.Mode
-	// Jobs is how many steps run at a time; at least one does. A step that
+	// Jobs is how many steps run at a time, at least one. A step that
 	// declares processors counts for as many.
 	Jobs      int
 	Transport http.RoundTripper
-	// Modules is the address of the module proxy that Go modules are fetched
-	// from.
+	// Modules is the address of the module proxy for Go modules.
 	Modules string
-	// Secrets are texts that no log may hold.
+	// Secrets are redacted from logs.
 	Secrets []string
 }
 
-// Trust is what finished steps are judged with before they are reused.
+// Trust is used to judge finished steps before they are reused.
 type Trust struct {
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	Clock    func() time.Time
 }
 
-// run is one build under way. Its steps run at the same time; all that they
-// share and write to are the products.
+// run is a build in progress. Its steps run concurrently; they share and
+// write only the products.
 type run struct {
 	Request
-	repo    *git.Repository                       // open once, so that a remote one is fetched once
-	tree    func(context.Context) (string, error) // of the source, for whoever only reads it
+	repo    *git.Repository                       // open once, so a remote one is fetched once
+	tree    func(context.Context) (string, error) // the source, read-only
 	store   *fetch.Store
 	version func() map[string]string // of the builder
 	fetched fetched
@@ -87,7 +86,7 @@ type run struct {
 	products products
 }
 
-// Run builds every step of the plan, each as soon as what it takes is there.
+// Run builds every step of the plan, each as soon as its inputs exist.
 func Run(ctx context.Context, req Request) error {
 	repo, err := git.Open(ctx, req.Source.Commit.Repository)
 	if err != nil {
@@ -117,10 +116,10 @@ func Run(ctx context.Context, req Request) error {
 	if r.fetched, err = r.fetch(ctx); err != nil {
 		return err
 	}
-	return r.all(ctx, r.turn)
+	return r.all(ctx, r.runOrReuse)
 }
 
-// oneByOne keeps steps that run at the same time from talking at once.
+// oneByOne serializes the reports of concurrent steps.
 func oneByOne(report func(context.Context, string, ...any)) func(context.Context, string, ...any) {
 	var mu sync.Mutex
 	return func(ctx context.Context, format string, args ...any) {
@@ -130,8 +129,8 @@ func oneByOne(report func(context.Context, string, ...any)) func(context.Context
 	}
 }
 
-// checkout writes the source once for all steps that read it. The commit's id
-// proves what is there; no step can change it.
+// checkout writes the source once for all steps that read it. The commit ID
+// authenticates it, and no step can change it.
 func (r *run) checkout(scratch string) func(context.Context) (string, error) {
 	var once sync.Once
 	var err error
@@ -142,8 +141,8 @@ func (r *run) checkout(scratch string) func(context.Context) (string, error) {
 	}
 }
 
-// publishConfig puts release.yaml and its lock among the files, as they are
-// in the commit, so that a verifier can expand them itself.
+// publishConfig adds the commit's release.yaml and lock to the files, so a
+// verifier can expand them itself.
 func (r *run) publishConfig(ctx context.Context) error {
 	files := map[string][]byte{plan.ConfigName: r.Source.Config}
 	if r.Plan.Locked {
@@ -157,15 +156,15 @@ func (r *run) publishConfig(ctx context.Context) error {
 	return nil
 }
 
-// turn is a step's turn: it is taken over if it is done, and run if not.
-func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
+// runOrReuse reuses a finished step, or runs it.
+func (r *run) runOrReuse(ctx context.Context, number int, step plan.Step) error {
 	of := fmt.Sprintf("step %d of %d: %s", number, len(r.Plan.Steps), step.Instance)
-	reused, err := (&earlierTry{r, step}).holds(ctx)
+	reused, err := (&earlierTry{r, step}).isDone(ctx)
 	if err != nil {
 		return err
 	}
 	if reused {
-		r.Report(ctx, "%s is done already", of)
+		r.Report(ctx, "%s is done already, reused", of)
 		return nil
 	}
 	start := r.Trust.Clock()
@@ -183,7 +182,7 @@ func (r *run) turn(ctx context.Context, number int, step plan.Step) error {
 }
 
 // step runs one step of any kind: make, sign, release the outputs. Its
-// provenance leaves last: outputs without it are as if they were not there.
+// provenance is written last: outputs without it do not count.
 func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 	scratch, err := r.Workspace.Scratch(step.Instance)
 	if err != nil {
@@ -205,7 +204,7 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		return err
 	}
 	if out.done != nil {
-		defer out.done() //nolint:errcheck // it was read only
+		defer out.done() //nolint:errcheck // the file was only read
 	}
 	signed, err := r.attest(ctx, step, out, start)
 	if err != nil {
@@ -226,16 +225,16 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 }
 
 func removeAll(ctx context.Context, dir string) {
-	_ = sandbox.Remove(ctx, dir) // a scratch directory that stays is swept by the next run
+	_ = sandbox.Remove(ctx, dir) // the next run removes a remaining scratch directory
 }
 
-// openLog makes the log of a step, in place of that of an earlier try.
+// openLog creates the log of a step, replacing that of an earlier attempt.
 func (r *run) openLog(step plan.Step) (*os.File, error) {
 	path := r.Workspace.Log(step.Instance)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the log: %w", err)
 	}
-	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644) // whatever the mask allows, nobody else writes here
+	log, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644) // only this process writes the log, whatever the mask allows
 	if err != nil {
 		return nil, fmt.Errorf("making the log: %w", err)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// all gives every step its turn, as many at a time as the machine is to bear,
-// and each after the steps whose outputs it takes. The plan lists those
-// earlier, so no two wait for each other. The first failure ends all.
+// all runs every step, as many at a time as the machine allows, and each
+// after the steps whose outputs it uses. The plan lists those earlier, so
+// there are no deadlocks. The first failure cancels the rest.
 func (r *run) all(ctx context.Context, turn func(context.Context, int, plan.Step) error) error {
 	jobs := int64(max(r.Machine.Jobs, 1))
 	slots := semaphore.NewWeighted(jobs)
-	done := map[string]chan struct{}{} // by output, closed when it is there
+	done := map[string]chan struct{}{} // by output, closed when it exists
 	group, ctx := errgroup.WithContext(ctx)
 	for i, step := range r.Plan.Steps {
 		finished := make(chan struct{})
@@ -51,7 +51,7 @@ func (r *run) all(ctx context.Context, turn func(context.Context, int, plan.Step
 	return group.Wait()
 }
 
-// processors is how many of the machine's a step was promised.
+// processors is how many processors a step was promised.
 func processors(step plan.Step) int64 {
 	if step.Limits == nil {
 		return 1

@@ -6,7 +6,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
-// Source is a commit with the configuration that was read from it.
+// Source is a commit with its configuration.
 type Source struct {
 	Commit git.Commit
 	Tag    git.Tag // who signed the tag that named the commit
@@ -15,8 +15,8 @@ type Source struct {
 	Pins   plan.Lock
 }
 
-// resources are what provenance names of the source. The commit that was
-// built comes first: it is the one that readers take.
+// resources are the source in provenance. The commit that was built comes
+// first: readers use that one.
 func (s Source) resources() []provenance.Resource {
 	c := s.Commit
 	list := []provenance.Resource{provenance.Commit(c.Repository, c.AskedFor(), c.Commit, c.Tree)}
@@ -29,7 +29,7 @@ func (s Source) resources() []provenance.Resource {
 	return list
 }
 
-// tag is what provenance says of the tag's signer: nothing if there is no tag.
+// tag describes the tag's signer in provenance; nil without a tag.
 func (s Source) tag() *provenance.SignedTag {
 	if s.Tag == (git.Tag{}) {
 		return nil

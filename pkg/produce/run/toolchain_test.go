@@ -38,7 +38,7 @@ func TestNoToolchainIsFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &run{Request: Request{Machine: Machine{Mode: sandbox.Unisolated}}}
-	environment := r.environment(plan.Step{Env: []string{"GOFLAGS=-mod=mod", "GOCACHE=" + t.TempDir(), "GOPATH=" + t.TempDir()}}, stand{path: os.Getenv("PATH"), scratch: scratch, modules: rogue.URL})
+	environment := r.environment(plan.Step{Env: []string{"GOFLAGS=-mod=mod", "GOCACHE=" + t.TempDir(), "GOPATH=" + t.TempDir()}}, surroundings{path: os.Getenv("PATH"), scratch: scratch, modules: rogue.URL})
 	build := func(env []string) string {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, ".")
 		cmd.Dir, cmd.Env = dir, env

@@ -24,12 +24,12 @@ import (
 type tool struct {
 	resource provenance.Resource
 	pinned   bool
-	// tree hashes what comes with the program, once, and takes a while; nil
-	// where a step is shown the program alone.
+	// tree hashes the directory tree of the program, once, which takes a
+	// while; nil if a step sees only the program's file.
 	tree func() (string, error)
 }
 
-// defaultTool is what a step has that names none.
+// defaultTool is the tool of a step that names none.
 const defaultTool = "go"
 
 // toolNames are the tools of a step.
@@ -40,22 +40,22 @@ func toolNames(step plan.Step) []string {
 	return step.Tools
 }
 
-// lookAtTools finds every program that steps use, and holds those of the lock
-// against it, before the first step runs. Of other programs than Go, what they
-// load beside themselves is not looked at: pin the image that holds them.
-func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
+// checkTools finds every program that steps use, and compares pinned ones
+// with the lock, before the first step runs. Libraries that programs other
+// than Go load are not checked: to pin them, use a tool image.
+func checkTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 	found := map[string]tool{}
 	for _, name := range slices.Sorted(maps.Keys(pins.Tools)) {
 		pin := pins.Tools[name]
 		if pin.Program == "" {
-			continue // an image, which is fetched
+			continue // an image, which is downloaded
 		}
-		t, err := lookAt(pin.Program)
+		t, err := findTool(pin.Program)
 		if err != nil {
-			return nil, fmt.Errorf("looking for tool %q: %w", name, err)
+			return nil, fmt.Errorf("finding tool %q: %w", name, err)
 		}
 		if got := t.resource.Digest["sha256"]; got != pin.Digest.Hex() {
-			return nil, &verdict.Error{Finding: verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in the PATH is not the one that is pinned", name).
+			return nil, &verdict.Error{Finding: verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in PATH is not the pinned one", name).
 				Differ(pin.Digest.String(), "sha256:"+got)}
 		}
 		t.resource.Name, t.pinned = "tool "+name, true
@@ -66,8 +66,8 @@ func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 			if _, seen := found[name]; seen || len(step.Run) == 0 || pins.Tools[name].Image != "" {
 				continue
 			}
-			// A program that is not there is the step's to miss.
-			if t, err := lookAt(name); err == nil {
+			// The step reports a missing program.
+			if t, err := findTool(name); err == nil {
 				t.resource.Name = "tool " + name
 				found[name] = t
 			}
@@ -76,12 +76,12 @@ func lookAtTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 	return found, nil
 }
 
-// lookAt hashes a program, and finds the tree that comes with it where that is
-// what a step is shown.
-func lookAt(name string) (tool, error) {
+// findTool hashes a program, and finds its directory tree if the step sees
+// all of it.
+func findTool(name string) (tool, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return tool{}, verdict.Refuse(verdict.Usage, name, "it is not in the PATH; install the tool that %s pins", plan.LockName)
+		return tool{}, verdict.Refuse(verdict.Usage, name, "not in PATH; install the tool that %s pins", plan.LockName)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -125,8 +125,8 @@ func hashTree(dir string) (string, error) {
 	return hexOfH1(h1)
 }
 
-// toolsOf are the tools of a step, as its provenance names them. The first to
-// ask of a tree waits until it is hashed.
+// toolsOf are the tools of a step, for its provenance. The first caller waits
+// for the hashes of their trees.
 func (f fetched) toolsOf(step plan.Step) (list []provenance.Resource, err error) {
 	for _, name := range toolNames(step) {
 		t, ok := f.tools[name]
@@ -145,11 +145,11 @@ func (f fetched) toolsOf(step plan.Step) (list []provenance.Resource, err error)
 	return list, nil
 }
 
-// hashing begins to hash the trees of a step's tools, for when they are named.
-func (f fetched) hashing(step plan.Step) {
+// startHashing starts to hash the trees of a step's tools in the background.
+func (f fetched) startHashing(step plan.Step) {
 	for _, name := range toolNames(step) {
 		if t := f.tools[name]; t.tree != nil {
-			go t.tree() //nolint:errcheck // whoever names the tool gets the answer
+			go t.tree() //nolint:errcheck // toolsOf returns the error
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestPinnedTools(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			tools, err := lookAtTools(plan.Lock{Tools: map[string]plan.ToolLock{"cross": r.pin}}, nil)
+			tools, err := checkTools(plan.Lock{Tools: map[string]plan.ToolLock{"cross": r.pin}}, nil)
 			if r.code != "" {
 				if err == nil || verdict.FindingOf("", err).Code != r.code || tools != nil {
 					t.Errorf("%v, %v, want %s", tools, err, r.code)
@@ -71,12 +71,12 @@ func TestToolsThatAreNotPinned(t *testing.T) {
 	steps := []plan.Step{{Run: []string{"go", "build"}}, {Run: []string{"make"}, Tools: []string{"make"}}, {Tools: []string{"archiver"}}}
 	seen := func() provenance.Resource {
 		t.Helper()
-		tools, err := lookAtTools(plan.Lock{}, steps)
+		tools, err := checkTools(plan.Lock{}, steps)
 		if err != nil || len(tools) != 1 || tools["go"].pinned {
 			t.Fatalf("%v, %v, want go alone, not pinned", tools, err)
 		}
 		f := fetched{tools: tools}
-		f.hashing(steps[0])
+		f.startHashing(steps[0])
 		list, err := f.toolsOf(steps[0])
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)

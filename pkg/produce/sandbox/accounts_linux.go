@@ -19,15 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Accounts that root gives to steps: a range that no system and no container
-// manager hands out, and in it two of its own for every step.
+// The range of accounts that root uses for steps, which no system and no
+// container manager assigns. Every step uses two of them.
 const (
 	firstPair = 1 << 30
 	pairs     = 1 << 24
 )
 
 // ownPair picks two accounts and gives the step's directories to the second.
-// The directory that holds them stays ours.
+// Their parent directory stays ours.
 func ownPair(s Step) (first int, err error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the program instead
@@ -40,8 +40,8 @@ func ownPair(s Step) (first int, err error) {
 	return first, readable(s)
 }
 
-// readable opens the source to every account where our own mask has closed it.
-// Whoever can come that far decides the directory above, not this.
+// readable makes the source readable for every account if our umask has
+// prevented that. Its parent directory limits who can reach it.
 func readable(s Step) error {
 	dir, err := sourceOf(s)
 	if err != nil {
@@ -88,8 +88,8 @@ func mapped(inside, outside, inside2, outside2 int) []syscall.SysProcIDMap {
 	return []syscall.SysProcIDMap{{ContainerID: inside, HostID: outside, Size: 1}, {ContainerID: inside2, HostID: outside2, Size: 1}}
 }
 
-// allCapabilities are those that the runner has in its own namespace until it
-// gives them up.
+// allCapabilities are the capabilities of the runner in its own namespace
+// until it drops them.
 func allCapabilities() (list []uintptr) {
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		list = append(list, c)
@@ -97,7 +97,8 @@ func allCapabilities() (list []uintptr) {
 	return list
 }
 
-// range of accounts that the administrator gave to ours.
+// delegatedRange is a range of accounts that the administrator delegated to
+// ours.
 type delegatedRange struct{ uid, gid int }
 
 // delegation finds the programs and files by which an account has more than
@@ -105,7 +106,7 @@ type delegatedRange struct{ uid, gid int }
 func delegation() (delegatedRange, error) {
 	for _, program := range []string{"newuidmap", "newgidmap"} {
 		if findIn(systemPath, program) == "" {
-			return delegatedRange{}, errors.New("this account is not root and there is no newuidmap")
+			return delegatedRange{}, errors.New("this account is not root, and the program newuidmap is not installed")
 		}
 	}
 	name := strconv.Itoa(os.Getuid())
@@ -135,10 +136,10 @@ func delegatedIn(file, name string) (int, error) {
 			return first, nil
 		}
 	}
-	return 0, fmt.Errorf("%s gives no range to %q", file, name)
+	return 0, fmt.Errorf("%s has no range for %q", file, name)
 }
 
-// delegate maps the accounts of a runner that waits for it.
+// delegate maps the accounts of a waiting runner.
 func delegate(pid int) error {
 	d, err := delegation()
 	if err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// OutputLimits bound what a step may leave; each zero is a default.
+// OutputLimits limit the outputs of a step; zero means the default.
 type OutputLimits struct {
 	File  int64 // bytes of one file; default 64 GiB
 	Total int64 // bytes of all; default 1 TiB
 	Count int   // files and directories; default 200 000
-	// Names are the files that may be there. Anything else is refused, a directory
-	// that is above none of them included; nil allows any name.
+	// Names are the permitted files. Anything else is refused, including a
+	// directory that contains none of them; nil permits any name.
 	Names []string
 }
 
-// Output is a regular file that a step left, hashed.
+// Output is a hashed regular file of a step.
 type Output struct {
 	Name    string // relative, with slashes
 	Digests digest.Set
@@ -35,18 +35,18 @@ type Output struct {
 }
 
 // largestHole is how much longer than its blocks a file may be. Linkers leave
-// holes of pages; nobody links megabytes of nothing.
+// holes of some pages, never of megabytes.
 const largestHole = 64 << 20
 
-// Collect looks at everything in a directory that a step has written, and
-// hashes the files in it. What is not a plain file of one name, or changes
-// while it is read, is refused: whoever opens a released name must get the
-// bytes that were hashed. Nothing is followed, and nothing is opened that
-// could block.
+// Collect checks everything in the output directory of a step, and hashes the
+// files. It refuses everything that is not a regular file with one name, or
+// that changes while it is read, because a released file must have the bytes
+// that were hashed. No link is followed, and nothing is opened that could
+// block.
 func Collect(ctx context.Context, dir string, limits OutputLimits) ([]Output, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, verdict.Refuse(verdict.FileType, "outputs", "the step closed their directory to everybody")
+		return nil, verdict.Refuse(verdict.FileType, "outputs", "the step made the output directory unreadable")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading outputs: %w", err)
@@ -64,8 +64,8 @@ func Collect(ctx context.Context, dir string, limits OutputLimits) ([]Output, er
 	return c.found, nil
 }
 
-// declared are the names and the directories above them; nil if any name may be
-// there.
+// declared are the permitted names and their parent directories; nil if any
+// name is permitted.
 func (l OutputLimits) declared() map[string]bool {
 	if l.Names == nil {
 		return nil
@@ -101,12 +101,12 @@ type collector struct {
 	total    int64
 }
 
-// maxDepth is how deep the directories of outputs may be. No name of a release
-// needs more.
+// maxDepth limits the depth of output directories. No name of a release needs
+// more.
 const maxDepth = 64
 
-// walk visits what lies in one directory, a part at a time: a step may leave any
-// number of names, and any depth of directories.
+// walk visits one directory, in parts: a step may leave any number of names,
+// and directories of any depth.
 func (c *collector) walk(ctx context.Context, dir *os.Root, above string) error {
 	if strings.Count(above, "/") >= maxDepth {
 		return verdict.Refuse(verdict.OutputSize, "outputs", "the step left directories more than %d deep", maxDepth)
@@ -141,12 +141,12 @@ func (c *collector) visit(ctx context.Context, dir *os.Root, above string, e fs.
 		return verdict.Refuse(verdict.Path, harmless(name), "the step wrote a name that %s", why)
 	}
 	if c.declared != nil && !c.declared[name] {
-		return verdict.Refuse(verdict.OutputExtra, name, "the step wrote it without declaring it")
+		return verdict.Refuse(verdict.OutputExtra, name, "the step did not declare this output")
 	}
 	if e.IsDir() {
 		below, err := dir.OpenRoot(e.Name())
 		if errors.Is(err, fs.ErrPermission) {
-			return verdict.Refuse(verdict.FileType, name, "the step closed it to everybody")
+			return verdict.Refuse(verdict.FileType, name, "the step made this output unreadable")
 		}
 		if err != nil {
 			return err
@@ -165,8 +165,8 @@ func (c *collector) visit(ctx context.Context, dir *os.Root, above string, e fs.
 	return nil
 }
 
-// oddName refuses names that are something else on other systems, or to a
-// person who reads them.
+// oddName refuses names that mean something else on other systems, or mislead
+// readers.
 func oddName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
@@ -178,12 +178,12 @@ func oddName(name string) string {
 	case strings.HasPrefix(name, "-"):
 		return "looks like a flag"
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || strings.HasPrefix(name, " "):
-		return "other systems write differently"
+		return "has a dot at the end or a space at either end"
 	}
 	return ""
 }
 
-// kindOf names what is no regular file.
+// kindOf names the kind of a file that is not regular.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeSymlink != 0:
@@ -196,19 +196,19 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// hash reads a file once, and looks before and after whether it is the same.
+// hash reads a file once, and compares its status before and after.
 func (c *collector) hash(name string) (Output, error) {
 	f, err := c.root.OpenFile(name, os.O_RDONLY|openFlags, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		return Output{}, verdict.Refuse(verdict.FileType, name, "the step closed it to everybody")
+		return Output{}, verdict.Refuse(verdict.FileType, name, "the step made this output unreadable")
 	}
 	if err != nil {
 		return Output{}, fmt.Errorf("opening %q: %w", name, err)
 	}
 	defer f.Close()
-	before, err := look(f)
+	before, err := fileStatus(f)
 	if err != nil {
-		return Output{}, fmt.Errorf("looking at %q: %w", name, err)
+		return Output{}, fmt.Errorf("examining %q: %w", name, err)
 	}
 	if err := c.admit(name, before); err != nil {
 		return Output{}, err
@@ -217,39 +217,39 @@ func (c *collector) hash(name string) (Output, error) {
 	if err != nil {
 		return Output{}, fmt.Errorf("hashing %q: %w", name, err)
 	}
-	after, err := look(f)
+	after, err := fileStatus(f)
 	if err != nil {
-		return Output{}, fmt.Errorf("looking at %q: %w", name, err)
+		return Output{}, fmt.Errorf("examining %q: %w", name, err)
 	}
 	if size != before.size || after != before {
-		return Output{}, verdict.Refuse(verdict.OutputChanged, name, "it changed while it was read: something of the step is still running, or somebody else writes here")
+		return Output{}, verdict.Refuse(verdict.OutputChanged, name, "the file changed while it was read: a process of the step is still running, or another process writes here")
 	}
 	return Output{Name: name, Digests: set, Size: size}, nil
 }
 
-func (c *collector) admit(name string, seen looked) error {
+func (c *collector) admit(name string, seen fileState) error {
 	switch {
 	case !seen.regular:
-		return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, and it was one a moment ago")
+		return verdict.Refuse(verdict.FileType, name, "an output must be a regular file, but the step replaced it")
 	case seen.links > 1:
-		return verdict.Refuse(verdict.FileType, name, "an output must have one name, this has %d hard links", seen.links)
+		return verdict.Refuse(verdict.FileType, name, "an output must have one name, but this has %d hard links", seen.links)
 	case seen.size > c.limits.File:
-		return verdict.Refuse(verdict.OutputSize, name, "it has %d bytes of at most %d", seen.size, c.limits.File)
+		return verdict.Refuse(verdict.OutputSize, name, "the file has %d bytes, the limit is %d", seen.size, c.limits.File)
 	case seen.blocks >= 0 && seen.size-seen.blocks > largestHole && seen.blocks < seen.size/2:
-		return verdict.Refuse(verdict.OutputSize, name, "it is sparse: %d bytes long, with %d on the disk", seen.size, seen.blocks)
+		return verdict.Refuse(verdict.OutputSize, name, "the file is sparse: %d bytes long, with %d on the disk", seen.size, seen.blocks)
 	}
 	if c.total += seen.size; c.total > c.limits.Total {
-		return verdict.Refuse(verdict.OutputSize, name, "with it the outputs have more than %d bytes", c.limits.Total)
+		return verdict.Refuse(verdict.OutputSize, name, "with this file the outputs exceed %d bytes", c.limits.Total)
 	}
 	return nil
 }
 
-// looked is what is compared of a file before and after it is read.
-type looked struct {
+// fileState is the status of a file that is compared before and after reading.
+type fileState struct {
 	regular bool
 	size    int64
 	links   uint64
-	blocks  int64 // bytes on the disk; -1 if the system does not tell
+	blocks  int64 // bytes on the disk; -1 if unknown
 	times   [2]int64
 	mode    fs.FileMode
 }

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the files of a step, besides their bytes.
+// Limits of the files of a step, besides their bytes.
 const (
 	maxFiles   = 2_000_000
 	lookEvery  = 20 * time.Millisecond
 	onDiskUnit = 512
 )
 
-// fill replaces what was not said by what the machine can bear.
+// fill sets the defaults by the capacity of the machine.
 func (l *Limits) fill(scratch string) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); l.Memory == 0 && err == nil {
@@ -30,24 +30,24 @@ func (l *Limits) fill(scratch string) {
 		l.Processes = 4096
 	}
 	if l.Disk == 0 {
-		if free, _, err := left(scratch); err == nil {
+		if free, _, err := freeSpace(scratch); err == nil {
 			l.Disk = free / 2
 		}
 	}
 }
 
-// left is how many bytes and files the disk of a directory still takes.
-func left(dir string) (bytes, files int64, err error) {
+// freeSpace is how many bytes and files are free on the disk of a directory.
+func freeSpace(dir string) (bytes, files int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, fmt.Errorf("looking at the disk: %w", err)
+		return 0, 0, fmt.Errorf("reading the free disk space: %w", err)
 	}
 	return int64(st.Bavail) * st.Bsize, int64(st.Ffree), nil
 }
 
-// watch ends a step that uses more of its disk than it may. Asking the disk how
-// much is left costs nothing; only when so much is gone as the step may use is
-// what the step has counted, because others write there too.
+// watch ends a step that uses more disk space than permitted. Reading the
+// free space is cheap; only when it has shrunk by the step's limit is the
+// step's own use counted, because others write to the disk, too.
 func watch(ctx context.Context, s Step, runner int, kill func()) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -58,10 +58,10 @@ func watch(ctx context.Context, s Step, runner int, kill func()) (stop func() er
 		for ended := false; err == nil && !ended; {
 			select {
 			case <-ctx.Done():
-				ended = true // one last look
+				ended = true // check once more
 			case <-tick.C:
 			}
-			err = d.look()
+			err = d.check()
 		}
 		if err != nil {
 			kill()
@@ -74,29 +74,31 @@ func watch(ctx context.Context, s Step, runner int, kill func()) (stop func() er
 	}
 }
 
-// disk is what a step has used of its disk, as far as the disk tells.
+// disk is the disk usage of a step.
 type disk struct {
 	step         Step
 	runner       int   // the first process of the step's namespace
-	bytes, files int64 // what was left when the step had used nothing
+	bytes, files int64 // free space minus nothing used by the step
 }
 
+// newDisk reads the free space before the step uses any.
 func newDisk(s Step, runner int) (*disk, error) {
-	bytes, files, err := left(s.Scratch)
+	bytes, files, err := freeSpace(s.Scratch)
 	return &disk{step: s, runner: runner, bytes: bytes, files: files}, err
 }
 
-// look counts what the step has, if enough is gone, while no process of the step
-// runs: what is moved during a count would be missed. What is gone besides is
-// charged to others only if the step had no way to hide it.
-func (d *disk) look() error {
-	bytes, files, err := left(d.step.Scratch)
+// check counts the step's files, if the free space has shrunk enough, while
+// all processes of the step are stopped: files that are moved during a count
+// would be missed. The rest is attributed to others only if the step had no
+// way to hide files.
+func (d *disk) check() error {
+	bytes, files, err := freeSpace(d.step.Scratch)
 	if err != nil || d.bytes-bytes <= d.step.Limits.Disk && d.files-files <= maxFiles {
 		return err
 	}
 	over := &LimitError{Limit: "disk", Most: fmt.Sprintf("%d bytes and %d files", d.step.Limits.Disk, maxFiles)}
 	var stopped stopped
-	defer stopped.goOn()
+	defer stopped.resume()
 	c := counter{step: d.step, seen: map[inode]bool{}}
 	if !stopped.stop(d.runner) {
 		c.hidden = "processes that do not stop"
@@ -107,21 +109,21 @@ func (d *disk) look() error {
 		return over
 	}
 	if c.hidden != "" {
-		over.Most += fmt.Sprintf(": %d bytes of the disk are gone, and the step has %s, which nobody can count", d.bytes-bytes, c.hidden)
+		over.Most += fmt.Sprintf(": the free disk space shrank by %d bytes, and the step has %s, which cannot be counted", d.bytes-bytes, c.hidden)
 		return over
 	}
-	d.bytes, d.files = bytes+c.bytes, files+c.files // the rest was others
+	d.bytes, d.files = bytes+c.bytes, files+c.files // others have used the rest
 	return nil
 }
 
-// inode names a file, whatever its names are.
+// inode identifies a file, whatever its names.
 type inode struct{ dev, ino uint64 }
 
 // counter counts what a step has written, each file once.
 type counter struct {
 	step         Step
 	bytes, files int64
-	seen         map[inode]bool // of those that can be met again
+	seen         map[inode]bool // of files that may be counted again
 	looked       int            // descriptors and mappings
 	hidden       string         // what the step has that cannot be counted
 }
@@ -140,7 +142,7 @@ func (c *counter) add(st *unix.Stat_t) {
 	c.bytes += st.Blocks * onDiskUnit
 }
 
-// named counts what has a name in the directories that the step may write to.
+// named counts the files with names in the writable directories of the step.
 func (c *counter) named() {
 	for _, name := range []string{"out", "home", "tmp"} {
 		err := filepath.WalkDir(filepath.Join(c.step.Scratch, name), func(path string, _ fs.DirEntry, err error) error {
@@ -149,7 +151,7 @@ func (c *counter) named() {
 				err = unix.Lstat(path, &st)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // a process that does not stop removed it
+				return nil // removed by a process that does not stop
 			}
 			if err != nil {
 				return err

@@ -9,48 +9,48 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
-// Guarantee is one wall around a step.
+// Guarantee is one property of the isolation of a step.
 type Guarantee string
 
-// The guarantees there are.
+// The guarantees.
 const (
-	// FilesHidden: the step sees its own directories, what is mounted for it
-	// and the system's programs, and can write to its own directories only.
+	// FilesHidden: the step sees only its own directories, its mounts and the
+	// system's programs, and can write only to its own directories.
 	FilesHidden Guarantee = "files-hidden"
-	// ProcessesHidden: it sees and signals no process but its own.
+	// ProcessesHidden: it sees and signals only its own processes.
 	ProcessesHidden Guarantee = "processes-hidden"
-	// NetworkClosed: no network, or declared hosts through our proxy alone.
+	// NetworkClosed: no network, or only declared hosts through our proxy.
 	NetworkClosed Guarantee = "network-closed"
 	// IPCHidden: no shared memory, queue or host name of the machine.
 	IPCHidden Guarantee = "ipc-hidden"
-	// NoCapabilities: every set of capabilities is empty, and stays so.
+	// NoCapabilities: all capability sets are empty, and stay so.
 	NoCapabilities Guarantee = "no-capabilities"
-	// NoNewPrivileges: no program that it starts gains anything.
+	// NoNewPrivileges: programs that it starts gain no privileges.
 	NoNewPrivileges Guarantee = "no-new-privileges"
-	// CallsFiltered: the kernel refuses it the system calls of no build.
+	// CallsFiltered: the kernel refuses system calls that no build needs.
 	CallsFiltered Guarantee = "calls-filtered"
-	// OwnAccount: it runs under an account that neither the launcher nor
-	// the runner has, nor any other step.
+	// OwnAccount: its account is used neither by the launcher, nor by the
+	// runner, nor by any other step.
 	OwnAccount Guarantee = "own-account"
-	// TreeEnds: all that it started is dead before an output is read.
+	// TreeEnds: all its processes have ended before an output is read.
 	TreeEnds Guarantee = "tree-ends"
-	// DiskLimited: it is ended when what it has on the disk grows past a limit,
-	// files without a name included.
+	// DiskLimited: it is ended when it uses more disk space than its limit,
+	// including files without a name.
 	DiskLimited Guarantee = "disk-limited"
-	// ProcessesLimited: the number of its processes has a limit.
+	// ProcessesLimited: the number of its processes is limited.
 	ProcessesLimited Guarantee = "processes-limited"
-	// MemoryLimited: the memory of all its processes together has a limit.
+	// MemoryLimited: the total memory of all its processes is limited.
 	MemoryLimited Guarantee = "memory-limited"
 )
 
-// Guarantees lists all of them, in the order in which they are told.
+// Guarantees lists all of them, in the order of reports.
 func Guarantees() []Guarantee {
 	return append(essential(), MemoryLimited)
 }
 
-// essential are those without which a step is not [Isolated]. A limit on the
-// memory of a whole tree is for the machine's administrator to give, and
-// keeps nothing secret.
+// essential are the guarantees without which a step is not [Isolated]. A
+// limit of the total memory needs the machine's administrator, and protects
+// no secret.
 func essential() []Guarantee {
 	return []Guarantee{
 		FilesHidden, ProcessesHidden, NetworkClosed, IPCHidden, NoCapabilities, NoNewPrivileges,
@@ -58,38 +58,38 @@ func essential() []Guarantee {
 	}
 }
 
-// Report says which walls a step stood behind. The zero value says none.
+// Report says which guarantees held for a step. The zero value has none.
 type Report struct {
 	Mode    Mode        `json:"mode"`
 	Had     []Guarantee `json:"had"`
 	Lacking []Lack      `json:"lacking,omitempty"`
-	// Asked is what the step asked of the network, with what was answered.
+	// Asked are the step's network requests, with the answers.
 	Asked []Asked `json:"asked,omitempty"`
-	// RefusedMore counts what it asked of hosts that are not in Asked, because
-	// so many others had been refused before.
+	// RefusedMore counts requests for hosts that are not in Asked, because
+	// too many others were refused before.
 	RefusedMore int `json:"refusedMore,omitempty"`
-	// How says by which means limits and account were had.
+	// How says by which means limits and accounts were set up.
 	How []string `json:"how,omitempty"`
 }
 
-// Lack is a guarantee that could not be had.
+// Lack is a guarantee that is missing.
 type Lack struct {
 	Guarantee Guarantee `json:"guarantee"`
 	Reason    string    `json:"reason"`
 }
 
-// Asked is one host that a step asked for.
+// Asked is one host that a step tried to reach.
 type Asked struct {
 	Host    string `json:"host"` // "name:port", as the step wrote it
 	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason,omitempty"` // why not
+	Reason  string `json:"reason,omitempty"` // why it was refused
 	Times   int    `json:"times"`
 }
 
-// Has reports whether a guarantee was had.
+// Has reports whether a guarantee held.
 func (r Report) Has(g Guarantee) bool { return slices.Contains(r.Had, g) }
 
-// Reason is what is lacking, in one line; empty if nothing essential is.
+// Reason is what is missing, in one line; empty if nothing essential is.
 func (r Report) Reason() string {
 	var told []string
 	byReason := map[string][]string{}
@@ -108,11 +108,11 @@ func (r Report) Reason() string {
 	return strings.Join(told, "; ")
 }
 
-// Loud lists what is lacking, one line each, limits included.
+// Loud lists what is missing, one line each, limits included.
 func (r Report) Loud() []string {
 	var lines []string
 	for _, l := range r.Lacking {
-		lines = append(lines, fmt.Sprintf("%s is not had: %s", l.Guarantee, l.Reason))
+		lines = append(lines, fmt.Sprintf("without %s: %s", l.Guarantee, l.Reason))
 	}
 	return lines
 }
@@ -123,7 +123,7 @@ func (r Report) Print(w io.Writer) {
 	for i, g := range r.Had {
 		had[i] = string(g)
 	}
-	fmt.Fprintf(w, "[waybill] the step ran %s; had: %s; %s\n", r.Mode, strings.Join(had, " "), strings.Join(r.How, "; "))
+	fmt.Fprintf(w, "[waybill] the step ran %s, with: %s; %s\n", r.Mode, strings.Join(had, " "), strings.Join(r.How, "; "))
 	for _, line := range r.Loud() {
 		fmt.Fprintf(w, "[waybill] %s\n", line)
 	}
@@ -132,14 +132,14 @@ func (r Report) Print(w io.Writer) {
 		if !a.Allowed {
 			answer = "refused: " + a.Reason
 		}
-		fmt.Fprintf(w, "[waybill] it asked for %s, %s, %s\n", a.Host, plural.Of(a.Times, "time"), answer)
+		fmt.Fprintf(w, "[waybill] the step asked to connect to %s %s, %s\n", a.Host, plural.Of(a.Times, "time"), answer)
 	}
 	if r.RefusedMore > 0 {
-		fmt.Fprintf(w, "[waybill] it asked %d more times, for other hosts, and was refused\n", r.RefusedMore)
+		fmt.Fprintf(w, "[waybill] the step asked to connect to other hosts %s, refused\n", plural.Of(r.RefusedMore, "time"))
 	}
 }
 
-// have takes a guarantee in, once.
+// have adds guarantees, each once.
 func (r *Report) have(list ...Guarantee) {
 	for _, g := range list {
 		if !r.Has(g) {
@@ -148,7 +148,7 @@ func (r *Report) have(list ...Guarantee) {
 	}
 }
 
-// lack tells that a guarantee was not had, once.
+// lack records that a guarantee is missing, once.
 func (r *Report) lack(g Guarantee, reason string) {
 	r.Had = slices.DeleteFunc(r.Had, func(h Guarantee) bool { return h == g })
 	if !slices.ContainsFunc(r.Lacking, func(l Lack) bool { return l.Guarantee == g }) {
@@ -156,8 +156,8 @@ func (r *Report) lack(g Guarantee, reason string) {
 	}
 }
 
-// missing lists the essential guarantees that a step of a mode needs and that
-// the report does not have.
+// missing lists the guarantees that a step of a mode needs and that the
+// report does not have.
 func (r Report) missing(mode Mode) (list []Guarantee) {
 	for _, g := range essential() {
 		if !r.Has(g) && (mode != Contained || g != OwnAccount) {
@@ -167,8 +167,8 @@ func (r Report) missing(mode Mode) (list []Guarantee) {
 	return list
 }
 
-// nothingHad is the report of a step without walls.
-func nothingHad(reason string) (r Report) {
+// noGuarantees is the report of an unisolated step.
+func noGuarantees(reason string) (r Report) {
 	for _, g := range Guarantees() {
 		r.lack(g, reason)
 	}

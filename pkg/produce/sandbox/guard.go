@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// closed are blocks that look public to the standard library and are not:
-// they lead into somebody's own network, to a cloud's own services, or wrap an
-// address that does.
-var closed = []netip.Prefix{
+// notPublic are blocks that the standard library considers public and that are
+// not: they lead into private networks, to services of a cloud, or contain
+// such an address in another form.
+var notPublic = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("100.64.0.0/10"),    // carriers, and one cloud's metadata
 	netip.MustParsePrefix("168.63.129.16/32"), // one cloud's services to its machines
@@ -29,13 +29,13 @@ var closed = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"),        // sites
 }
 
-// public refuses every address that is not of the public network. It is asked
-// about the address that is dialled, after all names are resolved.
-func public(addr netip.Addr) error {
+// checkPublic refuses every address that is not on the public network. It checks
+// the address that is dialled, after name resolution.
+func checkPublic(addr netip.Addr) error {
 	addr = addr.Unmap()
 	switch {
 	case !addr.IsValid() || addr.Zone() != "":
-		return fmt.Errorf("address %s is of one link only", addr)
+		return fmt.Errorf("address %s is valid on one link only", addr)
 	case addr.IsLoopback():
 		return fmt.Errorf("address %s is this machine's", addr)
 	case addr.IsLinkLocalUnicast():
@@ -43,9 +43,9 @@ func public(addr netip.Addr) error {
 	case addr.IsPrivate():
 		return fmt.Errorf("address %s is private", addr)
 	case !addr.IsGlobalUnicast():
-		return fmt.Errorf("address %s is no host's", addr)
+		return fmt.Errorf("address %s is not of a host", addr)
 	}
-	for _, p := range closed {
+	for _, p := range notPublic {
 		if p.Contains(addr) {
 			return fmt.Errorf("address %s is in %s, which is not public", addr, p)
 		}

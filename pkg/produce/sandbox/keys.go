@@ -18,21 +18,22 @@ var (
 	keyPart   = regexp.MustCompile(`[A-Za-z0-9+/=]{40,}`)
 )
 
-// keys takes the lines of private keys out of a log. A step decides what it
-// writes, so a first line alone hides nothing: only lines that can be a part of
-// a key are withheld, and it is said how many. The zero value is ready.
+// keys removes the lines of private keys from a log. A step controls what it
+// writes, so a first line alone does not hide the rest: only lines that can
+// be part of a key are withheld, and their number is reported. The zero value
+// is ready.
 type keys struct {
 	label    string // of the key that has begun; empty if none has
 	lines    int    // that may still come
-	within   bool   // no other line stood between
-	withheld int    // lines that were not told yet
+	adjacent bool   // no other line was in between
+	withheld int    // lines that were not reported yet
 }
 
-// without is a line as it may be shown. The first line of a key is left to be
-// taken out by its shape. whole says that the line ends here.
-func (k *keys) without(text string, whole bool) string {
+// redact is a line as it may be shown. The first line of a key is left to
+// the redaction by shape. whole means that the line ends here.
+func (k *keys) redact(text string, whole bool) string {
 	if m := keyBegins.FindStringSubmatch(text); m != nil {
-		k.label, k.lines, k.within = m[1], longestKey, true
+		k.label, k.lines, k.adjacent = m[1], longestKey, true
 		if strings.Contains(text, "-----END "+m[1]+"-----") {
 			k.label = ""
 		}
@@ -48,20 +49,20 @@ func (k *keys) without(text string, whole bool) string {
 	switch {
 	case k.lines < 0 || strings.Contains(line, "-----END "+k.label+"-----"):
 		k.label = ""
-	case k.within && line != "" && keyLine.MatchString(line) && (len(line)%4 == 0 || line[0] == '='):
+	case k.adjacent && line != "" && keyLine.MatchString(line) && (len(line)%4 == 0 || line[0] == '='):
 		if whole {
 			k.withheld++
 		}
 		return ""
 	default:
-		k.within = k.within && keyHeader.MatchString(line)
-		text = keyPart.ReplaceAllString(text, redact.Mark) // the line may have been written by two at once, or have a time before it
+		k.adjacent = k.adjacent && keyHeader.MatchString(line)
+		text = keyPart.ReplaceAllString(text, redact.Mark) // two processes may have written the line at once, or it begins with a time
 	}
 	return text
 }
 
-// told says how many lines were withheld since it was said last.
-func (k *keys) told() string {
+// report says how many lines were withheld since the last report.
+func (k *keys) report() string {
 	n := k.withheld
 	k.withheld = 0
 	switch n {

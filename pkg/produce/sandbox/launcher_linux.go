@@ -15,24 +15,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are those that a walled step has of its own.
+// namespaces are the separate namespaces of an isolated step.
 const namespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID |
 	syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
 
-// probe makes the walls around nothing.
+// probe sets up the isolation without a step.
 func probe(ctx context.Context, mode Mode) (Report, error) {
 	scratch, err := os.MkdirTemp("", "waybill-probe-")
 	if err != nil {
 		return Report{}, fmt.Errorf("probing isolation: %w", err)
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // nothing is in it
+	defer os.RemoveAll(scratch) //nolint:errcheck // it is empty
 	if err := Prepare(scratch); err != nil {
 		return Report{}, err
 	}
-	return walled(ctx, mode, Step{Scratch: scratch}, NewLog(nil, nil))
+	return isolated(ctx, mode, Step{Scratch: scratch}, NewLog(nil, nil))
 }
 
-// launcher is one runner seen from outside.
+// launcher is the outside view of one runner.
 type launcher struct {
 	mode    Mode
 	step    Step
@@ -44,8 +44,8 @@ type launcher struct {
 	report  Report
 }
 
-// walled runs a step behind walls.
-func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
+// isolated runs a step with isolation.
+func isolated(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
 	if os.Getenv(runnerEnv) != "" {
 		return Report{}, &ModeError{Mode: mode, Reason: "this program does not call sandbox.Serve, so it has no runner"}
 	}
@@ -70,7 +70,7 @@ func walled(ctx context.Context, mode Mode, s Step, log *Log) (Report, error) {
 	l.talk = near
 	cmd, err := l.command(far)
 	if err != nil {
-		_ = far.Close() // nothing was said through it
+		_ = far.Close() // nothing was sent through it
 		return Report{}, &ModeError{Mode: mode, Reason: err.Error()}
 	}
 	return l.launch(ctx, cmd)
@@ -82,13 +82,13 @@ func separate() (account, error) {
 		return pair, nil
 	}
 	if _, err := delegation(); err != nil {
-		return "", fmt.Errorf("a second account for the step cannot be had: %w", err)
+		return "", fmt.Errorf("no second account for the step: %w", err)
 	}
 	return delegated, nil
 }
 
-// command prepares the runner: this very program, with nothing of ours but
-// the talk and, as root, the mounts that only root may open.
+// command prepares the runner: this program, with nothing of ours but the
+// connection and, as root, the mounts that only root may open.
 func (l *launcher) command(far *os.File) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{runnerName, runnerArg}, Dir: "/",
@@ -120,7 +120,7 @@ func (l *launcher) command(far *os.File) (*exec.Cmd, error) {
 		if err := readable(l.step); err != nil {
 			return nil, err
 		}
-		attr.AmbientCaps = allCapabilities() // the maps are written later, by a program that may
+		attr.AmbientCaps = allCapabilities() // the maps are written later, by a privileged program
 	case shared:
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: stepID, HostID: os.Getuid(), Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: stepID, HostID: os.Getgid(), Size: 1}}
@@ -129,13 +129,13 @@ func (l *launcher) command(far *os.File) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// launch starts the runner, hears what it says, and waits for its end: with
-// it, the kernel has ended every process of the step.
+// launch starts the runner, receives its messages, and waits for its end: at
+// that point the kernel has ended every process of the step.
 func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd) (Report, error) {
 	err := cmd.Start()
 	closeAll(cmd.ExtraFiles)
 	if err != nil {
-		return Report{}, &ModeError{Mode: l.mode, Reason: fmt.Sprintf("the kernel does not give this account namespaces of its own: %v", err)}
+		return Report{}, &ModeError{Mode: l.mode, Reason: fmt.Sprintf("this account cannot create namespaces: %v", err)}
 	}
 	kill := l.killer(cmd.Process)
 	stop := context.AfterFunc(ctx, kill)
@@ -145,7 +145,7 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd) (Report, error) {
 	}
 	waited := cmd.Wait()
 	stop()
-	_ = l.talk.conn.Close() // all is said
+	_ = l.talk.conn.Close() // no more messages
 	if proxied != nil {
 		proxied(&l.report)
 	}
@@ -160,8 +160,9 @@ func (l *launcher) launch(ctx context.Context, cmd *exec.Cmd) (Report, error) {
 	return l.report, outcome(end, waited)
 }
 
-// killer ends the runner and with it the step. A runner that has to give files
-// back is asked first, by the end of the talk, and has some time for it.
+// killer ends the runner and with it the step. A runner that has to return
+// ownership of files is first asked to end, by closing the connection, and
+// gets some time for it.
 func (l *launcher) killer(p *os.Process) func() {
 	hard := func() { _ = p.Kill() } // it may have ended
 	if l.account != delegated {
@@ -176,11 +177,11 @@ func (l *launcher) killer(p *os.Process) func() {
 	}
 }
 
-// giveBack is how long a runner may take to give files back.
+// giveBack is how long a runner may take to return ownership of files.
 const giveBack = 10 * time.Second
 
-// converse tells the runner what to do, judges what it says of the walls, and
-// hears how the step ended. asked is not nil if there was a proxy.
+// converse instructs the runner, judges its report on the isolation, and
+// receives how the step ended. asked is not nil if there was a proxy.
 func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ended, asked func(*Report), err error) {
 	unfit := func(err error) (ended, func(*Report), error) {
 		if cause := context.Cause(ctx); cause != nil {
@@ -194,8 +195,8 @@ func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ende
 		}
 	}
 	l.group = newGroup(l.step.Limits, pid)
-	if err := l.talk.say(l.spec()); err != nil {
-		return unfit(fmt.Errorf("telling the runner: %w", err))
+	if err := l.talk.send(l.spec()); err != nil {
+		return unfit(fmt.Errorf("instructing the runner: %w", err))
 	}
 	listener, err := l.ready()
 	if err != nil {
@@ -207,7 +208,7 @@ func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ende
 		}
 	}
 	watched := watch(ctx, l.step, pid, kill)
-	_, err = l.talk.hear(&end)
+	_, err = l.talk.receive(&end)
 	over := watched()
 	switch {
 	case over != nil:
@@ -220,12 +221,13 @@ func (l *launcher) converse(ctx context.Context, pid int, kill func()) (end ende
 	return end, asked, nil
 }
 
-// ready hears of the walls, and refuses to go on without one of them.
+// ready receives the runner's report, and refuses to continue without an
+// essential guarantee.
 func (l *launcher) ready() (*os.File, error) {
 	var r ready
-	listener, err := l.talk.hear(&r)
+	listener, err := l.talk.receive(&r)
 	if err != nil {
-		return nil, errors.New("the runner did not start: the program has to call sandbox.Serve first in main, and be readable to every account")
+		return nil, errors.New("the runner did not start: the program must call sandbox.Serve first in main, and be readable for every account")
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)
@@ -235,20 +237,20 @@ func (l *launcher) ready() (*os.File, error) {
 	l.group.tell(&l.report)
 	l.report.How = append(l.report.How, "accounts: "+string(l.account))
 	if l.step.Root != "" {
-		l.report.How = append(l.report.How, "programs: a root of the step's own, none of the machine's")
+		l.report.How = append(l.report.How, "programs: from the step's own root, none of the machine's")
 	}
 	if missing := l.report.missing(l.mode); len(missing) > 0 {
-		return nil, fmt.Errorf("these walls did not stand: %v", missing)
+		return nil, fmt.Errorf("missing guarantees: %v", missing)
 	}
 	return listener, nil
 }
 
-// serve answers the step's listener with a proxy, until the step is dead.
+// serve answers the step's listener with a proxy, until the step has ended.
 func (l *launcher) serve(ctx context.Context, f *os.File) (asked func(*Report), err error) {
 	defer f.Close()
 	listener, err := net.FileListener(f)
 	if err != nil {
-		return nil, fmt.Errorf("taking the step's listener: %w", err)
+		return nil, fmt.Errorf("opening the step's listener: %w", err)
 	}
 	p := newProxy(l.step.Network)
 	ctx, cancel := context.WithCancel(ctx)
@@ -264,8 +266,8 @@ func (l *launcher) serve(ctx context.Context, f *os.File) (asked func(*Report), 
 	}, nil
 }
 
-// baseData is what a process has mapped and not used before it has done
-// anything, the runner as well: a limit of one process counts that too.
+// baseData is what every process, including the runner, has mapped at its
+// start without using it: a limit of one process counts that, too.
 const baseData = 256 << 20
 
 func (l *launcher) spec() spec {
@@ -274,7 +276,7 @@ func (l *launcher) spec() spec {
 		Processes: uint64(l.step.Limits.Processes), FileSize: uint64(l.step.Limits.Disk),
 	}
 	if l.group.has("pids") {
-		s.Processes = 2*s.Processes + runnerThreads // the group's limit comes first, and is counted
+		s.Processes = 2*s.Processes + runnerThreads // the group's limit applies first, and is counted
 	}
 	if !l.group.has("memory") {
 		s.Data = uint64(l.step.Limits.Memory) + baseData
@@ -288,7 +290,7 @@ func (l *launcher) spec() spec {
 	return s
 }
 
-// exitError is how a step ended that did not succeed.
+// exitError is how a failed step ended.
 type exitError struct{ ended }
 
 func (e *exitError) Error() string {
@@ -315,6 +317,6 @@ func outcome(end ended, waited error) error {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // the runner has its own
+		_ = f.Close() // the runner has its own copies
 	}
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
-// Bounds of a log.
+// Limits of a log.
 const (
 	maxLog  = 64 << 20 // bytes that are passed on
-	maxLine = 16 << 10 // bytes that are looked at together
+	maxLine = 16 << 10 // bytes that are processed at a time
 	maxTail = 4 << 10  // bytes that an error repeats
 )
 
-// Log is the log of a step on its way to whoever reads it. What a step writes
-// is hostile: it is bounded, nothing in it moves a cursor or hides a text, and
-// secrets are taken out. It takes writes from several goroutines.
+// Log is the log of a step on its way to its readers. What a step writes is
+// hostile: the length is limited, control characters and invisible text are
+// escaped, and secrets are redacted. It may be written by several goroutines.
 type Log struct {
-	mu      sync.Mutex // owns everything below
+	mu      sync.Mutex // owns the fields below
 	next    io.Writer  // may be nil
 	secrets []string
 	line    []byte // not yet passed on
 	begun   bool   // a part of the line has been passed on
 	keys    keys   // private keys in it
 	passed  int64
-	full    bool // the reader gets no more but the end
+	full    bool // the limit is reached; only the end will be passed on
 	tail    []byte
 }
 
 // NewLog returns a log that passes on to next, which may be nil. Secrets of
-// fewer than six bytes are words, and stay.
+// fewer than six bytes are too common to redact.
 func NewLog(next io.Writer, secrets []string) *Log {
 	l := &Log{next: next}
 	for _, s := range secrets {
@@ -67,8 +67,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// longest is how much of a long line is held back, so that no secret is cut
-// in two.
+// longest is how much of a long line is held back, so no secret is split.
 func (l *Log) longest() int {
 	n := 512
 	for _, s := range l.secrets {
@@ -77,18 +76,18 @@ func (l *Log) longest() int {
 	return min(n, maxLine)
 }
 
-// pass passes on the line, or most of one that does not end.
+// pass passes on the line, or most of an incomplete one.
 func (l *Log) pass(whole bool) error {
 	text := string(l.line)
 	for _, s := range l.secrets {
 		text = strings.ReplaceAll(text, s, redact.Mark)
 	}
-	text = redact.Secrets(l.keys.without(text, whole))
+	text = redact.Secrets(l.keys.redact(text, whole))
 	if !l.begun && strings.HasPrefix(text, spoken) {
-		text = "> " + text // what we say of a step, it cannot say
+		text = "> " + text // a step cannot imitate our lines
 	}
 	if !l.begun && text != "" {
-		if err := l.out(l.keys.told()); err != nil {
+		if err := l.out(l.keys.report()); err != nil {
 			return err
 		}
 	}
@@ -105,11 +104,11 @@ func (l *Log) pass(whole bool) error {
 	return l.out(harmless(text))
 }
 
-// spoken is how lines of the control plane begin.
+// spoken is the prefix of lines by the control plane.
 const spoken = "[waybill]"
 
 // out passes a text on. Of a log that is too long the reader gets the
-// beginning and, when it has ended, the end: that is where the error is.
+// beginning and the end, which has the error.
 func (l *Log) out(text string) error {
 	l.tail = append(l.tail, text...)
 	if len(l.tail) > 4*maxTail {
@@ -120,20 +119,20 @@ func (l *Log) out(text string) error {
 	}
 	if l.passed += int64(len(text)); l.passed > maxLog {
 		l.full = true
-		text = fmt.Sprintf("\n%s what follows is left out, but for the end: the log is longer than %d bytes\n", spoken, maxLog)
+		text = fmt.Sprintf("\n%s omitted: the log is longer than %d bytes; only its end follows\n", spoken, maxLog)
 	}
 	_, err := io.WriteString(l.next, text)
 	return err
 }
 
-// flush passes on what is left of a log that has ended.
+// flush passes on the rest of a log that has ended.
 func (l *Log) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.line) > 0 {
-		_ = l.pass(true) // whoever reads the log has been told of its end
+		_ = l.pass(true) // an error of the log's reader is reported elsewhere
 	}
-	_ = l.out(l.keys.told()) // as above
+	_ = l.out(l.keys.report()) // as above
 	if l.full {
 		_, _ = io.WriteString(l.next, l.end()) // as above
 	}
@@ -146,7 +145,7 @@ func (l *Log) Tail() string {
 	return l.end()
 }
 
-// end is the end of the log. The caller holds the mutex.
+// end is the end of the log. The caller has locked the mutex.
 func (l *Log) end() string {
 	text := string(l.tail)
 	if len(text) > maxTail {
@@ -158,10 +157,10 @@ func (l *Log) end() string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// harmless spells out what a terminal would obey, or a reader not see:
-// controls, marks of direction, letters without width, and what is not UTF-8.
+// harmless escapes what controls a terminal or is invisible: control
+// characters, direction marks, zero-width characters, and invalid UTF-8.
 func harmless(text string) string {
-	if plain(text) {
+	if isPlain(text) {
 		return text
 	}
 	var b strings.Builder
@@ -184,7 +183,7 @@ func harmless(text string) string {
 	return b.String()
 }
 
-func plain(text string) bool {
+func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
 			return false

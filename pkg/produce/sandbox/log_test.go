@@ -121,7 +121,7 @@ func TestLogIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.flush()
-	if b.Len() > maxLog+maxLine+maxTail+200 || !strings.Contains(b.String(), "what follows is left out, but for the end") || !strings.HasSuffix(b.String(), "\ncompile: the error\n") {
+	if b.Len() > maxLog+maxLine+maxTail+200 || !strings.Contains(b.String(), "omitted: the log is longer than") || !strings.HasSuffix(b.String(), "\ncompile: the error\n") {
 		t.Errorf("%d bytes, ending %q", b.Len(), b.String()[b.Len()-100:])
 	}
 	if tail := l.Tail(); len(tail) > maxTail || !strings.Contains(tail, "compile: the error") {

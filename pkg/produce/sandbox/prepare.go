@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Prepare makes the directories of a step in scratch: src for what it reads,
-// out, home and tmp for what it writes.
+// Prepare creates the directories of a step in scratch: src for its input,
+// out, home and tmp for its output.
 func Prepare(scratch string) error {
 	for _, name := range []string{"src", "out", "home", "tmp"} {
 		if err := os.Mkdir(filepath.Join(scratch, name), 0o755); err != nil {
@@ -26,9 +26,9 @@ func Prepare(scratch string) error {
 	return nil
 }
 
-// Remove removes a step's directories, also those that it closed to everybody,
-// however deep they are: a directory that lies in another one is moved up before
-// it is emptied, so that no path gets longer and few files are open.
+// Remove removes a step's directories, including unreadable ones, however
+// deep they are: a nested directory is moved to the top before it is emptied,
+// so paths stay short and few files are open.
 func Remove(ctx context.Context, scratch string) error {
 	info, err := os.Lstat(scratch)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func Remove(ctx context.Context, scratch string) error {
 
 // removeFlat removes everything in a directory.
 func removeFlat(ctx context.Context, root *os.Root) error {
-	// What is moved up has a name that nothing there has yet.
+	// Moved directories get names that do not exist there yet.
 	prefix, moved := rand.Text(), 0
 	empty := func(dir string) (left bool, err error) {
 		f, err := root.Open(dir)
@@ -93,7 +93,7 @@ func removeFlat(ctx context.Context, root *os.Root) error {
 			}
 		}
 	}
-	for done := 0; ; { // each is read until nothing is left: reading while removing may pass over some
+	for done := 0; ; { // each is read until it is empty: reading while removing may skip entries
 		dir := "."
 		if done > 0 {
 			dir = prefix + strconv.Itoa(done)
@@ -119,10 +119,10 @@ func removeFlat(ctx context.Context, root *os.Root) error {
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Toolchains finds the named programs in a PATH of this machine and lists the
-// mounts that make them usable behind walls, where they are: for Go its whole
-// tree, for any other its file. Other programs in /usr need no mount. seen is
-// the PATH of a step that has them, before the system's own. A name that is
-// not there is left out: the step will say so.
+// mounts that make them usable for isolated steps, at the same paths: for Go
+// its whole tree, for others the file. Other programs in /usr need no mount.
+// seen is the PATH of a step with these mounts, before the system's own. A
+// missing program is left out: the step will report it.
 func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 	var dirs []string
 	for _, name := range names {
@@ -147,8 +147,8 @@ func Toolchains(path string, names []string) (mounts []Mount, seen string) {
 	return mounts, strings.Join(append(dirs, systemPath), string(filepath.ListSeparator))
 }
 
-// toolchainOf follows the link by which a system may name the program of a
-// toolchain.
+// toolchainOf follows the symbolic link by which a system may name a
+// toolchain's program.
 func toolchainOf(program string) string {
 	target, err := filepath.EvalSymlinks(program)
 	if err != nil || !isDir(filepath.Join(filepath.Dir(filepath.Dir(target)), "pkg", "tool")) {
@@ -174,8 +174,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// find looks for the program of a step as the step itself would: in the
-// directory it starts in, or in its own PATH.
+// find looks for the program of a step as the step itself would: in its start
+// directory, or in its own PATH.
 func find(dir string, command, env []string) (string, error) {
 	name := command[0]
 	if strings.ContainsRune(name, os.PathSeparator) {

@@ -16,31 +16,31 @@ import (
 	"time"
 )
 
-// Bounds of a proxy.
+// Limits of a proxy.
 const (
 	maxTunnels = 64
-	maxRefused = 20 // hosts that are named: what a step asks for in vain is its own choice
+	maxRefused = 20 // named refused hosts: a step can ask for any number of them
 	maxHead    = 16 << 10
 	dialTime   = 30 * time.Second
 )
 
-// proxy is the only way of a step into the network. It listens inside the
-// step's own network and dials outside; it speaks CONNECT and nothing else, to
-// declared hosts and public addresses alone.
+// proxy is the only way of a step to the network. It listens inside the
+// step's network and dials outside; it supports only CONNECT, to declared
+// hosts at public addresses.
 type proxy struct {
 	hosts  []string
 	permit func(netip.Addr) error
 
-	mu      sync.Mutex // owns what follows
+	mu      sync.Mutex // owns the fields below
 	asked   []Asked
-	refused int // of these
-	more    int // refusals of hosts that are not among them
+	refused int // number of refused ones in asked
+	more    int // refusals of hosts that are not in asked
 
 	tunnels sync.WaitGroup
 }
 
 func newProxy(hosts []string) *proxy {
-	return &proxy{hosts: hosts, permit: public}
+	return &proxy{hosts: hosts, permit: checkPublic}
 }
 
 // serve answers until the listener is closed or the context ends.
@@ -67,9 +67,9 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) {
 	}
 }
 
-// answer reads one request and becomes its tunnel.
+// answer reads one request and tunnels it.
 func (p *proxy) answer(ctx context.Context, c net.Conn) {
-	_ = c.SetReadDeadline(time.Now().Add(dialTime)) // a listener that takes no deadline has none to keep
+	_ = c.SetReadDeadline(time.Now().Add(dialTime)) // a listener without deadlines ignores it
 	head := &io.LimitedReader{R: c, N: maxHead}
 	in := bufio.NewReader(head)
 	req, err := http.ReadRequest(in)
@@ -95,15 +95,15 @@ func (p *proxy) answer(ctx context.Context, c net.Conn) {
 			_ = t.CloseWrite()
 		}
 	})
-	_, _ = io.Copy(c, out) // how a tunnel ends is between its ends
+	_, _ = io.Copy(c, out) // errors of a tunnel are for its ends
 	_ = c.Close()
 }
 
-// dial reaches a declared host. The address is judged where it is dialled, so
-// no name can resolve to one thing now and to another then.
+// dial connects to a declared host. The address is checked when it is
+// dialled, so a name cannot resolve differently between check and use.
 func (p *proxy) dial(ctx context.Context, method, host string) (net.Conn, error) {
 	if method != http.MethodConnect {
-		return nil, errors.New("only CONNECT is answered; use https")
+		return nil, errors.New("only CONNECT is supported; use https")
 	}
 	if !slices.Contains(p.hosts, host) {
 		return nil, errors.New("the step did not declare this host")
@@ -111,15 +111,15 @@ func (p *proxy) dial(ctx context.Context, method, host string) (net.Conn, error)
 	d := net.Dialer{Timeout: dialTime, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return fmt.Errorf("address %q cannot be judged", address)
+			return fmt.Errorf("address %q is invalid", address)
 		}
 		return p.permit(at.Addr())
 	}}
 	return d.DialContext(ctx, "tcp", host)
 }
 
-// note remembers what was asked, once for each host and answer, and counts what
-// is refused after the first hosts.
+// note records a request, once for each host and answer, and only counts
+// refusals after the first hosts.
 func (p *proxy) note(host string, err error) {
 	a := Asked{Host: host, Allowed: err == nil, Times: 1}
 	if len(a.Host) > 300 {
@@ -144,10 +144,10 @@ func (p *proxy) note(host string, err error) {
 		}
 		p.refused++
 	}
-	p.asked = append(p.asked, a) // what is allowed was declared
+	p.asked = append(p.asked, a) // permitted hosts were declared, so there are few
 }
 
-// tell puts what was asked into a report.
+// tell adds the requests to a report.
 func (p *proxy) tell(r *Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,15 +19,15 @@ func TestPublic(t *testing.T) {
 		"224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "::127.0.0.1",
 		"2001:0:7f00:1::", "192.88.99.1", "fec0::1",
 	} {
-		if public(netip.MustParseAddr(bad)) == nil {
+		if checkPublic(netip.MustParseAddr(bad)) == nil {
 			t.Errorf("%s passes for public", bad)
 		}
 	}
-	if public(netip.Addr{}) == nil {
+	if checkPublic(netip.Addr{}) == nil {
 		t.Error("no address passes for public")
 	}
 	for _, good := range []string{"8.8.8.8", "140.82.112.3", "2606:4700::1111", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8"} {
-		if err := public(netip.MustParseAddr(good)); err != nil {
+		if err := checkPublic(netip.MustParseAddr(good)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestProxyNamesFew(t *testing.T) {
 	}
 	var log strings.Builder
 	report.Print(&log)
-	if n := strings.Count(log.String(), "it asked for"); n != maxRefused+1 || !strings.HasSuffix(log.String(), "it asked 1000 more times, for other hosts, and was refused\n") {
+	if n := strings.Count(log.String(), "the step asked to connect to "); n != maxRefused+2 || !strings.HasSuffix(log.String(), "the step asked to connect to other hosts 1000 times, refused\n") {
 		t.Errorf("%d hosts in the log\n%s", n, log.String())
 	}
 	few := newProxy(nil)

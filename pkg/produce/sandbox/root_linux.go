@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stage is where the new root is put together. Every system has it.
+// stage is where the new root is assembled. Every system has this directory.
 const stage = "/tmp"
 
 // files builds the step's root on an empty file system in memory, makes it
-// this process's root, and lets go of the machine's.
+// this process's root, and detaches the machine's.
 func (r *runner) files() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("parting from the machine's mounts: %w", err)
+		return fmt.Errorf("making the mounts private: %w", err)
 	}
 	fds, err := r.trees()
 	if err != nil {
@@ -29,9 +29,9 @@ func (r *runner) files() error {
 		}
 	}
 	if err := unix.Mount("root", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=16m,nr_inodes=16k,mode=0755"); err != nil {
-		return fmt.Errorf("making a root: %w", err)
+		return fmt.Errorf("mounting a root: %w", err)
 	}
-	if err := furnish(stage, r.spec.Links); err != nil {
+	if err := populate(stage, r.spec.Links); err != nil {
 		return err
 	}
 	if err := unix.Mount("proc", stage+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "hidepid=invisible,subset=pid"); err != nil {
@@ -41,7 +41,7 @@ func (r *runner) files() error {
 	if err != nil {
 		return fmt.Errorf("opening the root: %w", err)
 	}
-	defer unix.Close(root) //nolint:errcheck // it was only a path
+	defer unix.Close(root) //nolint:errcheck // only a path
 	for i, t := range r.spec.Trees {
 		if err := attach(fds[i], t, root); err != nil {
 			return err
@@ -50,8 +50,8 @@ func (r *runner) files() error {
 	return enter(stage)
 }
 
-// trees are the mounts that the launcher opened, or, where it may not, those
-// that we may open in our own namespace.
+// trees are the mounts that the launcher opened or, if it may not, those that
+// we may open in our own namespace.
 func (r *runner) trees() ([]int, error) {
 	fds := make([]int, len(r.spec.Trees))
 	for i, t := range r.spec.Trees {
@@ -72,7 +72,7 @@ func (r *runner) trees() ([]int, error) {
 func (r *runner) hand() error {
 	for _, t := range r.spec.Trees {
 		if t.Writable && !t.Device {
-			if err := own(t.Source, stepID); err != nil {
+			if err := chownAll(t.Source, stepID); err != nil {
 				return fmt.Errorf("giving %q to the step: %w", t.Target, err)
 			}
 		}
@@ -80,12 +80,12 @@ func (r *runner) hand() error {
 	return nil
 }
 
-// furnish makes what every root needs and no machine has to give. The links
-// come last: nothing is written through them.
-func furnish(root string, links [][2]string) error {
+// populate creates what every root needs and the machine does not provide.
+// Links come last, so nothing is written through them.
+func populate(root string, links [][2]string) error {
 	for _, dir := range []string{"proc", "dev", "etc", "build", "tmp", "var"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			return fmt.Errorf("furnishing the root: %w", err)
+			return fmt.Errorf("populating the root: %w", err)
 		}
 	}
 	for name, body := range map[string]string{
@@ -95,7 +95,7 @@ func furnish(root string, links [][2]string) error {
 		"etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(body), 0o644); err != nil {
-			return fmt.Errorf("furnishing the root: %w", err)
+			return fmt.Errorf("populating the root: %w", err)
 		}
 	}
 	links = append([][2]string{
@@ -104,14 +104,14 @@ func furnish(root string, links [][2]string) error {
 	}, links...)
 	for _, l := range links {
 		if err := os.Symlink(l[0], filepath.Join(root, l[1])); err != nil {
-			return fmt.Errorf("furnishing the root: %w", err)
+			return fmt.Errorf("populating the root: %w", err)
 		}
 	}
 	return nil
 }
 
-// enter makes root the root and forgets the old one, which then lies below
-// nothing that has a name.
+// enter changes the root and detaches the old one, which then has no path any
+// more.
 func enter(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return fmt.Errorf("entering the root: %w", err)
@@ -120,21 +120,21 @@ func enter(root string) error {
 		return fmt.Errorf("changing the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("letting go of the machine's root: %w", err)
+		return fmt.Errorf("detaching the machine's root: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return fmt.Errorf("entering the root: %w", err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
-		return fmt.Errorf("closing the root for writing: %w", err)
+		return fmt.Errorf("making the root read-only: %w", err)
 	}
-	return strange()
+	return checkRoot()
 }
 
-// strange makes sure that nothing of the machine is left: our own /proc says
-// that this is the first process, and the home of no account is here.
-func strange() error {
+// checkRoot checks that nothing of the machine is visible: /proc says that
+// this is the first process, and there are no homes of accounts.
+func checkRoot() error {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
 		return fmt.Errorf("the new /proc says that this process is %q, not the first", self)
 	}

@@ -20,36 +20,36 @@ import (
 // proxyAddress is where a step finds the proxy, in its own network.
 const proxyAddress = "127.0.0.1:3128"
 
-// Serve makes this process the runner of one step, if it was started as one,
-// and returns what to end it with. It is the first process of the step's
-// process namespace: with it, the kernel ends all others.
+// Serve runs this process as the runner of one step, if it was started as
+// one, and returns the exit status. It is the first process of the step's
+// process namespace: when it ends, the kernel ends all others.
 func Serve() (code int, ok bool) {
 	if os.Args[0] != runnerName || os.Getenv(runnerEnv) == "" {
 		return 0, false
 	}
 	if unix.CloseRange(talkFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil {
-		return 1, true // what our launcher was given by its own parent would be the step's
+		return 1, true // otherwise the step would inherit the files of our launcher's parent
 	}
 	t, err := openTalk(os.NewFile(talkFD, "launcher"))
 	if err != nil {
 		return 1, true
 	}
-	// Nothing that a step sends to us has an effect, and what it starts has
-	// the kernel's defaults: a signal that is ignored would be inherited so.
+	// Signals from the step have no effect, and its processes have the
+	// kernel's defaults: an ignored signal would be inherited.
 	signal.Notify(make(chan os.Signal, 1))
 	var s spec
-	if _, err := t.hear(&s); err != nil {
+	if _, err := t.receive(&s); err != nil {
 		return 1, true
 	}
 	r := &runner{spec: s, talk: t}
 	if err := r.build(); err != nil {
-		_ = t.say(ready{Error: err.Error(), Report: r.report}) // without it the launcher says so
+		_ = t.send(ready{Error: err.Error(), Report: r.report}) // if this fails, the launcher reports a missing answer
 		return 1, true
 	}
 	done := make(chan int, 2)
 	go func() { done <- r.run() }()
 	go func() {
-		_, _ = t.hear(&struct{}{}) // nothing more is said: this is the launcher's end, and ours
+		_, _ = t.receive(&struct{}{}) // no message follows: this is the launcher's end, and so ours
 		for end := time.Now().Add(giveBack); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			_ = unix.Kill(-1, unix.SIGKILL) // there may be none yet, or none left
 		}
@@ -66,7 +66,7 @@ type runner struct {
 	proxy  *os.File // the listener inside, for the launcher
 }
 
-// build makes the walls that a process can make around itself, from the
+// build sets up the isolation that a process can give itself, from the
 // outside in.
 func (r *runner) build() error {
 	if err := r.become(); err != nil {
@@ -88,26 +88,26 @@ func (r *runner) build() error {
 	return nil
 }
 
-// become takes the runner's account on, where it was not given at the start.
+// become changes to the runner's account, if it did not start with it.
 func (r *runner) become() error {
 	if r.spec.Account != delegated {
 		return nil
 	}
 	if err := syscall.Setgroups([]int{}); err != nil {
-		return fmt.Errorf("leaving groups: %w", err)
+		return fmt.Errorf("dropping supplementary groups: %w", err)
 	}
 	if err := syscall.Setresgid(runnerID, runnerID, runnerID); err != nil {
-		return fmt.Errorf("taking the runner's group: %w", err)
+		return fmt.Errorf("changing to the runner's group: %w", err)
 	}
 	if err := syscall.Setresuid(runnerID, runnerID, runnerID); err != nil {
-		return fmt.Errorf("taking the runner's account: %w", err)
+		return fmt.Errorf("changing to the runner's account: %w", err)
 	}
 	return nil
 }
 
-// network leaves the new network namespace as it is, with nothing in it; for
-// a step with declared hosts, loopback comes up, and the listener on it goes to
-// the launcher, which answers it from outside.
+// network leaves the new network namespace empty; for a step with declared
+// hosts it enables loopback and sends the listener on it to the launcher,
+// which answers from outside.
 func (r *runner) network() error {
 	if !r.spec.Proxied {
 		return nil
@@ -116,7 +116,7 @@ func (r *runner) network() error {
 	if err != nil {
 		return fmt.Errorf("opening the step's network: %w", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // it was only asked
+	defer unix.Close(fd) //nolint:errcheck // only used for the ioctl
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
@@ -134,11 +134,10 @@ func (r *runner) network() error {
 	return err
 }
 
-// mostFiles is how many files a process of a step may have open.
+// mostFiles limits the open files of a process of a step.
 const mostFiles = 4096
 
-// limits bounds what each process may have. The sum over all is for control
-// groups to bound.
+// limits limits each process. The total is limited by control groups.
 func (r *runner) limits() error {
 	set := map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 1 << 20, unix.RLIMIT_MSGQUEUE: 0,
@@ -160,8 +159,8 @@ func (r *runner) limits() error {
 	return nil
 }
 
-// run starts the step from a thread that has given up everything, and waits
-// until no process is left.
+// run starts the step from a thread without privileges, and waits until no
+// process is left.
 func (r *runner) run() int {
 	started := make(chan startup)
 	go func() {
@@ -170,7 +169,7 @@ func (r *runner) run() int {
 	}()
 	s := <-started
 	if s.unready != nil {
-		_ = r.talk.say(ready{Error: s.unready.Error(), Report: r.report}) // without it the launcher says so
+		_ = r.talk.send(ready{Error: s.unready.Error(), Report: r.report}) // if this fails, the launcher reports a missing answer
 		return 1
 	}
 	var end ended
@@ -183,21 +182,21 @@ func (r *runner) run() int {
 	if err := r.reap(); err != nil && end.Error == "" {
 		end.Error = err.Error()
 	}
-	if r.talk.say(end) != nil {
+	if r.talk.send(end) != nil {
 		return 1
 	}
 	return 0
 }
 
-// startup is how the start of a step went.
+// startup is the result of starting a step.
 type startup struct {
 	pid     int
-	unready error // a wall could not be made: the step was not started
-	err     error // the step's own program could not be started
+	unready error // isolation failed: the step was not started
+	err     error // the step's program could not be started
 }
 
-// start gives up everything, looks whether it is gone, tells the launcher
-// what holds, and starts the step. It runs on a thread of its own.
+// start drops all privileges, checks that they are gone, reports to the
+// launcher, and starts the step. It runs on its own thread.
 func (r *runner) start() startup {
 	if err := r.drop(); err != nil {
 		return startup{unready: err}
@@ -209,7 +208,7 @@ func (r *runner) start() startup {
 	if r.proxy != nil {
 		message = append(message, r.proxy)
 	}
-	if err := r.talk.say(ready{Report: r.report}, message...); err != nil {
+	if err := r.talk.send(ready{Report: r.report}, message...); err != nil {
 		return startup{unready: err}
 	}
 	if r.proxy != nil {
@@ -233,7 +232,7 @@ func (r *runner) start() startup {
 	return startup{pid: pid}
 }
 
-// wait collects every process that ends, until it is the step's first.
+// wait collects every process that ends, until the step's first process ends.
 func wait(pid int) ended {
 	for {
 		var status unix.WaitStatus
@@ -250,31 +249,31 @@ func wait(pid int) ended {
 	}
 }
 
-// reap ends what the step left behind, waits until it is gone, and gives the
-// files back to the launcher where they have another owner than it can be.
+// reap kills the remaining processes, waits for their end, and returns the
+// files to the launcher's account if needed.
 func (r *runner) reap() error {
 	for {
 		if err := unix.Kill(-1, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("ending what the step left behind: %w", err)
+			return fmt.Errorf("ending the step's remaining processes: %w", err)
 		}
 		_, err := unix.Wait4(-1, nil, 0, nil)
 		if errors.Is(err, unix.ECHILD) {
 			break
 		}
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("ending what the step left behind: %w", err)
+			return fmt.Errorf("ending the step's remaining processes: %w", err)
 		}
 	}
 	if r.spec.Account != delegated {
 		return nil
 	}
 	at := Seen(Isolated, "")
-	return errors.Join(own(at.Out, runnerID), own(at.Home, runnerID), own(at.Temp, runnerID))
+	return errors.Join(chownAll(at.Out, runnerID), chownAll(at.Home, runnerID), chownAll(at.Temp, runnerID))
 }
 
-// own gives a directory and all in it to an account. It opens nothing and
-// follows nothing.
-func own(dir string, id int) error {
+// chownAll changes the owner of a directory and its contents. It opens no file and
+// follows no link.
+func chownAll(dir string, id int) error {
 	return filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -1,10 +1,11 @@
-// Package sandbox runs one build step where it can reach nothing that it was
-// not given, and says which walls it really stood behind.
+// Package sandbox runs one build step isolated from everything that it was
+// not given, and reports which guarantees really held.
 //
-// The launcher is the process that calls [Run]: it holds tokens and signers.
-// The runner is another process of the same program, under another account: it
-// makes the walls from inside, starts the step, and holds nothing. A program
-// that uses this package therefore asks first thing in main whether it is one:
+// The launcher is the process that calls [Run]: it has tokens and signers.
+// The runner is another process of the same program, under another account:
+// it sets up the isolation from inside, starts the step, and has no secrets.
+// Therefore a program that uses this package must first check in main whether
+// it is a runner:
 //
 //	if code, ok := sandbox.Serve(); ok {
 //		os.Exit(code)
@@ -25,18 +26,19 @@
 //
 // In every mode a step has exactly the environment that it is given, no
 // standard input, no terminal, and no open file of ours; set-user-ID programs
-// give it nothing where the kernel can promise that; and it ends with its
+// give it no privileges if the kernel supports that; and it ends with its
 // context and with the process that runs it.
 //
-// [Isolated] holds every [Guarantee] that is not a limit of the machine; each
-// is found by looking, in the process that becomes the step. [Contained] holds
-// the same but for the account: the kernel gave no second one. [Unisolated]
-// holds none: a step reads and writes what our account can, reaches the
-// network, and what leaves its process group outlives it.
+// [Isolated] has every [Guarantee] except limits that need the machine's
+// administrator; each is checked in the process that becomes the step.
+// [Contained] has the same except the separate account, which the kernel did
+// not permit. [Unisolated] has none: a step reads and writes what our account
+// can, reaches the network, and processes that leave its process group
+// outlive it.
 //
-// What no mode hides: the clock, the kernel's version, the number of
-// processors, how busy the machine is, and the system's programs in /usr, unless
-// the step has a Root of its own.
+// No mode hides the clock, the kernel's version, the number of processors,
+// the load of the machine, and the system's programs in /usr, unless the step
+// has its own Root.
 package sandbox
 
 import (
@@ -49,59 +51,59 @@ import (
 	"time"
 )
 
-// Mode is how a step is kept apart. The zero value is no mode.
+// Mode is how a step is isolated. The zero value is no mode.
 type Mode string
 
-// The modes there are.
+// The modes.
 const (
-	// Isolated: behind every wall, under an account of its own.
+	// Isolated: all guarantees, under a separate account.
 	Isolated Mode = "isolated"
-	// Contained: behind every wall, under the account of the launcher. Who
-	// grants levels treats it as unisolated.
+	// Contained: all guarantees but OwnAccount: the step has the launcher's
+	// account. It counts as unisolated for SLSA levels.
 	Contained Mode = "contained"
 	// Unisolated: an ordinary process with a clean environment.
 	Unisolated Mode = "unisolated"
 )
 
-// walled reports whether a step has a root of its own.
-func (m Mode) walled() bool { return m == Isolated || m == Contained }
+// hasRoot reports whether a step has its own root file system.
+func (m Mode) hasRoot() bool { return m == Isolated || m == Contained }
 
 // Step is one command to run.
 type Step struct {
-	// Scratch is a directory of this step alone, absolute, as [Prepare] made
-	// it. The step may read src, and write out, home and tmp.
+	// Scratch is a directory of this step only, absolute, as made by
+	// [Prepare]. The step may read src, and write out, home and tmp.
 	Scratch string
-	// Source, if it is given, is a directory that the step sees in place of
-	// src: absolute, read-only, and one for any number of steps. Where this
-	// process's mask closed it, it is opened for reading. Behind walls only: an
+	// Source, if set, is a directory that the step sees in place of src:
+	// absolute, read-only, and possibly shared by several steps. If this
+	// process's umask closed it, it is made readable. Not for Unisolated: an
 	// ordinary process could change the source of the next step.
 	Source string
-	// Root, if it is given, is an unpacked root file system: absolute, and
-	// readable by every account. All programs, libraries and files of /etc come
-	// from it and none from this machine; /dev, /proc, /tmp, /build, accounts
-	// and host names are ours, its /root, /home, /run and /sys are left out.
-	// Links in it lead to nothing outside. Behind walls only.
+	// Root, if set, is an unpacked root file system: absolute, and readable
+	// by every account. All programs, libraries and files of /etc come from
+	// it and none from this machine; /dev, /proc, /tmp, /build, accounts and
+	// host names are ours, and its /root, /home, /run and /sys are left out.
+	// Links in it cannot lead outside. Not for Unisolated.
 	Root string
 	// Command is the program and its arguments, started in src. A program
-	// without a slash is looked for in the PATH of Env, where the step is.
+	// without a slash is looked up in the PATH of Env, as the step sees it.
 	Command []string
-	// Env is the whole environment, "NAME=value". With a Network behind walls,
-	// the variables that name the proxy are added; nothing else ever is.
+	// Env is the complete environment, "NAME=value". For an isolated step
+	// with a Network, the variables that name the proxy are added.
 	Env []string
-	// Log takes standard output and standard error, made harmless by
+	// Log receives standard output and standard error, made harmless by
 	// [NewLog]. Default: only the end is kept, for the error.
 	Log io.Writer
-	// Mounts are more that the step may read: tools and inputs, one at a
-	// place, at any depth; below another mount the place must be there. The
-	// system's own programs, in /usr and what belongs to it, are there unless
-	// there is a Root.
+	// Mounts are additional paths that the step may read: tools and inputs,
+	// one at each target, at any depth; below another mount the target must
+	// exist. Without a Root, the system's programs, in /usr and related
+	// directories, are always mounted.
 	Mounts []Mount
 	// Network lists the hosts, "name:port", that the step may reach, through
 	// a proxy. Default: no network, not even loopback.
 	Network []string
 	Limits  Limits
-	// Secrets are texts that never reach the log. A step behind walls cannot
-	// have them; one without could.
+	// Secrets are texts that are redacted from the log. An isolated step
+	// cannot get them; an unisolated one could.
 	Secrets []string
 }
 
@@ -111,29 +113,30 @@ type Mount struct {
 	Target string // absolute, as the step sees it
 }
 
-// Limits bound a step; each zero is a default.
+// Limits are the limits of a step; zero means the default.
 type Limits struct {
 	Memory    int64 // bytes; default three quarters of the machine's
 	Processes int64 // processes and threads; default 4096
 	Disk      int64 // bytes in Scratch; default half of what is free
-	CPUs      int64 // processors' worth of time; default no bound
+	CPUs      int64 // processors' worth of time; default unlimited
 	Time      time.Duration
 }
 
 // Places are the directories of a step, as the step sees them.
 type Places struct{ Source, Out, Home, Temp string }
 
-// Seen says where a step of a mode sees its directories. Behind walls they are
-// the same on every machine, so that no path of ours gets into an output.
+// Seen says where a step of a mode sees its directories. For isolated steps
+// they are the same on every machine, so no path of this machine gets into an
+// output.
 func Seen(mode Mode, scratch string) Places {
-	if mode.walled() {
+	if mode.hasRoot() {
 		return Places{Source: "/build/src", Out: "/build/out", Home: "/build/home", Temp: "/tmp"}
 	}
 	at := func(name string) string { return filepath.Join(scratch, name) }
 	return Places{Source: at("src"), Out: at("out"), Home: at("home"), Temp: at("tmp")}
 }
 
-// StepError reports a step that did not succeed.
+// StepError reports a step that failed.
 type StepError struct {
 	Command  []string
 	ExitCode int    // -1 if a signal or the context ended it
@@ -162,15 +165,15 @@ func (e *StepError) Code() string {
 	return "STEP_FAILED"
 }
 
-// LimitError reports a step that went over one of its limits.
+// LimitError reports a step that exceeded one of its limits.
 type LimitError struct {
 	Limit string // memory, processes, disk or time
-	Most  string // what was allowed
+	Most  string // the permitted value
 }
 
 // Error names the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("it went over its limit of %s, %s", e.Limit, e.Most)
+	return fmt.Sprintf("the step exceeded its limit of %s, %s", e.Limit, e.Most)
 }
 
 // Code is the reason code of the refusal.
@@ -182,7 +185,7 @@ type ModeError struct {
 	Reason string
 }
 
-// Error names the mode and what is in the way.
+// Error names the mode and the reason.
 func (e *ModeError) Error() string {
 	return fmt.Sprintf("running a step %.40q: %s", string(e.Mode), e.Reason)
 }
@@ -190,7 +193,8 @@ func (e *ModeError) Error() string {
 // Code is the reason code of the refusal.
 func (e *ModeError) Code() string { return "NOT_ISOLATED" }
 
-// Examine builds the walls around nothing and reports which of them stood.
+// Examine sets up the isolation without a step and reports which guarantees
+// held.
 func Examine(ctx context.Context) Report {
 	var reasons []string
 	for _, mode := range []Mode{Isolated, Contained} {
@@ -203,24 +207,24 @@ func Examine(ctx context.Context) Report {
 		}
 		reasons = append(reasons, err.Error())
 	}
-	report := nothingHad(strings.Join(reasons, "; "))
+	report := noGuarantees(strings.Join(reasons, "; "))
 	report.Mode = Unisolated
 	return report
 }
 
-// Run runs the step in the given mode, waits for its end and for that of all
-// it started, and reports which walls it stood behind. It never changes the
-// mode: where a wall cannot be had, a step is not started and the error is a
+// Run runs the step in the given mode, waits until it and all its processes
+// have ended, and reports which guarantees held. It never changes the mode:
+// if a guarantee is not available, the step is not started and the error is a
 // [*ModeError]. Any other failure is a [*StepError].
 func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
 	if len(s.Command) == 0 || !filepath.IsAbs(s.Scratch) {
 		return Report{}, errors.New("running a step: no command or no absolute directory")
 	}
-	if mode != Unisolated && !mode.walled() {
-		return Report{}, &ModeError{Mode: mode, Reason: "there is no such mode"}
+	if mode != Unisolated && !mode.hasRoot() {
+		return Report{}, &ModeError{Mode: mode, Reason: "unknown mode"}
 	}
 	if mode == Unisolated && (s.Source != "" || s.Root != "") {
-		return Report{}, &ModeError{Mode: mode, Reason: "a source that steps share and a root of its own are for steps behind walls"}
+		return Report{}, &ModeError{Mode: mode, Reason: "Source and Root require an isolated mode"}
 	}
 	if s.Limits.Time > 0 {
 		var cancel context.CancelFunc
@@ -228,9 +232,9 @@ func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
 		defer cancel()
 	}
 	log := NewLog(s.Log, s.Secrets)
-	run := walled
+	run := isolated
 	if mode == Unisolated {
-		run = bare
+		run = unisolated
 	}
 	report, err := run(ctx, mode, s, log)
 	log.flush()

@@ -128,7 +128,7 @@ func step(t *testing.T, mode Mode, act string, env ...string) (Step, *bytes.Buff
 	}
 	var log bytes.Buffer
 	s := Step{Scratch: t.TempDir(), Command: []string{exe}, Env: append(env, "SANDBOX_ACT="+act), Log: &log}
-	if mode.walled() {
+	if mode.hasRoot() {
 		s.Mounts, s.Command = []Mount{{Source: exe, Target: "/build/step"}}, []string{"/build/step"}
 	}
 	if err := Prepare(s.Scratch); err != nil {
@@ -221,7 +221,7 @@ func TestPrivileges(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"NoNewPrivs:\t1"}
-		if mode.walled() {
+		if mode.hasRoot() {
 			const none = ":\t0000000000000000"
 			want = append(want, "CapInh"+none, "CapPrm"+none, "CapEff"+none, "CapBnd"+none, "CapAmb"+none, "Seccomp:\t2", "uid 1000\n")
 		}
@@ -337,7 +337,7 @@ func TestProgramComesFromTheStepsPath(t *testing.T) {
 		} {
 			s, _ := step(t, mode, "")
 			seen := dir
-			if mode.walled() {
+			if mode.hasRoot() {
 				seen = "/build/tools"
 			}
 			s.Mounts, s.Command = []Mount{{Source: dir, Target: seen}}, []string{c.command}

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedCalls are system calls that no build makes. Most need privileges that
-// a step does not have; each is a part of the kernel that was broken into by
-// those who had none.
+// refusedCalls are system calls that no build needs. Most require privileges
+// that a step does not have; each is a part of the kernel that unprivileged
+// attackers have exploited.
 func refusedCalls() []uint32 {
 	return append([]uint32{
 		// other processes
 		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE,
 		unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
-		// walls of its own, or through ours
+		// namespaces and mounts of its own, or an escape from ours
 		unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 		unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
 		unix.SYS_MOUNT_SETATTR, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
@@ -35,14 +35,14 @@ func refusedCalls() []uint32 {
 	}, refusedHere()...)
 }
 
-// families are the kinds of sockets that a step may make.
+// families are the kinds of sockets that a step may create.
 func families() []uint32 { return []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} }
 
-// newNamespaces are the flags of clone that make a namespace.
+// newNamespaces are the flags of clone that create a namespace.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// Offsets in what the kernel shows to a filter: struct seccomp_data.
+// Offsets in the kernel's input of a filter: struct seccomp_data.
 const (
 	dataCall = 0
 	dataArch = 4
@@ -50,7 +50,7 @@ const (
 	dataArg1 = 24
 )
 
-// foreignCall marks system calls of the other form that amd64 knows, x32.
+// foreignCall marks system calls of x32, the other ABI of amd64.
 const foreignCall = 0x40000000
 
 func load(at uint32) unix.SockFilter {
@@ -61,26 +61,28 @@ func answer(k uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k}
 }
 
-// jump compares what was loaded; yes and no are how many lines to leave out.
+// jump compares the loaded value; yes and no are how many instructions to
+// skip.
 func jump(test uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, K: k, Jt: yes, Jf: no}
 }
 
 func refuse(errno uint32) unix.SockFilter { return answer(unix.SECCOMP_RET_ERRNO | errno) }
 
-// filter is the program that the kernel runs at each system call of a step. It
-// reads from top to bottom: whatever is not refused is allowed.
+// filter is the program that the kernel runs at each system call of a step,
+// from top to bottom: what is not refused is allowed.
 func filter() []unix.SockFilter {
 	f := []unix.SockFilter{
-		// Another architecture has other numbers: nothing below would hold.
+		// Another architecture has other numbers, so the checks below would
+		// be wrong.
 		load(dataArch),
 		jump(unix.BPF_JEQ, auditArch, 1, 0),
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		load(dataCall),
 		jump(unix.BPF_JGE, foreignCall, 0, 1),
 		refuse(uint32(unix.ENOSYS)),
-		// The flags of clone3 are in memory, where no filter sees them.
-		// Without it, libraries use clone.
+		// The flags of clone3 are in memory, which filters cannot read.
+		// Without clone3, libraries use clone.
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1),
 		refuse(uint32(unix.ENOSYS)),
 	}
@@ -93,7 +95,7 @@ func filter() []unix.SockFilter {
 		jump(unix.BPF_JSET, newNamespaces, 0, 1),
 		refuse(uint32(unix.EPERM)),
 		answer(unix.SECCOMP_RET_ALLOW),
-		// No program types into another's terminal.
+		// No program may type into another's terminal.
 		jump(unix.BPF_JEQ, unix.SYS_IOCTL, 0, 5),
 		load(dataArg1),
 		jump(unix.BPF_JEQ, unix.TIOCSTI, 1, 0),
@@ -109,9 +111,9 @@ func filter() []unix.SockFilter {
 	return append(f, refuse(uint32(unix.EAFNOSUPPORT)), answer(unix.SECCOMP_RET_ALLOW))
 }
 
-// install puts the filter before the calling thread and all that it starts.
-// Nothing takes it away again.
-func install() error {
+// installFilter installs the filter for the calling thread and all its children,
+// permanently.
+func installFilter() error {
 	f := filter()
 	p := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	_, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&p)))

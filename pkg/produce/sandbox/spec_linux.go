@@ -12,41 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the launcher starts its runner with: a name that no user types, an
+// How the launcher starts its runner: with a name that no user types, an
 // argument with which a test binary that does not call [Serve] runs nothing,
-// and a variable by which such a program knows that it is no launcher.
+// and a variable that tells such a program that it is not a launcher.
 const (
 	runnerName = "waybill-sandbox-runner"
 	runnerArg  = "-test.run=^$"
 	runnerEnv  = "WAYBILL_SANDBOX_RUNNER"
 )
 
-// Descriptors of the runner: the talk with the launcher, then the mounts that
-// the launcher opened for it.
+// Descriptors of the runner: the connection to the launcher, then the mounts
+// that the launcher opened for it.
 const (
 	talkFD  = 3
 	treesFD = 4
 )
 
-// Accounts as they are called inside. The step's is not 0: a process that is
-// root nowhere loses, with exec, what the maker of a user namespace has.
+// Accounts inside the namespace. The step's is not 0: an unprivileged account
+// loses the capabilities of a namespace's creator with exec.
 const (
 	runnerID = 0
 	stepID   = 1000
 )
 
-// spec is what the runner is told: all that it needs to make the walls, and
-// nothing of whom it is for.
+// spec is the launcher's instruction to the runner: all that is needed to set
+// up the isolation.
 type spec struct {
 	inside
-	Command []string `json:"command"` // none: make the walls and report
+	Command []string `json:"command"` // none: set up the isolation and report
 	Env     []string `json:"env"`
 	Proxied bool     `json:"proxied"`
 	Account account  `json:"account"`
-	// Limits of one process, for what no control group bounds.
+	// Limits of one process, in addition to control groups.
 	Processes uint64 `json:"processes"`
 	FileSize  uint64 `json:"fileSize"`
-	Data      uint64 `json:"data"` // 0 for no bound
+	Data      uint64 `json:"data"` // 0 for unlimited
 }
 
 // tree is one mount of the step's root.
@@ -57,50 +57,50 @@ type tree struct {
 	Device   bool   `json:"device"`
 }
 
-// account says how the accounts inside stand to those outside.
+// account says how the accounts inside are mapped to those outside.
 type account string
 
 const (
-	// pair: the launcher is root, runner and step have two accounts that
-	// nobody else has.
+	// pair: the launcher is root, runner and step have two exclusive
+	// accounts.
 	pair account = "pair"
 	// delegated: the runner has the launcher's account, the step one of the
-	// range that /etc/subuid delegates.
+	// range delegated in /etc/subuid.
 	delegated account = "delegated"
 	// shared: all have the launcher's account.
 	shared account = "shared"
 )
 
-// ready is the first thing that the runner says.
+// ready is the runner's first message.
 type ready struct {
 	Error  string `json:"error,omitempty"`
 	Report Report `json:"report"`
 }
 
-// ended is the last.
+// ended is the runner's last message.
 type ended struct {
-	Error  string `json:"error,omitempty"` // it could not be started
+	Error  string `json:"error,omitempty"` // the step could not be started
 	Code   int    `json:"code"`
 	Signal int    `json:"signal,omitempty"`
 }
 
-// Bounds of one message, and of a packet, which the kernel keeps in one piece.
+// Limits of one message, and of a packet, which the kernel does not split.
 const (
 	maxTalk   = 16 << 20
 	maxPacket = 64 << 10
 )
 
-// What the first byte of a packet says of its message.
+// The first byte of a packet.
 const (
-	goesOn byte = '+'
-	ends   byte = '.'
+	moreFollows byte = '+'
+	lastPacket  byte = '.'
 )
 
-// talk is one end of the socket between launcher and runner. Each message is
-// some packets, with at most one descriptor in the first.
+// talk is one end of the connection between launcher and runner. Each message
+// is a number of packets, with at most one descriptor in the first.
 type talk struct{ conn *net.UnixConn }
 
-// newTalk makes both ends.
+// newTalk creates both ends.
 func newTalk() (near talk, far *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -109,12 +109,12 @@ func newTalk() (near talk, far *os.File, err error) {
 	far = os.NewFile(uintptr(fds[1]), "runner")
 	near, err = openTalk(os.NewFile(uintptr(fds[0]), "launcher"))
 	if err != nil {
-		_ = far.Close() // nothing was said through it
+		_ = far.Close() // nothing was sent through it
 	}
 	return near, far, err
 }
 
-// openTalk takes the file over.
+// openTalk takes over the file.
 func openTalk(f *os.File) (talk, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
@@ -123,12 +123,12 @@ func openTalk(f *os.File) (talk, error) {
 	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return talk{}, errors.Join(errors.New("opening the socket: it is none of ours"), c.Close())
+		return talk{}, errors.Join(errors.New("opening the socket: not a Unix socket"), c.Close())
 	}
 	return talk{conn: u}, nil
 }
 
-func (t talk) say(message any, files ...*os.File) error {
+func (t talk) send(message any, files ...*os.File) error {
 	raw, err := json.Marshal(message)
 	if err != nil {
 		return err
@@ -137,19 +137,19 @@ func (t talk) say(message any, files ...*os.File) error {
 	for _, f := range files {
 		rights = append(rights, unix.UnixRights(int(f.Fd()))...)
 	}
-	for kind := goesOn; kind == goesOn && err == nil; rights = nil {
+	for kind := moreFollows; kind == moreFollows && err == nil; rights = nil {
 		part := raw[:min(len(raw), maxPacket)]
 		if raw = raw[len(part):]; len(raw) == 0 {
-			kind = ends
+			kind = lastPacket
 		}
 		_, _, err = t.conn.WriteMsgUnix(append([]byte{kind}, part...), rights, nil)
 	}
 	return err
 }
 
-func (t talk) hear(message any) (f *os.File, err error) {
+func (t talk) receive(message any) (f *os.File, err error) {
 	packet, rights, raw := make([]byte, 1+maxPacket), make([]byte, unix.CmsgSpace(4)), []byte{}
-	for kind := goesOn; kind == goesOn; {
+	for kind := moreFollows; kind == moreFollows; {
 		n, r, flags, _, err := t.conn.ReadMsgUnix(packet, rights)
 		if err != nil {
 			return nil, err
@@ -158,7 +158,7 @@ func (t talk) hear(message any) (f *os.File, err error) {
 			return nil, errors.New("the other process ended")
 		}
 		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(raw)+n > maxTalk {
-			return nil, errors.New("the other process said too much")
+			return nil, errors.New("the message of the other process is too long")
 		}
 		if r > 0 {
 			if f, err = received(rights[:r], f); err != nil {
@@ -170,9 +170,10 @@ func (t talk) hear(message any) (f *os.File, err error) {
 	return f, json.Unmarshal(raw, message)
 }
 
-// received is the descriptor that came with a packet, the first of a message.
+// received is the descriptor in a packet, which must be the first of a
+// message.
 func received(rights []byte, before *os.File) (*os.File, error) {
-	odd := errors.New("the other process sent something odd")
+	odd := errors.New("the other process sent an unexpected control message")
 	list, err := unix.ParseSocketControlMessage(rights)
 	if err != nil || len(list) != 1 || before != nil {
 		return nil, odd

@@ -12,21 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of stopping a step.
+// Limits of stopping a step.
 const (
 	stopTries = 400
 	stopPause = 5 * time.Millisecond
 )
 
-// stopped is the processes of a step that were stopped for a moment. The zero
-// value is none.
+// stopped is the stopped processes of a step. The zero value has none.
 type stopped struct {
-	all []int       // processes of the step, however they came to stand still
+	all []int       // all processes of the step, however they were stopped
 	fds map[int]int // those that we stopped, by process
 }
 
-// stop stops the processes below a runner, and reports whether all stand still.
-// What starts another one, or wakes one, is met at the next look.
+// stop stops the processes below a runner, and reports whether all are
+// stopped. New or resumed processes are found in the next pass.
 func (s *stopped) stop(runner int) bool {
 	s.fds = map[int]int{}
 	for still, tries := 0, 0; tries < stopTries; tries++ {
@@ -39,7 +38,7 @@ func (s *stopped) stop(runner int) bool {
 			switch states := states(pid); {
 			case strings.Trim(states, "TtZXx") == "":
 			case sent && strings.Trim(states, "TtZXxD") == "":
-				// it is inside the kernel, and stops before it leaves it
+				// inside the kernel, and stops before leaving it
 			default:
 				busy = true
 				s.signal(pid)
@@ -56,15 +55,15 @@ func (s *stopped) stop(runner int) bool {
 	return false
 }
 
-// signal stops one process. The descriptor is of this process and no later one
-// of its number.
+// signal stops one process. The descriptor identifies this process, not a
+// later one with the same number.
 func (s *stopped) signal(pid int) {
 	fd, had := s.fds[pid]
 	if !had {
 		before, _ := parentOf(pid)
 		var err error
 		if fd, err = unix.PidfdOpen(pid, 0); err != nil {
-			return // it has ended, or we have too many files open: the next look tells
+			return // ended, or too many open files: found in the next pass
 		}
 		if after, _ := parentOf(pid); after != before || before == 0 {
 			_ = unix.Close(fd) // another process now
@@ -75,8 +74,8 @@ func (s *stopped) signal(pid int) {
 	_ = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0) // it may have ended
 }
 
-// goOn lets those go on that were stopped.
-func (s *stopped) goOn() {
+// resume resumes the processes that were stopped.
+func (s *stopped) resume() {
 	for _, fd := range s.fds {
 		_ = unix.PidfdSendSignal(fd, unix.SIGCONT, nil, 0) // it may have ended
 		_ = unix.Close(fd)
@@ -84,8 +83,8 @@ func (s *stopped) goOn() {
 	s.fds = nil
 }
 
-// below lists the processes that come from one: in its namespace, whoever loses
-// a parent gets this one.
+// below lists the descendants of a process: in its namespace, orphans become
+// its children.
 func below(runner int) (list []int, ok bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -110,7 +109,7 @@ func below(runner int) (list []int, ok bool) {
 	return list, true
 }
 
-// parentOf is the parent of a process and its state; 0 if it is gone.
+// parentOf is the parent of a process and its state; 0 if it has ended.
 func parentOf(pid int) (parent int, state string) { return stat(fmt.Sprintf("/proc/%d/stat", pid)) }
 
 func stat(path string) (parent int, state string) {
@@ -119,7 +118,7 @@ func stat(path string) (parent int, state string) {
 		return 0, ""
 	}
 	text := string(raw)
-	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // its name holds what it likes
+	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name of the process may contain anything
 	if len(words) < 2 {
 		return 0, ""
 	}
@@ -147,7 +146,7 @@ func threads(pid int) (dirs []string) {
 		return nil // it has ended
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what ended meanwhile holds nothing
+	names, _ := dir.Readdirnames(-1) // ended threads have no files
 	for _, name := range names {
 		dirs = append(dirs, dir.Name()+"/"+name)
 	}

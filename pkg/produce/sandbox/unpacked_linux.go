@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxUnpacked is how many entries of a root are mounted, each by itself. What
-// lies below /usr and the like is one.
+// maxUnpacked limits the entries of a root that are mounted individually. A
+// directory like /usr counts as one.
 const maxUnpacked = 4096
 
-// ours are places of which a root has nothing to say, by the directory that
-// they are in. Homes, and what belongs to a running machine, hold nothing that
-// a tool needs; the accounts and hosts are the step's.
+// ours are the paths that are not taken from a root, by their directory.
+// Homes, and state of a running machine, contain nothing that a tool needs;
+// accounts and hosts are the step's own.
 func ours(dir string) []string {
 	return map[string][]string{
 		"":    {"proc", "dev", "sys", "run", "root", "home", "build", "tmp"},
@@ -27,26 +27,26 @@ func ours(dir string) []string {
 	}[dir]
 }
 
-// unpacked lists what a step has of its own root. Directories and files are
-// mounted from where they are; a link at the top is made again as a link, and
-// so is one in /etc or /var, which are ours and hold its entries. Everything
+// unpacked lists what a step sees of its own root. Directories and files are
+// mounted from where they are; symbolic links at the top are created again,
+// as in /etc and /var, whose entries are handled individually. Everything
 // else is left out.
 func unpacked(s Step) (in inside, err error) {
 	root, err := visible(s.Root, s.Scratch)
 	if err == nil {
-		err = in.take(root, "")
+		err = in.add(root, "")
 	}
 	if err == nil && len(in.Trees) == 0 {
-		err = errors.New("nothing is in it")
+		err = errors.New("the directory is empty")
 	}
 	if err != nil {
-		return inside{}, fmt.Errorf("taking the root %q: %w", s.Root, err)
+		return inside{}, fmt.Errorf("mounting the root %q: %w", s.Root, err)
 	}
 	return in, nil
 }
 
-// take adds the entries of one directory of a root.
-func (in *inside) take(root, dir string) error {
+// add adds the entries of one directory of a root.
+func (in *inside) add(root, dir string) error {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	if err != nil {
 		return err
@@ -56,12 +56,12 @@ func (in *inside) take(root, dir string) error {
 		switch {
 		case slices.Contains(ours(dir), e.Name()):
 		case len(in.Trees)+len(in.Links) >= maxUnpacked:
-			return fmt.Errorf("it has more than %d entries at the top, in /etc and in /var", maxUnpacked)
+			return fmt.Errorf("more than %d entries at the top, in /etc and in /var", maxUnpacked)
 		case !utf8.ValidString(name):
 			return fmt.Errorf("the name %q is not UTF-8", name)
 		case name == "etc" || name == "var":
 			if e.IsDir() {
-				err = in.take(root, name)
+				err = in.add(root, name)
 			}
 		case e.Type()&fs.ModeSymlink != 0:
 			var target string

@@ -61,7 +61,7 @@ func TestRootOfItsOwn(t *testing.T) {
 	outside := t.TempDir()
 	files(t, outside, map[string]string{"secret": "of the machine"})
 	root := image(t, outside)
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		s, log := step(t, mode, "")
 		s.Root, s.Env = root, []string{"PATH=/usr/bin"}
 		s.Command = strings.Fields("look / /etc /usr /build /dev /tmp /etc/passwd /etc/own /etc/ssl/own /var/lib/own /file /lib/secret /up/secret /etc/out/secret /tool/out/secret /bin/sh")
@@ -70,7 +70,7 @@ func TestRootOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if how := fmt.Sprint(report.How); !strings.Contains(how, "root of the step's own") {
+		if how := fmt.Sprint(report.How); !strings.Contains(how, "the step's own root") {
 			t.Errorf("the report says %s", how)
 		}
 		got := log.String()
@@ -105,7 +105,7 @@ func TestMountsInARoot(t *testing.T) {
 	}
 	files(t, input, map[string]string{"f": "an input"})
 	root := image(t, outside)
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		stand(t, mode)
 		for target, want := range map[string]string{
 			"/build/in/a": "an input", "/new/place": "an input", "/usr/bin": "an input",
@@ -119,7 +119,7 @@ func TestMountsInARoot(t *testing.T) {
 			s.Mounts = []Mount{{Source: filepath.Join(root, "tool", "bin", "look"), Target: "/build/look"}, {Source: input, Target: target}}
 			_, err := Run(t.Context(), mode, s)
 			var unfit *ModeError
-			if want == "" && !strings.Contains(fmt.Sprint(err), "making a place") || want != "" && !strings.Contains(log.String(), want) {
+			if want == "" && !strings.Contains(fmt.Sprint(err), "creating the mount point") || want != "" && !strings.Contains(log.String(), want) {
 				t.Errorf("%s: %v (%v), want %q in %s", target, err, errors.As(err, &unfit), want, log)
 			}
 		}
@@ -137,7 +137,7 @@ func TestOneSourceForMany(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Join(source, "d"), 0o700), os.Chmod(source, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		for act, can := range map[string]bool{"read": true, "write": false} {
 			for range 2 {
 				s, _ := step(t, mode, act, "FILE=/build/src/d/f")
@@ -184,7 +184,7 @@ func TestInputs(t *testing.T) {
 	const many = 3000
 	dir := t.TempDir()
 	files(t, dir, map[string]string{"file": "an input", "tree/a/b": "below", "module/v1/go.mod": "module m"})
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		stand(t, mode)
 		look := func(mounts []Mount, places ...string) (string, error) {
 			s, log := step(t, mode, "")

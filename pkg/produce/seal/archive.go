@@ -16,10 +16,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// archives refuses an archive that holds no file, that is none although its
-// name says so, or whose programs are all of another platform than the plan
-// says. One that fits is enough: test data may be of any platform.
-func (l luggage) archives(ctx context.Context) ([]verdict.Finding, error) {
+// archives refuses an archive without files, a file that is not an archive
+// although its name says so, and an archive whose programs are all for
+// another platform than planned. One program that fits is enough: test data
+// may be for any platform.
+func (l carriedFiles) archives(ctx context.Context) ([]verdict.Finding, error) {
 	refusals := make([]error, len(l.Plan.Artifacts))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -41,14 +42,14 @@ func (l luggage) archives(ctx context.Context) ([]verdict.Finding, error) {
 	var findings []verdict.Finding
 	for i, a := range l.Plan.Artifacts {
 		if refusals[i] != nil {
-			findings = append(findings, of(a.Name, refusals[i]))
+			findings = append(findings, findingFor(a.Name, refusals[i]))
 		}
 	}
 	return findings, nil
 }
 
-// archive looks into one archive, and not into archives in it.
-func (l luggage) archive(ctx context.Context, a plan.Artifact) error {
+// archive reads one archive, but not archives inside it.
+func (l carriedFiles) archive(ctx context.Context, a plan.Artifact) error {
 	file, err := l.Workspace.OpenFile(a.Name)
 	if err != nil {
 		return err
@@ -76,29 +77,29 @@ func (l luggage) archive(ctx context.Context, a plan.Artifact) error {
 	})
 	switch {
 	case errors.Is(err, unpack.ErrXZ), errors.Is(err, unpack.ErrFormat) && info.Size() > 0 && !namesArchive(a.Name):
-		return nil // of a kind that is not read, such as a package of a distribution
+		return nil // of a format that is not supported, such as a distribution package
 	case errors.Is(err, unpack.ErrFormat):
-		return verdict.Refuse(verdict.StatementParse, a.Name, "planned as an archive, and it is none").
-			Advise("have the tool make it again, or correct its class in release.yaml")
+		return verdict.Refuse(verdict.StatementParse, a.Name, "planned as an archive, but the file is not one").
+			Advise("let the tool make the file again, or correct its class in release.yaml")
 	case err != nil && ctx.Err() == nil && verdict.OutcomeOf(err) == verdict.Internal:
 		return verdict.Wrap(verdict.StatementParse, a.Name, fmt.Errorf("the archive is broken: %w", err)).
-			Advise("have the tool make it again")
+			Advise("let the tool make the archive again")
 	case err != nil:
-		return fmt.Errorf("looking into %q: %w", a.Name, err)
+		return fmt.Errorf("reading %q: %w", a.Name, err)
 	case files == 0:
-		return verdict.Refuse(verdict.SealMissing, a.Name, "the archive holds no file").
-			Advise("have the tool make it again: what was to be packed was not there")
+		return verdict.Refuse(verdict.SealMissing, a.Name, "the archive contains no file").
+			Advise("let the tool make the archive again; its input was missing")
 	}
 	anyFits := slices.ContainsFunc(platforms, func(got string) bool { return fits(a.Platform, got) })
 	if a.Platform != "" && len(platforms) > 0 && !anyFits {
-		f := verdict.Find(verdict.Platform, a.Name, "every program in the archive is of another platform").Differ(a.Platform, strings.Join(platforms, " and "))
+		f := verdict.Find(verdict.Platform, a.Name, "every program in the archive is for another platform").Differ(a.Platform, strings.Join(platforms, " and "))
 		f.Fix = "pack the programs of the platform that is planned, or correct its platform in release.yaml"
 		return &verdict.Error{Finding: f}
 	}
 	return nil
 }
 
-// namesArchive reports a name that promises an archive that is read here.
+// namesArchive reports whether a name promises an archive of a supported format.
 func namesArchive(name string) bool {
 	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".zip"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }

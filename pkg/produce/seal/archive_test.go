@@ -106,7 +106,7 @@ func TestArchives(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := plan.Plan{Artifacts: []plan.Artifact{{Name: c.file, Class: plan.Archive, Platform: "linux/amd64"}}}
-			findings, err := luggage{Request: Request{Plan: p, Workspace: w}}.archives(t.Context())
+			findings, err := carriedFiles{Request: Request{Plan: p, Workspace: w}}.archives(t.Context())
 			var got verdict.Code
 			if len(findings) > 0 {
 				got = findings[0].Code

@@ -1,10 +1,10 @@
 // Package seal signs what was planned and proven, and nothing else.
 //
-// The entries of the release manifest come from the plan, each bound to
-// verified provenance or to what the seal itself made. The build directory is
-// listed for one purpose only: to refuse what should not be there. A planned
-// artifact without file or provenance, or a file without plan, stops the seal
-// before the manifest is signed.
+// The entries of the release manifest come from the plan, and each is bound
+// to verified provenance or was made by the seal itself. The build directory
+// is listed only to refuse unplanned files. A planned artifact without file
+// or provenance, or a file that is not planned, stops the seal before the
+// manifest is signed.
 //
 //	o, err := seal.Look(ctx, req)         // what would be signed
 //	done, err := seal.Sign(ctx, req)      // sums, file and image signatures
@@ -43,28 +43,29 @@ type Request struct {
 	Signer    *sign.Signer
 	Clock     func() time.Time
 	Report    func(ctx context.Context, format string, args ...any)
-	// Examined is what this run has examined; nil if it begins here.
+	// Examined is what this run has examined already; nil if nothing.
 	Examined *sbomcheck.Examined
 	History  History
-	// Hints reports whether what is attached to images names, in its annotations,
-	// the run that made it; nil: it does. It is asked when something is attached.
+	// Hints reports whether attachments to images name, in their annotations,
+	// the run that made them; nil means yes. It is called for each
+	// attachment.
 	Hints func() bool
 
-	taken map[string]digest.Set // by From, of another tool's files
+	imported map[string]digest.Set // digests of the files imported by From
 }
 
-// proven is what verified provenance vouches for.
+// proven is what verified provenance proves.
 type proven struct {
 	bytes      map[string]digest.Set
-	config     map[string]digest.Set // the configuration files as they lie here
-	hashed     map[string]digest.Set // files as this act has read them
-	ran        map[string]trace.IDs  // where each step says that it ran, by its name
+	config     map[string]digest.Set // the configuration files in the workspace
+	hashed     map[string]digest.Set // files that this act has read
+	ran        map[string]trace.IDs  // the run of each step by its provenance, by step name
 	commit     string
 	invocation string
 }
 
-// checkExtra refuses every file that the plan does not know. It runs before
-// anything is signed.
+// checkExtra refuses every file that is not planned, before anything is
+// signed.
 func checkExtra(ctx context.Context, req Request) error {
 	objects, err := req.Workspace.Files().List(ctx)
 	if err != nil {
@@ -74,18 +75,18 @@ func checkExtra(ctx context.Context, req Request) error {
 	for _, o := range objects {
 		a, planned := req.Plan.Find(o.Name)
 		if o.Name == releasemanifest.Name || strings.HasPrefix(o.Name, releasemanifest.PageDir) || planned && !a.IsImage() || store.IsStaging(o.Name) {
-			continue // what is staged was never whole, and goes before anything is signed
+			continue // temporary files are incomplete, and removed before anything is signed
 		}
-		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "it lies in the build directory, but release.yaml does not plan it"))
+		findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "the file is in the build directory, but not planned in release.yaml"))
 	}
-	return all(req, findings)
+	return findingsError(req, findings)
 }
 
 // provenances verifies the provenance of every step and collects what it
-// vouches for: exactly the planned outputs, all of one run and one commit.
+// proves: exactly the planned outputs, all of one run and one commit.
 func provenances(ctx context.Context, req Request) (proven, error) {
 	if req.Plan.IsGiven() {
-		return takenOver(req)
+		return imported(req)
 	}
 	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, ran: map[string]trace.IDs{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
 	var err error
@@ -103,12 +104,12 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 		if err != nil {
 			return proven{}, err
 		}
-		said, err := p.take(req, step, raw)
+		said, err := p.verifyStep(req, step, raw)
 		if err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
 			continue
 		}
-		p.ran[step.Instance], _ = provenance.TraceOf(said.Predicate) // ids that are none are for nobody to be led by
+		p.ran[step.Instance], _ = provenance.TraceOf(said.Predicate) // malformed IDs are ignored
 		if err := p.madeOf(step, said); err != nil {
 			findings = append(findings, verdict.FindingOf(name, err))
 		}
@@ -116,7 +117,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 			findings = append(findings, verdict.FindingOf(plan.ProvenanceV02Name(step.Instance), err))
 		}
 	}
-	return p, all(req, findings)
+	return p, findingsError(req, findings)
 }
 
 // configuration hashes the configuration files as they will be published.
@@ -128,7 +129,7 @@ func configuration(ctx context.Context, req Request) (map[string]digest.Set, err
 		}
 		set, _, err := hashFile(ctx, req.Workspace.Files(), a.Name)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, all(req, []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "planned, but not in the build directory")})
+			return nil, findingsError(req, []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "planned, but missing in the build directory")})
 		}
 		if err != nil {
 			return nil, err
@@ -138,8 +139,8 @@ func configuration(ctx context.Context, req Request) (map[string]digest.Set, err
 	return sets, nil
 }
 
-// take verifies the provenance of one step and keeps what it vouches for.
-func (p proven) take(req Request, step plan.Step, raw []byte) (provenance.Provenance, error) {
+// verifyStep verifies the provenance of one step and stores what it proves.
+func (p proven) verifyStep(req Request, step plan.Step, raw []byte) (provenance.Provenance, error) {
 	e, err := req.Verifier.Attestation(raw)
 	if err != nil {
 		return provenance.Provenance{}, err
@@ -151,12 +152,12 @@ func (p proven) take(req Request, step plan.Step, raw []byte) (provenance.Proven
 	if err := req.Policy.Provenance(e, req.Plan.Version.String()); err != nil {
 		return provenance.Provenance{}, err
 	}
-	return said, p.vouched(req, step, said, e)
+	return said, p.addOutputs(req, step, said, e)
 }
 
-// vouched keeps the outputs that a step's provenance speaks of, if it is of
-// this run and every one was planned there.
-func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance, e verify.Evidence) error {
+// addOutputs stores the outputs that a step's provenance names, if it is of this
+// run and every one is planned there.
+func (p proven) addOutputs(req Request, step plan.Step, said provenance.Provenance, e verify.Evidence) error {
 	switch {
 	case said.SourceCommit() != p.commit:
 		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, step.Instance, "built from another commit").Differ(p.commit, said.SourceCommit())}
@@ -168,7 +169,7 @@ func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance,
 	}
 	for _, s := range said.Subjects {
 		if !slices.Contains(step.Outputs, s.Name) {
-			return verdict.Refuse(verdict.SealExtra, s.Name, "step %s vouches for it, but release.yaml does not plan it there", step.Instance)
+			return verdict.Refuse(verdict.SealExtra, s.Name, "the provenance of step %s names this file, but release.yaml does not plan it there", step.Instance)
 		}
 		ask := policy.Ask{Role: policy.Builder, Kind: provenance.PredicateType, Subject: s.Name, Bytes: s.Digests}
 		if _, err := req.Policy.Judge(e, ask); err != nil {
@@ -179,35 +180,35 @@ func (p proven) vouched(req Request, step plan.Step, said provenance.Provenance,
 	return nil
 }
 
-// madeOf demands that what a step took of earlier steps is what they made and
-// what will be published: else two builds are mixed.
+// madeOf demands that the inputs that a step took from earlier steps are the
+// ones to be published: otherwise two builds are mixed.
 func (p proven) madeOf(step plan.Step, said provenance.Provenance) error {
 	for _, name := range step.Inputs() {
 		made, used := p.bytes[name], said.Used(name)
-		if !made.IsZero() && !used.Equal(made) { // what nothing vouches for is a finding of its own
-			f := verdict.Find(verdict.BuildMix, step.Instance, "made of another %s than the one that is in the release; run waybill build again", name)
+		if !made.IsZero() && !used.Equal(made) { // a missing digest is a finding of its own
+			f := verdict.Find(verdict.BuildMix, step.Instance, "built from a different %s than the one in the release; run waybill build again", name)
 			return &verdict.Error{Finding: f.Differ(made.SHA256.String(), used.SHA256.String())}
 		}
 	}
 	return nil
 }
 
-// builtFrom demands that the configuration that will be published is the one
-// that the step was built from.
+// builtFrom demands that the configuration to be published is the one from
+// which the step was built.
 func (p proven) builtFrom(said provenance.Provenance) error {
 	for name, set := range p.config {
 		same := slices.ContainsFunc(said.BuildDefinition.ResolvedDependencies, func(r provenance.Resource) bool {
 			return r.Name == name && maps.Equal(r.Digest, set.Map())
 		})
 		if !same {
-			return verdict.Refuse(verdict.NotBound, name, "its bytes are not the ones that the release was built from")
+			return verdict.Refuse(verdict.NotBound, name, "the bytes differ from those from which the release was built")
 		}
 	}
 	return nil
 }
 
-// all turns findings into one error, so that every one of them is shown.
-func all(req Request, findings []verdict.Finding) error {
+// findingsError turns findings into one error that has all of them.
+func findingsError(req Request, findings []verdict.Finding) error {
 	if len(findings) == 0 {
 		return nil
 	}

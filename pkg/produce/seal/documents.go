@@ -21,14 +21,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// crossCheck holds every planned SBOM against the artifact as it lies here,
-// against what its builder vouches for, go.sum at the source commit, the
-// images as they will be served, and the other artifacts; and the SBOM of the
-// release against all of them. Every disagreement is listed. Nothing is signed
-// that contradicts itself.
+// crossCheck compares every planned SBOM with the artifact in the workspace,
+// with its provenance, go.sum at the source commit, the images as they will
+// be served, and the other artifacts; and the SBOM of the release with all of
+// them. Every disagreement is a finding, so nothing contradictory is signed.
 func crossCheck(ctx context.Context, req Request, p proven) error {
 	if req.Plan.IsGiven() {
-		return nil // another tool's SBOMs are carried: nobody here vouches for them
+		return nil // SBOMs of another tool are published unchanged, without our endorsement
 	}
 	c, err := newCrossing(ctx, req, p)
 	if err != nil {
@@ -55,25 +54,25 @@ func crossCheck(ctx context.Context, req Request, p proven) error {
 			c.served[c.due[i].Name] = r.image
 		}
 	}
-	findings = append(findings, c.together(ctx, results)...)
+	findings = append(findings, c.compareSaved(ctx, results)...)
 	if len(findings) > 0 {
-		return all(req, findings)
+		return findingsError(req, findings)
 	}
 	whole, err := c.whole(ctx, results)
 	if err != nil {
 		return err
 	}
-	return all(req, whole)
+	return findingsError(req, whole)
 }
 
-// crossing is everything that SBOMs are held against.
+// crossing is everything with which SBOMs are compared.
 type crossing struct {
 	Request
 	proven  proven
 	release sbomcheck.Release
-	due     []plan.Artifact // those that have SBOMs
+	due     []plan.Artifact // the artifacts with SBOMs
 	served  map[string]sbomcheck.Image
-	layers  sbom.Layers // that images share
+	layers  sbom.Layers // shared by images
 }
 
 func newCrossing(ctx context.Context, req Request, p proven) (*crossing, error) {
@@ -96,8 +95,8 @@ func newCrossing(ctx context.Context, req Request, p proven) (*crossing, error) 
 	return c, err
 }
 
-// goSums are the checksums of go.sum at the commit: at its top, and of every
-// module that the lock names. Where there is none, nothing is compared.
+// goSums are the checksums of go.sum at the commit: at the top, and of every
+// module in the lock. If there is none, nothing is compared.
 func goSums(ctx context.Context, req Request) (map[string]string, error) {
 	dirs := map[string]bool{".": true}
 	raw, err := readFile(ctx, req, plan.LockName)
@@ -144,22 +143,22 @@ func merge(sums map[string]string, dir string, raw []byte) error {
 	}
 	for module, sum := range more {
 		if held, there := sums[module]; there && held != sum {
-			return &verdict.Error{Finding: verdict.Find(verdict.Conflict, path.Join(dir, "go.sum"), "two go.sum of the source disagree about %.200q", module).Differ(held, sum)}
+			return &verdict.Error{Finding: verdict.Find(verdict.Conflict, path.Join(dir, "go.sum"), "two go.sum files of the source disagree about %.200q", module).Differ(held, sum)}
 		}
 		sums[module] = sum
 	}
 	return nil
 }
 
-// crossed is what came of one artifact.
+// crossed is the result for one artifact.
 type crossed struct {
 	artifact sbomcheck.Artifact
 	image    sbomcheck.Image
 	findings []verdict.Finding
 }
 
-// about reads an artifact and its SBOM and compares. What was examined in this
-// run is not taken apart again: its bytes were hashed by this act.
+// about compares an artifact with its SBOM. Content that was examined earlier
+// in this run is not unpacked again: only its bytes are hashed.
 func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) {
 	i := slices.IndexFunc(c.release.Artifacts, func(other sbomcheck.Artifact) bool { return other.Name == a.Name })
 	about, facts := c.release.Artifacts[i], c.release
@@ -195,7 +194,7 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 		c.Examined.Agree(a.Name, found.Digests.SHA256, about.DocumentDigest)
 	}
 	if !sbomcheck.HoldsImage(about.Document) {
-		about.Document = spdx.Document{} // nothing more is asked of it
+		about.Document = spdx.Document{} // not needed any more
 	}
 	out.artifact = about
 	return out, nil
@@ -221,7 +220,7 @@ func (c *crossing) file(ctx context.Context, a plan.Artifact, about sbomcheck.Ar
 	defer done()
 	found, err := sbom.Within(ctx, about, content)
 	if err == nil && !found.Digests.SHA256.Equal(about.Digests.SHA256) {
-		err = notVouched(a.Name, about.Digests, found.Digests)
+		err = unproven(a.Name, about.Digests, found.Digests)
 	}
 	return found, err
 }
@@ -232,7 +231,7 @@ func (c *crossing) image(ctx context.Context, a plan.Artifact, about sbomcheck.A
 		return nil, sbomcheck.Found{}, err
 	}
 	if !d.Digest.Equal(about.Digests.SHA256) {
-		return nil, sbomcheck.Found{}, notVouched(a.Name, about.Digests, digest.Set{SHA256: d.Digest})
+		return nil, sbomcheck.Found{}, unproven(a.Name, about.Digests, digest.Set{SHA256: d.Digest})
 	}
 	node, err := registry.Graph(ctx, c.Workspace.Images(), a.Repository, d)
 	if err != nil {
@@ -254,22 +253,22 @@ func (c *crossing) image(ctx context.Context, a plan.Artifact, about sbomcheck.A
 	return node.Served(), found, err
 }
 
-// together compares files that hold images with the images.
-func (c *crossing) together(ctx context.Context, results []crossed) (findings []verdict.Finding) {
+// compareSaved compares files that contain images with the images.
+func (c *crossing) compareSaved(ctx context.Context, results []crossed) (findings []verdict.Finding) {
 	for _, r := range results {
 		if r.image != nil || r.artifact.Document.IsZero() {
 			continue
 		}
 		more, compared := sbomcheck.Saved(r.artifact, c.served)
 		if findings = append(findings, more...); !compared {
-			c.Report(ctx, "%s holds an image, and the release has none of its name: it was compared with no registry", r.artifact.Name)
+			c.Report(ctx, "%s contains an image whose name is not in the release, so it was not compared with a registry", r.artifact.Name)
 		}
 	}
 	return findings
 }
 
-// whole holds the SBOM of the release against its artifacts, and against the
-// SBOM of the source that it refers to.
+// whole compares the SBOM of the release with its artifacts, and with the
+// SBOM of the source.
 func (c *crossing) whole(ctx context.Context, results []crossed) ([]verdict.Finding, error) {
 	name := c.Plan.SBOMs.Release
 	document, _, err := c.document(ctx, name)

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 )
 
-// draftLife is how long a run that was interrupted is taken up with the time
-// that it had begun at.
+// draftLife is how long an interrupted run can be continued with its original
+// time.
 const draftLife = 24 * time.Hour
 
-// draft keeps the manifest that is about to be signed until it is written, and
-// returns what to sign. A run that was interrupted may have had the very same
-// one logged, but for the time and the run that it says; then that one is
-// signed, and the log gets no other. Whoever can write to the state directory
-// chooses neither time nor runs: both must be those of an act of the journal.
+// draft stores the manifest that is about to be signed until it is written,
+// and returns what to sign. An interrupted run may have logged the same
+// manifest with another time and run; then that one is signed, so the log
+// gets no second one. An attacker who can write to the state directory cannot
+// choose time or runs: both must be those of an act in the journal.
 func draft(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, intoto.Statement, error) {
 	fresh, err := m.Statement()
 	if err != nil {
@@ -33,7 +33,7 @@ func draft(ctx context.Context, req Request, m manifest.Manifest) (manifest.Mani
 		}
 	}
 	if _, err := req.Signer.As(ctx); err != nil {
-		return manifest.Manifest{}, intoto.Statement{}, err // who may not sign leaves no draft
+		return manifest.Manifest{}, intoto.Statement{}, err // without permission to sign, no draft is left
 	}
 	if err := req.Workspace.Keep("drafts/"+releasemanifest.Name, fresh.Raw()); err != nil {
 		return manifest.Manifest{}, intoto.Statement{}, fmt.Errorf("keeping the draft of the manifest: %w", err)
@@ -41,15 +41,15 @@ func draft(ctx context.Context, req Request, m manifest.Manifest) (manifest.Mani
 	return m, fresh, nil
 }
 
-// redrafted is the manifest at the time and of the runs that a draft says, if the
-// draft says exactly that.
+// redrafted is the manifest with the time and the runs of a draft, if the
+// draft is otherwise equal.
 func redrafted(h History, m manifest.Manifest, raw []byte) (manifest.Manifest, intoto.Statement, bool) {
 	said, err := intoto.Parse(raw)
 	if err != nil {
 		return manifest.Manifest{}, intoto.Statement{}, false
 	}
 	before, err := manifest.ParseRoot(said)
-	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife || !h.tells(before.Head(), m) {
+	if age := m.SealedOn.Sub(before.Head().SealedOn); err != nil || age < 0 || age > draftLife || !h.explains(before.Head(), m) {
 		return manifest.Manifest{}, intoto.Statement{}, false
 	}
 	m = asBefore(m, before.Head())
@@ -58,9 +58,9 @@ func redrafted(h History, m manifest.Manifest, raw []byte) (manifest.Manifest, i
 	return m, again, err == nil && bytes.Equal(again.Raw(), raw)
 }
 
-// drafts is where drafts are kept: beside the files, for it is none of them.
+// drafts is the directory of drafts, outside of the files.
 func drafts(req Request) string { return filepath.Join(req.Workspace.Dir(), "drafts") }
 
-// dropDraft forgets the draft of a manifest that is written. One that stays
-// does no harm: the manifest is there.
+// dropDraft removes the draft of a manifest that is written. If that fails,
+// the draft does no harm.
 func dropDraft(req Request) { _ = os.RemoveAll(drafts(req)) }

@@ -16,10 +16,10 @@ type unsignedError struct {
 	name func(int) string
 }
 
-// Unwrap returns what the signer said.
+// Unwrap returns the signer's error.
 func (e *unsignedError) Unwrap() error { return e.FailedError }
 
-// naming gives the failures of a signer their names.
+// naming adds names to the failures of a signer.
 func naming(err error, name func(i int) string) error {
 	var failed *sign.FailedError
 	if !errors.As(err, &failed) {
@@ -28,23 +28,23 @@ func naming(err error, name func(i int) string) error {
 	return &unsignedError{failed, name}
 }
 
-// endsAll reports whether an error is of more than single artifacts.
+// endsAll reports whether an error affects more than single artifacts.
 func endsAll(err error) bool {
 	var failed *unsignedError
 	return !errors.As(err, &failed) || failed.Done+len(failed.Failures) < failed.All
 }
 
-// ofWhoSigns reports whether a finding is of the identity that signs, and not
-// of the artifact that happened to be the first.
+// ofWhoSigns reports whether a finding is about the signing identity, not
+// about the artifact that happened to be first.
 func ofWhoSigns(f verdict.Finding) bool {
 	return slices.Contains([]verdict.Code{verdict.Usage, verdict.TokenRefused, verdict.SignedAsElse}, f.Code)
 }
 
-// failures makes a finding of each artifact that could not be signed. An error
-// of anything else stays what it is.
+// failures makes a finding of each artifact that could not be signed. Any
+// other error is returned unchanged.
 func failures(req Request, err error) error {
 	parts := []error{err}
-	if joined, several := err.(interface{ Unwrap() []error }); several { // of errors.Join: one level only
+	if joined, several := err.(interface{ Unwrap() []error }); several { // from errors.Join: one level only
 		parts = joined.Unwrap()
 	}
 	var findings []verdict.Finding
@@ -63,11 +63,11 @@ func failures(req Request, err error) error {
 		if left := failed.All - failed.Done - len(failed.Failures); left > 0 {
 			last := &findings[len(findings)-1]
 			if ofWhoSigns(*last) {
-				last.Message += fmt.Sprintf(" (so %d were not signed)", left+1)
+				last.Message += fmt.Sprintf(" (not signed: %d)", left+1)
 				continue
 			}
-			last.Message += fmt.Sprintf(" (so %d more were not tried)", left)
+			last.Message += fmt.Sprintf(" (not tried: %d)", left)
 		}
 	}
-	return all(req, findings)
+	return findingsError(req, findings)
 }

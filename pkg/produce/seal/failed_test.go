@@ -19,10 +19,10 @@ func TestFailures(t *testing.T) {
 		err           error
 		subject, says string
 	}{
-		{verdict.Refuse(verdict.TokenRefused, "identity token", "it expired"), "identity token", "(so 10 were not signed)"},
-		{verdict.Refuse(verdict.SignedAsElse, "release", "another"), "release", "(so 10 were not signed)"},
-		{verdict.Refuse(verdict.SignatureBad, "certificate", "of another key"), "bin/lantern", "certificate: of another key (so 9 more were not tried)"},
-		{verdict.Refuse(verdict.NotBound, "bin/lantern", "other bytes"), "bin/lantern", "other bytes (so 9 more were not tried)"},
+		{verdict.Refuse(verdict.TokenRefused, "identity token", "it expired"), "identity token", "(not signed: 10)"},
+		{verdict.Refuse(verdict.SignedAsElse, "release", "another"), "release", "(not signed: 10)"},
+		{verdict.Refuse(verdict.SignatureBad, "certificate", "of another key"), "bin/lantern", "certificate: of another key (not tried: 9)"},
+		{verdict.Refuse(verdict.NotBound, "bin/lantern", "other bytes"), "bin/lantern", "other bytes (not tried: 9)"},
 	} {
 		failed := &sign.FailedError{All: 10, Failures: []sign.Failure{{Err: c.err}}}
 		var no *verdict.NotAcceptedError

@@ -28,14 +28,14 @@ type Origin struct {
 	Images registry.Source
 }
 
-// Compare holds a place that another tool filled against the plan, both ways:
-// every file and image of the plan is there, with exactly its platforms, and
-// nothing else but what the plan says is outside of the release. Nothing is
-// read but names and manifests.
+// Compare compares a place that another tool filled with the plan, in both
+// directions: every file and image of the plan exists, with exactly its
+// platforms, and nothing else but what the plan lists as outside of the
+// release. It reads only names and manifests.
 func Compare(ctx context.Context, req Request, from Origin) error {
 	objects, err := from.Files.List(ctx)
 	if errors.Is(err, store.ErrNotListable) {
-		return verdict.Refuse(verdict.Usage, from.Files.URI(), "the place cannot be listed, so nothing shows that it holds nothing else; name the bucket behind it, or fetch it into a directory")
+		return verdict.Refuse(verdict.Usage, from.Files.URI(), "the place cannot be listed, so unplanned files would go unnoticed; use the address of the bucket, or download the files into a directory")
 	}
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", from.Files.URI(), err)
@@ -48,13 +48,13 @@ func Compare(ctx context.Context, req Request, from Origin) error {
 	for _, g := range req.Plan.Given {
 		wanted[g.From] = true
 		if !there[g.From] {
-			findings = append(findings, verdict.Find(verdict.SealMissing, g.From, "release.yaml plans %s from it, and %s does not hold it", g.Name, from.Files.URI()))
+			findings = append(findings, verdict.Find(verdict.SealMissing, g.From, "release.yaml needs this file for %s, but %s does not have it", g.Name, from.Files.URI()))
 		}
 	}
 	for _, o := range objects {
 		if !wanted[o.Name] && !slices.Contains(req.Plan.Outside, o.Name) {
-			f := verdict.Find(verdict.SealExtra, o.Name, "%s holds it, but release.yaml neither plans it nor says that it is outside", from.Files.URI())
-			f.Fix = "plan it as an output in release.yaml, name it under outside: if it does not belong to the release, or remove it from the place"
+			f := verdict.Find(verdict.SealExtra, o.Name, "%s has this file, but release.yaml lists it neither as an output nor under outside:", from.Files.URI())
+			f.Fix = "list the file as an output in release.yaml, or under outside: if it is not part of the release, or remove it from the place"
 			findings = append(findings, f)
 		}
 	}
@@ -62,15 +62,15 @@ func Compare(ctx context.Context, req Request, from Origin) error {
 	if err != nil {
 		return err
 	}
-	return all(req, append(findings, images...))
+	return findingsError(req, append(findings, images...))
 }
 
-// From seals a release that another tool made: what the plan names is taken
-// over from the place and hashed in the same pass, and exactly these bytes are
-// signed and listed. Evidence that came with it is carried as it is: it counts
-// where the policy knows who signed it, and it must not contradict the bytes.
-// A difference between plan and place, in either direction, stops it before
-// anything is signed.
+// From seals a release that another tool made: planned files are copied from
+// the place and hashed in the same pass, and exactly these bytes are signed
+// and listed. Supplied evidence is published unchanged: it counts if the
+// policy lists its signer, and must not contradict the bytes. A difference
+// between plan and place, in either direction, is refused before anything is
+// signed.
 func From(ctx context.Context, req Request, from Origin, config []byte) (manifest.Manifest, error) {
 	if err := Compare(ctx, req, from); err != nil {
 		return manifest.Manifest{}, err
@@ -79,17 +79,17 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (manifes
 		return manifest.Manifest{}, err
 	}
 	var err error
-	if req.taken, err = takeOver(ctx, req, from.Files); err != nil {
+	if req.imported, err = importFiles(ctx, req, from.Files); err != nil {
 		return manifest.Manifest{}, err
 	}
-	if err := takeImages(ctx, req, from.Images); err != nil {
+	if err := importImages(ctx, req, from.Images); err != nil {
 		return manifest.Manifest{}, err
 	}
 	if err := req.Workspace.Writer().Put(ctx, plan.ConfigName, int64(len(config)), bytes.NewReader(config), store.PutOptions{}); err != nil {
 		return manifest.Manifest{}, err
 	}
-	req.taken[plan.ConfigName] = digest.SetOf(config)
-	req.Report(ctx, "took over %s and %s from %s", plural.Of(len(req.Plan.Given), "file"), plural.Of(len(req.Plan.GivenImages), "image"), from.Files.URI())
+	req.imported[plan.ConfigName] = digest.SetOf(config)
+	req.Report(ctx, "imported %s and %s from %s", plural.Of(len(req.Plan.Given), "file"), plural.Of(len(req.Plan.GivenImages), "image"), from.Files.URI())
 	if err := inspect(ctx, req); err != nil {
 		return manifest.Manifest{}, err
 	}
@@ -99,9 +99,9 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (manifes
 	return Run(ctx, req)
 }
 
-// takeOver copies every file of the plan into the workspace, and returns what
-// was read of each.
-func takeOver(ctx context.Context, req Request, from store.Place) (map[string]digest.Set, error) {
+// importFiles copies every file of the plan into the workspace, and returns
+// the digests of what was copied.
+func importFiles(ctx context.Context, req Request, from store.Place) (map[string]digest.Set, error) {
 	var mu sync.Mutex // guards taken
 	taken := map[string]digest.Set{}
 	group, ctx := errgroup.WithContext(ctx)
@@ -113,12 +113,12 @@ func takeOver(ctx context.Context, req Request, from store.Place) (map[string]di
 				return verdict.Wrap(verdict.SealMissing, g.From, err)
 			}
 			if err != nil {
-				return fmt.Errorf("taking over %q: %w", g.From, err)
+				return fmt.Errorf("importing %q: %w", g.From, err)
 			}
 			defer body.Close()
 			h := digest.NewHasher()
 			if err := req.Workspace.Writer().Put(ctx, g.Name, size, io.TeeReader(body, h), store.PutOptions{}); err != nil {
-				return fmt.Errorf("taking over %q: %w", g.From, err)
+				return fmt.Errorf("importing %q: %w", g.From, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -129,15 +129,15 @@ func takeOver(ctx context.Context, req Request, from store.Place) (map[string]di
 	return taken, group.Wait()
 }
 
-// vouches reports whether something must vouch for the bytes of an artifact:
-// verified provenance for what was built, and for a release that another tool
-// made, the pass in which it was taken over.
-func (p proven) vouches(a plan.Artifact) bool {
+// needsProof reports whether the bytes of an artifact need proof: verified
+// provenance for what was built, and the digests of the import for the files
+// of another tool.
+func (p proven) needsProof(a plan.Artifact) bool {
 	_, taken := p.bytes[a.Name]
 	return a.IsBuilt() || taken
 }
 
-// carried names the evidence that came with a file or image of another tool.
+// carried adds the supplied evidence of a file or image of another tool.
 func carried(entry *manifest.Artifact) {
 	for _, e := range entry.Evidence {
 		switch e.Kind {
@@ -149,18 +149,18 @@ func carried(entry *manifest.Artifact) {
 	}
 }
 
-// takenOver is what a release of another tool is sealed by: its own provenance
-// vouches for nothing here, the pass in which it was taken over does.
-func takenOver(req Request) (proven, error) {
-	if req.taken == nil {
-		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "its outputs are made by another tool; take them over with waybill seal --from PLACE")
+// imported is the proof for a release of another tool: the digests computed
+// during the import, not its own provenance.
+func imported(req Request) (proven, error) {
+	if req.imported == nil {
+		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; import them with waybill seal --from PLACE")
 	}
 	id := req.Workspace.Identity()
-	return proven{bytes: req.taken, hashed: map[string]digest.Set{}, commit: id.Commit.Commit, invocation: id.Invocation}, nil
+	return proven{bytes: req.imported, hashed: map[string]digest.Set{}, commit: id.Commit.Commit, invocation: id.Invocation}, nil
 }
 
-// takenBefore is what was taken over for a manifest that is sealed.
-func takenBefore(p plan.Plan, m manifest.Manifest) map[string]digest.Set {
+// importedBefore is what was imported for a manifest that is sealed.
+func importedBefore(p plan.Plan, m manifest.Manifest) map[string]digest.Set {
 	taken := map[string]digest.Set{}
 	for _, a := range m.Artifacts {
 		isGiven := slices.ContainsFunc(p.Given, func(g plan.Given) bool { return g.Name == a.Name })

@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// renamed reads one repository under the name of another.
+// renamed reads one repository under another name.
 type renamed struct {
 	registry.Source
 	as string
@@ -43,27 +43,27 @@ func splitImage(from string) (repo, tag string) {
 	return from[:i], from[i+1:]
 }
 
-// compareImages holds images that another tool pushed against the plan.
+// compareImages compares images that another tool pushed with the plan.
 func compareImages(ctx context.Context, req Request, from registry.Source) (findings []verdict.Finding, err error) {
 	if len(req.Plan.GivenImages) == 0 {
 		if from != nil {
-			return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml names no image")
+			return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml lists no image")
 		}
 		return nil, nil
 	}
 	if from == nil {
-		return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml names %s; say which registry or layout has them", plural.Of(len(req.Plan.GivenImages), "image"))
+		return nil, verdict.Refuse(verdict.Usage, "--from-images", "release.yaml lists %s; name the registry or layout that has them", plural.Of(len(req.Plan.GivenImages), "image"))
 	}
 	found := map[string]*registry.Node{}
 	for _, g := range req.Plan.GivenImages {
 		repo, tag := splitImage(g.From)
 		d, err := from.Resolve(ctx, repo, tag)
 		if errors.Is(err, registry.ErrNotFound) {
-			findings = append(findings, verdict.Find(verdict.SealMissing, g.Name, "release.yaml plans it from %s, which is not there", g.From))
+			findings = append(findings, verdict.Find(verdict.SealMissing, g.Name, "release.yaml needs %s for this image, which does not exist", g.From))
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for %s: %w", g.From, err)
+			return nil, fmt.Errorf("resolving %s: %w", g.From, err)
 		}
 		if found[g.Name], err = registry.Graph(ctx, from, repo, d); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", g.From, err)
@@ -78,13 +78,13 @@ func compareImages(ctx context.Context, req Request, from registry.Source) (find
 	return append(findings, extra...), err
 }
 
-// platforms demands exactly the platforms of the plan, and that an image of one
-// platform is the one of the index.
+// platforms demands exactly the platforms of the plan, and that a
+// single-platform image equals the one in the index.
 func platforms(p plan.Plan, g plan.Given, node *registry.Node, found map[string]*registry.Node) (findings []verdict.Finding) {
 	a, _ := p.Find(g.Name)
 	if of, alone := p.Find(a.Of); alone {
 		if index := found[of.Of]; index != nil && (index.Part(of.Platform) == nil || !index.Part(of.Platform).Descriptor.Digest.Equal(node.Descriptor.Digest)) {
-			findings = append(findings, verdict.Find(verdict.Platform, g.Name, "it is not the image that %s has for %s", of.Of, of.Platform))
+			findings = append(findings, verdict.Find(verdict.Platform, g.Name, "not the image that %s has for %s", of.Of, of.Platform))
 		}
 		return findings
 	}
@@ -102,17 +102,17 @@ func platforms(p plan.Plan, g plan.Given, node *registry.Node, found map[string]
 		if slices.Contains(planned, platform) {
 			continue
 		}
-		f := verdict.Find(verdict.SealExtra, a.Name+"/"+platform, "%s has this platform, and release.yaml does not name it", g.From)
+		f := verdict.Find(verdict.SealExtra, a.Name+"/"+platform, "%s has this platform, but release.yaml does not list it", g.From)
 		if platform == "unknown/unknown" {
-			f = verdict.Find(verdict.SealExtra, a.Name, "the index of %s holds what a build tool says about it (%s); push it without, and name it as provenance or sbom", g.From, child.Descriptor.Digest)
+			f = verdict.Find(verdict.SealExtra, a.Name, "the index of %s contains an attestation of the build tool (%s); push the image without it, and list it under provenance or sbom", g.From, child.Descriptor.Digest)
 		}
 		findings = append(findings, f)
 	}
 	return findings
 }
 
-// extraImages finds what nobody planned: in a layout any other image, in a
-// registry, which keeps other releases too, tags that begin with the tag of
+// extraImages finds unplanned images: in a layout any other image, in a
+// registry, which also has other releases, tags that begin with the tag of
 // this one.
 func extraImages(ctx context.Context, p plan.Plan, from registry.Source) (findings []verdict.Finding, err error) {
 	if layout, is := from.(*registry.Foreign); is {
@@ -125,7 +125,7 @@ func extraImages(ctx context.Context, p plan.Plan, from registry.Source) (findin
 				repo, tag := splitImage(g.From)
 				return layout.Means(name, repo, tag)
 			}) {
-				findings = append(findings, verdict.Find(verdict.SealExtra, name, "the layout holds this image, and release.yaml does not name it"))
+				findings = append(findings, verdict.Find(verdict.SealExtra, name, "the layout has this image, but release.yaml does not list it"))
 			}
 		}
 		return findings, nil
@@ -139,16 +139,16 @@ func extraImages(ctx context.Context, p plan.Plan, from registry.Source) (findin
 		for _, other := range tags {
 			rest, begins := strings.CutPrefix(other, tag+"-")
 			if begins && rest != "" && !slices.ContainsFunc(p.GivenImages, func(g plan.Given) bool { return g.From == repo+":"+other }) {
-				findings = append(findings, verdict.Find(verdict.SealExtra, repo+":"+other, "the registry has this tag of the release, and release.yaml does not name it"))
+				findings = append(findings, verdict.Find(verdict.SealExtra, repo+":"+other, "the registry has this tag of the release, but release.yaml does not list it"))
 			}
 		}
 	}
 	return findings, nil
 }
 
-// takeImages copies the images of the plan, whole and with everything that
-// refers to them, into the workspace, under the tag of the release.
-func takeImages(ctx context.Context, req Request, from registry.Source) error {
+// importImages copies the images of the plan, with everything that refers to
+// them, into the workspace, under the tag of the release.
+func importImages(ctx context.Context, req Request, from registry.Source) error {
 	images := req.Workspace.Images()
 	for _, g := range req.Plan.GivenImages {
 		repo, tag := splitImage(g.From)
@@ -156,13 +156,13 @@ func takeImages(ctx context.Context, req Request, from registry.Source) error {
 		src := renamed{from, repo}
 		d, err := src.Resolve(ctx, repo, tag)
 		if err != nil {
-			return fmt.Errorf("taking over %s: %w", g.From, err)
+			return fmt.Errorf("importing %s: %w", g.From, err)
 		}
 		if _, err := registry.Copy(ctx, images, src, a.Repository, d); err != nil {
-			return fmt.Errorf("taking over %s: %w", g.From, err)
+			return fmt.Errorf("importing %s: %w", g.From, err)
 		}
 		if err := images.Tag(ctx, a.Repository, req.Plan.Version.String(), d); err != nil {
-			return fmt.Errorf("taking over %s: %w", g.From, err)
+			return fmt.Errorf("importing %s: %w", g.From, err)
 		}
 	}
 	for _, a := range req.Plan.Artifacts {
@@ -173,7 +173,7 @@ func takeImages(ctx context.Context, req Request, from registry.Source) error {
 		if err != nil {
 			return err
 		}
-		req.taken[a.Name] = digest.SetOf(raw)
+		req.imported[a.Name] = digest.SetOf(raw)
 	}
 	return nil
 }

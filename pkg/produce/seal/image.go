@@ -19,12 +19,12 @@ import (
 // images attaches to every image index and platform: the builder's
 // provenance, the SBOM signed by the release identity, and its signature. The
 // signature comes last: an image that has one has the others.
-func (s *Signed) images(ctx context.Context, l looking) error {
+func (s *Signed) images(ctx context.Context, l signingInput) error {
 	pending, err := s.unsignedImages(ctx, l)
 	if err != nil {
 		return err
 	}
-	var documents, signatures []about
+	var documents, signatures []imageStatement
 	for _, image := range pending {
 		if !l.Plan.IsGiven() {
 			bundle, err := readFile(ctx, l.Request, plan.ProvenanceName(image.Step))
@@ -45,7 +45,7 @@ func (s *Signed) images(ctx context.Context, l looking) error {
 	for _, image := range pending {
 		names[image.Digest] = image.Name
 	}
-	for _, list := range [][]about{documents, signatures} {
+	for _, list := range [][]imageStatement{documents, signatures} {
 		if err := attestImages(ctx, l.Request, list); err != nil {
 			return naming(err, func(i int) string { return names[list[i].Digest] })
 		}
@@ -54,15 +54,15 @@ func (s *Signed) images(ctx context.Context, l looking) error {
 	return nil
 }
 
-// planned is an image of the plan, found.
+// planned is a planned image, with its manifest.
 type planned struct {
 	plan.Artifact
 	manifestAt
 }
 
-// unsignedImages are those that carry no signature that holds. All of them are
-// looked at before the first is signed.
-func (s *Signed) unsignedImages(ctx context.Context, l looking) (list []planned, err error) {
+// unsignedImages are those without a valid signature. All of them are checked
+// before the first is signed.
+func (s *Signed) unsignedImages(ctx context.Context, l signingInput) (list []planned, err error) {
 	images, err := imagesOf(ctx, l)
 	if err != nil {
 		return nil, err
@@ -87,15 +87,15 @@ type manifestAt struct {
 	registry.Descriptor
 }
 
-// about is a statement to be made about an image.
-type about struct {
+// imageStatement is a statement to be made about an image.
+type imageStatement struct {
 	manifestAt
 	predicateType string
 	predicate     any
 }
 
-// attestImages signs statements about images and attaches each to its own.
-func attestImages(ctx context.Context, req Request, list []about) error {
+// attestImages signs statements about images and attaches them.
+func attestImages(ctx context.Context, req Request, list []imageStatement) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -108,12 +108,12 @@ func attestImages(ctx context.Context, req Request, list []about) error {
 	})
 }
 
-// ordersOf are the statements, to be signed.
-func ordersOf(list []about) (orders []sign.Order, err error) {
+// ordersOf are the orders for the statements.
+func ordersOf(list []imageStatement) (orders []sign.Order, err error) {
 	orders = make([]sign.Order, len(list))
 	for i, a := range list {
-		// A registry knows one digest and no name: a signature that named other
-		// things could not be compared with what is pulled.
+		// A registry knows digests and no names: a signature with other names
+		// could not be compared with what is pulled.
 		subject := intoto.Subject{Digests: digest.Set{SHA256: a.Digest}}
 		if orders[i].Statement, err = intoto.New(a.predicateType, []intoto.Subject{subject}, a.predicate); err != nil {
 			return nil, err
@@ -122,8 +122,8 @@ func ordersOf(list []about) (orders []sign.Order, err error) {
 	return orders, nil
 }
 
-// evidence is a bundle about an image, and the run that made it, if that is to
-// be told.
+// evidence is a bundle about an image, and the run that made it, if that is
+// to be named.
 type evidence struct {
 	bundle        []byte
 	predicateType string
@@ -137,8 +137,8 @@ func (r Request) evidence(bundle []byte, predicateType string, ids trace.IDs) ev
 	return evidence{bundle, predicateType, ids}
 }
 
-// inRun is the run that signed an order as what it signs for a release carries
-// it: not that which goes on with it, or what it attaches would be another thing.
+// inRun is the run that made the signature of an order, not the one that
+// continues it: otherwise the attachment would differ.
 func inRun(ctx context.Context, req Request, o sign.Order) trace.IDs {
 	now := req.Signer.Began(o)
 	if now.IsZero() {
@@ -151,8 +151,8 @@ func inRun(ctx context.Context, req Request, o sign.Order) trace.IDs {
 	return ids
 }
 
-// attach makes evidence refer to an image. What does already is left as it is,
-// in whatever run it was attached.
+// attach makes evidence refer to an image, unless it does already, whichever
+// run attached it.
 func attach(ctx context.Context, images *registry.Layout, m manifestAt, e evidence) error {
 	if there, err := registry.Refers(ctx, images, m.repository, m.Digest, e.bundle); err != nil || there {
 		return err
@@ -161,8 +161,8 @@ func attach(ctx context.Context, images *registry.Layout, m manifestAt, e eviden
 	return registry.Parcel{Descriptor: d, Raw: manifest, Blobs: blobs}.PushTo(ctx, images, m.repository)
 }
 
-// signatureOf is the digest of the signature bundle that an image carries and
-// that holds, or zero.
+// signatureOf is the digest of the valid signature bundle of an image, or
+// zero.
 func signatureOf(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor) (digest.Digest, error) {
 	bundles, err := registry.Bundles(ctx, req.Workspace.Images(), a.Repository, d.Digest)
 	if err != nil {
@@ -171,7 +171,7 @@ func signatureOf(ctx context.Context, req Request, a plan.Artifact, d registry.D
 	for _, raw := range bundles {
 		e, err := req.Verifier.Attestation(raw)
 		if err != nil {
-			continue // somebody else's, or half written: not ours to count
+			continue // of others, or incomplete: does not count
 		}
 		ask := policy.Ask{Role: policy.Release, Kind: intoto.CosignSignature, Subject: a.Name, Bytes: digest.Set{SHA256: d.Digest}, InRegistry: true}
 		if proof, err := req.Policy.Judge(e, ask); err == nil {
@@ -182,7 +182,7 @@ func signatureOf(ctx context.Context, req Request, a plan.Artifact, d registry.D
 }
 
 // findImage finds an image, or one platform of it, in the layout, with the
-// very bytes of its manifest.
+// bytes of its manifest.
 func findImage(ctx context.Context, req Request, a plan.Artifact) (registry.Descriptor, []byte, error) {
 	images := req.Workspace.Images()
 	d, err := images.Resolve(ctx, a.Repository, req.Plan.Version.String())

@@ -22,11 +22,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// signLegacy signs everything once more in the forms from before bundles, if
-// that is planned: a .sig and a .cert beside each file, and the tags .sig and
-// .att beside each image and each platform. What an earlier run has signed is
-// taken up.
-func signLegacy(ctx context.Context, l looking) error {
+// signLegacy also signs everything in the forms that predate bundles, if that
+// is planned: a .sig and a .cert beside each file, and the tags .sig and .att
+// beside each image and each platform. Signatures of an earlier run are
+// reused.
+func signLegacy(ctx context.Context, l signingInput) error {
 	req := l.Request
 	if !req.Plan.Legacy() {
 		return nil
@@ -46,8 +46,8 @@ func signLegacy(ctx context.Context, l looking) error {
 	return nil
 }
 
-// signLegacyFiles looks at all files before it signs the first.
-func signLegacyFiles(ctx context.Context, l looking) (int, error) {
+// signLegacyFiles checks all files before it signs the first.
+func signLegacyFiles(ctx context.Context, l signingInput) (int, error) {
 	req := l.Request
 	var names []string
 	var orders []sign.Order
@@ -85,9 +85,10 @@ func signLegacyFiles(ctx context.Context, l looking) (int, error) {
 	})
 }
 
-// checkPair demands of a .sig and a .cert, as they are read by others, that
-// they belong together and to the file, and that the certificate is the release
-// identity's. Two runs must not mix: Kubernetes has published such a pair.
+// checkPair demands of a .sig and a .cert, as others will read them, that
+// they belong together and to the file, and that the certificate is the
+// release identity's. Two runs must not mix: Kubernetes has published such a
+// pair.
 func checkPair(req Request, of string, set digest.Set, signature, certificate []byte) error {
 	m, err := legacy.ParseFiles(legacy.Certificate, set.SHA256, signature, certificate)
 	if err != nil {
@@ -98,13 +99,13 @@ func checkPair(req Request, of string, set digest.Set, signature, certificate []
 	}
 	err = req.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Subject: plan.CertName(of)})
 	if f := verdict.FindingOf(of, err); err != nil && (f.Code == verdict.Identity || f.Code == verdict.IdentityRole) {
-		other := verdict.Find(verdict.SignedAsElse, plan.CertName(of), "the certificate is not the release identity's")
+		other := verdict.Find(verdict.SignedAsElse, plan.CertName(of), "the certificate is not of the release identity")
 		return &verdict.Error{Finding: other.Differ(strings.Join(req.Policy.Expected(policy.Release), " or "), f.Got)}
 	}
 	return err
 }
 
-// checkLegacy holds a pair that lies in the workspace against its file.
+// checkLegacy compares the pair in the workspace with its file.
 func checkLegacy(ctx context.Context, req Request, of string) error {
 	set, _, err := hashFile(ctx, req.Workspace.Files(), of)
 	if err != nil {
@@ -130,9 +131,9 @@ type legacyAbout struct {
 }
 
 // signLegacyImages signs a payload about every index and platform, and its
-// SBOM. Provenance is not among it: only its builder may sign that, whose
-// certificate's life has passed, and who signs no legacy form.
-func signLegacyImages(ctx context.Context, l looking) (int, error) {
+// SBOM. It does not include provenance: only its builder may sign that, whose
+// certificate has expired, and which signs no legacy form.
+func signLegacyImages(ctx context.Context, l signingInput) (int, error) {
 	req := l.Request
 	images, err := imagesOf(ctx, l)
 	if err != nil || len(images) == 0 {
@@ -167,8 +168,8 @@ func signLegacyImages(ctx context.Context, l looking) (int, error) {
 	return len(images), nil
 }
 
-// legacyOf is what is signed about one image in the legacy form: a payload, and
-// its SBOM if it has one.
+// legacyOf is what is signed about one image in the legacy form: a payload,
+// and its SBOM if it has one.
 func legacyOf(ctx context.Context, req Request, image planned) ([]legacyAbout, []sign.Order, error) {
 	payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
 	if err != nil {
@@ -188,19 +189,18 @@ func legacyOf(ctx context.Context, req Request, image planned) ([]legacyAbout, [
 	return append(layers, legacyAbout{kind: intoto.SPDXDocument}), append(orders, sign.Order{Statement: statement, Legacy: true}), nil
 }
 
-// referenceOf is how the image will be called by those who pull it.
+// referenceOf is the name under which the image will be pulled.
 func referenceOf(req Request, image planned) string {
 	return strings.TrimSuffix(req.Plan.Images, "/") + "/" + image.Repository
 }
 
-// imagesOf are all planned images, each found to be what its builder vouches
-// for.
-func imagesOf(ctx context.Context, l looking) (list []planned, err error) {
+// imagesOf are all planned images, each compared with its provenance.
+func imagesOf(ctx context.Context, l signingInput) (list []planned, err error) {
 	for _, a := range l.Plan.Artifacts {
 		if !a.IsImage() {
 			continue
 		}
-		image, err := l.found(ctx, a)
+		image, err := l.findImage(ctx, a)
 		if err != nil {
 			return nil, err
 		}
@@ -209,8 +209,8 @@ func imagesOf(ctx context.Context, l looking) (list []planned, err error) {
 	return list, nil
 }
 
-// layerOf writes a signature as the layer of a tag. Without a payload it is of
-// a statement, and the layer is its envelope.
+// layerOf writes a signature as the layer of a tag. Without a payload it is
+// of a statement, and the layer is its envelope.
 func layerOf(req Request, payload, bundle []byte, kind string) (oci.Signature, error) {
 	m, err := legacy.Open(bundle)
 	if err != nil {
@@ -219,8 +219,8 @@ func layerOf(req Request, payload, bundle []byte, kind string) (oci.Signature, e
 	return m.Attached(payload, req.Signer.Chain(m.Certificate()), kind)
 }
 
-// attachLegacy writes both tags of one image, and reads back and judges what
-// they name.
+// attachLegacy writes both tags of one image, reads them back and judges
+// them.
 func attachLegacy(ctx context.Context, req Request, i int, image planned, all []legacyAbout) error {
 	bySuffix := map[string][]oci.Signature{}
 	for _, l := range all {

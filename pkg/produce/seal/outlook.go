@@ -17,41 +17,41 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Outlook is what [Sign] and [Run] would do with a workspace as it is now.
+// Outlook is what [Sign] and [Run] would do with the workspace as it is now.
 type Outlook struct {
-	// Signed have a signature that holds, Due are to get one.
+	// Signed have a valid signature, Due are to get one.
 	Signed, Due []plan.Artifact
-	// Attached are the images that have the tags of the legacy forms, of those
-	// that are to have them.
+	// Attached are the images that have the tags of the legacy forms, of
+	// those that need them.
 	Attached []plan.Artifact
 	// Orders are what is to be signed for those that are due.
 	Orders []sign.Order
-	// Sealed says that the manifest is signed, of just what is there.
+	// Sealed means that there is a signed manifest of the current content.
 	Sealed bool
-	// Findings are what stands against it: without a file there is nothing to
-	// sign, and one that nobody planned stops everything.
+	// Findings are problems: a missing file cannot be signed, and an unplanned
+	// one stops everything.
 	Findings []verdict.Finding
 }
 
-// Look says what would be signed. Nothing is written, no signature is made and
-// nobody is asked. SBOMs are not held against what they describe: that takes
-// long, and happens before anything is signed.
+// Look says what would be signed. It writes and signs nothing, and contacts
+// no service. It does not compare SBOMs with their artifacts: that takes
+// long, and is done before anything is signed.
 func Look(ctx context.Context, req Request) (o Outlook, err error) {
-	if err := o.against("", checkExtra(ctx, req)); err != nil {
+	if err := o.addRefusal("", checkExtra(ctx, req)); err != nil {
 		return Outlook{}, err
 	}
 	p, err := provenances(ctx, req)
-	if err := o.against("", err); err != nil {
+	if err := o.addRefusal("", err); err != nil {
 		return Outlook{}, err
 	}
 	if len(p.bytes) == 0 {
 		return o, nil // nothing is proven, so nothing may be signed
 	}
 	texts, err := sums(ctx, req, p)
-	if err := o.against("", err); err != nil {
+	if err := o.addRefusal("", err); err != nil {
 		return Outlook{}, err
 	}
-	l := looking{req, p, texts}
+	l := signingInput{req, p, texts}
 	for _, a := range req.Plan.Artifacts {
 		look := o.file
 		switch _, legacy := a.SignedBySig(); {
@@ -60,28 +60,28 @@ func Look(ctx context.Context, req Request) (o Outlook, err error) {
 		case a.Class != plan.Signature, a.IsStatement(), a.IsLegacy() && !legacy: // a certificate comes with its signature
 			continue
 		}
-		if err := o.against(a.Name, look(ctx, l, a)); err != nil {
+		if err := o.addRefusal(a.Name, look(ctx, l, a)); err != nil {
 			return Outlook{}, err
 		}
 	}
 	if len(o.Findings)+len(o.Due) > 0 {
 		return o, nil
 	}
-	if waits, err := unstated(ctx, req); err != nil || waits {
+	if waits, err := lacksStatement(ctx, req); err != nil || waits {
 		return o, err
 	}
 	m, err := newManifest(ctx, req, p)
-	if err := o.against("", err); err != nil {
+	if err := o.addRefusal("", err); err != nil {
 		return Outlook{}, err
 	}
 	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
-	_, o.Sealed = sealed(ctx, req, m)
+	_, o.Sealed = sealedAlready(ctx, req, m)
 	return o, nil
 }
 
-// against keeps a refusal, and returns what is none: who could not look must
-// not say that nothing is there. What is refused twice is told once.
-func (o *Outlook) against(name string, err error) error {
+// addRefusal stores a refusal, and returns any other error: failing to look must
+// not count as finding nothing. Duplicate refusals are stored once.
+func (o *Outlook) addRefusal(name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -102,20 +102,20 @@ func (o *Outlook) against(name string, err error) error {
 	return nil
 }
 
-// looking is what is known while one looks for what is to be signed: ahead, or
-// to sign it.
-type looking struct {
+// signingInput is the input for finding out what is to be signed: for a forecast,
+// or for signing.
+type signingInput struct {
 	Request
 	proven
-	sums map[string][]byte // as they would be written; nil when they are
+	sums map[string][]byte // as they would be written; nil once they are
 }
 
-// order is what is signed for a planned signature of a file: its bytes, if they
-// are those that its builder vouches for.
-func (l looking) order(ctx context.Context, a plan.Artifact) (sign.Order, error) {
+// order is what is signed for a planned signature of a file: its bytes, if
+// they are the proven ones.
+func (l signingInput) order(ctx context.Context, a plan.Artifact) (sign.Order, error) {
 	_, legacy := a.SignedBySig()
 	of, _ := l.Plan.Find(a.Of)
-	set, read := l.hashed[a.Of] // for the sums
+	set, read := l.hashed[a.Of] // read for the sums already
 	var err error
 	switch text, written := l.sums[a.Of]; {
 	case l.sums != nil && (of.Class == plan.Sums || of.Class == plan.Checksum):
@@ -126,18 +126,18 @@ func (l looking) order(ctx context.Context, a plan.Artifact) (sign.Order, error)
 	case !read:
 		set, _, err = hashFile(ctx, l.Workspace.Files(), a.Of)
 	}
-	if err == nil && l.vouches(of) && !l.bytes[a.Of].Equal(set) {
-		err = notVouched(a.Of, l.bytes[a.Of], set)
+	if err == nil && l.needsProof(of) && !l.bytes[a.Of].Equal(set) {
+		err = unproven(a.Of, l.bytes[a.Of], set)
 	}
 	return sign.Order{Bytes: set, Legacy: legacy}, err
 }
 
-// errUnwritten says that a checksum file could not be written. What kept it from
-// that is a finding of its own.
-var errUnwritten = errors.New("it is not written")
+// errUnwritten means that a checksum file could not be written. The cause is
+// a finding of its own.
+var errUnwritten = errors.New("the checksum file is not written")
 
-// holds reports whether a planned signature is there that holds.
-func (l looking) holds(ctx context.Context, a plan.Artifact, o sign.Order) (bool, error) {
+// isSigned reports whether there is a valid planned signature.
+func (l signingInput) isSigned(ctx context.Context, a plan.Artifact, o sign.Order) (bool, error) {
 	if o.Legacy {
 		return checkLegacy(ctx, l.Request, a.Of) == nil, nil
 	}
@@ -148,32 +148,31 @@ func (l looking) holds(ctx context.Context, a plan.Artifact, o sign.Order) (bool
 	return err == nil && checkBlob(l.Request, a.Of, o.Bytes, raw) == nil, nil
 }
 
-// found is a planned image in the layout, if it is the one that its builder
-// vouches for.
-func (l looking) found(ctx context.Context, a plan.Artifact) (planned, error) {
+// findImage is a planned image in the layout, if it is the proven one.
+func (l signingInput) findImage(ctx context.Context, a plan.Artifact) (planned, error) {
 	d, _, err := findImage(ctx, l.Request, a)
 	if err == nil && !l.bytes[a.Name].SHA256.Equal(d.Digest) {
-		err = notVouched(a.Name, l.bytes[a.Name], digest.Set{SHA256: d.Digest})
+		err = unproven(a.Name, l.bytes[a.Name], digest.Set{SHA256: d.Digest})
 	}
 	return planned{a, manifestAt{a.Repository, d}}, err
 }
 
-// statements are what is signed about an image: its SBOM, if it has one of ours,
-// and the signature.
-func (l looking) statements(ctx context.Context, image planned) (documents []about, signature about, err error) {
-	signature = about{image.manifestAt, intoto.CosignSignature, struct{}{}}
-	if l.Plan.IsGiven() { // what came with it refers to it already
+// statements are what is signed about an image: its SBOM, if it has one of
+// ours, and the signature.
+func (l signingInput) statements(ctx context.Context, image planned) (documents []imageStatement, signature imageStatement, err error) {
+	signature = imageStatement{image.manifestAt, intoto.CosignSignature, struct{}{}}
+	if l.Plan.IsGiven() { // supplied evidence refers to it already
 		return nil, signature, nil
 	}
 	document, err := imageSBOM(ctx, l.Request, image.Artifact, image.Descriptor)
 	if document != nil {
-		documents = []about{{image.manifestAt, intoto.SPDXDocument, json.RawMessage(document)}}
+		documents = []imageStatement{{image.manifestAt, intoto.SPDXDocument, json.RawMessage(document)}}
 	}
 	return documents, signature, err
 }
 
-// file looks at one planned signature.
-func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
+// file checks one planned signature.
+func (o *Outlook) file(ctx context.Context, l signingInput, a plan.Artifact) error {
 	order, err := l.order(ctx, a)
 	switch {
 	case errors.Is(err, errUnwritten):
@@ -183,20 +182,20 @@ func (o *Outlook) file(ctx context.Context, l looking, a plan.Artifact) error {
 	case err != nil:
 		return err
 	}
-	held, err := l.holds(ctx, a, order)
+	held, err := l.isSigned(ctx, a, order)
 	if err != nil {
 		return err
 	}
 	if !order.Legacy {
 		a, _ = l.Plan.Find(a.Of)
 	}
-	o.put(a, held, order)
+	o.add(a, held, order)
 	return nil
 }
 
-// image looks at one image, or one platform of it.
-func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
-	image, err := l.found(ctx, a)
+// image checks one image, or one platform of it.
+func (o *Outlook) image(ctx context.Context, l signingInput, a plan.Artifact) error {
+	image, err := l.findImage(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -216,9 +215,9 @@ func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
 		if err != nil {
 			return err
 		}
-		o.put(a, false, orders...)
+		o.add(a, false, orders...)
 	} else {
-		o.put(a, true)
+		o.add(a, true)
 	}
 	if !l.Plan.Legacy() {
 		return nil
@@ -226,8 +225,8 @@ func (o *Outlook) image(ctx context.Context, l looking, a plan.Artifact) error {
 	return o.attached(ctx, l, image)
 }
 
-// attached looks at the tags of one image in the legacy forms.
-func (o *Outlook) attached(ctx context.Context, l looking, image planned) error {
+// attached checks the tags of one image in the legacy forms.
+func (o *Outlook) attached(ctx context.Context, l signingInput, image planned) error {
 	layers, orders, err := legacyOf(ctx, l.Request, image)
 	if errors.Is(err, store.ErrNotFound) {
 		return missing(l.Request, plan.SBOMName(image.Name))
@@ -250,7 +249,7 @@ func (o *Outlook) attached(ctx context.Context, l looking, image planned) error 
 	return nil
 }
 
-func (o *Outlook) put(a plan.Artifact, held bool, orders ...sign.Order) {
+func (o *Outlook) add(a plan.Artifact, held bool, orders ...sign.Order) {
 	if held {
 		o.Signed = append(o.Signed, a)
 		return
@@ -258,9 +257,9 @@ func (o *Outlook) put(a plan.Artifact, held bool, orders ...sign.Order) {
 	o.Due, o.Orders = append(o.Due, a), append(o.Orders, orders...)
 }
 
-// missing says that a planned file is not there, and what makes it.
+// missing says that a planned file does not exist, and how to make it.
 func missing(req Request, name string) error {
-	e := verdict.Refuse(verdict.SealMissing, name, "planned, but not in the build directory")
+	e := verdict.Refuse(verdict.SealMissing, name, "planned, but missing in the build directory")
 	version := req.Plan.Version.String()
 	switch a, _ := req.Plan.Find(name); a.Class {
 	case plan.SBOM:

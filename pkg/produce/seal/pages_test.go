@@ -41,7 +41,7 @@ func TestPagesAreWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := Request{Workspace: w, Plan: plan.Plan{Name: m.Name, Version: v}, Clock: time.Now}
-		if err := write(t.Context(), req, m, []byte("a bundle")); err != nil {
+		if err := writeManifest(t.Context(), req, m, []byte("a bundle")); err != nil {
 			t.Fatal(err)
 		}
 		objects, err := w.Files().List(t.Context())
@@ -52,7 +52,7 @@ func TestPagesAreWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := manifest.ReadManifest(root, page(t.Context(), req))
+		read, err := manifest.ReadManifest(root, openPages(t.Context(), req))
 		if err != nil || len(read.Artifacts) != n || len(read.Pages) != want {
 			t.Errorf("%d entries: read as %d on %d pages, %v", n, len(read.Artifacts), len(read.Pages), err)
 		}

@@ -11,10 +11,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// programs refuses a program of another platform than its name in the plan
-// says, and an empty one. What is no executable format, such as a script, runs
-// anywhere.
-func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err error) {
+// programs refuses a program for another platform than planned, and an empty
+// one. A file in no executable format, such as a script, fits every platform.
+func (l carriedFiles) programs(ctx context.Context) (findings []verdict.Finding, err error) {
 	for _, a := range l.Plan.Artifacts {
 		if a.Class != plan.Binary || a.Platform == "" {
 			continue
@@ -31,11 +30,11 @@ func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err 
 		}
 		if n == 0 {
 			f := verdict.Find(verdict.SealMissing, a.Name, "the program is empty")
-			f.Fix = "have the tool make it again"
+			f.Fix = "let the tool make the program again"
 			findings = append(findings, f)
 		}
 		if got := platformOf(head[:n]); !fits(a.Platform, got) {
-			f := verdict.Find(verdict.Platform, a.Name, "the program is of another platform").Differ(a.Platform, got)
+			f := verdict.Find(verdict.Platform, a.Name, "the program is for another platform").Differ(a.Platform, got)
 			f.Fix = "build the program for the platform that is planned, or correct its platform in release.yaml"
 			findings = append(findings, f)
 		}
@@ -43,11 +42,12 @@ func (l luggage) programs(ctx context.Context) (findings []verdict.Finding, err 
 	return findings, nil
 }
 
-// maxHead is where a Windows program says at the latest what it is.
+// maxHead is how much of a file is read: a Windows program says its platform
+// at the latest there.
 const maxHead = 4 << 10
 
-// fits compares the platform that is planned with the one that was found;
-// what the program does not say is "?" or empty.
+// fits compares the planned platform with the detected one; what the program
+// does not say is "?" or empty.
 func fits(planned, found string) bool {
 	if found == "" {
 		return true
@@ -59,8 +59,8 @@ func fits(planned, found string) bool {
 	return (isUnix || gotOS == os) && (gotArch == "?" || gotArch == arch)
 }
 
-// platformOf reads the platform from the first bytes of a program, empty if it
-// is none that we know.
+// platformOf reads the platform from the first bytes of a program; empty for
+// an unknown format.
 func platformOf(head []byte) string {
 	switch {
 	case len(head) >= 20 && string(head[:4]) == "\x7fELF":
@@ -68,14 +68,14 @@ func platformOf(head []byte) string {
 	case len(head) >= 64 && string(head[:2]) == "MZ":
 		return "windows/" + peArch(head)
 	case len(head) >= 8 && string(head[:4]) == "\xcf\xfa\xed\xfe":
-		return "darwin/" + known(map[uint32]string{0x01000007: "amd64", 0x0100000c: "arm64"}, binary.LittleEndian.Uint32(head[4:]))
+		return "darwin/" + nameOf(map[uint32]string{0x01000007: "amd64", 0x0100000c: "arm64"}, binary.LittleEndian.Uint32(head[4:]))
 	case len(head) >= 8 && string(head[:4]) == "\xca\xfe\xba\xbe":
-		return "darwin/?" // several in one
+		return "darwin/?" // universal: several platforms
 	}
 	return ""
 }
 
-func known[K comparable](names map[K]string, key K) string {
+func nameOf[K comparable](names map[K]string, key K) string {
 	if name, is := names[key]; is {
 		return name
 	}
@@ -95,15 +95,16 @@ func elfArch(head []byte) string {
 	case machine == 21:
 		return "ppc64le"
 	default:
-		return known(map[uint16]string{3: "386", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64", 258: "loong64"}, machine)
+		return nameOf(map[uint16]string{3: "386", 22: "s390x", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64", 258: "loong64"}, machine)
 	}
 }
 
-// peArch reads the machine of a Windows program: PE format, "COFF File Header".
+// peArch reads the machine of a Windows program: PE format, "COFF File
+// Header".
 func peArch(head []byte) string {
 	at := int(binary.LittleEndian.Uint32(head[60:]))
 	if at < 0 || at > len(head)-6 || string(head[at:at+4]) != "PE\x00\x00" {
 		return "?"
 	}
-	return known(map[uint16]string{0x14c: "386", 0x8664: "amd64", 0xaa64: "arm64", 0x1c4: "arm"}, binary.LittleEndian.Uint16(head[at+4:]))
+	return nameOf(map[uint16]string{0x14c: "386", 0x8664: "amd64", 0xaa64: "arm64", 0x1c4: "arm"}, binary.LittleEndian.Uint16(head[at+4:]))
 }

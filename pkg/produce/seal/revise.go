@@ -19,17 +19,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// maxReason bounds a reason: one line for people.
+// maxReason limits a reason: one line for people.
 const maxReason = 300
 
-// Amend drafts the next revision of a sealed release: the same names and the
-// same bytes, with the evidence that is in the workspace now. Whatever else is
-// there is refused, as [Run] refuses it. Nothing is signed.
+// Amend drafts the next revision of a sealed release: the same names and
+// bytes, with the evidence that is in the workspace now. Anything else in the
+// workspace is refused, as by [Run]. Nothing is signed.
 func Amend(ctx context.Context, req Request, reason string) (manifest.Manifest, error) {
 	if err := checkReason(reason); err != nil {
 		return manifest.Manifest{}, err
 	}
-	before, e, err := held(ctx, req)
+	before, e, err := signedManifest(ctx, req)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
@@ -37,7 +37,7 @@ func Amend(ctx context.Context, req Request, reason string) (manifest.Manifest, 
 		return manifest.Manifest{}, withdrawn(before)
 	}
 	if req.Plan.IsGiven() {
-		req.taken = takenBefore(req.Plan, before)
+		req.imported = importedBefore(req.Plan, before)
 	}
 	fresh, err := list(ctx, req)
 	if err != nil {
@@ -45,7 +45,7 @@ func Amend(ctx context.Context, req Request, reason string) (manifest.Manifest, 
 	}
 	change := sameEvidence
 	if names := fresh.Rebound(before); len(names) > 0 {
-		change = fmt.Sprintf("other evidence of %s, the first %s", plural.Of(len(names), "artifact"), names[0])
+		change = fmt.Sprintf("evidence changed for %s, the first is %s", plural.Of(len(names), "artifact"), names[0])
 	}
 	if reason != "" {
 		change += ": " + reason
@@ -57,7 +57,7 @@ func Amend(ctx context.Context, req Request, reason string) (manifest.Manifest, 
 }
 
 // Again drafts the next revision of a manifest whose bundle has the given
-// digest: everything that it lists, sealed once more. Nothing is signed.
+// digest: the same content, sealed again. Nothing is signed.
 func Again(before manifest.Manifest, bundle digest.Digest, reason string, now time.Time) (manifest.Manifest, error) {
 	if err := checkReason(reason); err != nil {
 		return manifest.Manifest{}, err
@@ -74,16 +74,15 @@ func Again(before manifest.Manifest, bundle digest.Digest, reason string, now ti
 	return next, next.Follows(before, bundle)
 }
 
-const sameEvidence = "sealed again; the same evidence"
+const sameEvidence = "sealed again with the same evidence"
 
-// Withdraw drafts the revision of a sealed release that says that it must no
-// longer be used. It needs nothing of the release but its manifest. Nothing is
-// signed.
+// Withdraw drafts the revision that says that the release must no longer be
+// used. It needs only the manifest of the release. Nothing is signed.
 func Withdraw(ctx context.Context, req Request, w manifest.Withdrawal) (manifest.Manifest, error) {
 	if err := checkWithdrawal(w); err != nil {
 		return manifest.Manifest{}, err
 	}
-	before, e, err := held(ctx, req)
+	before, e, err := signedManifest(ctx, req)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
@@ -91,7 +90,7 @@ func Withdraw(ctx context.Context, req Request, w manifest.Withdrawal) (manifest
 }
 
 // Withdrawn is [Withdraw] for a manifest whose bundle has the given digest,
-// wherever it lies.
+// wherever it is.
 func Withdrawn(before manifest.Manifest, bundle digest.Digest, w manifest.Withdrawal, now time.Time) (manifest.Manifest, error) {
 	if err := checkWithdrawal(w); err != nil {
 		return manifest.Manifest{}, err
@@ -106,19 +105,19 @@ func Withdrawn(before manifest.Manifest, bundle digest.Digest, w manifest.Withdr
 
 func checkWithdrawal(w manifest.Withdrawal) error {
 	if w.Reason == "" {
-		return verdict.Refuse(verdict.Usage, "--reason", "say why the release must no longer be used: whoever verifies it will be told")
+		return verdict.Refuse(verdict.Usage, "--reason", "required: say why the release must no longer be used; verifiers show this text")
 	}
 	return errors.Join(checkReason(w.Reason), checkReason(w.Use))
 }
 
-// Revise signs a revision that [Amend] or [Withdraw] drafted, and writes it in
-// the place of the one before, which is kept beside the files. If that one is
-// no longer what the revision supersedes, nothing is signed.
+// Revise signs a revision that [Amend] or [Withdraw] drafted, and replaces
+// the previous manifest, which is kept outside of the files. If the current
+// manifest is not the one that the revision supersedes, nothing is signed.
 func Revise(ctx context.Context, req Request, next manifest.Manifest) error {
 	if err := req.Workspace.Sweep(ctx); err != nil {
 		return err
 	}
-	before, e, err := held(ctx, req)
+	before, e, err := signedManifest(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -137,10 +136,10 @@ func Revise(ctx context.Context, req Request, next manifest.Manifest) error {
 	if err != nil {
 		return err
 	}
-	if err := keep(ctx, req, before.Revision); err != nil {
-		return fmt.Errorf("keeping revision %d: %w", before.Revision, err)
+	if err := keepRevision(ctx, req, before.Revision); err != nil {
+		return fmt.Errorf("storing revision %d: %w", before.Revision, err)
 	}
-	err = write(ctx, req, next, signed)
+	err = writeManifest(ctx, req, next, signed)
 	if err != nil {
 		return fmt.Errorf("writing revision %d of the manifest: %w", next.Revision, err)
 	}
@@ -149,9 +148,9 @@ func Revise(ctx context.Context, req Request, next manifest.Manifest) error {
 	return nil
 }
 
-// keep copies the bundle that is about to be superseded. It is no file of the
-// release: the signed digest of it is.
-func keep(ctx context.Context, req Request, revision int) error {
+// keepRevision copies the bundle that is about to be superseded. It is not a file of
+// the release, but the revision has its signed digest.
+func keepRevision(ctx context.Context, req Request, revision int) error {
 	raw, err := readFile(ctx, req, releasemanifest.Name)
 	if err != nil {
 		return err
@@ -159,13 +158,13 @@ func keep(ctx context.Context, req Request, revision int) error {
 	return req.Workspace.Keep(fmt.Sprintf("revisions/%d.%s", revision, releasemanifest.Name), raw)
 }
 
-// held is the manifest that the release identity signed before, and what
-// proves it.
-func held(ctx context.Context, req Request) (manifest.Manifest, verify.Evidence, error) {
+// signedManifest is the manifest that the release identity signed before, and its
+// evidence.
+func signedManifest(ctx context.Context, req Request) (manifest.Manifest, verify.Evidence, error) {
 	raw, err := readFile(ctx, req, releasemanifest.Name)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "nothing was sealed here yet").
-			Advise("run waybill seal without --amend or --withdraw first, or revise what is public with --at release")
+		err = verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "no sealed release in this state directory").
+			Advise("run waybill seal without --amend or --withdraw first, or use --at release to revise the public release")
 	}
 	if err != nil {
 		return manifest.Manifest{}, verify.Evidence{}, err
@@ -174,22 +173,21 @@ func held(ctx context.Context, req Request) (manifest.Manifest, verify.Evidence,
 	if err != nil {
 		return manifest.Manifest{}, verify.Evidence{}, err
 	}
-	m, _, err := req.Policy.ManifestFrom(e, page(ctx, req))
+	m, _, err := req.Policy.ManifestFrom(e, openPages(ctx, req))
 	if err != nil {
 		return manifest.Manifest{}, verify.Evidence{}, err
 	}
 	if id := req.Workspace.Identity(); m.Name != id.Name || m.Version != id.Version {
-		return manifest.Manifest{}, verify.Evidence{}, verdict.Refuse(verdict.Version, releasemanifest.Name, "it is the manifest of %s %s", m.Name, m.Version)
+		return manifest.Manifest{}, verify.Evidence{}, verdict.Refuse(verdict.Version, releasemanifest.Name, "the file is the manifest of %s %s", m.Name, m.Version)
 	}
 	return m, e, nil
 }
 
 func withdrawn(m manifest.Manifest) error {
-	return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "revision %d withdrew the release, and no later one brings it back: %s", m.Revision, m.Withdrawn.Reason)
+	return verdict.Refuse(verdict.Withdrawn, releasemanifest.Name, "revision %d withdrew the release, which cannot be undone: %s", m.Revision, m.Withdrawn.Reason)
 }
 
-// checkReason refuses what would read otherwise than it is, wherever it is
-// shown.
+// checkReason refuses a text that might be displayed differently than it is.
 func checkReason(text string) error {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	if len(text) > maxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, hidden) {
@@ -198,8 +196,8 @@ func checkReason(text string) error {
 	return nil
 }
 
-// list is what [Run] lists: every planned artifact with its bytes and its
-// evidence, in order.
+// list is the content of the manifest: every planned artifact with its bytes
+// and its evidence, in order.
 func list(ctx context.Context, req Request) (manifest.Manifest, error) {
 	if err := checkExtra(ctx, req); err != nil {
 		return manifest.Manifest{}, err

@@ -10,28 +10,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// History is which runs had a hand in a release before it is sealed, for those
-// who will look for them. Nothing that is listed depends on it.
+// History is the runs that worked on a release before it is sealed, for
+// information only: nothing that is listed depends on it.
 type History struct {
 	// Earlier are the acts of earlier runs, and of this one, in the order in
 	// which they began.
 	Earlier []manifest.Run
-	// Sealings are the acts that sealed or revised the release or began to, this
-	// one included, in the order in which they began.
+	// Sealings are the acts that sealed or revised the release, completed or
+	// not, including this one, in the order in which they began.
 	Sealings []Sealing
-	// Command is what was typed for this run, without arguments.
+	// Command is the command line of this run, without arguments.
 	Command string
 }
 
-// Sealing is one act that signs a manifest, as the journal tells of it.
+// Sealing is one act that signs a manifest, as recorded in the journal.
 type Sealing struct {
 	Began, Ended time.Time // Ended is zero if the journal does not say
 	Run          manifest.Run
 }
 
-// tells reports whether the journal tells of what a draft says: of an act that
-// signs at its time, and of every run that the manifest of now does not name.
-func (h History) tells(draft, now manifest.Manifest) bool {
+// records reports whether the journal explains a draft: an act was signing at
+// its time, and every additional run is in the journal.
+func (h History) explains(draft, now manifest.Manifest) bool {
 	during := slices.ContainsFunc(h.Sealings, func(s Sealing) bool {
 		return !draft.SealedOn.Before(s.Began.Truncate(time.Second)) && (s.Ended.IsZero() || !draft.SealedOn.After(s.Ended))
 	})
@@ -41,7 +41,7 @@ func (h History) tells(draft, now manifest.Manifest) bool {
 	return during && !slices.ContainsFunc(draft.Runs, func(r manifest.Run) bool { return !known(r) })
 }
 
-// first is the run that began the release, by the workspace: it is the one that
+// first is the run that began the release, by the workspace: the one that
 // provenance names.
 func (r Request) first() manifest.Run {
 	id, kind := r.Workspace.Identity(), manifest.RunBuild
@@ -57,31 +57,32 @@ func (r Request) first() manifest.Run {
 	return run
 }
 
-// signedIn is the manifest with every act that led to it, the one that signs it
-// last. An act that is there already is not named again.
+// signedIn is the manifest with every act that led to it, the one that signs
+// it last. Acts that it has already are not added again.
 func (r Request) signedIn(ctx context.Context, m manifest.Manifest, kind string) manifest.Manifest {
 	for _, e := range r.History.Earlier {
-		if e.Kind != manifest.RunSeal { // which is of another manifest, or of none
-			m = once(m, e)
+		if e.Kind != manifest.RunSeal { // of another manifest, or of none
+			m = addRun(m, e)
 		}
 	}
 	return SignedIn(ctx, m, kind, r.History.Command)
 }
 
-// SignedIn is a manifest that the run of the context signs. It keeps the trace
-// in which the release came to be, whatever the run came with; where that is not
-// known, it stays so. Without a run the manifest is as it was.
+// SignedIn is a manifest that the run of the context signs. It keeps the
+// trace in which the release was made, whatever trace the run was started in;
+// if that is unknown, it stays unknown. Without a run the manifest is
+// unchanged.
 func SignedIn(ctx context.Context, m manifest.Manifest, kind, typed string) manifest.Manifest {
 	now := carry.From(ctx)
 	if now.IsZero() {
 		return m
 	}
 	ids, _ := trace.Stamp(trace.Update, now, trace.IDs{Initial: manifest.OriginOf(m)})
-	return once(m, manifest.RunOf(kind, ids.Trace.String(), ids, typed))
+	return addRun(m, manifest.RunOf(kind, ids.Trace.String(), ids, typed))
 }
 
-// once adds an act, unless the manifest names it.
-func once(m manifest.Manifest, r manifest.Run) manifest.Manifest {
+// addRun adds an act, unless the manifest has it.
+func addRun(m manifest.Manifest, r manifest.Run) manifest.Manifest {
 	for _, there := range m.Runs {
 		if sameAct(there, r) {
 			return m
@@ -90,11 +91,11 @@ func once(m manifest.Manifest, r manifest.Run) manifest.Manifest {
 	return manifest.By(m, r)
 }
 
-// sameAct reports whether two are one act of one run.
+// sameAct reports whether both are the same act of the same run.
 func sameAct(a, b manifest.Run) bool { return a.Kind == b.Kind && a.TraceID == b.TraceID }
 
-// asBefore is a manifest with the runs of another, if both are of one build: who
-// signed the same list before had the same hand in it.
+// asBefore is a manifest with the runs of another, if both are of one build:
+// the earlier signer of the same list worked in the same runs.
 func asBefore(m, before manifest.Manifest) manifest.Manifest {
 	if len(m.Runs) > 0 && len(before.Runs) > 0 && m.Runs[0].Kind == before.Runs[0].Kind && m.Runs[0].ID == before.Runs[0].ID {
 		m.Runs = before.Runs

@@ -80,11 +80,11 @@ func TestTells(t *testing.T) {
 		"of a run that is not known":     {at(15), []manifest.Run{build, {Kind: manifest.RunSeal, ID: "d"}}, false},
 		"of another build":               {at(15), []manifest.Run{{Kind: manifest.RunBuild, ID: "d"}, before}, false},
 	} {
-		if got := h.tells(manifest.Manifest{SealedOn: row.sealed, Runs: row.runs}, m); got != row.want {
+		if got := h.explains(manifest.Manifest{SealedOn: row.sealed, Runs: row.runs}, m); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if (History{}).tells(manifest.Manifest{SealedOn: at(15)}, m) {
+	if (History{}).explains(manifest.Manifest{SealedOn: at(15)}, m) {
 		t.Error("a journal that says nothing")
 	}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // Run makes the manifest from plan and verified provenance, signs it and
-// writes it, last, beside the files. A release sealed before with equal
-// content is left as it is.
+// writes it, last, beside the files. A release that is sealed already with
+// equal content is not changed.
 func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 	if err := req.Workspace.Sweep(ctx); err != nil {
 		return manifest.Manifest{}, err
@@ -26,7 +26,7 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
-	before, already := sealed(ctx, req, m)
+	before, already := sealedAlready(ctx, req, m)
 	switch {
 	case already && before.Withdrawn != nil:
 		return manifest.Manifest{}, withdrawn(before)
@@ -36,9 +36,9 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 		return before, nil
 	case before.Revision > 1:
 		return manifest.Manifest{}, verdict.Refuse(verdict.Equivocation, releasemanifest.Name,
-			"revision %d of another list is there; what follows it is sealed with --amend", before.Revision)
+			"revision %d has other content; use --amend to seal the next revision", before.Revision)
 	case before.Revision > 0 && req.Plan.IsGiven():
-		return manifest.Manifest{}, otherList("the manifest that would be signed now says something else of the same bytes")
+		return manifest.Manifest{}, resealError("the new manifest has the same bytes with other evidence")
 	}
 	m, statement, err := draft(ctx, req, req.signedIn(ctx, m, manifest.RunSeal))
 	if err != nil {
@@ -48,7 +48,7 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
-	err = write(ctx, req, m, bundle)
+	err = writeManifest(ctx, req, m, bundle)
 	if err != nil {
 		return manifest.Manifest{}, fmt.Errorf("writing the manifest: %w", err)
 	}
@@ -57,11 +57,11 @@ func Run(ctx context.Context, req Request) (manifest.Manifest, error) {
 	return m, nil
 }
 
-// sealed reports whether the manifest that is in the workspace already is the
-// release identity's and says exactly what m says, but for the time and what
-// is said of revisions and of runs. It returns that manifest, if it is one at all.
-func sealed(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, bool) {
-	before, e, err := held(ctx, req)
+// sealedAlready reports whether the manifest in the workspace is the release
+// identity's and equals m, except for time, revisions and runs. It returns
+// that manifest, if there is a valid one.
+func sealedAlready(ctx context.Context, req Request, m manifest.Manifest) (manifest.Manifest, bool) {
+	before, e, err := signedManifest(ctx, req)
 	if err != nil {
 		return manifest.Manifest{}, false
 	}
@@ -85,7 +85,7 @@ func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest,
 	var findings []verdict.Finding
 	for _, a := range req.Plan.Artifacts {
 		if a.IsStatement() {
-			continue // it is about all others
+			continue // made last, about all others
 		}
 		entry, err := bind(ctx, req, p, a)
 		if err != nil {
@@ -101,13 +101,13 @@ func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest,
 		}
 	}
 	if len(findings) == 0 {
-		findings, err := state(ctx, req, &m)
+		findings, err := addStatement(ctx, req, &m)
 		if err != nil {
 			return manifest.Manifest{}, err
 		}
-		return m, all(req, findings)
+		return m, findingsError(req, findings)
 	}
-	return m, all(req, findings)
+	return m, findingsError(req, findings)
 }
 
 // bind joins one planned artifact with its bytes and its evidence.
@@ -123,8 +123,8 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest
 		return manifest.Artifact{}, err
 	}
 	entry := manifest.Artifact{Artifact: a, Digests: set, Size: size}
-	if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
-		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+	if p.needsProof(a) && !p.bytes[a.Name].Equal(set) {
+		return manifest.Artifact{}, unproven(a.Name, p.bytes[a.Name], set)
 	}
 	p.hashed[a.Name] = set
 	if req.Plan.IsGiven() {
@@ -149,7 +149,7 @@ func bind(ctx context.Context, req Request, p proven, a plan.Artifact) (manifest
 func checkSigned(ctx context.Context, req Request, a manifest.Artifact) error {
 	raw, err := readFile(ctx, req, a.Signature)
 	if errors.Is(err, store.ErrNotFound) {
-		return verdict.Refuse(verdict.Unsigned, a.Name, "it has no signature yet").Advise("sign first: waybill sign " + req.Plan.Version.String() + " --confirm")
+		return verdict.Refuse(verdict.Unsigned, a.Name, "no signature yet").Advise("sign first: waybill sign " + req.Plan.Version.String() + " --confirm")
 	}
 	if err != nil {
 		return verdict.Wrap(verdict.Unsigned, a.Name, err)
@@ -164,14 +164,14 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (man
 	}
 	set := digest.SetOf(raw)
 	if !p.bytes[a.Name].Equal(set) {
-		return manifest.Artifact{}, notVouched(a.Name, p.bytes[a.Name], set)
+		return manifest.Artifact{}, unproven(a.Name, p.bytes[a.Name], set)
 	}
 	signature, err := signatureOf(ctx, req, a, d)
 	if err != nil {
 		return manifest.Artifact{}, err
 	}
 	if signature.IsZero() {
-		return manifest.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image carries no signature of the release identity")
+		return manifest.Artifact{}, verdict.Refuse(verdict.Unsigned, a.Name, "the image has no signature of the release identity")
 	}
 	entry := manifest.Artifact{
 		Artifact: a, Digests: set, Size: int64(len(raw)), Signature: signature.String(),
@@ -188,8 +188,8 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (man
 	return entry, nil
 }
 
-func notVouched(name string, want, got digest.Set) error {
-	f := verdict.Find(verdict.NotBound, name, "these are not the bytes that the builder vouched for")
-	f.Fix = "put back the file that was built, or have it built again"
+func unproven(name string, want, got digest.Set) error {
+	f := verdict.Find(verdict.NotBound, name, "the bytes differ from those in the builder's provenance")
+	f.Fix = "restore the file that was built, or build it again"
 	return &verdict.Error{Finding: f.Differ(want.SHA256.String(), got.SHA256.String())}
 }

@@ -20,15 +20,14 @@ import (
 
 // Signed is what [Sign] did.
 type Signed struct {
-	Files, Images int // that got a signature
-	Held          int // that had one
+	Files, Images int // got a signature
+	Held          int // had one
 }
 
 // Sign writes the checksum files and signs every planned file and image that
-// has no signature yet. Only what the plan names is signed, and what a step
-// made only if its verified provenance names the very same bytes. A file that
-// cannot be signed does not keep the others from it: each that failed is a
-// finding.
+// has no signature yet. Only planned files are signed, and the outputs of a
+// step only if its verified provenance has the same digests. A file that
+// cannot be signed does not stop the others: each failure is a finding.
 func Sign(ctx context.Context, req Request) (Signed, error) {
 	if req.Plan.Legacy() {
 		if err := req.Signer.NeedLegacy(); err != nil {
@@ -52,7 +51,7 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 		return Signed{}, err
 	}
 	var done Signed
-	l := looking{Request: req, proven: p}
+	l := signingInput{Request: req, proven: p}
 	failed := done.files(ctx, l)
 	if failed == nil || !endsAll(failed) {
 		failed = errors.Join(failed, done.images(ctx, l))
@@ -64,9 +63,9 @@ func Sign(ctx context.Context, req Request) (Signed, error) {
 	return done, signLegacy(ctx, l)
 }
 
-// files signs every planned file that has no signature that holds. All of
-// them are looked at before the first is signed.
-func (s *Signed) files(ctx context.Context, l looking) error {
+// files signs every planned file without a valid signature. All of them are
+// checked before the first is signed.
+func (s *Signed) files(ctx context.Context, l signingInput) error {
 	var due []plan.Artifact
 	var orders []sign.Order
 	for _, a := range l.Plan.Artifacts {
@@ -76,7 +75,7 @@ func (s *Signed) files(ctx context.Context, l looking) error {
 		order, err := l.order(ctx, a)
 		held := false
 		if err == nil {
-			held, err = l.holds(ctx, a, order)
+			held, err = l.isSigned(ctx, a, order)
 		}
 		if err != nil {
 			return fmt.Errorf("signing %q: %w", a.Of, err)
@@ -112,10 +111,10 @@ func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error
 	return err
 }
 
-// enveloped is how the bytes begin that the signature of a DSSE envelope is
-// made over. A blob signature over such a file holds for that envelope too: a
-// step that writes one would have the release identity say whatever it likes,
-// and no verifier could tell.
+// enveloped is the beginning of the bytes that a DSSE envelope's signature
+// signs. A blob signature of a file with such bytes would also be valid for
+// that envelope: a build step could get any attestation signed by the release
+// identity, and no verifier could tell.
 const enveloped = "DSSEv1 "
 
 // hashFile hashes a file that may be signed as it is.
@@ -127,7 +126,7 @@ func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, i
 	defer body.Close()
 	buffered := bufio.NewReaderSize(body, 256<<10)
 	if head, _ := buffered.Peek(len(enveloped)); string(head) == enveloped {
-		return digest.Set{}, 0, verdict.Refuse(verdict.MaterialKind, name, "its bytes are an attestation's, as they are signed; signing the file would sign the attestation")
+		return digest.Set{}, 0, verdict.Refuse(verdict.MaterialKind, name, "the file has the form of an attestation; signing the file would sign that attestation")
 	}
 	set, size, err := digest.Sum(buffered)
 	if err != nil {
@@ -136,14 +135,14 @@ func hashFile(ctx context.Context, from store.Place, name string) (digest.Set, i
 	return set, size, nil
 }
 
-// writeSums writes the checksum files that are planned.
+// writeSums writes the planned checksum files.
 func writeSums(ctx context.Context, req Request, p proven) error {
 	texts, err := sums(ctx, req, p)
 	if err != nil {
 		return err
 	}
 	for _, a := range req.Plan.Artifacts {
-		if _, theirs := req.taken[a.Name]; theirs || a.Class != plan.Sums && a.Class != plan.Checksum {
+		if _, theirs := req.imported[a.Name]; theirs || a.Class != plan.Sums && a.Class != plan.Checksum {
 			continue
 		}
 		text := texts[a.Name]
@@ -154,11 +153,10 @@ func writeSums(ctx context.Context, req Request, p proven) error {
 	return nil
 }
 
-// sums are the texts of all checksum files, by name: SHA256SUMS and SHA512SUMS
-// in the form that sha256sum -c reads, over everything but signatures and
-// checksums themselves, and the sidecars of single files. Every file is read
-// before the first is signed: what its builder does not vouch for gets into no
-// sums.
+// sums are the texts of all checksum files, by name: SHA256SUMS and
+// SHA512SUMS in the format of sha256sum -c, of everything but signatures and
+// checksums, and the sidecars of single files. Every file is read before the
+// first is signed: unproven bytes get into no checksum file.
 func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error) {
 	sums := map[string][]byte{}
 	var findings []verdict.Finding
@@ -174,15 +172,15 @@ func sums(ctx context.Context, req Request, p proven) (map[string][]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		if p.vouches(a) && !p.bytes[a.Name].Equal(set) {
-			return nil, notVouched(a.Name, p.bytes[a.Name], set)
+		if p.needsProof(a) && !p.bytes[a.Name].Equal(set) {
+			return nil, unproven(a.Name, p.bytes[a.Name], set)
 		}
 		sums[plan.SHA256Sums] = fmt.Appendf(sums[plan.SHA256Sums], "%s  %s\n", set.SHA256.Hex(), a.Name)
 		sums[plan.SHA512Sums] = fmt.Appendf(sums[plan.SHA512Sums], "%s  %s\n", set.SHA512.Hex(), a.Name)
 		sums[a.Name+".sha256"], sums[a.Name+".sha512"] = []byte(set.SHA256.Hex()), []byte(set.SHA512.Hex())
 	}
 	if len(findings) > 0 {
-		return nil, all(req, findings)
+		return nil, findingsError(req, findings)
 	}
 	return sums, nil
 }

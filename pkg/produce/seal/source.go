@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// source holds the SBOM of the source, if one is planned, against that of the
-// release, which refers to it, and against the commit, read again: every file
+// source compares the SBOM of the source, if one is planned, with that of the
+// release, which refers to it, and with the commit, read again: every file
 // and every module.
 func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.Finding, error) {
 	name := c.Plan.SBOMs.Source
@@ -43,7 +43,7 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 		return nil, err
 	}
 	if made.Draft.Namespace != a.Namespace {
-		findings = append(findings, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the source is of other files than the commit has").
+		findings = append(findings, verdict.Find(verdict.SBOMSubject, name, "the SBOM of the source describes other files than the commit has").
 			Differ(made.Draft.Namespace, a.Namespace))
 	}
 	findings = append(findings, sbomcheck.Files(a, made.Draft.Files)...)
@@ -54,12 +54,12 @@ func (c *crossing) source(ctx context.Context, whole spdx.Document) ([]verdict.F
 	return findings, nil
 }
 
-// ContentOf stands for the content of a commit, which its ids name.
+// ContentOf identifies the content of a commit, by its IDs.
 func ContentOf(c git.Commit) digest.Digest {
 	return digest.Of(digest.SHA256, []byte(c.Commit+" "+c.Tree))
 }
 
-// describeSource describes the commit as it is when somebody reads it.
+// describeSource describes a checkout of the commit.
 func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	scratch, err := c.Workspace.Scratch("source")
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	return made, nil
 }
 
-// document reads an SBOM in either form, with the bytes it was read from. One
-// that is there and is none is refused by its name.
+// document reads an SBOM in either format, with its bytes. A file in another
+// format is refused by name.
 func (c *crossing) document(ctx context.Context, name string) (spdx.Document, []byte, error) {
 	text, err := c.read(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -99,7 +99,7 @@ func (c *crossing) document(ctx context.Context, name string) (spdx.Document, []
 		return spdx.Document{}, nil, verdict.Wrap(report.Faults[0].Code(), name, fmt.Errorf("reading the SBOM %q: %w", name, report.Faults[0]))
 	}
 	if document.IsZero() {
-		return spdx.Document{}, nil, verdict.Refuse(verdict.StatementParse, name, "it is no SPDX document")
+		return spdx.Document{}, nil, verdict.Refuse(verdict.StatementParse, name, "not an SPDX document")
 	}
 	return document, text, nil
 }

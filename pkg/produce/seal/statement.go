@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// state adds the statement for in-toto's clients to a manifest that lists all
-// else, and signs and writes it if it does not say just that yet. Who only
-// looks has no signer, and misses it.
-func state(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Finding, error) {
+// addStatement adds the statement for in-toto's clients to a manifest that lists
+// everything else. It signs and writes the statement if it is out of date.
+// Without a signer a missing one is a finding.
+func addStatement(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Finding, error) {
 	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
 	if i < 0 {
 		return nil, nil
@@ -31,13 +31,13 @@ func state(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Fi
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := stated(ctx, req, a.Name, statement)
+	bundle, err := existingStatement(ctx, req, a.Name, statement)
 	if err != nil {
 		return nil, err
 	}
 	if bundle == nil {
 		if req.Signer == nil {
-			return []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "the statement about the whole release is signed with the manifest")}, nil
+			return []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "the statement about the whole release is missing; sealing the manifest signs it")}, nil
 		}
 		if bundle, _, err = req.Signer.Statement(ctx, statement); err != nil {
 			return nil, err
@@ -50,9 +50,9 @@ func state(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Fi
 	return nil, nil
 }
 
-// unstated reports whether the statement for in-toto's clients is planned and
-// not there: it is signed when the manifest is.
-func unstated(ctx context.Context, req Request) (bool, error) {
+// lacksStatement reports whether the statement for in-toto's clients is planned and
+// missing: it is signed with the manifest.
+func lacksStatement(ctx context.Context, req Request) (bool, error) {
 	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
 	if i < 0 {
 		return false, nil
@@ -64,9 +64,9 @@ func unstated(ctx context.Context, req Request) (bool, error) {
 	return false, err
 }
 
-// stated is the bundle that is there, if the release identity signed it and it
-// says exactly this; else nil.
-func stated(ctx context.Context, req Request, name string, want intoto.Statement) ([]byte, error) {
+// existingStatement is the existing bundle, if the release identity signed it and it has
+// exactly this content; else nil.
+func existingStatement(ctx context.Context, req Request, name string, want intoto.Statement) ([]byte, error) {
 	raw, err := readFile(ctx, req, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -75,7 +75,7 @@ func stated(ctx context.Context, req Request, name string, want intoto.Statement
 		return nil, err
 	}
 	e, err := req.Verifier.Attestation(raw)
-	if err != nil || !same(e.Statement(), want) {
+	if err != nil || !equalStatements(e.Statement(), want) {
 		return nil, nil //nolint:nilerr // of another run, or half written: it is made again
 	}
 	if _, err := req.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: name, Whole: true}); err != nil {

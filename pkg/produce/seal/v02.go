@@ -13,8 +13,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkV02 demands that a step's provenance in the legacy form, where one is
-// planned, is the builder's and says exactly what the newer one says.
+// checkV02 demands that a step's provenance in the legacy form, if planned,
+// is the builder's and has exactly the content of the newer one.
 func checkV02(ctx context.Context, req Request, step plan.Step, newer provenance.Provenance) error {
 	if !req.Plan.ProvenanceV02 {
 		return nil
@@ -35,8 +35,8 @@ func checkV02(ctx context.Context, req Request, step plan.Step, newer provenance
 	if err != nil {
 		return err
 	}
-	if !same(e.Statement(), want) {
-		return verdict.Refuse(verdict.NotBound, name, "it says something else than the step's provenance")
+	if !equalStatements(e.Statement(), want) {
+		return verdict.Refuse(verdict.NotBound, name, "the content differs from the step's provenance")
 	}
 	for _, s := range newer.Subjects {
 		ask := policy.Ask{Role: policy.Builder, Kind: provenance.PredicateTypeV02, Subject: s.Name, Bytes: s.Digests}
@@ -47,4 +47,4 @@ func checkV02(ctx context.Context, req Request, step plan.Step, newer provenance
 	return nil
 }
 
-func same(a, b intoto.Statement) bool { return bytes.Equal(a.Raw(), b.Raw()) }
+func equalStatements(a, b intoto.Statement) bool { return bytes.Equal(a.Raw(), b.Raw()) }

@@ -26,28 +26,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// credential is a key, and the certificate that says whose it is: one of
-// minutes, or none, for a key that is known by itself.
+// credential is a key, with a certificate that is valid for minutes, or
+// without one for a key that the policy lists.
 type credential struct {
-	key    crypto.Signer
-	public []byte            // PKIX, DER
-	leaf   *x509.Certificate // nil for a key that has none
-	until  time.Time         // by our clock; zero for ever
-	told   sync.Once         // that its life passed too early
+	key            crypto.Signer
+	public         []byte            // PKIX, DER
+	leaf           *x509.Certificate // nil for a key that has none
+	until          time.Time         // by our clock; zero for ever
+	expiryReported sync.Once         // expiry before use was reported
 }
 
-// holds reports whether there is time left to sign and to have it stamped.
-func (c *credential) holds(now time.Time) bool {
+// usableAt reports whether there is time left to sign and to get a timestamp.
+func (c *credential) usableAt(now time.Time) bool {
 	return c.until.IsZero() || now.Before(c.until)
 }
 
-// lives reports whether the certificate was valid at a time that an authority
+// validAt reports whether the certificate was valid at a time that an authority
 // signed.
-func (c *credential) lives(at time.Time) bool {
+func (c *credential) validAt(at time.Time) bool {
 	return c.leaf == nil || !at.Before(c.leaf.NotBefore) && !at.After(c.leaf.NotAfter)
 }
 
-// sign signs what has a SHA-256 digest.
+// sign signs a SHA-256 digest.
 func (c *credential) sign(sum []byte) ([]byte, error) {
 	signature, err := c.key.Sign(rand.Reader, sum, crypto.SHA256)
 	if err != nil {
@@ -56,15 +56,15 @@ func (c *credential) sign(sum []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// authority is the certificate authority, and what its answers are held
-// against.
+// authority is the certificate authority, and the trust material with which
+// its answers are checked.
 type authority struct {
 	*service
 	material root.TrustedMaterial
 	scts     int
 }
 
-// wire forms of Fulcio's API, version 2.
+// JSON of Fulcio's API, version 2.
 type (
 	certificateRequest struct {
 		PublicKeyRequest struct {
@@ -84,7 +84,7 @@ type (
 	}
 )
 
-// certify makes a key and has it certified for the holder of a token. The
+// certify makes a key and gets a certificate for it with a token. The
 // certificate is checked before anything is signed with the key.
 func (a *authority) certify(ctx context.Context, text string, said token.Claims) (*credential, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -118,7 +118,7 @@ func newCredential(key crypto.Signer) (*credential, error) {
 	return &credential{key: key, public: public}, nil
 }
 
-// request asks for a certificate, with the proof that the key is ours.
+// request is a certificate request with proof of possession of the key.
 func (c *credential) request(subject string) ([]byte, error) {
 	sum := sha256.Sum256([]byte(subject))
 	proof, err := c.sign(sum[:])
@@ -132,8 +132,8 @@ func (c *credential) request(subject string) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// ask sends the request and returns the certificate that was issued. A token
-// that is refused must not look like an authority that is away.
+// ask sends the request and returns the issued certificate. A refused token
+// must not look like an unreachable authority.
 func (a *authority) ask(ctx context.Context, body []byte, text string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(a.address, "/")+"/api/v2/signingCert", bytes.NewReader(body))
 	if err != nil {
@@ -151,21 +151,21 @@ func (a *authority) ask(ctx context.Context, body []byte, text string) ([]byte, 
 	}
 	var answer certificateAnswer
 	if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Embedded.Chain.Certificates) == 0 {
-		return nil, a.refuse("it answered without a certificate that has its SCT inside")
+		return nil, a.refuse("the answer has no certificate with an embedded SCT")
 	}
 	block, _ := pem.Decode([]byte(answer.Embedded.Chain.Certificates[0]))
 	if block == nil {
-		return nil, verdict.Refuse(verdict.CertParse, "certificate", "it is not PEM")
+		return nil, verdict.Refuse(verdict.CertParse, "certificate", "the certificate is not PEM")
 	}
 	return block.Bytes, nil
 }
 
-// check demands that the certificate is of our key, of a trusted authority,
-// and seen by certificate logs.
+// check demands that the certificate is for our key, from a trusted
+// authority, and in certificate logs.
 func (a *authority) check(c *credential) error {
 	key, ok := c.leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !key.Equal(c.key.Public()) {
-		return verdict.Refuse(verdict.CertKey, "certificate", "the authority certified another key than ours")
+		return verdict.Refuse(verdict.CertKey, "certificate", "the authority certified a different key than ours")
 	}
 	return a.checkIssued(c.leaf)
 }
@@ -181,9 +181,9 @@ func (a *authority) checkIssued(leaf *x509.Certificate) error {
 	return nil
 }
 
-// credential returns the current key and certificate, or fetches fresh ones.
-// Who the certificate will name is read from the token before it is asked for,
-// and compared with the certificate before its first use.
+// credential returns the current key and certificate, or gets new ones. The
+// identity is read from the token before the certificate is requested, and
+// compared with the certificate before its first use.
 func (s *Signer) credential(ctx context.Context) (*credential, error) {
 	select {
 	case s.fetching <- struct{}{}:
@@ -191,11 +191,11 @@ func (s *Signer) credential(ctx context.Context) (*credential, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.current != nil && s.current.holds(s.config.Clock()) {
+	if s.current != nil && s.current.usableAt(s.config.Clock()) {
 		return s.current, nil
 	}
 	var fresh *credential
-	err := s.authority.ride(ctx, always, func(ctx context.Context) (err error) {
+	err := s.authority.retry(ctx, always, func(ctx context.Context) (err error) {
 		fresh, err = s.fetch(ctx)
 		return err
 	})
@@ -208,8 +208,8 @@ func (s *Signer) credential(ctx context.Context) (*credential, error) {
 
 func always() bool { return true }
 
-// fetch asks for a token, and with it for a certificate. Every attempt asks
-// for the token too: it may be short-lived.
+// fetch gets a token, and with it a certificate. Every attempt gets a new
+// token, because tokens may be short-lived.
 func (s *Signer) fetch(ctx context.Context) (*credential, error) {
 	text, err := s.config.Token(ctx)
 	if verdict.OutcomeOf(err) == verdict.Unavailable {
@@ -226,7 +226,7 @@ func (s *Signer) fetch(ctx context.Context) (*credential, error) {
 	if err := said.Check(now); err != nil {
 		return nil, err
 	}
-	if err := s.foresee(said); err != nil {
+	if err := s.checkToken(said); err != nil {
 		return nil, err
 	}
 	c, err := s.authority.certify(ctx, text, said)
@@ -236,15 +236,15 @@ func (s *Signer) fetch(ctx context.Context) (*credential, error) {
 	if err := s.checkCertificate(c); err != nil {
 		return nil, err
 	}
-	// Only the certificate's length counts here: our clock may be wrong. What
-	// is left at the end is for the signature to be stamped.
+	// Only the certificate's duration counts here, because our clock may be
+	// wrong. The rest at the end is reserved for the timestamp.
 	life := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
 	c.until = now.Add(life - min(life/4, time.Minute))
 	return c, nil
 }
 
-// without removes a secret from a text.
-func without(text, secret string) string {
+// redactSecret removes a secret from a text.
+func redactSecret(text, secret string) string {
 	if secret == "" {
 		return text
 	}
@@ -256,7 +256,7 @@ func without(text, secret string) string {
 	return text
 }
 
-// hint names a key without a certificate in a bundle, by its digest.
+// hint identifies a key without a certificate in a bundle, by its digest.
 func (c *credential) hint() string {
 	sum := sha256.Sum256(c.public)
 	return base64.StdEncoding.EncodeToString(sum[:])

@@ -18,23 +18,24 @@ import (
 
 // content is what is signed.
 type content struct {
-	kind string // of it, for people and the journal
-	sum  []byte // the SHA-256 that the signature is made over
-	// put places content and signature into a bundle.
+	kind string // for people and the journal
+	sum  []byte // the SHA-256 that is signed
+	// put adds content and signature to a bundle.
 	put func(b *bundles.Bundle, signature []byte)
-	// prove verifies the bundle, as whoever receives it will.
+	// prove verifies the bundle, as its consumers will.
 	prove func(v prover, raw []byte) (verify.Evidence, error)
-	// legacy makes a signature in a form from before bundles; nil for a bundle.
+	// legacy makes a signature in a form that predates bundles; nil for a
+	// bundle.
 	legacy func(made) (legacy.Material, error)
 }
 
-// prover is who verifies what was signed: for certificates, or for one key.
+// prover verifies signatures: by certificates, or by one key.
 type prover interface {
 	Attestation(raw []byte) (verify.Evidence, error)
 	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
 }
 
-// name is what the journal knows the content by, in a role.
+// name identifies the content in the journal, for a role.
 func (c content) name(as string) string {
 	return as + " " + c.kind + " sha256:" + hex.EncodeToString(c.sum)
 }
@@ -54,11 +55,11 @@ func statement(st intoto.Statement) content {
 	}
 }
 
-// blob is bytes that are known by their digests, so that a file of any size is
-// signed without being read again.
+// blob is bytes known by their digests, so a file of any size is signed
+// without being read again.
 func blob(bytes digest.Set) (content, error) {
 	if bytes.SHA256.IsZero() {
-		return content{}, verdict.Refuse(verdict.NoArtifact, "signature", "there is no SHA-256 digest to sign")
+		return content{}, verdict.Refuse(verdict.NoArtifact, "signature", "no SHA-256 digest to sign")
 	}
 	sum := bytes.SHA256.Bytes()
 	return content{

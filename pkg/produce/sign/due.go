@@ -10,18 +10,18 @@ import (
 
 // Due is what [Signer.Each] would have to do.
 type Due struct {
-	// Entries are how many the logs get together: of new signatures, and of
-	// those that an earlier run made, if the logs do not have them.
+	// Entries counts the log entries to add: for new signatures, and for the
+	// Unfinished ones of an earlier run, which the logs may not have.
 	Entries, Unfinished int
-	// New are the signatures to be made, and Stamps the timestamps that they
-	// get: one of every authority, and none in the legacy forms.
+	// New counts signatures to make, and Stamps the timestamps for them: one
+	// from every authority, and none in the legacy forms.
 	New, Stamps int
-	// Found is how many signatures are there already, to be verified again.
+	// Found counts signatures that exist already, which are verified again.
 	Found int
 }
 
-// Due says what is to be done for orders. It asks nobody; what would be refused
-// is refused.
+// Due says what orders would require. It contacts no service, and refuses
+// what [Signer.Each] would refuse.
 func (s *Signer) Due(orders []Order) (d Due, _ error) {
 	contents, _, err := s.contents(orders)
 	if err != nil {
@@ -47,8 +47,9 @@ func (s *Signer) Due(orders []Order) (d Due, _ error) {
 	return d, nil
 }
 
-// As is whom the signatures would name, as far as the token tells; a token of
-// somebody else is refused. It asks the source of tokens, and nobody else.
+// As is the identity that the signatures would name, as far as the token
+// says; a token of another identity is refused. It calls the source of
+// tokens, and no other service.
 func (s *Signer) As(ctx context.Context) (string, error) {
 	if s.config.Token == nil {
 		return s.key.String(), nil
@@ -61,7 +62,7 @@ func (s *Signer) As(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(said.Check(s.config.Clock()), s.foresee(said)); err != nil {
+	if err := errors.Join(said.Check(s.config.Clock()), s.checkToken(said)); err != nil {
 		return "", err
 	}
 	for _, who := range said.Identities() {
@@ -72,7 +73,7 @@ func (s *Signer) As(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// known is what is kept of a content, if anything is kept.
+// known is the stored record of a content; zero if there is none.
 func (k *Kept) known(name string) record {
 	if k == nil {
 		return record{}

@@ -19,25 +19,26 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// errUnplaced says that a log has a signature and does not say where.
-var errUnplaced = errors.New("the log has this very signature and does not say where")
+// errUnplaced means that a log has a signature but does not say where.
+var errUnplaced = errors.New("the log has this signature already but does not say at which index")
 
 // tileHeight is fixed by C2SP tlog-tiles: 256 hashes are one tile.
 const tileHeight = 8
 
-// maxEntries bounds a tile of entries: 256 of them, each with its length.
+// maxEntries limits the size of a tile of entries: 256 entries, each with its
+// length.
 const maxEntries = 256 * (2 + 1<<16)
 
-// existing composes the entry that the log has at an index, from its
-// checkpoint and tiles (C2SP tlog-tiles). Whether it is of our signature, and
-// whether the log signed the checkpoint, pkg/judge/verify decides.
+// existing makes the log entry at an index from the log's checkpoint and
+// tiles (C2SP tlog-tiles). pkg/judge/verify decides whether it is of our
+// signature, and whether the log signed the checkpoint.
 func (l *logger) existing(ctx context.Context, index int64) (*rekor.TransparencyLogEntry, error) {
 	head, err := l.checkpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if head.tree.N <= index {
-		return nil, l.away(fmt.Errorf("its checkpoint of %d entries does not include entry %d yet", head.tree.N, index))
+		return nil, l.away(fmt.Errorf("the checkpoint with %d entries does not include entry %d yet", head.tree.N, index))
 	}
 	hashes := &tileReader{ctx: ctx, log: l}
 	proof, err := tlog.ProveRecord(head.tree.N, index, tlog.TileHashReader(head.tree, hashes))
@@ -66,7 +67,7 @@ func (l *logger) existing(ctx context.Context, index int64) (*rekor.Transparency
 	}, nil
 }
 
-// head is a checkpoint, parsed.
+// head is a parsed checkpoint.
 type head struct {
 	raw  []byte
 	tree tlog.Tree
@@ -79,11 +80,11 @@ func (l *logger) checkpoint(ctx context.Context) (head, error) {
 		return head{}, err
 	}
 	bad := func(why string) (head, error) {
-		return head{}, verdict.Refuse(verdict.CheckpointSig, "checkpoint", "what the log gives out %s", why)
+		return head{}, verdict.Refuse(verdict.CheckpointSig, "checkpoint", "the log's checkpoint %s", why)
 	}
 	var unverified *note.UnverifiedNoteError
 	if _, err := note.Open(raw, note.VerifierList()); !errors.As(err, &unverified) {
-		return bad("is no signed note")
+		return bad("is not a signed note")
 	}
 	lines := strings.Split(unverified.Note.Text, "\n")
 	if len(lines) < 3 {
@@ -92,10 +93,10 @@ func (l *logger) checkpoint(ctx context.Context) (head, error) {
 	h := head{raw: raw}
 	sum, err := base64.StdEncoding.DecodeString(lines[2])
 	if err != nil || copy(h.tree.Hash[:], sum) != tlog.HashSize || len(sum) != tlog.HashSize {
-		return bad("names no root hash")
+		return bad("has no root hash")
 	}
 	if h.tree.N, err = strconv.ParseInt(lines[1], 10, 64); err != nil || h.tree.N < 1 {
-		return bad("names no size")
+		return bad("has no size")
 	}
 	for _, signature := range unverified.Note.UnverifiedSigs {
 		for id := range l.material.RekorLogs() {
@@ -109,11 +110,11 @@ func (l *logger) checkpoint(ctx context.Context) (head, error) {
 	return head{}, verdict.Refuse(verdict.LogUnknown, "checkpoint", "no log of the trust root signed it")
 }
 
-// entry reads one entry from the tile that holds it.
+// entry reads one entry from its tile.
 func (l *logger) entry(ctx context.Context, index, size int64) ([]byte, error) {
 	tile := index >> tileHeight
 	width := min(size-tile<<tileHeight, 1<<tileHeight)
-	raw, err := l.tile(ctx, "tile/entries/"+number(tile), int(width))
+	raw, err := l.tile(ctx, "tile/entries/"+tilePath(tile), int(width))
 	if err != nil {
 		return nil, err
 	}
@@ -126,17 +127,17 @@ func (l *logger) entry(ctx context.Context, index, size int64) ([]byte, error) {
 	return body, err
 }
 
-// cut takes the first entry off a tile.
+// cut removes the first entry from a tile.
 func (l *logger) cut(raw []byte) (first, rest []byte, err error) {
 	if len(raw) < 2 || len(raw)-2 < int(binary.BigEndian.Uint16(raw)) {
-		return nil, nil, verdict.Refuse(verdict.LogEntryParse, "log entry", "the log's tile ends before the entry")
+		return nil, nil, verdict.Refuse(verdict.LogEntryParse, "log entry", "the tile ends before the entry")
 	}
 	end := 2 + int(binary.BigEndian.Uint16(raw))
 	return raw[2:end], raw[end:], nil
 }
 
-// number is a tile's place as the end of a path: x001/x234/067.
-func number(n int64) string {
+// tilePath is a tile's index as the end of a path: x001/x234/067.
+func tilePath(n int64) string {
 	path := fmt.Sprintf("%03d", n%1000)
 	for n >= 1000 {
 		n /= 1000
@@ -145,8 +146,8 @@ func number(n int64) string {
 	return path
 }
 
-// tile reads a tile of some width. A partial tile may be gone once it has been
-// filled; then the full one begins with it.
+// tile reads a tile of some width. A partial tile may be deleted once it is
+// full; then the full tile starts with the same entries.
 func (l *logger) tile(ctx context.Context, path string, width int) ([]byte, error) {
 	if width == 1<<tileHeight {
 		return l.read(ctx, path)
@@ -160,7 +161,7 @@ func (l *logger) tile(ctx context.Context, path string, width int) ([]byte, erro
 }
 
 func (l *logger) read(ctx context.Context, what string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, l.at(what), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, l.endpoint(what), nil)
 	if err != nil {
 		return nil, l.refuse("%v", err)
 	}
@@ -168,12 +169,12 @@ func (l *logger) read(ctx context.Context, what string) ([]byte, error) {
 	return raw, err
 }
 
-// tileReader reads tiles of hashes for [tlog.TileHashReader], which believes
-// none of them without the root hash.
+// tileReader reads tiles of hashes for [tlog.TileHashReader], which
+// authenticates them with the root hash.
 type tileReader struct {
 	ctx context.Context //nolint:containedctx // the library's interface has none
 	log *logger
-	err error // the first failure to read, with its kind
+	err error // the first error of reading, with its kind
 }
 
 // Height is that of all tiles.
@@ -183,7 +184,7 @@ func (*tileReader) Height() int { return tileHeight }
 func (t *tileReader) ReadTiles(asked []tlog.Tile) ([][]byte, error) {
 	var read [][]byte
 	for _, tile := range asked {
-		raw, err := t.log.tile(t.ctx, "tile/"+strconv.Itoa(tile.L)+"/"+number(tile.N), tile.W)
+		raw, err := t.log.tile(t.ctx, "tile/"+strconv.Itoa(tile.L)+"/"+tilePath(tile.N), tile.W)
 		if err != nil {
 			t.err = err
 			return nil, err
@@ -196,5 +197,5 @@ func (t *tileReader) ReadTiles(asked []tlog.Tile) ([][]byte, error) {
 	return read, nil
 }
 
-// SaveTiles keeps none: entries that exist already are rare.
+// SaveTiles does not cache: existing entries are rare.
 func (*tileReader) SaveTiles([]tlog.Tile, [][]byte) {}

@@ -2,20 +2,20 @@ package sign
 
 import "fmt"
 
-// Failure is one order that was not signed, by its place in the list.
+// Failure is one order that was not signed, by its index.
 type Failure struct {
 	Order int
 	Err   error
 }
 
-// FailedError reports every order that failed, and how far the others got. What
-// is neither done nor listed was not tried any more.
+// FailedError reports every order that failed. Orders that are neither done
+// nor listed were not tried.
 type FailedError struct {
 	Done, All int
-	Failures  []Failure // by their places; there is at least one
+	Failures  []Failure // by index; at least one
 }
 
-// Error says how far it got, and why the first failed.
+// Error says how many are done, and why the first failed.
 func (e *FailedError) Error() string {
 	text := fmt.Sprintf("signing, with %d of %d done: %v", e.Done, e.All, e.Failures[0].Err)
 	if more := len(e.Failures) - 1; more > 0 {
@@ -33,7 +33,7 @@ func (e *FailedError) Unwrap() []error {
 	return list
 }
 
-// sharedError is a failure that every other order would meet, too.
+// sharedError is a failure that would affect every other order, too.
 type sharedError struct{ err error }
 
 // Error is that of the cause.

@@ -17,54 +17,54 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
 
-// The acts that a journal of signatures knows.
+// The acts in a journal of signatures.
 const (
-	actSigned   = "signed" // and stamped; the logs may have it, or not
+	actSigned   = "signed" // and timestamped; the logs may have the signature
 	actLogged   = "logged"
 	actLoggedV1 = "logged in version 1"
 )
 
-// Kept remembers signatures from when they are made until their bundles are
-// where they belong, in a journal. It has no private keys, and whatever it has
-// is verified again before it is used: a journal proves nothing.
+// Kept stores signatures in a journal until their bundles are stored
+// elsewhere. It stores no private keys, and everything is verified again
+// before use: a journal proves nothing.
 type Kept struct {
 	journal *journal.Journal
 
 	mu      sync.Mutex // guards what follows
 	records map[string]record
-	busy    map[string]chan struct{} // closed when the one at work is through
+	busy    map[string]chan struct{} // closed when the goroutine that signs the content is done
 }
 
-// record is what is known of one content.
+// record is what is stored about one content.
 type record struct {
 	made
 	entries []*rekor.TransparencyLogEntry // of each log; none until logged
-	answer  []byte                        // instead, of a log of version 1
-	// until is when its certificate is of no more use, by our clock; zero where
-	// an earlier run made it, or a key.
+	answer  []byte                        // the answer of a Rekor v1 log instead
+	// until is when the certificate must no longer be used, by our clock;
+	// zero for the signature of an earlier run, or of a key.
 	until time.Time
-	// old says that an earlier run made the signature: the log may have it.
+	// old means that an earlier run made the signature: the log may have it.
 	old bool
 }
 
-// made is a signature with what proves it; the wire form of a journal's entry.
+// made is a signature with its proofs; the JSON of a journal entry.
 type made struct {
 	Certificate []byte `json:"certificate,omitempty"`
-	Key         []byte `json:"key,omitempty"` // the public one, where there is no certificate
+	Key         []byte `json:"key,omitempty"` // the public key, if there is no certificate
 	Signature   []byte `json:"signature"`
 	// Timestamps are of each authority; none in the legacy forms.
 	Timestamps [][]byte `json:"timestamps,omitempty"`
-	// Timestamp is how one was kept when there could be only one.
+	// Timestamp is the only timestamp, in journals of older versions.
 	Timestamp []byte `json:"timestamp,omitempty"`
-	// Traceparent is the action that made it, which a later run does not change.
+	// Traceparent is the span that made the signature, which later runs keep.
 	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // logged reports whether every log has the signature.
 func (r record) logged() bool { return len(r.entries) > 0 || r.answer != nil }
 
-// Keep reads what a journal has of signatures and goes on writing to it. The
-// journal stays its owner's to close.
+// Keep reads the signatures of a journal and appends new ones. The caller
+// closes the journal.
 func Keep(j *journal.Journal) (*Kept, error) {
 	k, err := Recall(j.Entries())
 	if err != nil {
@@ -74,8 +74,8 @@ func Keep(j *journal.Journal) (*Kept, error) {
 	return k, nil
 }
 
-// Recall reads what the entries of a journal say of signatures. It keeps
-// nothing more: that is for [Signer.Forecast], not for signing.
+// Recall reads the signatures of journal entries. It stores no new ones: that
+// is enough for [Signer.Due], but not for signing.
 func Recall(entries []journal.Entry) (*Kept, error) {
 	k := &Kept{records: map[string]record{}, busy: map[string]chan struct{}{}}
 	for _, e := range entries {
@@ -104,9 +104,9 @@ func Recall(entries []journal.Entry) (*Kept, error) {
 	return k, nil
 }
 
-// hold claims a content, so that nobody signs it at the same time, and returns
-// what is known of it.
-func (k *Kept) hold(ctx context.Context, name string) (record, func(), error) {
+// lock locks a content against signing by other goroutines, and returns what
+// is stored about it.
+func (k *Kept) lock(ctx context.Context, name string) (record, func(), error) {
 	for {
 		k.mu.Lock()
 		other, taken := k.busy[name]
@@ -131,8 +131,8 @@ func (k *Kept) hold(ctx context.Context, name string) (record, func(), error) {
 	}
 }
 
-// Began is the action in which the signature of an order was made, which an
-// earlier run may have done; the zero value where that is not known.
+// Began is the span in which the signature of an order was made, maybe by an
+// earlier run; zero if unknown.
 func (s *Signer) Began(o Order) trace.Context {
 	c, err := s.content(o)
 	if err != nil || s.config.Work.Kept == nil {
@@ -145,14 +145,14 @@ func (s *Signer) Began(o Order) trace.Context {
 	return began
 }
 
-// recalled is what is known of one content.
+// recalled is what is stored about one content.
 func (k *Kept) recalled(name string) record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.records[name]
 }
 
-// signed keeps a signature before the log has it.
+// signed stores a signature before the log has it.
 func (k *Kept) signed(ctx context.Context, name string, m made, at time.Time) error {
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -161,7 +161,7 @@ func (k *Kept) signed(ctx context.Context, name string, m made, at time.Time) er
 	return k.append(ctx, journal.Entry{Time: at, Act: actSigned, Subject: name, Detail: raw}, record{made: m})
 }
 
-// logged keeps what the logs answered.
+// logged stores the answers of the logs.
 func (k *Kept) logged(ctx context.Context, name string, r record, at time.Time) error {
 	if r.answer != nil {
 		return k.append(ctx, journal.Entry{Time: at, Act: actLoggedV1, Subject: name, Detail: r.answer}, r)
@@ -189,6 +189,7 @@ func writeLogged(entries []*rekor.TransparencyLogEntry) ([]byte, error) {
 	return json.Marshal(list)
 }
 
+// readLogged reads one entry, or a list of several.
 func readLogged(raw []byte) (entries []*rekor.TransparencyLogEntry, err error) {
 	list := []json.RawMessage{raw}
 	if bytes.HasPrefix(raw, []byte("[")) {
@@ -206,11 +207,11 @@ func readLogged(raw []byte) (entries []*rekor.TransparencyLogEntry, err error) {
 	return entries, nil
 }
 
-// append writes an entry, even if the run is being ended: what was made is not
-// to be lost.
+// append writes an entry even if the run is being cancelled, so the signature
+// is not lost.
 func (k *Kept) append(ctx context.Context, e journal.Entry, r record) error {
 	if k.journal == nil {
-		return errors.New("keeping a signature: what was recalled keeps no more")
+		return errors.New("keeping a signature: opened for reading only")
 	}
 	if err := k.journal.Append(context.WithoutCancel(ctx), e); err != nil {
 		return fmt.Errorf("keeping a signature: %w", err)

@@ -18,38 +18,38 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// errUnlogged says that a signature in a legacy form is of a certificate whose
-// life has passed before the log had it. The log says when it was made, so
-// nothing of it can be saved.
-var errUnlogged = errors.New("the certificate's life has passed before the log had its signature")
+// errUnlogged means that the certificate of a signature in a legacy form
+// expired before the log included it. The log entry proves the time of
+// signing, so the signature is useless.
+var errUnlogged = errors.New("the certificate expired before the log included its signature")
 
-// spare is what must be left of a certificate's life when its signature is
-// sent to the log that says when it was made.
-const spare = 15 * time.Second
+// minValidity is the remaining validity of a certificate that is required when its
+// signature is sent to the log, whose entry proves the time.
+const minValidity = 15 * time.Second
 
-// NeedLegacy refuses to go on where the signing configuration has no log for
-// signatures in the legacy forms, or where a key signs: what older clients ask
-// of a log is a certificate.
+// NeedLegacy refuses if the signing configuration has no log for signatures
+// in the legacy forms, or if a key signs: older clients require a
+// certificate.
 func (s *Signer) NeedLegacy() error {
 	switch {
 	case s.legacy == nil:
 		return NeedLegacy(s.config.Services)
 	case s.config.Token == nil:
-		return verdict.Refuse(verdict.Usage, "--legacy", "a key has no certificate to put beside its signatures; sign in the legacy forms with an identity")
+		return verdict.Refuse(verdict.Usage, "--legacy", "the legacy forms need a certificate, which a key does not have; sign with an identity instead")
 	}
 	return nil
 }
 
-// NeedLegacy refuses services without a log of version 1.
+// NeedLegacy refuses services without a Rekor v1 log.
 func NeedLegacy(s Services) error {
 	if s.LogV1 != "" {
 		return nil
 	}
-	return verdict.Refuse(verdict.LegacyNeedsRekorV1, "signing config", "older clients look signatures up in a Rekor v1 log, and it names none that is valid now; nothing was signed")
+	return verdict.Refuse(verdict.LegacyNeedsRekorV1, "signing config", "older clients need a Rekor v1 log, but the signing configuration has none that is valid now; nothing was signed")
 }
 
-// Chain is the chain of authorities of a certificate, from the trust root; none
-// if it has none there.
+// Chain is the chain of authorities of a certificate, from the trust root;
+// nil if it does not chain to the trust root.
 func (s *Signer) Chain(certificate []byte) (chain [][]byte) {
 	leaf, err := x509.ParseCertificate(certificate)
 	if err != nil {
@@ -65,14 +65,14 @@ func (s *Signer) Chain(certificate []byte) (chain [][]byte) {
 	return chain
 }
 
-// asLegacy has a content signed in the form from before bundles. What comes of
-// it is a bundle of version 0.1 with everything that the legacy forms consist
-// of: see [legacy.Open].
+// asLegacy signs a content in the form that predates bundles. The result is a
+// bundle of version 0.1 with all parts of the legacy forms: see
+// [legacy.Open].
 func (s *Signer) asLegacy(c content, o Order) (content, error) {
 	if err := s.NeedLegacy(); err != nil {
 		return content{}, err
 	}
-	c.kind = "older " + c.kind // the word in journals that were begun before
+	c.kind = "older " + c.kind // this word is in existing journals
 	if o.Statement.IsZero() {
 		signed := o.Bytes.SHA256
 		c.legacy = func(m made) (legacy.Material, error) { return legacy.New(signed, m.Signature, m.Certificate) }
@@ -105,10 +105,11 @@ func encodeLegacy(c content, r record) ([]byte, error) {
 // legacyLog is a Rekor v1 log.
 type legacyLog struct{ *service }
 
-// add has the log include a signature while its certificate lives, and looks
-// it up when it does not, or when the log has it already. How long a fresh one
-// lives is counted from when it was had, for our clock may be wrong; of one that
-// an earlier run left only its own word is there.
+// add gets the log to include a signature while its certificate is valid. It
+// looks the entry up afterwards, or if the log has it already. The validity
+// of a new certificate is counted from when it was received, because our
+// clock may be wrong; for one of an earlier run only the certificate itself
+// is available.
 func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err error) {
 	m, err := c.legacy(r.made)
 	if err != nil {
@@ -123,11 +124,11 @@ func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err
 		if err != nil {
 			return answer{}, verdict.Wrap(verdict.CertParse, "certificate", err)
 		}
-		r.until = leaf.NotAfter.Add(-spare)
+		r.until = leaf.NotAfter.Add(-minValidity)
 	}
 	lives := func() bool { return l.clock().Before(r.until) }
 	if lives() {
-		err = l.ride(ctx, lives, func(ctx context.Context) (err error) {
+		err = l.retry(ctx, lives, func(ctx context.Context) (err error) {
 			a, err = l.submit(ctx, m, body)
 			return err
 		})
@@ -136,15 +137,15 @@ func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err
 			return a, err
 		}
 	}
-	// It may have been offered before, and may be there.
-	err = l.ride(ctx, always, func(ctx context.Context) (err error) {
+	// It may have been sent before, and be in the log.
+	err = l.retry(ctx, always, func(ctx context.Context) (err error) {
 		a, err = l.lookUp(ctx, m, body)
 		return err
 	})
 	return a, err
 }
 
-// submit offers an entry once.
+// submit sends an entry once.
 func (l *legacyLog) submit(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
 	raw, status, err := l.post(ctx, "log/entries", body, http.StatusCreated, http.StatusConflict)
 	if err != nil {
@@ -153,14 +154,14 @@ func (l *legacyLog) submit(ctx context.Context, m legacy.Material, body []byte) 
 	if status == http.StatusConflict {
 		a, err := l.lookUp(ctx, m, body)
 		if errors.Is(err, errUnlogged) {
-			return answer{}, l.refuse("it says that it has the signature, and has none when it is asked for it")
+			return answer{}, l.refuse("the log reports a duplicate, but does not return the existing entry")
 		}
 		return a, err
 	}
-	return answer{legacy: raw}, check(m, raw)
+	return answer{legacy: raw}, checkAnswer(m, raw)
 }
 
-// lookUp asks for the entry that the log made of the very same proposal.
+// lookUp finds the log entry of the same proposal.
 func (l *legacyLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
 	question, err := json.Marshal(map[string][]json.RawMessage{"entries": {body}})
 	if err != nil {
@@ -172,16 +173,16 @@ func (l *legacyLog) lookUp(ctx context.Context, m legacy.Material, body []byte) 
 	}
 	var found []json.RawMessage
 	if err := json.Unmarshal(raw, &found); err != nil {
-		return answer{}, l.refuse("its answer is no list of entries: %v", err)
+		return answer{}, l.refuse("the answer is not a list of entries: %v", err)
 	}
 	if len(found) == 0 {
 		return answer{}, errUnlogged
 	}
-	return answer{legacy: found[0], had: true}, check(m, found[0])
+	return answer{legacy: found[0], had: true}, checkAnswer(m, found[0])
 }
 
-// check holds an answer against the signature before it is kept.
-func check(m legacy.Material, raw []byte) error {
+// checkAnswer verifies an answer against the signature before it is stored.
+func checkAnswer(m legacy.Material, raw []byte) error {
 	_, entry, err := legacy.ParseAnswer(raw)
 	if err != nil {
 		return err

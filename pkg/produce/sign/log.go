@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// indexHeader is where a log says which entry of its own is equal to one that
-// was offered.
+// indexHeader is where a log gives the index of an existing entry that equals
+// the proposed one.
 const indexHeader = "X-Log-Index"
 
 // logger is a Rekor v2 log.
@@ -24,23 +24,23 @@ type logger struct {
 	material root.TrustedMaterial
 }
 
-// answer is what the logs said to an entry.
+// answer is the answer of the logs.
 type answer struct {
 	entries []*rekor.TransparencyLogEntry // of each log, in order
-	legacy  []byte                        // of a log of version 1, as it answered
-	// had says that each log had it already.
+	legacy  []byte                        // the raw answer of a Rekor v1 log
+	// had means that each log had the entry already.
 	had bool
 }
 
-// add has the log include a signature, and waits until it does. A log that has
-// it already is asked for that entry: the same bytes are never two entries of a
-// log that remembers.
+// add gets the log to include a signature, and waits for it. If the log has
+// it already, the existing entry is read: the same bytes never become two
+// entries of a log that detects duplicates.
 func (l *logger) add(ctx context.Context, c content, signed made) (entry *rekor.TransparencyLogEntry, had bool, err error) {
 	body, err := request(c, signed)
 	if err != nil {
 		return nil, false, err
 	}
-	err = l.ride(ctx, always, func(ctx context.Context) (err error) {
+	err = l.retry(ctx, always, func(ctx context.Context) (err error) {
 		entry, had, err = l.submit(ctx, body)
 		return err
 	})
@@ -60,9 +60,9 @@ func request(c content, signed made) ([]byte, error) {
 	}})
 }
 
-// submit offers an entry once.
+// submit sends an entry once.
 func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.TransparencyLogEntry, had bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.at("log/entries"), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.endpoint("log/entries"), bytes.NewReader(body))
 	if err != nil {
 		return nil, false, l.refuse("%v", err)
 	}
@@ -81,17 +81,16 @@ func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.Transpar
 	}
 	entry = &rekor.TransparencyLogEntry{}
 	if err := protojson.Unmarshal(raw, entry); err != nil {
-		return nil, false, l.refuse("its answer is no log entry: %v", err)
+		return nil, false, l.refuse("the answer is not a log entry: %v", err)
 	}
 	return entry, false, nil
 }
 
-func (l *logger) at(what string) string {
+func (l *logger) endpoint(what string) string {
 	return strings.TrimSuffix(l.address, "/") + "/api/v2/" + what
 }
 
-// verifier is the certificate or key that a signature is verified with, as
-// the log wants to see it.
+// verifier is the certificate or key of a signature, in the log's format.
 func (m made) verifier() (*tiles.Verifier, error) {
 	if len(m.Certificate) > 0 {
 		return &tiles.Verifier{

@@ -26,22 +26,23 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// bundleType is the only form that is written.
+// bundleType is the only format that is written.
 const bundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-// rounds is how often one signature is begun anew before that is an error.
-const rounds = 5
+// maxRounds is how often one signature is tried again before it is an error.
+const maxRounds = 5
 
 // Tally counts what a signer did.
 type Tally struct {
-	// Made are new signatures, Finished those of an earlier run that the log
-	// got, or had, and Found those that were there in full.
+	// Made are new signatures, Finished those that an earlier run made and
+	// this one logged, and Found those that were complete.
 	Made, Finished, Found int
-	// Twice is how many of the finished ones may be in the log twice: the
-	// earlier run may have offered them, and the log does not remember.
+	// Twice is how many of the finished ones may be duplicated in the log:
+	// the earlier run may have sent them, and the log does not detect
+	// duplicates.
 	Twice int
-	// Entries are those of this run that the logs have, all logs together; what
-	// a log had of an earlier run is not among them, if it says so.
+	// Entries counts the log entries added by this run, in all logs together;
+	// entries of an earlier run are not included if the log reports them.
 	Entries int
 }
 
@@ -55,11 +56,12 @@ func (s *Signer) Tally() Tally {
 	}
 }
 
-// Retries is how often a service did not answer, and had to be asked again.
+// Retries is how often a request had to be repeated because a service did not
+// answer.
 func (s *Signer) Retries() (n int) {
 	for _, one := range s.services() {
 		one.mu.Lock()
-		n += one.again
+		n += one.retries
 		one.mu.Unlock()
 	}
 	return n
@@ -80,25 +82,25 @@ func (s *Signer) services() []*service {
 	return all
 }
 
-// make signs a content, or takes up what an earlier run left of it: one span,
-// however often a service had to be asked.
+// make signs a content, or continues the work of an earlier run: one span,
+// whatever the number of requests.
 func (s *Signer) make(ctx context.Context, c content) (bundle []byte, e verify.Evidence, err error) {
 	ctx, end := span.Start(ctx, span.Signature, span.PipelineTaskName.String("sign as "+string(s.config.Role)), span.PipelineTaskType.String("build"))
 	defer func() { end(err) }()
-	if bundle, e, err = s.takeUp(ctx, c); err == nil {
+	if bundle, e, err = s.resume(ctx, c); err == nil {
 		span.Set(ctx, span.AttestationHash.String(digest.Of(digest.SHA256, bundle).String()))
 	}
 	return bundle, e, err
 }
 
-// takeUp goes on from where an earlier run was.
-func (s *Signer) takeUp(ctx context.Context, c content) ([]byte, verify.Evidence, error) {
+// resume continues where an earlier run ended.
+func (s *Signer) resume(ctx context.Context, c content) ([]byte, verify.Evidence, error) {
 	kept := s.config.Work.Kept
 	if kept == nil {
 		return s.complete(ctx, c, record{}, "")
 	}
 	name := c.name(s.as)
-	r, release, err := kept.hold(ctx, name)
+	r, release, err := kept.lock(ctx, name)
 	if err != nil {
 		return nil, verify.Evidence{}, err
 	}
@@ -112,15 +114,15 @@ func (s *Signer) takeUp(ctx context.Context, c content) ([]byte, verify.Evidence
 		r.entries, r.answer = nil, nil
 	}
 	if r.Signature != nil {
-		if err := s.stillHolds(c, r.made); err != nil {
-			s.config.Work.Report(ctx, "what was kept of %s does not hold, so it is signed anew: %v", name, err)
+		if err := s.checkStored(c, r.made); err != nil {
+			s.config.Work.Report(ctx, "the stored signature of %s is not valid, so it is signed again: %v", name, err)
 			r = record{}
 		}
 	}
 	return s.complete(ctx, c, r, name)
 }
 
-// complete takes a signature from where it is to a bundle that was verified.
+// complete takes a signature from its current state to a verified bundle.
 func (s *Signer) complete(ctx context.Context, c content, r record, name string) ([]byte, verify.Evidence, error) {
 	var a answer
 	var err error
@@ -130,17 +132,17 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 				return nil, verify.Evidence{}, err
 			}
 		}
-		a, err = s.enter(ctx, c, r)
+		a, err = s.addToLogs(ctx, c, r)
 		if !errors.Is(err, errUnplaced) && !errors.Is(err, errUnlogged) {
 			break
 		}
-		if round == rounds {
-			return nil, verify.Evidence{}, verdict.Refuse(verdict.ServiceRefused, "transparency log", "%v, several times in a row", err)
+		if round == maxRounds {
+			return nil, verify.Evidence{}, verdict.Refuse(verdict.ServiceRefused, "transparency log", "%v, repeatedly", err)
 		}
-		s.config.Work.Report(ctx, "%v, so it is signed once more", err)
+		s.config.Work.Report(ctx, "%v, so it is signed again", err)
 		if errors.Is(err, errUnplaced) {
 			s.tally.twice.Add(1)
-			s.tally.entries.Add(1) // it has one of this signature, wherever
+			s.tally.entries.Add(1) // the log has one entry of this signature
 		}
 		r = record{}
 	}
@@ -161,12 +163,13 @@ func (s *Signer) complete(ctx context.Context, c content, r record, name string)
 	return bundle, e, nil
 }
 
-// enter has every log include a signature: a log of version 1 for the legacy
-// forms, and all of version 2 for a bundle. Two addresses of one log are one.
-func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error) {
+// addToLogs gets every log to include a signature: a Rekor v1 log for the legacy
+// forms, and all Rekor v2 logs for a bundle. Two addresses of one log are an
+// error.
+func (s *Signer) addToLogs(ctx context.Context, c content, r record) (answer, error) {
 	if c.legacy != nil {
 		a, err := s.legacy.add(ctx, c, r)
-		s.entered(err == nil && !a.had)
+		s.countEntry(err == nil && !a.had)
 		return a, err
 	}
 	all := answer{had: true, entries: make([]*rekor.TransparencyLogEntry, len(s.logs))}
@@ -175,7 +178,7 @@ func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error)
 	for i, log := range s.logs {
 		group.Go(func() (err error) {
 			all.entries[i], had[i], err = log.add(ctx, c, r.made)
-			s.entered(err == nil && !had[i])
+			s.countEntry(err == nil && !had[i])
 			return err
 		})
 	}
@@ -187,15 +190,15 @@ func (s *Signer) enter(ctx context.Context, c content, r record) (answer, error)
 		all.had = all.had && had[i]
 		log := hex.EncodeToString(e.GetLogId().GetKeyId())
 		if seen[log] {
-			return answer{}, s.logs[i].refuse("%s is the same log as another that the signing configuration names: they count once", s.logs[i].address)
+			return answer{}, s.logs[i].refuse("%s is the same log as another address in the signing configuration", s.logs[i].address)
 		}
 		seen[log] = true
 	}
 	return all, nil
 }
 
-// entered counts an entry that a log has made.
-func (s *Signer) entered(made bool) {
+// countEntry counts an entry that a log has added.
+func (s *Signer) countEntry(made bool) {
 	if made {
 		s.tally.entries.Add(1)
 	}
@@ -213,19 +216,19 @@ func (s *Signer) count(r record, a answer) {
 	}
 }
 
-// begin signs and has the signature stamped, with a fresh certificate if the
-// life of the one at hand passes meanwhile, and keeps both.
+// begin signs and gets timestamps, again with a fresh certificate if the
+// current one expires, and stores the result.
 func (s *Signer) begin(ctx context.Context, c content, name string) (record, error) {
 	for round := 0; ; {
 		m, until, err := s.stamped(ctx, c)
 		switch {
 		case errors.Is(err, errLapsed):
-			continue // the authority's patience bounds it
-		case errors.Is(err, errLate) && round < rounds:
+			continue // limited by the patience with the authority
+		case errors.Is(err, errLate) && round < maxRounds:
 			round++
 			continue
 		case errors.Is(err, errLate):
-			return record{}, verdict.Refuse(verdict.TimeCert, "timestamp", "%v, several times in a row; one of the two authorities has a wrong clock", err)
+			return record{}, verdict.Refuse(verdict.TimeCert, "timestamp", "%v, repeatedly; the clock of the certificate or timestamp authority is wrong", err)
 		case err != nil:
 			return record{}, err
 		}
@@ -238,8 +241,8 @@ func (s *Signer) begin(ctx context.Context, c content, name string) (record, err
 	}
 }
 
-// stamped signs, and has the signature stamped. It says until when its
-// certificate is of use, by our clock; zero for ever.
+// stamped signs, and gets timestamps. It returns until when the certificate
+// is usable, by our clock; zero for ever.
 func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Time, _ error) {
 	cred, err := s.credential(ctx)
 	if err != nil {
@@ -253,7 +256,7 @@ func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Tim
 	for _, authority := range s.stampsOf(c) {
 		timestamp, err := authority.stamp(ctx, cred, signature)
 		if errors.Is(err, errLapsed) || errors.Is(err, errLate) {
-			cred.told.Do(func() { s.config.Work.Report(ctx, "%v; signing anew", err) })
+			cred.expiryReported.Do(func() { s.config.Work.Report(ctx, "%v; signing anew", err) })
 			s.drop(ctx, cred)
 		}
 		if err != nil {
@@ -269,8 +272,8 @@ func (s *Signer) stamped(ctx context.Context, c content) (m made, until time.Tim
 	return m, cred.until, nil
 }
 
-// stampsOf are the authorities that stamp a signature: all of them, and none in
-// the legacy forms, where the log says when.
+// stampsOf are the authorities that timestamp a signature: all of them, and
+// none in the legacy forms, where the log provides the time.
 func (s *Signer) stampsOf(c content) []*stampAuthority {
 	if c.legacy != nil {
 		return nil
@@ -278,7 +281,7 @@ func (s *Signer) stampsOf(c content) []*stampAuthority {
 	return s.stamps
 }
 
-// drop forgets a credential whose life has passed, whatever our clock says.
+// drop discards an expired credential, whatever our clock says.
 func (s *Signer) drop(ctx context.Context, c *credential) {
 	select {
 	case s.fetching <- struct{}{}:
@@ -291,9 +294,9 @@ func (s *Signer) drop(ctx context.Context, c *credential) {
 	}
 }
 
-// stillHolds checks what an earlier run made as if it had just been made: a
-// journal proves nothing.
-func (s *Signer) stillHolds(c content, m made) error {
+// checkStored checks the signature of an earlier run as if it had just been
+// made: a journal proves nothing.
+func (s *Signer) checkStored(c content, m made) error {
 	held := &credential{public: m.Key}
 	var public any
 	var err error
@@ -306,19 +309,19 @@ func (s *Signer) stillHolds(c content, m made) error {
 		}
 		public = held.leaf.PublicKey
 	} else if public, err = x509.ParsePKIXPublicKey(m.Key); err != nil || s.current == nil || !s.current.equal(m) {
-		return verdict.Refuse(verdict.CertKey, "signature", "it is of another key")
+		return verdict.Refuse(verdict.CertKey, "signature", "the signature is of another key")
 	}
 	if !signedBy(public, c.sum, m.Signature) {
-		return verdict.Refuse(verdict.SignatureBad, "signature", "it is not of this content")
+		return verdict.Refuse(verdict.SignatureBad, "signature", "the signature is not of this content")
 	}
 	stamps := s.stampsOf(c)
 	if len(m.Timestamps) != len(stamps) {
-		return verdict.Refuse(verdict.TimeMissing, "signature", "it has %s, and the signing configuration asks for %d now", plural.Of(len(m.Timestamps), "timestamp"), len(stamps))
+		return verdict.Refuse(verdict.TimeMissing, "signature", "the signature has %s, but the signing configuration requires %d", plural.Of(len(m.Timestamps), "timestamp"), len(stamps))
 	}
 	for i, authority := range stamps {
 		at, err := authority.check(m.Timestamps[i], m.Signature)
-		if err == nil && !held.lives(at) {
-			err = verdict.Refuse(verdict.TimeCert, "timestamp", "it lies outside the certificate's life")
+		if err == nil && !held.validAt(at) {
+			err = verdict.Refuse(verdict.TimeCert, "timestamp", "the time is outside the certificate's validity")
 		}
 		if err != nil {
 			return err
@@ -327,8 +330,8 @@ func (s *Signer) stillHolds(c content, m made) error {
 	return nil
 }
 
-// signedBy verifies a signature over a SHA-256 digest, for the kinds of keys
-// that sign here.
+// signedBy verifies a signature over a SHA-256 digest, for the supported
+// kinds of keys.
 func signedBy(public any, sum, signature []byte) bool {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -339,7 +342,7 @@ func signedBy(public any, sum, signature []byte) bool {
 	return false
 }
 
-// assemble makes the bundle and verifies it, as whoever receives it will.
+// assemble makes the bundle and verifies it, as its consumers will.
 func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) {
 	encode := s.encode
 	if c.legacy != nil {
@@ -362,7 +365,7 @@ func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) 
 // encode writes a bundle.
 func (s *Signer) encode(c content, r record) ([]byte, error) {
 	if len(r.entries) != len(s.logs) {
-		return nil, verdict.Refuse(verdict.LogMissing, "signature", "%d logs have it, and the signing configuration asks for %d now", len(r.entries), len(s.logs))
+		return nil, verdict.Refuse(verdict.LogMissing, "signature", "log entries: %d, but the signing configuration requires %d", len(r.entries), len(s.logs))
 	}
 	stamps := &bundles.TimestampVerificationData{}
 	for _, stamp := range r.Timestamps {
@@ -383,7 +386,7 @@ func (s *Signer) encode(c content, r record) ([]byte, error) {
 	return raw, nil
 }
 
-// keyDetails names the kind of a public key, of those that can sign here.
+// keyDetails names the kind of a public key, if it is supported.
 func keyDetails(der []byte) (common.PublicKeyDetails, error) {
 	public, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
@@ -404,5 +407,5 @@ func keyDetails(der []byte) (common.PublicKeyDetails, error) {
 			return common.PublicKeyDetails_PKIX_RSA_PKCS1V15_4096_SHA256, nil
 		}
 	}
-	return 0, verdict.Refuse(verdict.Usage, "key", "a key of type %T and this size signs nothing here: use ECDSA P-256, or RSA of 2048, 3072 or 4096 bits", public)
+	return 0, verdict.Refuse(verdict.Usage, "key", "unsupported key of type %T and this size: use ECDSA P-256, or RSA of 2048, 3072 or 4096 bits", public)
 }

@@ -17,35 +17,35 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// defaultWorkers is how many signatures are under way at a time: a log takes a
-// second for each, and takes many in that second. It is as many as the
-// transport lets wait for one host.
+// defaultWorkers is how many signatures are made at a time: a log takes a
+// second for each, and accepts many in that second. The transport allows as
+// many waiting requests for one host.
 const defaultWorkers = 64
 
-// every is how often progress is told.
-const every = 10 * time.Second
+// reportEvery is how often progress is reported.
+const reportEvery = 10 * time.Second
 
-// mostFailures is how many orders may fail, each by itself, before that is no
-// longer about single ones.
+// mostFailures is how many orders may fail individually before the rest is
+// not tried.
 const mostFailures = 10
 
 // Order is one thing to sign: a statement, or bytes by their digests.
 type Order struct {
 	Statement intoto.Statement
 	Bytes     digest.Set
-	// Legacy asks for the form from before bundles, logged in version 1.
+	// Legacy asks for the form that predates bundles, logged in Rekor v1.
 	Legacy bool
 }
 
-// Each signs many things, some at a time, and hands each bundle over as soon
-// as it has been verified: keep is called once for each order, by its place,
-// one call at a time. Orders of equal content share one signature. An order
-// that is refused does not keep the others from being signed; what no order
-// could get, like a service that is away, ends it. All that failed is in a
-// [*FailedError]; what was signed and not handed over is in [Work.Kept].
+// Each signs many things, some at a time, and returns each bundle as soon as
+// it is verified: keep is called once for each order, with its index, one
+// call at a time. Orders of equal content share one signature. A refused
+// order does not stop the others; a failure that affects all orders, like an
+// unreachable service, does. All failures are in a [*FailedError]; what was
+// signed and not returned is in [Work.Kept].
 func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bundle []byte, e verify.Evidence) error) error {
 	if len(orders) == 0 {
-		return verdict.Refuse(verdict.NoArtifact, "signature", "there is nothing to sign")
+		return verdict.Refuse(verdict.NoArtifact, "signature", "nothing to sign")
 	}
 	contents, places, err := s.contents(orders)
 	if err != nil {
@@ -77,12 +77,12 @@ func (s *Signer) Each(ctx context.Context, orders []Order, keep func(i int, bund
 			return nil
 		})
 	}
-	_ = group.Wait() // whatever failed is in run
+	_ = group.Wait() // failures are in run
 	return run.end(ctx)
 }
 
-// contents are the distinct contents of orders, and whose they are. Nobody is
-// asked for anything before all of them are such that they may be signed.
+// contents are the distinct contents of orders, with the indexes of their
+// orders. All orders are checked before any service is contacted.
 func (s *Signer) contents(orders []Order) (list []content, places map[string][]int, err error) {
 	places = map[string][]int{}
 	var all []error
@@ -101,31 +101,31 @@ func (s *Signer) contents(orders []Order) (list []content, places map[string][]i
 	return list, places, errors.Join(all...)
 }
 
-// progress tells how far it is, and gathers what fails.
+// progress reports progress, and collects failures.
 type progress struct {
 	signer *Signer
 	all    int
 	began  time.Time
 	stop   context.CancelFunc
 
-	mu       sync.Mutex // guards what follows, and keeps one call to keep at a time
+	mu       sync.Mutex // guards the fields below, and serializes calls of keep
 	done     int
 	pace     estimate.Pace
-	told     time.Time
+	reported time.Time
 	failures []Failure
-	over     bool // keep failed in a way that ends all, and is not called again
+	ended    bool // keep failed in a way that ends everything, and is not called again
 }
 
-// handOver gives a bundle to each of the places that it is for.
+// handOver returns a bundle for each of its orders.
 func (p *progress) handOver(ctx context.Context, places []int, keep func(int) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range places {
-		if p.over {
+		if p.ended {
 			return
 		}
 		if err := keep(i); err != nil {
-			p.over = verdict.OutcomeOf(err) != verdict.Refused
+			p.ended = verdict.OutcomeOf(err) != verdict.Refused
 			p.failed(ctx, []int{i}, err)
 			continue
 		}
@@ -134,15 +134,15 @@ func (p *progress) handOver(ctx context.Context, places []int, keep func(int) er
 	p.watch(ctx)
 }
 
-// fail notes that the orders at some places are not signed.
+// fail records that the orders with these indexes are not signed.
 func (p *progress) fail(ctx context.Context, places []int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failed(ctx, places, err)
 }
 
-// failed ends all where the failure is not of its orders alone. What fails
-// after that only fails because of it. The caller holds the mutex.
+// failed stops everything if the failure does not affect its orders only.
+// Later failures are consequences. The caller has locked the mutex.
 func (p *progress) failed(ctx context.Context, places []int, err error) {
 	if ctx.Err() != nil {
 		return
@@ -156,8 +156,8 @@ func (p *progress) failed(ctx context.Context, places []int, err error) {
 	}
 }
 
-// watch shows how far it is, or tells it now and then. The caller holds the
-// mutex, or is alone.
+// watch shows the progress, or reports it now and then. The caller has locked
+// the mutex, or is the only goroutine.
 func (p *progress) watch(ctx context.Context) {
 	if watch := p.signer.config.Work.Watch; watch != nil {
 		watch(p.done, p.all)
@@ -166,14 +166,14 @@ func (p *progress) watch(ctx context.Context) {
 	now := p.signer.config.Clock()
 	took := now.Sub(p.began)
 	p.pace.Did(now, p.done)
-	if p.done > 0 && (now.Sub(p.told) >= every && took >= every || p.done == p.all) {
-		p.told = now
+	if p.done > 0 && (now.Sub(p.reported) >= reportEvery && took >= reportEvery || p.done == p.all) {
+		p.reported = now
 		left := p.pace.Left(now, p.all-p.done)
 		p.signer.config.Work.Report(ctx, "signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
 	}
 }
 
-// end is how it ended.
+// end is the result.
 func (p *progress) end(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,80 +18,82 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Pauses between attempts while a service is away.
+// Pauses between attempts while a service is unreachable.
 const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
 
-// maxAnswer bounds what a service may answer.
+// maxAnswer limits the size of an answer.
 const maxAnswer = 1 << 20
 
-// Work says how a signer bears a long night. The zero value keeps nothing,
-// waits for nobody and tells nobody.
+// Work configures how a signer handles unreachable services. The zero value
+// stores nothing, never waits, and reports nothing.
 type Work struct {
-	// Kept is where signatures stand from when they are made, so that a run
-	// that was interrupted makes none of them twice; see [Kept].
+	// Kept stores signatures as soon as they are made, so an interrupted run
+	// makes none of them twice; see [Kept].
 	Kept *Kept
-	// Patience is how long one service may be away before it is given up.
+	// Patience is how long one service may be unreachable before the signer
+	// gives up.
 	Patience time.Duration
-	// Workers is how many signatures [Signer.Each] has under way. Default 64.
+	// Workers is how many signatures [Signer.Each] makes at a time. Default
+	// 64.
 	Workers int
-	// Report is told what is waited for, and how far it is.
+	// Report is told which service is waited for, and the progress.
 	Report func(ctx context.Context, format string, args ...any)
-	// Watch is shown how many of how many [Signer.Each] has signed, at the
-	// beginning and after each, one call at a time. Where it is nil Report is
-	// told, now and then.
+	// Watch is told how many of how many orders [Signer.Each] has signed, at
+	// the start and after each, one call at a time. If it is nil, Report is
+	// called now and then instead.
 	Watch func(done, all int)
 	// Pause waits for a while, or until the context ends. Default a timer.
 	Pause func(ctx context.Context, d time.Duration) error
 }
 
-// service is one of those whom a signature needs.
+// service is one service that a signature needs.
 type service struct {
 	name, address string
 	client        *http.Client
 	work          Work
 	clock         func() time.Time
 
-	turn chan struct{} // held by the one that probes while it is away
+	probing chan struct{} // locked by the goroutine that probes an unreachable service
 
-	mu     sync.Mutex // guards what follows
-	cause  *awayError // with which it was found away; nil: it answers
-	since  time.Time  // when it was first found away
-	told   time.Time  // when that was last reported
-	left   bool       // it was given up
-	behind int        // how many wait for it
-	again  int        // how often it had to be asked once more
+	mu       sync.Mutex // guards the fields below
+	cause    *awayError // the last failure; nil if the service answers
+	since    time.Time  // when it was first found unreachable
+	reported time.Time  // when that was last reported
+	gaveUp   bool       // the signer gave up on it
+	waiting  int        // how many goroutines wait for it
+	retries  int        // how often a request was repeated
 }
 
 func newService(name, address string, c Config) *service {
 	return &service{
 		name: name, address: address, client: transport.Client(c.Transport), work: c.Work, clock: c.Clock,
-		turn: make(chan struct{}, 1),
+		probing: make(chan struct{}, 1),
 	}
 }
 
-// awayError reports a service that does not answer now, and may later.
+// awayError reports a service that is unreachable now, and may answer later.
 type awayError struct {
 	verdict.UnavailableError
-	after time.Duration // how long it asks to be left alone
+	after time.Duration // how long the service asks to wait
 }
 
-// away makes one.
+// away makes an awayError.
 func (s *service) away(cause error) error {
 	var wrapped *url.Error
 	if errors.As(cause, &wrapped) {
 		cause = wrapped.Err
 	}
-	return &awayError{UnavailableError: verdict.UnavailableError{Place: s.address, Op: "asking the " + s.name, Err: cause}}
+	return &awayError{UnavailableError: verdict.UnavailableError{Place: s.address, Op: "contacting the " + s.name, Err: cause}}
 }
 
-// Unwrap keeps the kind of the error for whoever asks.
+// Unwrap returns the kind of the error.
 func (e *awayError) Unwrap() error { return &e.UnavailableError }
 
-// do sends one request and returns the answer with its body, whose status is
-// one of those that are expected. secret is kept out of errors.
+// do sends one request and returns the response with its body, if the status
+// is an expected one. secret is removed from errors.
 func (s *service) do(r *http.Request, secret string, expected ...int) ([]byte, *http.Response, error) {
 	return s.doLimit(r, maxAnswer, secret, expected...)
 }
@@ -99,8 +101,8 @@ func (s *service) do(r *http.Request, secret string, expected ...int) ([]byte, *
 func (s *service) doLimit(r *http.Request, limit int64, secret string, expected ...int) ([]byte, *http.Response, error) {
 	response, err := s.client.Do(r)
 	switch {
-	case err != nil && forGood(err):
-		return nil, nil, &verdict.UnavailableError{Place: s.address, Op: "asking the " + s.name, Err: err}
+	case err != nil && isPermanent(err):
+		return nil, nil, &verdict.UnavailableError{Place: s.address, Op: "contacting the " + s.name, Err: err}
 	case err != nil:
 		return nil, nil, s.away(err)
 	}
@@ -110,14 +112,14 @@ func (s *service) doLimit(r *http.Request, limit int64, secret string, expected 
 		return nil, nil, s.away(err)
 	}
 	if int64(len(body)) > limit {
-		return nil, nil, s.refuse("it answered more than %d bytes", limit)
+		return nil, nil, s.refuse("the answer has more than %d bytes", limit)
 	}
 	for _, status := range expected {
 		if response.StatusCode == status {
 			return body, response, nil
 		}
 	}
-	answer := fmt.Errorf("it answered %d: %.200q", response.StatusCode, without(string(body), secret))
+	answer := fmt.Errorf("the service answered %d: %.200q", response.StatusCode, redactSecret(string(body), secret))
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
 	default:
@@ -133,9 +135,10 @@ func (s *service) doLimit(r *http.Request, limit int64, secret string, expected 
 	return nil, response, err
 }
 
-// forGood reports errors that are the same after an hour: a network that is
-// switched off, a service that is somebody else, a redirect that leads astray.
-func forGood(err error) bool {
+// isPermanent reports errors for which waiting does not help: the network is
+// switched off, the certificate is of another host, or a redirect is not
+// allowed.
+func isPermanent(err error) bool {
 	var other *tls.CertificateVerificationError
 	var astray *transport.RedirectError
 	return errors.Is(err, transport.ErrOffline) || errors.As(err, &other) || errors.As(err, &astray)
@@ -145,31 +148,31 @@ func (s *service) refuse(format string, args ...any) error {
 	return verdict.Refuse(verdict.ServiceRefused, s.name, format, args...)
 }
 
-// ride repeats an act while the service is away, as long as there is patience
-// and still is true. Of all that wait one probes, at growing intervals; the
-// others follow, all at once, when it is through.
-func (s *service) ride(ctx context.Context, still func() bool, act func(context.Context) error) error {
+// retry repeats an act while the service is unreachable, as long as patience
+// lasts and still is true. Only one goroutine probes, at growing intervals;
+// the others continue when it succeeds.
+func (s *service) retry(ctx context.Context, still func() bool, act func(context.Context) error) error {
 	for {
-		err := s.known()
+		err := s.lastFailure()
 		if err == nil {
 			if err = act(ctx); !s.isAway(ctx, err) {
 				return err
 			}
 		}
-		if done, err := s.stand(ctx, err, still, act); done {
+		if done, err := s.queue(ctx, err, still, act); done {
 			return err
 		}
 	}
 }
 
-// stand waits in line, and probes when it is at the head. It is not done when
-// somebody else found that the service answers again.
-func (s *service) stand(ctx context.Context, err error, still func() bool, act func(context.Context) error) (done bool, _ error) {
-	s.count(1)
-	defer s.count(-1)
+// queue waits for the turn to probe, and probes. It is not done if another
+// goroutine found that the service answers again.
+func (s *service) queue(ctx context.Context, err error, still func() bool, act func(context.Context) error) (done bool, _ error) {
+	s.countWaiting(1)
+	defer s.countWaiting(-1)
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.probing <- struct{}{}:
+		defer func() { <-s.probing }()
 	case <-ctx.Done():
 		return true, err
 	}
@@ -190,23 +193,23 @@ func (s *service) stand(ctx context.Context, err error, still func() bool, act f
 	return true, err
 }
 
-// known is the error with which the service was found away, nil where it is to
-// be asked: because it answered, or because it was given up before.
-func (s *service) known() error {
+// lastFailure is the last failure of the service; nil if it should be contacted,
+// because it answered, or because the signer gave up on it before.
+func (s *service) lastFailure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause == nil || s.left {
+	if s.cause == nil || s.gaveUp {
 		return nil
 	}
 	return s.cause
 }
 
-// isAway notes whether the service answered.
+// isAway records whether the service answered.
 func (s *service) isAway(ctx context.Context, err error) bool {
 	var away *awayError
 	is := errors.As(err, &away)
 	if is && ctx.Err() != nil {
-		return false // we hung up
+		return false // the context was cancelled
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,25 +219,25 @@ func (s *service) isAway(ctx context.Context, err error) bool {
 			s.since = s.clock()
 		}
 		s.cause = away
-		s.again++
+		s.retries++
 	case s.cause != nil:
-		if !s.told.IsZero() {
-			s.work.Report(ctx, "the %s answers again, after %s", s.name, s.clock().Sub(s.since).Round(time.Second))
+		if !s.reported.IsZero() {
+			s.work.Report(ctx, "the %s is reachable again, after %s", s.name, s.clock().Sub(s.since).Round(time.Second))
 		}
-		s.cause, s.told, s.left = nil, time.Time{}, false
+		s.cause, s.reported, s.gaveUp = nil, time.Time{}, false
 	}
 	return is && s.work.Patience > 0
 }
 
-func (s *service) count(n int) {
+func (s *service) countWaiting(n int) {
 	s.mu.Lock()
-	s.behind += n
+	s.waiting += n
 	s.mu.Unlock()
 }
 
-// wait says how long to leave the service alone, not at all if it answers
-// again, and tells people now and then. It is false when there is no more
-// patience.
+// wait says how long to wait before the next attempt; zero if the service
+// answers again. It reports the wait now and then. It is false when patience
+// is used up.
 func (s *service) wait(ctx context.Context, pause time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,17 +248,17 @@ func (s *service) wait(ctx context.Context, pause time.Duration) (time.Duration,
 	lasted := now.Sub(s.since).Round(time.Second)
 	left := s.work.Patience - now.Sub(s.since)
 	if left <= 0 || s.cause.after > left {
-		if !s.left {
-			s.work.Report(ctx, "the %s has been away for %s; giving up: %v", s.name, lasted, s.cause.Err)
+		if !s.gaveUp {
+			s.work.Report(ctx, "the %s has been unreachable for %s; giving up: %v", s.name, lasted, s.cause.Err)
 		}
-		s.left = true
+		s.gaveUp = true
 		return 0, false
 	}
 	next := min(max(pause*3/4+rand.N(pause/4+1), s.cause.after), left)
-	if s.told.IsZero() || now.Sub(s.told) >= longestPause {
-		s.told = now
-		s.work.Report(ctx, "waiting for the %s %s, with %s: it has not answered for %s, next try in %s, given up in %s: %v",
-			s.name, s.address, plural.Of(s.behind, "signature"), lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
+	if s.reported.IsZero() || now.Sub(s.reported) >= longestPause {
+		s.reported = now
+		s.work.Report(ctx, "%s waiting for the %s %s; unreachable for %s, next try in %s, giving up in %s: %v",
+			plural.Of(s.waiting, "signature"), s.name, s.address, lasted, next.Round(time.Second), left.Round(time.Second), s.cause.Err)
 	}
 	return next, true
 }

@@ -13,23 +13,24 @@ import (
 // Services are the addresses that a signature needs.
 type Services struct {
 	Fulcio string
-	// TSAs and Logs are all that every signature is brought before. One that
-	// does not answer is waited for; none is left out.
+	// TSAs and Logs all receive every signature. An unreachable one is waited
+	// for; none is left out.
 	TSAs, Logs []string
-	// LogV1 is the log that signatures in the legacy forms need; empty where
+	// LogV1 is the log that signatures in the legacy forms need; empty if
 	// there is none. See [Order].
 	LogV1 string
-	// Login is where a person logs in; empty where nobody is to.
+	// Login is where a person logs in; empty if logins are not possible.
 	Login string
 }
 
-// ParseServices reads a Sigstore signing_config.json (version 0.2) and picks
-// what is valid at a time: version 1 of the certificate and timestamp services,
-// version 2 of the logs. Of each operator the newest service counts, and of
-// those as many as the configuration's selector says: ALL of them, EXACTly so
-// many, or ANY one, which is the newest here, so that two runs pick alike. What
-// is asked for and not there is refused, as is a selector that is unknown: a
-// signature that convinces fewer than it should is found out too late.
+// ParseServices reads a Sigstore signing_config.json (version 0.2) and
+// chooses the services that are valid at a time: version 1 of the certificate
+// and timestamp services, version 2 of the logs. Of each operator the newest
+// service counts, and of those as many as the configuration's selector says:
+// ALL of them, EXACT so many, or ANY one, which is the newest here, so two
+// runs choose the same. Missing services and unknown selectors are refused: a
+// signature that convinces fewer verifiers than intended would be noticed too
+// late.
 func ParseServices(raw []byte, now time.Time) (Services, error) {
 	wire, err := root.NewSigningConfigProtobuf(raw)
 	if err != nil {
@@ -41,7 +42,7 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 	}
 	var s Services
 	if s.Fulcio = newest(config.FulcioCertificateAuthorityURLs(), 1, now); s.Fulcio == "" {
-		return Services{}, verdict.Refuse(verdict.ServiceSelector, "signing config", "certificate authority: it names none of version 1 that is valid now")
+		return Services{}, verdict.Refuse(verdict.ServiceSelector, "signing config", "certificate authority: no service of version 1 is valid now")
 	}
 	if s.TSAs, err = choose("timestamp authority", valid(config.TimestampAuthorityURLs(), 1, now), wire.GetTsaConfig()); err != nil {
 		return Services{}, err
@@ -61,7 +62,7 @@ func choose(what string, all []string, asked *trustroot.ServiceConfiguration) ([
 	}
 	switch {
 	case len(all) == 0:
-		return refuse("it names none that is valid now")
+		return refuse("no service is valid now")
 	case len(all) > maxServices:
 		return refuse("%d operators, the limit is %d", len(all), maxServices)
 	}
@@ -72,14 +73,14 @@ func choose(what string, all []string, asked *trustroot.ServiceConfiguration) ([
 		return all[:1], nil
 	case trustroot.ServiceSelector_EXACT:
 		if count < 1 || count > len(all) {
-			return refuse("it asks for exactly %d, and names %d that are valid now, of different operators", count, len(all))
+			return refuse("want exactly %d, got %d that are valid now, of different operators", count, len(all))
 		}
 		return all[:count], nil
 	}
-	return refuse("its selector is %s; want ALL, ANY or EXACT", asked.GetSelector())
+	return refuse("unknown selector %s: want ALL, ANY or EXACT", asked.GetSelector())
 }
 
-// maxServices bounds how many parties each signature is brought before.
+// maxServices limits how many services receive each signature.
 const maxServices = 8
 
 // valid are the services of a version that are valid at a time, newest first,

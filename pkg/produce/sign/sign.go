@@ -1,34 +1,35 @@
 // Package sign makes Sigstore signatures: a bundle v0.3 with a short-lived
 // certificate, a transparency log proof and a signed timestamp.
 //
-// A [Signer] acts in one role. It compares the identity in its token, and then
-// in its certificate, with what the policy says of that role before it signs
-// anything; it refuses to sign what its role may not say (only a builder signs
-// provenance, and a builder signs nothing else; so with the policy's officer
-// and its kinds); and it verifies each bundle with pkg/judge/verify before handing it
-// out. What leaves here has been verified once already, by the same code that a
-// downstream verifier runs.
+// A [Signer] acts in one role. Before it signs anything, it compares the
+// identity in its token, and then in its certificate, with the identities of
+// that role in the policy. It refuses to sign what its role must not state:
+// only a builder signs provenance, and a builder signs nothing else; the
+// policy's officer and its kinds likewise. It verifies each bundle with
+// pkg/judge/verify before returning it. So everything that leaves this
+// package has been verified once by the code that downstream verifiers run.
 //
 //	signer, err := sign.New(sign.Config{Role: policy.Release, …})
 //	bundle, evidence, err := signer.Statement(ctx, statement)
 //	err = signer.Each(ctx, orders, keep) // many, some at a time
 //
-// A signature is made in steps, and no answer is used before it was checked:
-// the certificate is of our key, of a trusted authority, seen by certificate
-// logs and names the right identity; the timestamp is of our signature, within
-// the certificate's life; then signature, certificate and timestamp are kept
-// on disk ([Kept]), so that whatever happens next the log is only ever offered
-// these same bytes; then the log includes it; then the whole is verified.
+// A signature is made in steps, and each answer is checked before it is used:
+// the certificate is for our key, from a trusted authority, in certificate
+// logs and for the right identity; the timestamp is of our signature, within
+// the certificate's validity. Then signature, certificate and timestamp are
+// stored on disk ([Kept]), so whatever happens next, the log only ever
+// receives these same bytes. Then the log includes the signature, and the
+// complete bundle is verified.
 //
-// A signature is brought before every log and timestamp authority that the
-// signing configuration's selectors ask for; see [ParseServices]. An [Order] in
-// the legacy form takes the same steps, but is stamped by the log of version 1
-// that it is for, and must get there while its certificate lives.
+// A signature goes to every log and timestamp authority that the selectors of
+// the signing configuration ask for; see [ParseServices]. An [Order] in the
+// legacy form takes the same steps, but its time comes from the Rekor v1 log,
+// which must include it while its certificate is valid.
 //
-// One key and one certificate serve many signatures, within the certificate's
-// life. The key never leaves memory. While a service is away a signer waits for
-// it with [Work.Patience], and signs anew, with a fresh certificate, what was
-// not stamped in time.
+// One key and one certificate serve many signatures, while the certificate is
+// valid. The key never leaves memory. A signer waits for an unreachable
+// service as long as [Work.Patience] says, and signs again, with a fresh
+// certificate, what was not timestamped in time.
 package sign
 
 import (
@@ -59,32 +60,32 @@ type Config struct {
 	Verifier  *verify.Verifier
 	Services  Services
 	Transport http.RoundTripper
-	// Token returns an OIDC identity token that has not expired. It is asked
-	// for each certificate: see pkg/produce/sign/token for where tokens come from.
+	// Token returns an OIDC identity token that has not expired. It is called
+	// for each certificate: see pkg/produce/sign/token for sources of tokens.
 	Token func(ctx context.Context) (string, error)
-	// Clock says when a certificate has been used long enough.
+	// Clock is used to decide when a certificate needs to be replaced.
 	Clock func() time.Time
-	// Work says what is kept, and how long a service is waited for.
+	// Work configures storage of signatures, and waiting for services.
 	Work Work
 }
 
 // Signer signs in one role. It is safe for use by several goroutines.
 type Signer struct {
 	config    Config
-	as        string            // the role, or the key, for the journal
-	key       identity.Identity // that signs; zero for an identity
+	as        string            // the role, or the key, in the journal
+	key       identity.Identity // the key that signs; zero for an identity
 	prover    prover
 	authority *authority
-	stamps    []*stampAuthority // each stamps every signature
-	logs      []*logger         // each has every signature
-	legacy    *legacyLog        // for the legacy forms; nil where there is none
+	stamps    []*stampAuthority // each timestamps every signature
+	logs      []*logger         // each includes every signature
+	legacy    *legacyLog        // for the legacy forms; nil if there is none
 
-	fetching chan struct{} // held by the one that reads or writes current
+	fetching chan struct{} // locked by the goroutine that reads or writes current
 	current  *credential
 	tally    tally
 }
 
-// New makes a signer with short-lived certificates. It asks for nothing yet.
+// New makes a signer with short-lived certificates. It requests nothing yet.
 func New(c Config) (*Signer, error) {
 	if c.Verifier == nil || c.Transport == nil || c.Token == nil || c.Clock == nil {
 		return nil, errors.New("preparing signer: verifier, transport, token and clock are required")
@@ -92,10 +93,10 @@ func New(c Config) (*Signer, error) {
 	return prepare(c, string(c.Role), c.Verifier)
 }
 
-// NewKeyed makes a signer with a long-lived key: of a file, see
-// pkg/produce/sign/keyfile, or of whatever keeps keys behind a [crypto.Signer]. The
-// policy must name the key in the role; a key that it does not know signs
-// nothing. What it signs is verified with that key and no other.
+// NewKeyed makes a signer with a long-lived key: from a file, see
+// pkg/produce/sign/keyfile, or from any service with a [crypto.Signer]. The
+// policy must list the key in the role, or nothing is signed. Its signatures
+// are verified with that key and no other.
 func NewKeyed(c Config, key crypto.Signer) (*Signer, error) {
 	if c.Verifier == nil || c.Transport == nil || c.Clock == nil || key == nil {
 		return nil, errors.New("preparing signer: verifier, transport, key and clock are required")
@@ -138,8 +139,8 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
 	}
 	if len(c.Policy.Expected(c.Role)) == 0 {
-		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy names nobody in the %s role, so nobody may sign that; nothing was signed", c.Role).
-			Advise("have the policy's officer name who may, in its roles")
+		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy lists no identity in the %s role; nothing was signed", c.Role).
+			Advise("ask the policy's officer to add an identity to this role")
 	}
 	s := &Signer{
 		config: c, as: as, prover: p, fetching: make(chan struct{}, 1),
@@ -157,8 +158,8 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 	return s, nil
 }
 
-// Prepare fetches a certificate and holds it against the role, so that a token
-// that is wrong stops the work before it begins.
+// Prepare gets a certificate and compares it with the role, so a wrong token
+// stops the work before it begins.
 func (s *Signer) Prepare(ctx context.Context) error {
 	_, err := s.credential(ctx)
 	return err
@@ -182,17 +183,17 @@ func (s *Signer) order(ctx context.Context, o Order) ([]byte, verify.Evidence, e
 	return s.make(ctx, c)
 }
 
-// content is what an order is about, if the role may sign it.
+// content is the content of an order, if the role may sign it.
 func (s *Signer) content(o Order) (content, error) {
-	c, err := s.meant(o)
+	c, err := s.contentOf(o)
 	if err != nil || !o.Legacy {
 		return c, err
 	}
 	return s.asLegacy(c, o)
 }
 
-// meant is a content, whatever the form in which it is signed.
-func (s *Signer) meant(o Order) (content, error) {
+// contentOf is the content of an order, in whatever form it is signed.
+func (s *Signer) contentOf(o Order) (content, error) {
 	if o.Statement.IsZero() {
 		if ownKindsOnly(s.config.Role) {
 			return content{}, verdict.Refuse(verdict.IdentityRole, o.Bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
@@ -200,7 +201,7 @@ func (s *Signer) meant(o Order) (content, error) {
 		return blob(o.Bytes)
 	}
 	if !o.Bytes.IsZero() {
-		return content{}, errors.New("signing: an order is of a statement or of bytes, not of both")
+		return content{}, errors.New("signing: an order has a statement or bytes, not both")
 	}
 	if kind := o.Statement.PredicateType(); !mayState(s.config.Role, kind) {
 		return content{}, verdict.Refuse(verdict.IdentityRole, kind, "the %s role may not sign this", s.config.Role)
@@ -209,7 +210,8 @@ func (s *Signer) meant(o Order) (content, error) {
 }
 
 // mayState reports whether a role may sign a kind of statement. The release
-// role signs what no role owns, too; all others sign their own kinds only.
+// role also signs kinds that no role owns; all others sign their own kinds
+// only.
 func mayState(role policy.Role, kind string) bool {
 	owner := policy.Owner(kind)
 	return owner == role || owner == "" && !ownKindsOnly(role)
@@ -225,10 +227,10 @@ func ownKindsOnly(role policy.Role) bool {
 	return false
 }
 
-// foresee stops a signature by somebody else before anybody is asked for
-// anything. A token that does not tell whom a certificate will name passes:
-// then the certificate tells.
-func (s *Signer) foresee(said token.Claims) error {
+// checkToken fails early if the token's identity does not have the role,
+// before any service is contacted. A token that does not say which identity
+// its certificate will name passes: then the certificate is checked.
+func (s *Signer) checkToken(said token.Claims) error {
 	names := said.Identities()
 	for _, who := range names {
 		if s.checkRole(who, s.config.Clock()) == nil {
@@ -241,12 +243,11 @@ func (s *Signer) foresee(said token.Claims) error {
 	return s.checkRole(names[0], s.config.Clock())
 }
 
-// OtherKey is the next act of who gave a key that the policy does not know in
-// its role.
-const OtherKey = "nothing was signed with it; give with --key the one that the policy names in the role, or have the policy's officer add this one"
+// OtherKey is the advice for a key that the policy does not list in the role.
+const OtherKey = "nothing was signed; use --key with a key that the policy lists in this role, or ask the policy's officer to add this key"
 
-// checkRole stops a signature by somebody else, or by somebody whose time in
-// the role is not now, before anyone sees it.
+// checkRole refuses an identity that the policy does not list in the role, or
+// not at this time, before the signature is published.
 func (s *Signer) checkRole(who identity.Identity, signs time.Time) error {
 	err := s.config.Policy.CheckIdentity(who, s.config.Role, signs)
 	if err == nil || verdict.FindingOf("", err).Code == verdict.IdentityWindow {
@@ -256,12 +257,12 @@ func (s *Signer) checkRole(who identity.Identity, signs time.Time) error {
 	if who.Type == identity.Key {
 		with, fix = "the key", OtherKey
 	}
-	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "%s is not one of the %s role; nothing was published", with, s.config.Role)
+	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "the policy does not list %s in the %s role; nothing was published", with, s.config.Role)
 	f.Fix = fix
 	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
 }
 
-// checkCertificate holds a certificate against the role; a key has none.
+// checkCertificate compares a certificate with the role; a key has none.
 func (s *Signer) checkCertificate(c *credential) error {
 	if c.leaf == nil {
 		return nil
@@ -273,9 +274,9 @@ func (s *Signer) checkCertificate(c *credential) error {
 	return s.checkRole(who, s.config.Clock())
 }
 
-// mayAct holds verified evidence against the policy: by the right identity, at
-// a time when it may act, of a run such as is asked. Which classes and stages
-// the identity is kept to is for the caller to judge, who knows the artifact.
+// mayAct compares verified evidence with the policy: the right identity, at a
+// time when it may act, from a permitted run. Restrictions of the identity to
+// classes and stages are for the caller, who knows the artifact.
 func (s *Signer) mayAct(e verify.Evidence) error {
 	if err := s.checkRole(policy.Who(e), e.SignedAt()); err != nil {
 		return err
@@ -283,7 +284,7 @@ func (s *Signer) mayAct(e verify.Evidence) error {
 	return policy.ActsSomewhere(s.config.Policy, e, s.config.Role)
 }
 
-// equal reports whether a signature was made with this very credential.
+// equal reports whether a signature was made with this credential.
 func (c *credential) equal(m made) bool {
 	if c.leaf != nil {
 		return bytes.Equal(c.leaf.Raw, m.Certificate)

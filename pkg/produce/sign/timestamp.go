@@ -15,25 +15,25 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// A signature that was not stamped within its certificate's life proves
-// nothing, and another must be made.
+// A signature that was not timestamped while its certificate was valid proves
+// nothing and must be made again.
 var (
-	errLapsed = errors.New("the certificate's life has passed before its signature was stamped")
-	errLate   = errors.New("the timestamp is later than the certificate's life")
+	errLapsed = errors.New("the certificate expired before its signature was timestamped")
+	errLate   = errors.New("the timestamp is later than the certificate's validity")
 )
 
-// stampAuthority is the timestamp authority, and what its answers are held
-// against.
+// stampAuthority is a timestamp authority, and the trust material with which
+// its answers are checked.
 type stampAuthority struct {
 	*service
 	material root.TrustedMaterial
 }
 
-// stamp fetches a timestamp of a signature and checks it. It waits for the
-// authority while the certificate lives, and no longer.
+// stamp gets a timestamp of a signature and checks it. It waits for the
+// authority only while the certificate is valid.
 func (a *stampAuthority) stamp(ctx context.Context, c *credential, signature []byte) (answer []byte, err error) {
-	lives := func() bool { return c.holds(a.clock()) }
-	err = a.ride(ctx, lives, func(ctx context.Context) (err error) {
+	lives := func() bool { return c.usableAt(a.clock()) }
+	err = a.retry(ctx, lives, func(ctx context.Context) (err error) {
 		answer, err = a.ask(ctx, signature)
 		return err
 	})
@@ -50,8 +50,8 @@ func (a *stampAuthority) stamp(ctx context.Context, c *credential, signature []b
 		return nil, err
 	case c.leaf != nil && at.After(c.leaf.NotAfter):
 		return nil, errLate
-	case !c.lives(at):
-		return nil, verdict.Refuse(verdict.TimeCert, "timestamp", "the authority says %s, before the certificate was valid, at %s; one of the two has a wrong clock",
+	case !c.validAt(at):
+		return nil, verdict.Refuse(verdict.TimeCert, "timestamp", "timestamp %s is before the certificate's validity, which begins at %s; the clock of one of the two authorities is wrong",
 			at.UTC().Format(time.RFC3339), c.leaf.NotBefore.UTC().Format(time.RFC3339))
 	}
 	return answer, nil
@@ -73,8 +73,8 @@ func (a *stampAuthority) ask(ctx context.Context, signature []byte) ([]byte, err
 	return body, err
 }
 
-// check demands that an authority of the trust root stamped this very
-// signature.
+// check demands a timestamp of this signature by an authority of the trust
+// root.
 func (a *stampAuthority) check(answer, signature []byte) (time.Time, error) {
 	read, err := timestamp.ParseResponse(answer)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *stampAuthority) check(answer, signature []byte) (time.Time, error) {
 	}
 	sum := sha256.Sum256(signature)
 	if read.HashAlgorithm != crypto.SHA256 || !bytes.Equal(read.HashedMessage, sum[:]) {
-		return time.Time{}, verdict.Refuse(verdict.TSAImprint, "timestamp", "the authority stamped something else than our signature")
+		return time.Time{}, verdict.Refuse(verdict.TSAImprint, "timestamp", "the timestamp is not of our signature")
 	}
 	var all []error
 	for _, trusted := range a.material.TimestampingAuthorities() {
@@ -92,5 +92,5 @@ func (a *stampAuthority) check(answer, signature []byte) (time.Time, error) {
 		}
 		all = append(all, err)
 	}
-	return time.Time{}, verdict.Wrap(verdict.TSAUntrusted, "timestamp", errors.Join(append(all, errors.New("no authority of the trust root made it"))...))
+	return time.Time{}, verdict.Wrap(verdict.TSAUntrusted, "timestamp", errors.Join(append(all, errors.New("no timestamp authority of the trust root signed it"))...))
 }

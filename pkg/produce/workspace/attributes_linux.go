@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAttributes removes the extended attributes that whoever wrote a file
-// could give it.
+// removeAttributes removes the extended attributes that an unprivileged
+// writer can set.
 func removeAttributes(path string) error {
-	names := make([]byte, 64<<10) // as many as Linux lists
+	names := make([]byte, 64<<10) // the maximum that Linux lists
 	n, err := unix.Llistxattr(path, names)
 	if errors.Is(err, unix.ENOTSUP) {
 		return nil
@@ -20,7 +20,7 @@ func removeAttributes(path string) error {
 	}
 	for name := range strings.SplitSeq(strings.Trim(string(names[:n]), "\x00"), "\x00") {
 		if !strings.HasPrefix(name, "user.") {
-			continue // the others are the system's
+			continue // others belong to the system
 		}
 		if err := unix.Lremovexattr(path, name); err != nil {
 			return err

@@ -2,5 +2,5 @@
 
 package workspace
 
-// removeAttributes has nothing to remove where no isolated step ran.
+// removeAttributes does nothing on systems without isolated steps.
 func removeAttributes(string) error { return nil }

@@ -1,14 +1,14 @@
-// Package workspace is the directory in which one release comes into being:
-// its files and images as they will be published, the log of each step, and a
-// record of what it is, so that a second run finds the first one's work and no
-// run mixes two releases.
+// Package workspace is the directory in which one release is made: its files
+// and images as they will be published, the log of each step, and a record of
+// its identity, so a second run finds the work of the first, and no run mixes
+// two releases.
 //
 //	w, err := workspace.Create(dir, workspace.Identity{…})
-//	w.Files()   // the file place to be
-//	w.Images()  // the registry to be, as an OCI layout
+//	w.Files()   // the files to publish
+//	w.Images()  // the images to publish, as an OCI layout
 //
-// The record is a hint for people and for resuming; what is published is
-// decided from plan and verified provenance alone.
+// The record is a hint for people and for resuming; plan and verified
+// provenance alone decide what is published.
 package workspace
 
 import (
@@ -34,15 +34,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Identity says which release a workspace holds.
+// Identity says which release a workspace is for.
 type Identity struct {
 	Name       string          `json:"name"`
 	Version    version.Version `json:"version"`
 	Commit     git.Commit      `json:"commit"`
 	Plan       digest.Digest   `json:"plan"`
 	Invocation string          `json:"invocation"`
-	// Trace is the run that began the release, and the trace in which the release
-	// came to be. It is written once; a workspace from before has none, and gets
+	// Trace is the run that began the release, and the trace in which the
+	// release was made. It is written once; workspaces of older versions have
 	// none.
 	Trace trace.IDs `json:"trace,omitzero"`
 }
@@ -56,11 +56,12 @@ type Workspace struct {
 	images   *registry.Layout
 }
 
+// identityName is the file with the identity.
 const identityName = "release.json"
 
-// Create opens the workspace of a release, making it if it is not there. A
-// workspace that holds another release, commit or plan is refused: nothing of
-// it would fit.
+// Create opens the workspace of a release, creating it if needed. It refuses
+// a workspace of another release, commit or plan, because nothing in it would
+// fit.
 func Create(dir string, id Identity) (*Workspace, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making workspace: %w", err)
@@ -78,8 +79,8 @@ func Create(dir string, id Identity) (*Workspace, error) {
 	return open(dir, held)
 }
 
-// Check refuses a directory that holds another release, as [Create] does, and
-// makes nothing.
+// Check refuses a directory with another release, as [Create] does, and
+// creates nothing.
 func Check(dir string, id Identity) error {
 	_, err := fitting(dir, id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +89,7 @@ func Check(dir string, id Identity) error {
 	return err
 }
 
-// fitting is the release that a workspace holds, if that is id.
+// fitting is the identity of a workspace, which must be that of id.
 func fitting(dir string, id Identity) (Identity, error) {
 	held, err := readIdentity(filepath.Join(dir, identityName))
 	if err != nil {
@@ -100,24 +101,24 @@ func fitting(dir string, id Identity) (Identity, error) {
 		}
 	}
 	if held.Name != id.Name || held.Version != id.Version || held.Commit.Commit != id.Commit.Commit || held.Plan != id.Plan {
-		return Identity{}, verdict.Refuse(verdict.Usage, dir, "it holds %s %s of commit %.12s; give another --state, or remove it",
+		return Identity{}, verdict.Refuse(verdict.Usage, dir, "the state directory has %s %s of commit %.12s; use another --state, or remove this one",
 			held.Name, held.Version, held.Commit.Commit)
 	}
 	return held, nil
 }
 
-// Is reports whether a release was begun in a directory.
+// Is reports whether a directory is a workspace.
 func Is(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, identityName))
 	return err == nil
 }
 
-// Open opens a workspace that was made before.
+// Open opens an existing workspace.
 func Open(dir string) (*Workspace, error) {
 	id, err := readIdentity(filepath.Join(dir, identityName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, verdict.Refuse(verdict.Usage, dir, "no release has been started here; run `waybill build` or `waybill stage` first").
-			Advise("begin with waybill stage VERSION, or name the directory of the release with --state")
+			Advise("begin with waybill stage VERSION, or give the directory of the release with --state")
 	}
 	if err != nil {
 		return nil, err
@@ -142,17 +143,16 @@ func open(dir string, id Identity) (*Workspace, error) {
 	return w, err
 }
 
-// Identity says which release the workspace holds.
+// Identity says which release the workspace is for.
 func (w *Workspace) Identity() Identity { return w.identity }
 
-// Dir is where the workspace is.
+// Dir is the directory of the workspace.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Files is the file place to be.
+// Files are the files to publish.
 func (w *Workspace) Files() store.Place { return w.files }
 
-// OpenFile opens one file of the place to be for reading at random. The
-// caller closes it.
+// OpenFile opens one of the files for random access. The caller closes it.
 func (w *Workspace) OpenFile(name string) (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Join(w.dir, "files"))
 	if err != nil {
@@ -162,29 +162,28 @@ func (w *Workspace) OpenFile(name string) (*os.File, error) {
 	return root.Open(filepath.FromSlash(name))
 }
 
-// Writer writes into the file place to be.
+// Writer writes the files to publish.
 func (w *Workspace) Writer() store.Writer { return w.writer }
 
-// Images is the registry to be.
+// Images are the images to publish.
 func (w *Workspace) Images() *registry.Layout { return w.images }
 
-// Journal is where the journal of the release is kept.
+// Journal is the path of the release's journal.
 func (w *Workspace) Journal() string { return filepath.Join(w.dir, "journal.jsonl") }
 
-// Signatures is where signatures are kept from when they are made until they
-// are where they belong.
+// Signatures is the journal of signatures that are not stored in their final
+// place yet.
 func (w *Workspace) Signatures() string { return filepath.Join(w.dir, "signatures.jsonl") }
 
-// Log is where the log of a step is kept.
+// Log is the path of a step's log.
 func (w *Workspace) Log(instance string) string {
 	return filepath.Join(w.dir, "logs", instance+".log")
 }
 
-// Fetched is where things of the network are kept that the release is built
-// from.
+// Fetched is the directory for downloads from which the release is built.
 func (w *Workspace) Fetched() string { return filepath.Join(w.dir, "fetched") }
 
-// Scratch makes an empty directory for the work of one step. The caller
+// Scratch creates an empty directory for the work of one step. The caller
 // removes it.
 func (w *Workspace) Scratch(instance string) (string, error) {
 	root := filepath.Join(w.dir, "work")
@@ -198,8 +197,8 @@ func (w *Workspace) Scratch(instance string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// Sweep removes what a run that was killed left behind: its scratch work, files
-// that it had not written to the end, and images of which a part is cut off. Only one run at a time has a
+// Sweep removes what a killed run left: its scratch directories, incomplete
+// files, and images with a truncated part. Only one run at a time uses a
 // workspace: see [Workspace.Journal].
 func (w *Workspace) Sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "work"))
@@ -207,8 +206,8 @@ func (w *Workspace) Sweep(ctx context.Context) error {
 		return fmt.Errorf("sweeping scratch space: %w", err)
 	}
 	for _, e := range entries {
-		// What a step left and cannot be removed stops no later run: each has a
-		// directory of its own.
+		// Files of a step that cannot be removed do not stop later runs: each
+		// run has its own directory.
 		if err := sandbox.Remove(ctx, filepath.Join(w.dir, "work", e.Name())); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("sweeping scratch space: %w", err)
 		}
@@ -233,21 +232,22 @@ func (w *Workspace) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// Adopt moves a file of the scratch space to the files under a name, as it is:
-// nothing is read again, so nothing else may have it open. It becomes ours to
-// write, and everybody's to read, and a power cut takes nothing of it.
+// Adopt moves a file from a scratch directory to the files, under a name. It
+// is not read again, so no other process may have it open. It becomes
+// readable for everyone and writable only for us, and survives a power
+// failure.
 func (w *Workspace) Adopt(name, path string) error {
 	if err := store.CheckName(name); err != nil {
 		return fmt.Errorf("adopting %q: %w", name, err)
 	}
-	if err := own(path); err != nil {
+	if err := takeOwnership(path); err != nil {
 		return fmt.Errorf("adopting %q: %w", name, err)
 	}
 	return store.Move(path, filepath.Join(w.dir, "files"), name)
 }
 
-// own takes a file over from the account that wrote it.
-func own(path string) error {
+// takeOwnership takes ownership of a file from the account that wrote it.
+func takeOwnership(path string) error {
 	if os.Geteuid() == 0 {
 		if err := os.Lchown(path, 0, os.Getegid()); err != nil {
 			return err
@@ -262,11 +262,11 @@ func own(path string) error {
 	return os.Chtimes(path, fixedTime(), fixedTime())
 }
 
-// fixedTime is when every output says that it was written: the first time that
-// all archive formats have.
+// fixedTime is the modification time of every output: the earliest time that
+// all archive formats support.
 func fixedTime() time.Time { return time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// SavePlan keeps the plan beside the work, for people to read.
+// SavePlan stores the plan for people to read.
 func (w *Workspace) SavePlan(p plan.Plan) error {
 	raw, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -283,7 +283,7 @@ func readIdentity(path string) (Identity, error) {
 	var id Identity
 	if err := strictjson.Unmarshal(raw, &id); err != nil {
 		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err).
-			Advise("remove " + filepath.Dir(path) + " or give another --state, and build again: this file says which release is there")
+			Advise("remove " + filepath.Dir(path) + " or use another --state, and build again: this file identifies the release in the directory")
 	}
 	return id, nil
 }
@@ -293,18 +293,19 @@ func writeIdentity(dir string, id Identity) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", identityName, err)
 	}
-	if err := keep(dir, identityName, append(raw, '\n')); err != nil {
+	if err := writeDurably(dir, identityName, append(raw, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", identityName, err)
 	}
 	return nil
 }
 
-// Keep writes a file of the workspace that a later command needs and that is none
-// of the release. After a power cut the old one is there or the whole new one.
-func (w *Workspace) Keep(name string, raw []byte) error { return keep(w.dir, name, raw) }
+// Keep writes a file that later commands need and that is not part of the
+// release. After a power failure either the old or the complete new file is
+// there.
+func (w *Workspace) Keep(name string, raw []byte) error { return writeDurably(w.dir, name, raw) }
 
-// keep writes a file below a directory durably. It is not given up halfway.
-func keep(dir, name string, raw []byte) error {
+// writeDurably writes a file below a directory durably, ignoring cancellation.
+func writeDurably(dir, name string, raw []byte) error {
 	to, err := store.OpenWriter(filepath.Clean(dir))
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (s Sealed) run(ctx context.Context) error {
 		pipeline.TokenRelease: token.File(s.Path("release.token")),
 	}
 	line, err := pipeline.New(pipeline.Config{
-		Gate: by, Version: s.Version, Hold: pipeline.Hold{State: s.State()}, Source: pipeline.Source{Repository: s.Path("source")},
+		Gate: by, Version: s.Version, RunState: pipeline.RunState{State: s.State()}, Source: pipeline.Source{Repository: s.Path("source")},
 		Signing: pipeline.Signing{Tokens: tokens}, Report: func(context.Context, string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) {
 			return cloud.OpenWriter(uri, http.DefaultTransport)

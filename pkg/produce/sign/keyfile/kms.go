@@ -11,9 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// OpenKMS opens a key that stays in a service: SERVICE://KEY. Which services
-// there are depends on the providers that are linked in, and on the plugins in
-// the PATH.
+// OpenKMS opens a key that stays in a service: SERVICE://KEY. The available
+// services depend on the providers linked in, and on the plugins in PATH.
 func OpenKMS(ctx context.Context, reference string) (crypto.Signer, error) {
 	service, err := kms.Get(ctx, reference, crypto.SHA256)
 	if err != nil {

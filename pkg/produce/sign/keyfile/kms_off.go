@@ -7,7 +7,7 @@ import (
 	"crypto"
 )
 
-// OpenKMS refuses: this build has no access to services that keep keys.
+// OpenKMS refuses: this build has no access to key management services.
 func OpenKMS(_ context.Context, _ string) (crypto.Signer, error) {
-	return nil, refuse("key", "this waybill cannot use services that keep keys; build it with -tags kms")
+	return nil, refuse("key", "this build of waybill cannot use key management services; build it with -tags kms")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// ask sends a request and returns the answer's body. What failed is said
-// without any of the answer, because answers are secrets.
+// ask sends a request and returns the body of the response. Errors contain no
+// part of it, because answers are secrets.
 func ask(ctx context.Context, rt http.RoundTripper, r *http.Request) (body []byte, header http.Header, err error) {
 	place := r.URL.Scheme + "://" + r.URL.Host
 	response, err := transport.Client(rt).Do(r.WithContext(ctx))
@@ -25,17 +25,17 @@ func ask(ctx context.Context, rt http.RoundTripper, r *http.Request) (body []byt
 	case err != nil:
 		return nil, nil, unavailable(place, err)
 	case len(body) > maxToken:
-		return nil, nil, refused("%s answered more than %d bytes", place, maxToken)
+		return nil, nil, refused("the answer of %s has more than %d bytes", place, maxToken)
 	case response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout:
-		return nil, nil, unavailable(place, fmt.Errorf("it answered %d", response.StatusCode))
+		return nil, nil, unavailable(place, fmt.Errorf("the service answered %d", response.StatusCode))
 	case response.StatusCode != http.StatusOK:
 		return body, response.Header, &statusError{place: place, status: response.StatusCode}
 	}
 	return body, response.Header, nil
 }
 
-// withoutAddress is the cause of a failed request without its full address:
-// what stands behind the host may be secret.
+// withoutAddress is the cause of a failed request without its address: the
+// path and query may be secret.
 func withoutAddress(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -44,7 +44,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// statusError reports an answer that is a no.
+// statusError reports an answer that is a refusal.
 type statusError struct {
 	place  string
 	status int
@@ -53,7 +53,7 @@ type statusError struct {
 // Error names place and status.
 func (e *statusError) Error() string { return fmt.Sprintf("%s answered %d", e.place, e.status) }
 
-// hint turns a no into a finding that says what to do.
+// hint turns a refusal into a finding with advice.
 func hint(err error, what string) error {
 	var no *statusError
 	if errors.As(err, &no) {

@@ -2,13 +2,13 @@ package token
 
 import "regexp"
 
-// bare is what a JSON Web Token looks like among other words: the beginning of
-// a JSON object, twice, in base64, and a signature.
-var bare = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+// tokenPattern matches a JSON Web Token within other text: the beginning of a JSON
+// object, twice, in base64, and a signature.
+var tokenPattern = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
 
-// IsBare reports whether a text that should name a token is, or has in it, one
-// itself. On a command line everybody on the machine can read it.
-func IsBare(text string) bool { return bare.MatchString(text) }
+// IsBare reports whether a text that should name a token contains a token
+// itself. On a command line every account of the machine can read it.
+func IsBare(text string) bool { return tokenPattern.MatchString(text) }
 
-// Hide leaves tokens out of a text that is kept or shown.
-func Hide(text string) string { return bare.ReplaceAllString(text, "TOKEN") }
+// Hide replaces tokens in a text that is stored or shown.
+func Hide(text string) string { return tokenPattern.ReplaceAllString(text, "TOKEN") }

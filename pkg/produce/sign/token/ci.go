@@ -9,36 +9,37 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The variables that GitHub Actions gives to jobs with the permission
+// The variables that GitHub Actions sets in jobs with the permission
 // id-token: write.
 const (
 	githubURL    = "ACTIONS_ID_TOKEN_REQUEST_URL"
 	githubBearer = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
 )
 
-// gitlabToken is the variable that cosign and we expect GitLab's token in.
+// gitlabToken is the variable in which cosign and waybill expect GitLab's
+// token.
 const gitlabToken = "SIGSTORE_ID_TOKEN"
 
-// github asks GitHub Actions for a token of the running job. Every answer is a
-// new token.
+// github gets a token of the running job from GitHub Actions. Every answer is
+// a new token.
 type github struct{ World }
 
-// Token asks the address that the environment names.
+// Token requests a token from the address that the environment names.
 func (g github) Token(ctx context.Context) (string, error) {
 	address, bearer := g.Env(githubURL), g.Env(githubBearer)
 	if address == "" || bearer == "" {
-		return "", verdict.Refuse(verdict.Usage, subject, "the environment has no %s; give the job the permission id-token: write", githubURL)
+		return "", verdict.Refuse(verdict.Usage, subject, "the variable %s is not set; give the job the permission id-token: write", githubURL)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return "", verdict.Refuse(verdict.Usage, subject, "%s is no address", githubURL)
+		return "", verdict.Refuse(verdict.Usage, subject, "%s is not a web address", githubURL)
 	}
 	query := u.Query()
 	query.Set("audience", g.audience())
 	u.RawQuery = query.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return "", verdict.Refuse(verdict.Usage, subject, "%s is no address", githubURL)
+		return "", verdict.Refuse(verdict.Usage, subject, "%s is not a web address", githubURL)
 	}
 	r.Header.Set("Authorization", "Bearer "+bearer)
 	r.Header.Set("Accept", "application/json")
@@ -52,15 +53,15 @@ func (g github) Token(ctx context.Context) (string, error) {
 // String names the service.
 func (github) String() string { return "GitHub Actions" }
 
-// field reads one text out of an answer, which is never quoted.
+// field reads one string from an answer, which is never quoted.
 func field(body []byte, who, name string) (string, error) {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(body, &answer) != nil {
-		return "", refused("%s answered no JSON", who)
+		return "", refused("the answer of %s is not JSON", who)
 	}
 	var text string
 	if json.Unmarshal(answer[name], &text) != nil || text == "" {
-		return "", refused("%s answered without %q", who, name)
+		return "", refused("the answer of %s has no %q", who, name)
 	}
 	return text, nil
 }

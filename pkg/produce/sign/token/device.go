@@ -16,28 +16,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// device has a person log in on whatever has a browser (RFC 8628), with a
-// proof that who asked and who collects are the same (RFC 7636).
+// device lets a person log in on a device with a browser (RFC 8628), with a
+// proof that the same program requests and receives the token (RFC 7636).
 type device struct {
 	World
 	client string
 	pause  func(ctx context.Context, d time.Duration) error
 }
 
-// Device is the source that asks the person at the terminal. Where there is
-// none, that is an error at once: a release never waits for a login that
-// nobody sees.
+// Device is the source that lets the person at the terminal log in. Without
+// one it is an error at once: a release never waits for a login that no
+// person sees.
 func Device(w World) (Source, error) {
 	if w.Login == nil {
-		return nil, verdict.Refuse(verdict.Usage, "identity", "nobody is at the terminal who could log in; name a file with --identity-token, or --identity ambient")
+		return nil, verdict.Refuse(verdict.Usage, "identity", "there is no terminal for a login; use --identity-token NAME=FILE or --identity ambient")
 	}
 	if w.Issuer == "" {
-		return nil, verdict.Refuse(verdict.Usage, "identity", "the signing configuration names no issuer to log in at")
+		return nil, verdict.Refuse(verdict.Usage, "identity", "the signing configuration has no issuer for logins")
 	}
 	return Keep(device{World: w, client: Audience, pause: transport.Sleep}, w.Clock), nil
 }
 
-// IsPerson reports whether a source asks a person for a login.
+// IsPerson reports whether a source requires a login by a person.
 func IsPerson(source Source) bool {
 	if k, is := source.(*kept); is {
 		source = k.Source
@@ -56,7 +56,7 @@ type endpoints struct {
 	Token  string `json:"token_endpoint"`
 }
 
-// login is an issuer's answer to the first question.
+// login is an issuer's answer to the first request.
 type login struct {
 	Code     string  `json:"device_code"`
 	UserCode string  `json:"user_code"`
@@ -66,7 +66,7 @@ type login struct {
 	Interval float64 `json:"interval"`
 }
 
-// Token shows the person where to log in and waits until that is done.
+// Token shows the person where to log in, and waits for the login.
 func (d device) Token(ctx context.Context) (string, error) {
 	at, err := d.discover(ctx)
 	if err != nil {
@@ -79,17 +79,17 @@ func (d device) Token(ctx context.Context) (string, error) {
 		"code_challenge_method": {"S256"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])},
 	})
 	if err != nil {
-		return "", hint(err, "it lets nobody log in this way")
+		return "", hint(err, "the issuer does not support device logins")
 	}
 	var asked login
 	if json.Unmarshal(body, &asked) != nil || asked.Code == "" || asked.UserCode == "" || asked.Address == "" {
-		return "", refused("%s answered no login", d.Issuer)
+		return "", refused("the answer of %s has no device login", d.Issuer)
 	}
 	if asked.Complete != "" {
 		asked.Address = asked.Complete
 	}
 	if u, err := url.Parse(asked.Address); err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return "", refused("%s sends to no web address", d.Issuer)
+		return "", refused("the login address of %s is not a web address", d.Issuer)
 	}
 	d.Login(asked.Address, asked.UserCode)
 	return d.collect(ctx, at, asked, verifier)
@@ -99,20 +99,20 @@ func (d device) Token(ctx context.Context) (string, error) {
 func (d device) discover(ctx context.Context) (endpoints, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(d.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	if err != nil {
-		return endpoints{}, verdict.Refuse(verdict.Usage, "identity", "the issuer %q is no address", d.Issuer)
+		return endpoints{}, verdict.Refuse(verdict.Usage, "identity", "the issuer %q is not a web address", d.Issuer)
 	}
 	body, _, err := ask(ctx, d.Transport, r)
 	if err != nil {
-		return endpoints{}, hint(err, "it is no issuer of tokens")
+		return endpoints{}, hint(err, "the address is not of a token issuer")
 	}
 	var at endpoints
 	if json.Unmarshal(body, &at) != nil || at.Issuer != d.Issuer || at.Device == "" || at.Token == "" {
-		return endpoints{}, refused("%s lets nobody log in by a device code", d.Issuer)
+		return endpoints{}, refused("%s does not support device logins", d.Issuer)
 	}
 	return at, nil
 }
 
-// collect asks for the token until the person has logged in.
+// collect requests the token until the person has logged in.
 func (d device) collect(ctx context.Context, at endpoints, asked login, verifier string) (string, error) {
 	interval := max(time.Duration(asked.Interval)*time.Second, 5*time.Second)
 	until := d.Clock().Add(min(max(time.Duration(asked.Expires)*time.Second, time.Minute), time.Hour))
@@ -143,13 +143,13 @@ func (d device) collect(ctx context.Context, at endpoints, asked login, verifier
 			return "", hint(err, "try again")
 		}
 	}
-	return "", refused("nobody logged in at %s in time; try again", d.Issuer)
+	return "", refused("no login at %s in time; try again", d.Issuer)
 }
 
 func (d device) post(ctx context.Context, address string, form url.Values) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, refused("%s names an address that is none", d.Issuer)
+		return nil, refused("the configuration of %s contains an invalid address", d.Issuer)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "application/json")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Where Google's services are; the variables move them, as in Google's own
-// libraries.
+// Addresses of Google's services; the variables override them, as in Google's
+// own libraries.
 const (
 	googleHostVar     = "GCE_METADATA_HOST"
 	googleHost        = "metadata.google.internal"
@@ -19,11 +19,11 @@ const (
 	flavor            = "Metadata-Flavor"
 )
 
-// google asks the metadata server of a Google machine for a token of its
-// service account.
+// google gets a token of a Google machine's service account from its metadata
+// server.
 type google struct{ World }
 
-// Token asks for a token that names the account by its e-mail address.
+// Token requests a token that names the account by its e-mail address.
 func (g google) Token(ctx context.Context) (string, error) {
 	body, err := g.metadata(ctx, "identity", url.Values{"audience": {g.audience()}, "format": {"full"}})
 	return strings.TrimSpace(string(body)), err
@@ -32,8 +32,8 @@ func (g google) Token(ctx context.Context) (string, error) {
 // String names the service.
 func (google) String() string { return "the Google metadata server" }
 
-// metadata asks one question about the machine's own account. Only a metadata
-// server answers with the header; a captive portal in its place does not.
+// metadata makes a request about the machine's own account. Only a metadata
+// server answers with the header; a captive portal does not.
 func (g google) metadata(ctx context.Context, what string, query url.Values) ([]byte, error) {
 	host := g.Env(googleHostVar)
 	if host == "" {
@@ -42,7 +42,7 @@ func (g google) metadata(ctx context.Context, what string, query url.Values) ([]
 	u := url.URL{Scheme: "http", Host: host, Path: "/computeMetadata/v1/instance/service-accounts/default/" + what, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, refused("%s is no host", googleHostVar)
+		return nil, refused("%s is not a host", googleHostVar)
 	}
 	r.Header.Set(flavor, "Google")
 	body, header, err := ask(ctx, g.Transport, r)
@@ -50,20 +50,20 @@ func (g google) metadata(ctx context.Context, what string, query url.Values) ([]
 		return nil, hint(err, "give the machine a service account")
 	}
 	if header.Get(flavor) != "Google" {
-		return nil, refused("what answers as %s is no metadata server", host)
+		return nil, refused("%s is not a metadata server", host)
 	}
 	return body, nil
 }
 
-// impersonated asks for a token of another account, which the machine's own
-// may speak for.
+// impersonated requests a token of another account, which the machine's
+// account may impersonate.
 type impersonated struct {
 	google
 	account string
 }
 
-// Token asks with an access token of the machine's own account. That one is
-// kept no longer than the request.
+// Token uses an access token of the machine's account, which is discarded
+// after the request.
 func (i impersonated) Token(ctx context.Context) (string, error) {
 	own, err := i.metadata(ctx, "token", nil)
 	if err != nil {
@@ -84,7 +84,7 @@ func (i impersonated) Token(ctx context.Context) (string, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(question))
 	if err != nil {
-		return "", refused("%s is no address", credentialsVar)
+		return "", refused("%s is not a web address", credentialsVar)
 	}
 	r.Header.Set("Authorization", "Bearer "+access)
 	r.Header.Set("Content-Type", "application/json")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Keep returns the tokens of a source, each until half of its life has passed:
-// whoever gives out tokens is asked in time, and not for every certificate.
-// Where no new one can be had, the old one does while it lives.
+// Keep caches the tokens of a source, each until half of its life has passed:
+// so a new one is requested early, but not for every certificate. If no new
+// one is available, the old one is used while it is valid.
 func Keep(source Source, clock func() time.Time) Source {
 	return &kept{Source: source, clock: clock}
 }
@@ -17,13 +17,13 @@ type kept struct {
 	Source
 	clock func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	text    string
 	since   time.Time
 	expires time.Time
 }
 
-// Token returns the token at hand, or asks for a new one.
+// Token returns the cached token, or gets a new one.
 func (k *kept) Token(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -39,7 +39,7 @@ func (k *kept) Token(ctx context.Context) (string, error) {
 			return text, said.Check(k.clock())
 		}
 	}
-	// Half a minute is for the authority's clock, and for the way to it.
+	// Half a minute is reserved for transfer, and for the authority's clock.
 	if k.text != "" && now.Add(30*time.Second).Before(k.expires) {
 		return k.text, nil
 	}

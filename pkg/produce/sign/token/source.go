@@ -7,20 +7,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Where the surroundings show that they have tokens to give.
+// Where an environment shows that it issues tokens.
 const (
 	kubernetesFile = "/var/run/sigstore/cosign/oidc-token" // where cosign expects the projected token
 	kubernetesVar  = "WAYBILL_IDENTITY_TOKEN_FILE"
 	machineFile    = "/sys/class/dmi/id/product_name"
 )
 
-// Words are what [Parse] understands, for help texts.
+// Words lists what [Parse] understands, for help texts.
 func Words() string {
 	return "ambient, github, gitlab, google, google:ACCOUNT, kubernetes, kubernetes:FILE, file:FILE or device"
 }
 
-// Parse makes the source that an operator asks for by a word. It asks nobody
-// for anything yet.
+// Parse makes the source that a word names. It makes no request yet.
 func Parse(word string, w World) (Source, error) {
 	kind, of, named := strings.Cut(word, ":")
 	var s Source
@@ -42,14 +41,14 @@ func Parse(word string, w World) (Source, error) {
 	case word == "device":
 		return Device(w)
 	case named || word != "":
-		return nil, verdict.Refuse(verdict.Usage, "identity", "%q names no source of tokens: want %s", word, Words())
+		return nil, verdict.Refuse(verdict.Usage, "identity", "%q is not a source of tokens: want %s", word, Words())
 	default:
-		return nil, verdict.Refuse(verdict.Usage, "identity", "an empty word names no source of tokens: want %s", Words())
+		return nil, verdict.Refuse(verdict.Usage, "identity", "no source of tokens was named: want %s", Words())
 	}
 	return Keep(s, w.Clock), nil
 }
 
-// projected is the file that Kubernetes keeps a projected token in.
+// projected is the file of a projected token in Kubernetes.
 func projected(w World) File {
 	if path := w.Env(kubernetesVar); path != "" {
 		return File(path)
@@ -57,9 +56,9 @@ func projected(w World) File {
 	return kubernetesFile
 }
 
-// Ambient finds what the surroundings offer, in this order: GitHub Actions,
-// GitLab, a projected token of Kubernetes, a Google machine. Nobody is asked to
-// find that out, and no person ever takes the place of what is not there.
+// Ambient finds the source that the environment offers, in this order: GitHub
+// Actions, GitLab, a projected token of Kubernetes, a Google machine. It
+// makes no request to find out, and never falls back to a login by a person.
 func Ambient(w World) (Source, error) {
 	switch {
 	case w.Env(githubURL) != "" && w.Env(githubBearer) != "":
@@ -71,7 +70,7 @@ func Ambient(w World) (Source, error) {
 	case w.Env(googleHostVar) != "" || isGoogle():
 		return Parse("google", w)
 	}
-	return nil, verdict.Refuse(verdict.Usage, "identity", "nothing here gives out identity tokens: no %s (GitHub), no %s (GitLab), no file %s (Kubernetes), no Google machine; name a file with --identity-token, or log in with --identity device",
+	return nil, verdict.Refuse(verdict.Usage, "identity", "this environment issues no identity tokens: no %s (GitHub), no %s (GitLab), no file %s (Kubernetes), no Google machine; use --identity-token NAME=FILE, or log in with --identity device",
 		githubURL, gitlabToken, string(projected(w)))
 }
 

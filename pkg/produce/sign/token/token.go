@@ -1,19 +1,19 @@
-// Package token fetches the identity tokens with which a certificate authority
-// is asked for a certificate.
+// Package token gets the identity tokens with which certificates are
+// requested.
 //
-// A [Source] is where tokens come from: a file, the service of a continuous
-// integration system, a cloud's metadata server, a person at a terminal. [Parse]
-// makes one from the word that an operator types, [Ambient] finds the one that
-// the surroundings offer:
+// A [Source] is where tokens come from: a file, a continuous integration
+// system, the metadata server of a cloud, a person at a terminal. [Parse]
+// makes one from the word of an operator, [Ambient] finds the one that the
+// environment offers:
 //
 //	source, err := token.Parse("google:release@project.example.test", world)
 //	text, err := source.Token(ctx)
 //	claims, err := token.Read(text)
 //
-// A token is a secret for as long as it lives. No error of this package, and no
-// [Source.String], has any part of one, or of an answer that may contain one.
-// [Read] believes nothing: the certificate authority verifies tokens, and what
-// is read here only tells early what it will say.
+// A valid token is a secret. No error of this package, and no
+// [Source.String], contains any part of one, or of an answer that may contain
+// one. [Read] trusts nothing: the certificate authority verifies tokens, and
+// reading them here only predicts the result.
 package token
 
 import (
@@ -29,36 +29,36 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Audience is whom tokens are for where nothing else was said: what Fulcio
-// expects of the issuers that it believes.
+// Audience is the default audience of tokens: what Fulcio expects of its
+// issuers.
 const Audience = "sigstore"
 
-// maxToken bounds a token and the answers that carry one.
+// maxToken limits the size of a token, and of answers that contain one.
 const maxToken = 64 << 10
 
-// subject is what findings about tokens are of.
+// subject is the subject of findings about tokens.
 const subject = "identity token"
 
-// Source is where identity tokens come from. It is asked whenever a
-// certificate is needed, and answers with a token that has not expired.
+// Source is where identity tokens come from. It is called whenever a
+// certificate is needed, and returns a token that has not expired.
 type Source interface {
 	Token(ctx context.Context) (string, error)
 	// String names the source for people.
 	String() string
 }
 
-// World is what sources need of their surroundings.
+// World is what sources need of their environment.
 type World struct {
-	// Transport is the way to whoever gives out tokens.
+	// Transport reaches the services that issue tokens.
 	Transport http.RoundTripper
 	// Env looks up an environment variable, as os.Getenv does.
 	Env func(string) string
-	// Clock says when a token is due to be replaced.
+	// Clock is used to decide when a token is replaced.
 	Clock func() time.Time
 	// Audience of the tokens; default [Audience].
 	Audience string
-	// Login shows a person where to log in, in words and with a code. Nil
-	// where there is no person: then nobody is ever asked.
+	// Login shows a person where to log in, and with which code. Nil if there
+	// is no person: then no login is ever requested.
 	Login func(address, code string)
 	// Issuer is where a person logs in, from the signing configuration.
 	Issuer string
@@ -71,11 +71,11 @@ func (w World) audience() string {
 	return w.Audience
 }
 
-// Claims are what a token says.
+// Claims are the claims of a token.
 type Claims struct {
-	Issued, Begins, Expires time.Time // Begins is zero where it was not said
-	// Subject is what its holder signs to show the authority that the key is
-	// theirs.
+	Issued, Begins, Expires time.Time // Begins is zero if the token does not say
+	// Subject is what the holder signs to prove possession of the key to the
+	// authority.
 	Subject string
 
 	issuer string
@@ -83,13 +83,13 @@ type Claims struct {
 }
 
 // Identities are those that a certificate for the token might name; none if
-// that cannot be told.
+// that is unknown.
 func (c Claims) Identities() []identity.Identity { return c.names }
 
-// Issuer is who vouches for the subject.
+// Issuer is the issuer of the identity.
 func (c Claims) Issuer() string { return c.issuer }
 
-// claims is the wire form: what the certificate authority looks at.
+// claims is the JSON that the certificate authority uses.
 type claims struct {
 	Issuer    string  `json:"iss"`
 	Subject   string  `json:"sub"`
@@ -110,9 +110,9 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-// Read reads what a token says. It does not verify it.
+// Read reads the claims of a token without verifying it.
 func Read(text string) (Claims, error) {
-	malformed := verdict.Refuse(verdict.Usage, subject, "it is not a signed web token").Advise(giveFile)
+	malformed := verdict.Refuse(verdict.Usage, subject, "not a signed web token").Advise(fileAdvice)
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || len(text) > maxToken {
 		return Claims{}, malformed
@@ -123,7 +123,7 @@ func Read(text string) (Claims, error) {
 	}
 	var said claims
 	if json.Unmarshal(payload, &said) != nil { // the cause would quote it
-		return Claims{}, verdict.Refuse(verdict.Usage, subject, "its claims are not readable").Advise(giveFile)
+		return Claims{}, verdict.Refuse(verdict.Usage, subject, "the claims of the token are not readable").Advise(fileAdvice)
 	}
 	c := Claims{Issued: moment(said.Issued), Expires: moment(said.Expires), Subject: said.Subject, issuer: said.Issuer}
 	if said.Begins > 0 {
@@ -133,13 +133,13 @@ func Read(text string) (Claims, error) {
 		c.Subject = said.Email
 	}
 	if said.Federated.Connector != "" {
-		c.issuer = said.Federated.Connector // one issuer that speaks for others
+		c.issuer = said.Federated.Connector // an issuer that federates others
 	}
 	c.names = said.names(c.issuer)
 	return c, nil
 }
 
-// moment reads a numeric date; what no clock will show has passed long ago.
+// moment reads a numeric date; an impossible one counts as long past.
 func moment(seconds float64) time.Time {
 	if !(seconds > 0 && seconds < 1<<40) {
 		return time.Unix(0, 0)
@@ -148,7 +148,7 @@ func moment(seconds float64) time.Time {
 }
 
 // names are the names that Fulcio puts into certificates, by the kinds of
-// issuers that it knows.
+// issuers that it supports.
 func (c claims) names(issuer string) (list []identity.Identity) {
 	add := func(subject string, kind identity.SANType) {
 		list = append(list, identity.Identity{Issuer: issuer, Subject: subject, Type: kind})
@@ -171,29 +171,29 @@ func (c claims) names(issuer string) (list []identity.Identity) {
 	return list
 }
 
-// skew is how far two clocks may be apart: whoever issues a token may say that it
-// begins now.
+// skew is the tolerated difference of clocks: an issuer may say that the
+// token begins now.
 const skew = time.Minute
 
-// Check refuses a token that has expired, or is of a time to come. The time is
-// that after the token was had.
+// Check refuses a token that has expired or is not valid yet, given the time
+// after it was received.
 func (c Claims) Check(now time.Time) error {
 	switch {
 	case !now.Before(c.Expires):
-		return refused("it expired at %s; fetch a new one", c.Expires.UTC().Format(time.RFC3339))
+		return refused("the token expired at %s; get a new one", c.Expires.UTC().Format(time.RFC3339))
 	case now.Add(skew).Before(c.Begins):
-		return refused("it is valid only in %s; is the clock wrong?", c.Begins.Sub(now).Round(time.Second))
+		return refused("the token becomes valid only in %s; check the clock", c.Begins.Sub(now).Round(time.Second))
 	}
 	return nil
 }
 
-// refused is the finding of a source that has none to give.
+// refused is the refusal of a source that cannot give a token.
 func refused(format string, args ...any) error {
 	return verdict.Refuse(verdict.TokenRefused, subject, format, args...)
 }
 
 // unavailable is the error of a source that does not answer. Its cause is
-// named only where it cannot quote an answer.
+// only included if it cannot quote an answer.
 func unavailable(place string, cause error) error {
 	return &verdict.UnavailableError{Place: place, Op: "fetching an identity token", Err: cause}
 }

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLooked is how many descriptors and mappings of a step are looked at.
+// maxLooked limits how many descriptors and mappings of a step are examined.
 const maxLooked = 1 << 20
 
-// held counts what processes hold on the disk of the step without a name: in
-// the descriptors of each thread, which may have its own, in mappings, and as
-// the program that runs. Files in a message that nobody has received yet are in
-// no list: of these is told that there are some.
+// held counts files of processes on the disk of the step that have no name:
+// in the descriptors of each thread, which may be separate, in mappings, and
+// the running program. Files in a message that has not been received yet are
+// in no list: only their presence is reported.
 func (c *counter) held(pids []int) {
 	var disk unix.Statfs_t
 	if unix.Statfs(c.step.Scratch, &disk) != nil {
-		c.hidden = "a disk that cannot be looked at"
+		c.hidden = "a disk that cannot be examined"
 		return
 	}
 	for _, pid := range pids {
 		mapped := false
 		for _, thread := range threads(pid) {
 			c.descriptors(thread, disk)
-			if !mapped { // all threads have the same, but one that has ended has none
+			if !mapped { // all threads share them, but a thread that has ended has none
 				mapped = c.mappings(thread, disk)
 			}
 			if c.over() || c.hidden != "" {
@@ -74,11 +74,11 @@ func sent(info string) bool {
 			return strings.TrimSpace(value) != "0"
 		}
 	}
-	return false // a socket of a network, which carries none
+	return false // a network socket, which carries none
 }
 
 // mappings counts the files that a thread has mapped, and its program. It
-// reports whether it has any.
+// reports whether there are any.
 func (c *counter) mappings(thread string, disk unix.Statfs_t) bool {
 	raw, err := os.ReadFile(thread + "/maps")
 	if err != nil && !gone(err) {
@@ -108,7 +108,7 @@ func (c *counter) mappings(thread string, disk unix.Statfs_t) bool {
 	return true
 }
 
-// unpadded is a number as names in map_files have it.
+// unpadded is a number as in the names in map_files.
 func unpadded(hex string) string {
 	n, err := strconv.ParseUint(hex, 16, 64)
 	if err != nil {
@@ -117,8 +117,8 @@ func unpadded(hex string) string {
 	return strconv.FormatUint(n, 16)
 }
 
-// one counts what a link of /proc leads to, if that is without a name and on the
-// disk of the step: what is in memory has a limit of its own.
+// one counts the target of a link in /proc, if it has no name and is on the
+// disk of the step: memory has its own limit.
 func (c *counter) one(link string, disk unix.Statfs_t) (st unix.Stat_t, ok bool) {
 	if c.looked++; c.looked > maxLooked {
 		c.hidden = "too many descriptors"
@@ -132,11 +132,11 @@ func (c *counter) one(link string, disk unix.Statfs_t) (st unix.Stat_t, ok bool)
 		}
 	}
 	if err != nil && !gone(err) {
-		c.hidden = "files that cannot be looked at"
+		c.hidden = "files that cannot be examined"
 		return st, false
 	}
 	return st, true
 }
 
-// gone reports whether a process has ended while it was looked at.
+// gone reports whether a process has ended while it was examined.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }

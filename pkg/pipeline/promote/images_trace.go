@@ -16,19 +16,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// life is where an image came from, as far as that is known.
-type life struct {
-	// signed is what evidence says by which the image was accepted, and hinted
-	// what the annotations of its referrers say, which anybody may have written.
+// traceIDs are the trace in which an image was made, as far as it is known.
+type traceIDs struct {
+	// signed is from the evidence by which the image was accepted, hinted
+	// from the annotations of its referrers, which anybody may have written.
 	signed, hinted trace.IDs
 }
 
-// lifeOf reads the life of an image that was accepted, of what the judge has
-// read already. It is nothing to fail for: what cannot be read is not known.
-func (o one) lifeOf(ctx context.Context, v *verdict.Verdict) (of life) {
+// traceIDsOf reads the trace of an accepted image from what the judge has
+// read already. It cannot fail: unreadable evidence gives no IDs.
+func (o imageJob) traceIDsOf(ctx context.Context, v *verdict.Verdict) (of traceIDs) {
 	there, err := o.src.Referrers(ctx, o.edge.Image, o.edge.Digest)
 	if err != nil {
-		return life{}
+		return traceIDs{}
 	}
 	for _, r := range there {
 		if ids := trace.FromAnnotations(r.Annotations); of.hinted.Initial.IsZero() && !ids.Trace.IsZero() {
@@ -48,15 +48,15 @@ func (o one) lifeOf(ctx context.Context, v *verdict.Verdict) (of life) {
 	}
 	for _, raw := range bundles {
 		if counted[digest.Of(digest.SHA256, raw)] && of.signed.Initial.IsZero() {
-			of.signed = saidIn(raw)
+			of.signed = idsIn(raw)
 		}
 	}
 	return of
 }
 
-// saidIn are the ids in the statement of a bundle that was verified; zero where
-// it says none, and where another program made it.
-func saidIn(raw []byte) trace.IDs {
+// idsIn are the trace IDs in the statement of a verified bundle; zero if
+// there are none, or if another program made it.
+func idsIn(raw []byte) trace.IDs {
 	bundle, err := verify.Read(raw)
 	if err != nil {
 		return trace.IDs{}
@@ -77,14 +77,14 @@ func saidIn(raw []byte) trace.IDs {
 	if err != nil {
 		return trace.IDs{}
 	}
-	ids, _ := provenance.TraceOf(said.Predicate) // ids that are none are for nobody to be led by
+	ids, _ := provenance.TraceOf(said.Predicate) // malformed IDs are ignored
 	return ids
 }
 
-// enter returns a context in which what is done belongs to the life of the
-// image: as what was signed says, and if that says nothing, as the hints do.
-// That this run came with another beginning is noted, if what was signed says so.
-func (o one) enter(ctx context.Context, of life) context.Context {
+// withTrace returns a context that continues the trace in which the image was
+// made: by the signed IDs or, if there are none, by the hinted ones. A
+// conflict with the run's own trace is noted if the IDs are signed.
+func (o imageJob) withTrace(ctx context.Context, of traceIDs) context.Context {
 	ids := of.signed
 	if ids.Initial.IsZero() {
 		ids = of.hinted
@@ -96,9 +96,9 @@ func (o one) enter(ctx context.Context, of life) context.Context {
 	return carry.WithInitial(ctx, stamped.Initial)
 }
 
-// vouched returns a context for what will be signed: a hint is for nobody to
-// put his name to.
-func (of life) vouched(ctx context.Context) context.Context {
+// signedTrace returns a context for statements to be signed: only signed IDs
+// may be repeated under our signature.
+func (of traceIDs) signedTrace(ctx context.Context) context.Context {
 	return carry.WithInitial(ctx, of.signed.Initial)
 }
 
@@ -108,7 +108,7 @@ type firstError struct {
 	err error
 }
 
-func (f *firstError) saw(err error) {
+func (f *firstError) set(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// KeepSBOM keeps the SBOM of one platform of an image until it is signed and
-// attached. It is no file of the release.
+// KeepSBOM stores the SBOM of one platform of an image until it is signed and
+// attached. It is not a file of the release.
 func KeepSBOM(w *workspace.Workspace, artifact string, document []byte) error {
 	path := keptSBOM(w, artifact)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, document) {
@@ -55,7 +55,7 @@ func imageSBOM(ctx context.Context, req Request, a plan.Artifact, d registry.Des
 	return document, checkChild(ctx, req, a, d, document)
 }
 
-// checkChild holds the document of one platform against its image.
+// checkChild compares the document of one platform with its image.
 func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.Descriptor, raw []byte) error {
 	document, err := spdx.Parse(raw)
 	if err != nil {
@@ -68,12 +68,12 @@ func checkChild(ctx context.Context, req Request, a plan.Artifact, d registry.De
 	about := sbomcheck.Artifact{Name: a.Name, Version: req.Plan.Version.String(), Document: document}
 	about.Digests.SHA256 = d.Digest
 	facts := sbomcheck.Release{Images: map[string]sbomcheck.Image{a.Name: node.Served()}}
-	return all(req, facts.About(about))
+	return findingsError(req, facts.About(about))
 }
 
-// children holds the documents that are kept for the platforms of an image
-// against what is in each. One that is not there is missed when it is to be
-// attached: of an image that is signed it was.
+// children compares the stored documents for the platforms of an image with
+// the contents of each. A missing document is an error only when it has to be
+// attached; it is not needed for images that are signed already.
 func (c *crossing) children(ctx context.Context, index plan.Artifact, content sbom.ImageContent) (findings []verdict.Finding, err error) {
 	for _, a := range c.Plan.Artifacts {
 		if a.Class != plan.ImageChild || a.Of != index.Name {

@@ -15,33 +15,33 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// errDown is why nothing more is tried at a destination.
-var errDown = errors.New("it did not answer several times in a row, so it is not asked again in this run")
+// errDown is why a destination is no longer contacted.
+var errDown = errors.New("no answer several times in a row, so this run does not try again")
 
 // target is one destination of one image.
 type target struct {
-	name   string // the registry, as the route names it
+	name   string // the registry, as in the route
 	remote *registry.Remote
 	// untagged are the tags that do not name the image yet.
 	untagged []string
-	// moves are what those of them named that name another image, and may be
-	// moved.
+	// moves has those of them that name a different image and may be moved,
+	// with that image.
 	moves map[string]digest.Digest
-	// whole says that the image is there as an earlier run left it.
+	// whole means that the image is as an earlier run left it.
 	whole bool
 	proof verdict.Proof // of that run's decision
-	// there are the bundles that refer to the image at the destination before
-	// anything is copied.
+	// there are the bundles that referred to the image at the destination
+	// before anything was copied.
 	there [][]byte
 	// copied is what must be there in the end.
 	copied registry.Copied
 }
 
-// lookAt asks a destination for the tags of the image. What an earlier run is
-// known to have left is held against what is there now; of everything else
-// nothing is assumed, and the image is copied again, which adds what lacks.
-func (o one) lookAt(ctx context.Context, t *target) (err error) {
-	if t.remote, err = o.remotes.at(t.name); err != nil {
+// checkTarget reads the tags of the image at a destination. What an earlier
+// run left is compared with what is there now. Otherwise nothing is assumed:
+// the image is copied again, which adds what is missing.
+func (o imageJob) checkTarget(ctx context.Context, t *target) (err error) {
+	if t.remote, err = o.remotes.remote(t.name); err != nil {
 		return err
 	}
 	t.moves = map[string]digest.Digest{}
@@ -81,9 +81,9 @@ func (o one) lookAt(ctx context.Context, t *target) (err error) {
 	return nil
 }
 
-// mayMove refuses to move a tag that names another image, unless somebody with
-// the right to do so said that it may. That then stands in the verdict.
-func (o one) mayMove(tag string, from digest.Digest) error {
+// mayMove refuses to move a tag that names a different image, unless a signed
+// exception permits it. The verdict then lists that exception.
+func (o imageJob) mayMove(tag string, from digest.Digest) error {
 	if o.Rights.MayMove != nil {
 		if by, may := o.Rights.MayMove(tag, from, o.edge.Digest); may {
 			o.report.moved(by)
@@ -95,16 +95,16 @@ func (o one) mayMove(tag string, from digest.Digest) error {
 }
 
 func containsAll(there []registry.Descriptor, want []digest.Digest) bool {
-	return !slices.ContainsFunc(want, func(d digest.Digest) bool { return !holds(there, d) })
+	return !slices.ContainsFunc(want, func(d digest.Digest) bool { return !containsDigest(there, d) })
 }
 
-func holds(there []registry.Descriptor, want digest.Digest) bool {
+func containsDigest(there []registry.Descriptor, want digest.Digest) bool {
 	return slices.ContainsFunc(there, func(h registry.Descriptor) bool { return h.Digest.Equal(want) })
 }
 
-// deliver brings an image that was accepted to its destinations. It is recorded
-// once for all that have it, and tagged where it is recorded.
-func (o one) deliver(ctx context.Context, pending []*target, judged *verdict.Verdict) {
+// deliver copies an accepted image to its destinations. It is recorded once
+// for all that have it, and tagged only after it is recorded.
+func (o imageJob) deliver(ctx context.Context, pending []*target, judged *verdict.Verdict) {
 	pending = o.each(ctx, pending, func(t *target) error { return o.copyTo(ctx, t) })
 	if len(pending) == 0 {
 		return
@@ -119,12 +119,12 @@ func (o one) deliver(ctx context.Context, pending []*target, judged *verdict.Ver
 	}
 	pending = o.each(ctx, pending, func(t *target) error { return o.tag(ctx, t) })
 	for _, t := range pending {
-		o.settle(t, Done)
+		o.succeed(t, Done)
 	}
 }
 
-// each does a step at each destination, and returns those where it was done.
-func (o one) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
+// each does a step at each destination, and returns those where it succeeded.
+func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
 	done := make([]bool, len(pending))
 	group := errgroup.Group{}
 	group.SetLimit(toAtOnce)
@@ -133,12 +133,12 @@ func (o one) each(ctx context.Context, pending []*target, step func(*target) err
 			err := step(t)
 			o.regions.saw(t.name, err)
 			if done[i] = err == nil; err != nil {
-				o.leave(ctx, t, err)
+				o.failAt(ctx, t, err)
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // each failure is that of its destination
+	_ = group.Wait() // each error is reported for its destination
 	var left []*target
 	for i, t := range pending {
 		if done[i] {
@@ -149,7 +149,7 @@ func (o one) each(ctx context.Context, pending []*target, step func(*target) err
 }
 
 // copyTo copies the image with everything that refers to it.
-func (o one) copyTo(ctx context.Context, t *target) error {
+func (o imageJob) copyTo(ctx context.Context, t *target) error {
 	root, err := o.src.Resolve(ctx, o.edge.Image, o.edge.Digest.String())
 	if err == nil {
 		err = o.recorded(ctx, t)
@@ -157,8 +157,8 @@ func (o one) copyTo(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	var listing sync.WaitGroup // the tags will be needed, and are not waited for before
-	listing.Go(func() { _, _ = o.attached.of(ctx, o.src, o.route.Source, o.edge.Image) })
+	var listing sync.WaitGroup // the tags are needed later; read them in parallel
+	listing.Go(func() { _, _ = o.attached.list(ctx, o.src, o.route.Source, o.edge.Image) })
 	defer listing.Wait()
 	if t.copied, err = registry.Copy(ctx, registry.ReadLater{Remote: t.remote}, o.src, o.edge.Image, root); err != nil {
 		return err
@@ -168,10 +168,10 @@ func (o one) copyTo(ctx context.Context, t *target) error {
 }
 
 // copyAttached copies what older clients look for: the tags by which evidence
-// was attached before there were referrers. By what the judge was shown of them
-// it was accepted, so that travels, whatever the registry lists.
-func (o one) copyAttached(ctx context.Context, t *target) error {
-	tags, err := o.attached.of(ctx, o.src, o.route.Source, o.edge.Image)
+// was attached before there were referrers. Tags that the judge used are
+// copied even if the registry does not list them.
+func (o imageJob) copyAttached(ctx context.Context, t *target) error {
+	tags, err := o.attached.list(ctx, o.src, o.route.Source, o.edge.Image)
 	if err != nil {
 		return err
 	}
@@ -196,9 +196,9 @@ func (o one) copyAttached(ctx context.Context, t *target) error {
 	})
 }
 
-// tag reads the image back with all that refers to it, and then gives it its
-// tags. Until then nobody finds it who does not know its digest.
-func (o one) tag(ctx context.Context, t *target) error {
+// tag reads the image back with everything that refers to it, and then tags
+// it. Before that, only its digest can find it.
+func (o imageJob) tag(ctx context.Context, t *target) error {
 	root := t.copied.Image.Descriptor
 	if err := registry.ReadBack(ctx, t.remote, o.edge.Image, t.copied); err != nil {
 		return err
@@ -223,11 +223,10 @@ func (o one) tag(ctx context.Context, t *target) error {
 	return o.Ledger.add(ctx, o.ref(t.name), o.route, entry{Tags: o.edge.Tags, Refer: left, Proof: o.proof})
 }
 
-// unmoved demands that a tag still names what it named when it was looked at:
-// copying takes a while, and somebody else may have tagged another image since.
-// A registry cannot be told to write only then, so what remains is the time of
-// one request; whoever wants none of it holds a lease.
-func (o one) unmoved(ctx context.Context, t *target, tag string) error {
+// unmoved demands that a tag still names what it named before copying, which
+// takes a while. A registry cannot write conditionally, so a race within the
+// time of one request remains; a lease prevents that, too.
+func (o imageJob) unmoved(ctx context.Context, t *target, tag string) error {
 	held, err := t.remote.Resolve(ctx, o.edge.Image, tag)
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil
@@ -245,7 +244,7 @@ type remotes struct {
 	all  map[string]*registry.Remote
 }
 
-func (r *remotes) at(prefix string) (*registry.Remote, error) {
+func (r *remotes) remote(prefix string) (*registry.Remote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil {
@@ -261,12 +260,12 @@ func (r *remotes) at(prefix string) (*registry.Remote, error) {
 	return at, err
 }
 
-// silent is how often in a row a destination may give no answer before it is
-// left alone.
-const silent = 3
+// maxSilent is after how many consecutive failures a destination is no longer
+// contacted.
+const maxSilent = 3
 
-// regions remember which destinations do not answer, so that the rest is not
-// kept waiting for them.
+// regions remember which destinations do not answer, so they do not delay the
+// others.
 type regions struct {
 	mu  sync.Mutex // owns row
 	row map[string]int
@@ -275,11 +274,11 @@ type regions struct {
 func (r *regions) down(to string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.row[to] >= silent
+	return r.row[to] >= maxSilent
 }
 
-// saw notes how a step at a destination ended. What the source did not answer
-// says nothing of the destination.
+// saw records how a step at a destination ended. An unavailable source does
+// not count against the destination.
 func (r *regions) saw(to string, err error) {
 	var down *verdict.UnavailableError
 	if err == nil || errors.As(err, &down) {
@@ -295,15 +294,15 @@ func (r *regions) count(to string, failed bool) {
 	}
 	if failed {
 		r.row[to]++
-	} else if r.row[to] < silent { // who was given up on is not asked, so it cannot come back
+	} else if r.row[to] < maxSilent { // after the limit the place is not contacted, so it cannot recover
 		r.row[to] = 0
 	}
 }
 
-// attachedTags are the tags of the sources by which evidence is attached: each
-// repository is listed once.
+// attachedTags caches the evidence tags of the sources: each repository is
+// listed once.
 type attachedTags struct {
-	mu    sync.Mutex // owns known, not what it holds
+	mu    sync.Mutex // owns known, not what it points to
 	known map[string]*listed
 }
 
@@ -313,7 +312,7 @@ type listed struct {
 	err  error
 }
 
-func (a *attachedTags) of(ctx context.Context, src registry.Source, prefix, repo string) ([]string, error) {
+func (a *attachedTags) list(ctx context.Context, src registry.Source, prefix, repo string) ([]string, error) {
 	a.mu.Lock()
 	if a.known == nil {
 		a.known = map[string]*listed{}

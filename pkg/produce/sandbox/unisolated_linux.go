@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start runs cmd to its end. The process is made by a thread that has given up
-// gaining privileges, which its children inherit and nothing can undo; the
-// thread is ours until the end, as its death would be the parent's death to
-// the kernel, and is thrown away then.
+// start runs cmd to its end. A thread that cannot gain privileges creates the
+// process, and its children inherit that irreversibly. The thread must live
+// until the end, because the kernel takes its end for the parent's death;
+// then it is discarded.
 func start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:    true, // no controlling terminal, and a process group of its own
+		Setsid:    true, // no controlling terminal, and its own process group
 		Pdeathsig: syscall.SIGKILL,
 	}
 	cmd.Cancel = func() error { return killAll(cmd) }
-	// What our own parent gave us is not for the step.
+	// Files inherited from our parent are not for the step.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
-		return fmt.Errorf("keeping our files to ourselves: %w", err)
+		return fmt.Errorf("closing inherited files: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -42,7 +42,7 @@ func start(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// killAll ends the command and its process group.
+// killAll kills the command and its process group.
 func killAll(cmd *exec.Cmd) error {
 	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// openFlags open a file that may have become something else: never through a
-// link, never waiting.
+// openFlags open a file that may have been replaced: never through a link,
+// never blocking.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// look asks the system about an open file.
-func look(f *os.File) (looked, error) {
+// fileStatus reads the status of an open file.
+func fileStatus(f *os.File) (fileState, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return looked{}, err
+		return fileState{}, err
 	}
-	l := looked{regular: info.Mode().IsRegular(), size: info.Size(), links: 1, blocks: -1, mode: info.Mode()}
+	l := fileState{regular: info.Mode().IsRegular(), size: info.Size(), links: 1, blocks: -1, mode: info.Mode()}
 	l.times[0] = info.ModTime().UnixNano()
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		l.links, l.blocks = uint64(st.Nlink), st.Blocks*512 //nolint:unconvert // its width differs between systems

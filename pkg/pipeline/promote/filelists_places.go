@@ -20,29 +20,29 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// patience is how many files in a row a place may leave without an answer,
-// each asked for as long as the transport asks, before it is given up on.
+// patience is after how many consecutive files without an answer a place is
+// no longer contacted. Each has had the transport's retries.
 const patience = 3
 
-// maxChecksum bounds a file that says one digest.
+// maxChecksum limits the size of a checksum file.
 const maxChecksum = 4096
 
 // filePlaces are the places of a plan, by address.
 type filePlaces map[string]*filePlace
 
-// filePlace is a place that files come from or go to.
+// filePlace is a source or a destination of files.
 type filePlace struct {
-	uri    string // as the plan has it
+	uri    string // as in the plan
 	files  store.Place
 	writer store.Writer
 
 	mu   sync.Mutex // owns the rest
-	row  int        // files without an answer, one after another
-	left int        // files that were given up
-	why  error      // the first reason
+	row  int        // consecutive files without an answer
+	left int        // files not copied because of this place
+	why  error      // the first error
 }
 
-// open opens every place of a plan. Nothing is asked of any.
+// open opens every place of a plan, without contacting any.
 func (ps *filePlaces) open(p Files) error {
 	*ps = filePlaces{}
 	for _, s := range p.Plan.Stores {
@@ -68,15 +68,16 @@ func (ps *filePlaces) open(p Files) error {
 	return nil
 }
 
-func (ps filePlaces) at(uri string) *filePlace { return ps[uri] }
+func (ps filePlaces) get(uri string) *filePlace { return ps[uri] }
 
-// away is a finding for each place that did not answer, with what that cost.
-func (ps filePlaces) away() (found []verdict.Finding) {
+// unavailable is a finding for each place that did not answer, with the
+// number of files affected.
+func (ps filePlaces) unavailable() (found []verdict.Finding) {
 	for _, at := range ps {
 		if at.left > 0 {
 			f := verdict.FindingOf(at.uri, at.why)
 			f.Code, f.Subject = verdict.PlaceDown, at.uri
-			f.Message = fmt.Sprintf("it did not answer about %s: %s", plural.Of(at.left, "file"), f.Message)
+			f.Message = fmt.Sprintf("the place did not answer about %s: %s", plural.Of(at.left, "file"), f.Message)
 			found = append(found, f)
 		}
 	}
@@ -84,13 +85,13 @@ func (ps filePlaces) away() (found []verdict.Finding) {
 	return found
 }
 
-// blame reports whether it is this place that did not answer.
-func (f *filePlace) blame(err error) bool {
+// isSourceOf reports whether it was this place that did not answer.
+func (f *filePlace) isSourceOf(err error) bool {
 	var down *verdict.UnavailableError
 	return errors.As(err, &down) && strings.HasPrefix(strings.TrimSuffix(down.Place, "/"), strings.TrimSuffix(f.files.URI(), "/"))
 }
 
-// missed counts files that this place left without an answer.
+// missed counts files for which this place did not answer.
 func (f *filePlace) missed(files int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,28 +105,28 @@ func (f *filePlace) missed(files int, err error) {
 func (f *filePlace) answered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.row < patience { // who was given up on is not asked, so it cannot come back
+	if f.row < patience { // after the limit the place is not contacted, so it cannot recover
 		f.row = 0
 	}
 }
 
-// isDown is why a place is not asked any more.
+// isDown is the reason why a place is no longer contacted; nil while it is.
 func (f *filePlace) isDown() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.row < patience {
 		return nil
 	}
-	return &verdict.UnavailableError{Place: f.files.URI(), Op: "promoting", Err: errors.New("it did not answer several times")}
+	return &verdict.UnavailableError{Place: f.files.URI(), Op: "promoting", Err: errors.New("no answer several times in a row")}
 }
 
-// sum hashes a file of this place. One that is not there is no error.
+// sum hashes a file of this place. A missing file is no error.
 func (f *filePlace) sum(ctx context.Context, name string) (set digest.Set, size int64, there bool, err error) {
 	if err := f.isDown(); err != nil {
 		return digest.Set{}, 0, false, err
 	}
 	body, _, err := f.files.Open(ctx, name)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // of a directory that is yet to be made
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // of a directory that does not exist yet
 		return digest.Set{}, 0, false, nil
 	}
 	if err != nil {
@@ -139,15 +140,15 @@ func (f *filePlace) sum(ctx context.Context, name string) (set digest.Set, size 
 // fileTarget is a destination of one file.
 type fileTarget struct {
 	place   *filePlace
-	digests digest.Set // of the file there; zero if it is not
+	digests digest.Set // of the existing file; zero if there is none
 	size    int64
 }
 
-// look asks each destination what it has, and returns those where the file is
-// as it should be, or is not yet.
-func (a *filing) look(ctx context.Context, p parcel) (targets []fileTarget) {
+// checkTargets reads the file at each destination, and returns the
+// destinations where it is correct or missing.
+func (a *filing) checkTargets(ctx context.Context, p fileJob) (targets []fileTarget) {
 	for _, to := range p.to {
-		t := fileTarget{place: a.places.at(to)}
+		t := fileTarget{place: a.places.get(to)}
 		var there bool
 		var err error
 		if t.digests, t.size, there, err = t.place.sum(ctx, p.Name); err == nil && there && !t.digests.SHA256.Equal(p.Digest) {
@@ -163,37 +164,37 @@ func (a *filing) look(ctx context.Context, p parcel) (targets []fileTarget) {
 }
 
 func conflict(name string, want, got digest.Digest) error {
-	return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, name, "the destination holds other bytes under this name").
+	return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, name, "the destination has other bytes under this name").
 		Differ(want.String(), got.String())}
 }
 
-// goods is what is written to each destination.
-type goods struct {
+// filePayload is what is written to each destination.
+type filePayload struct {
 	name    string
 	digests digest.Set
 	size    int64
 	beside  []written
 }
 
-// written is a small file, whole.
+// written is a small file in memory.
 type written struct {
 	name, media string
 	raw         []byte
 }
 
-// pack hashes a file where it lies, and reads what lies beside it. A file that
-// is at every destination already needs not be where it came from.
-func (a *filing) pack(ctx context.Context, src *filePlace, p parcel, targets []fileTarget) (goods, error) {
-	g := goods{name: p.Name, digests: targets[0].digests, size: targets[0].size}
+// readSource hashes a file at its source, and reads its companions. A file
+// that every destination has already need not exist at the source.
+func (a *filing) readSource(ctx context.Context, src *filePlace, p fileJob, targets []fileTarget) (filePayload, error) {
+	g := filePayload{name: p.Name, digests: targets[0].digests, size: targets[0].size}
 	if slices.ContainsFunc(targets, func(t fileTarget) bool { return t.digests.IsZero() }) {
 		set, size, there, err := src.sum(ctx, p.Name)
 		switch {
 		case err != nil:
-			return goods{}, err
+			return filePayload{}, err
 		case !there:
-			return goods{}, verdict.Refuse(verdict.Missing, src.uri+p.Name, "the plan lists it, and it is not there")
+			return filePayload{}, verdict.Refuse(verdict.Missing, src.uri+p.Name, "the plan lists this file, but the place does not have it")
 		case !set.SHA256.Equal(p.Digest):
-			return goods{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, src.uri+p.Name, "its bytes are not those that the plan lists").
+			return filePayload{}, &verdict.Error{Finding: verdict.Find(verdict.Tampered, src.uri+p.Name, "the digest differs from the plan").
 				Differ(p.Digest.String(), set.SHA256.String())}
 		}
 		g.digests, g.size = set, size
@@ -207,39 +208,39 @@ func (a *filing) pack(ctx context.Context, src *filePlace, p parcel, targets []f
 	}
 	sum, err := src.small(ctx, written{name: p.Name + checksumSuffix, media: "text/plain"}, p.checksum, maxChecksum)
 	if err != nil {
-		return goods{}, err
+		return filePayload{}, err
 	}
 	if said := strings.Fields(string(sum.raw)); len(said) == 0 || said[0] != p.Digest.Hex() {
-		return goods{}, verdict.Refuse(verdict.Conflict, src.uri+sum.name, "it says another digest than %s has", p.Name)
+		return filePayload{}, verdict.Refuse(verdict.Conflict, src.uri+sum.name, "the checksum file has a different digest than %s", p.Name)
 	}
 	g.beside = append(g.beside, sum)
 	return g, nil
 }
 
-// small reads a small file, held against its listed digest if there is one. One
-// that is not there has no bytes, if it is not listed.
+// small reads a small file, and compares it with its listed digest, if any. A
+// missing file has no bytes; it is an error if the plan lists it.
 func (f *filePlace) small(ctx context.Context, w written, listed digest.Digest, limit int64) (written, error) {
 	raw, err := store.Read(ctx, f.files, w.name, limit)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && listed.IsZero():
 		return w, nil
 	case errors.Is(err, store.ErrNotFound):
-		return w, verdict.Refuse(verdict.Missing, f.uri+w.name, "the plan lists it, and it is not there")
+		return w, verdict.Refuse(verdict.Missing, f.uri+w.name, "the plan lists this file, but the place does not have it")
 	case err != nil:
 		return w, err
 	}
 	if got := digest.Of(digest.SHA256, raw); !listed.IsZero() && !got.Equal(listed) {
-		return w, &verdict.Error{Finding: verdict.Find(verdict.Tampered, f.uri+w.name, "its bytes are not those that the plan lists").
+		return w, &verdict.Error{Finding: verdict.Find(verdict.Tampered, f.uri+w.name, "the digest differs from the plan").
 			Differ(listed.String(), got.String())}
 	}
 	w.raw = raw
 	return w, nil
 }
 
-// deliver writes a file to one destination, after all that is beside it. What
-// the source gives is checked once more while it is written, so one that
+// deliver writes a file to one destination, after its companions. The bytes
+// of the source are verified again while they are written, so a file that
 // changed since it was judged cannot get through.
-func (a *filing) deliver(ctx context.Context, src *filePlace, t fileTarget, g goods) error {
+func (a *filing) deliver(ctx context.Context, src *filePlace, t fileTarget, g filePayload) error {
 	for _, w := range g.beside {
 		f := File{Name: w.name, Digests: digest.SetOf(w.raw), Size: int64(len(w.raw)), MediaType: w.media}
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(w.raw)), nil }
@@ -256,7 +257,7 @@ func (a *filing) deliver(ctx context.Context, src *filePlace, t fileTarget, g go
 	})
 }
 
-// write writes one file, unless the very same is there.
+// write writes one file, unless the same file is there.
 func (f *filePlace) write(ctx context.Context, what File, open func() (io.ReadCloser, error)) error {
 	got, _, there, err := f.sum(ctx, what.Name)
 	switch {
@@ -270,14 +271,14 @@ func (f *filePlace) write(ctx context.Context, what File, open func() (io.ReadCl
 	return nil
 }
 
-// create writes one file that is not there, and reads it back.
+// create writes a file that does not exist yet, and reads it back.
 func (f *filePlace) create(ctx context.Context, what File, open func() (io.ReadCloser, error)) error {
 	if err := put(ctx, what, To{Files: f.files, Writer: f.writer}, open); err != nil {
 		return err
 	}
 	got, _, _, err := f.sum(ctx, what.Name)
 	if err == nil && !got.SHA256.Equal(what.Digests.SHA256) {
-		err = &verdict.Error{Finding: verdict.Find(verdict.CopyDrift, what.Name, "what was written is not what is there").
+		err = &verdict.Error{Finding: verdict.Find(verdict.CopyDrift, what.Name, "the bytes read back differ from the bytes written").
 			Differ(what.Digests.SHA256.String(), got.SHA256.String())}
 	}
 	return err

@@ -77,7 +77,7 @@ func written(name string) (int, error) {
 // TestDiskHeld: a step that holds more than it may in files without a name is
 // ended, wherever it holds them.
 func TestDiskHeld(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		for _, how := range []string{"open", "mapped", "sent"} {
 			s, log := step(t, mode, "hide", "HOW="+how, "PARTS=24", "DIR=/build/home", "STAY=1")
 			s.Limits.Disk = 64 << 20
@@ -128,7 +128,7 @@ func TestDiskOfOthers(t *testing.T) {
 			d := must(newDisk(s, os.Getpid()))(t)
 			d.bytes += 1 << 30 // of others
 			before := d.bytes
-			err := d.look()
+			err := d.check()
 			var over *LimitError
 			if errors.As(err, &over) != row.over || (err != nil) != row.over {
 				t.Errorf("%v, want a refusal: %v", err, row.over)

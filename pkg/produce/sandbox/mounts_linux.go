@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemDirs are the system's programs and what they are linked with; a link
-// among them is made again as a link.
+// systemDirs are the system's programs and libraries; symbolic links among
+// them are created again.
 func systemDirs() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 }
 
 // systemFiles are the few files of /etc by which programs find libraries,
-// each other, and the public's certificates.
+// each other, and public certificates.
 func systemFiles() []string {
 	return []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
@@ -29,16 +29,16 @@ func systemFiles() []string {
 	}
 }
 
-// devices are all there are.
+// devices are all devices of a step.
 func devices() []string { return []string{"null", "zero", "full", "random", "urandom"} }
 
-// forbidden are directories of which nothing is ever mounted for a step.
+// forbidden are directories from which nothing is ever mounted for a step.
 func forbidden() []string { return []string{"/proc", "/sys", "/dev", "/run", "/var/run"} }
 
-// inside is what stands in a step's root: links, and trees, outer ones first.
+// inside is the content of a step's root: links, and trees, outer ones first.
 type inside struct {
 	Trees []tree      `json:"trees"`
-	Links [][2]string `json:"links"` // where to, and where: relative to the root
+	Links [][2]string `json:"links"` // target and path relative to the root
 }
 
 // insideOf lists the root of a step.
@@ -59,7 +59,7 @@ func insideOf(s Step) (inside, error) {
 			continue
 		}
 		if slices.ContainsFunc(in.Trees, func(other tree) bool { return other.Target == t.Target }) {
-			return inside{}, fmt.Errorf("mounting %q at %q: something else is mounted there", m.Source, m.Target)
+			return inside{}, fmt.Errorf("mounting %q at %q: the target is used already", m.Source, m.Target)
 		}
 		in.Trees = append(in.Trees, t)
 	}
@@ -82,7 +82,7 @@ func insideOf(s Step) (inside, error) {
 	return in, nil
 }
 
-// machine is what a step has of the machine: its programs.
+// machine is what a step sees of the machine: its programs.
 func machine() (in inside) {
 	for _, p := range slices.Concat(systemDirs(), systemFiles()) {
 		info, err := os.Lstat(p)
@@ -105,21 +105,21 @@ func sourceOf(s Step) (string, error) {
 	}
 	dir, err := visible(s.Source, s.Scratch)
 	if err == nil && !isDir(dir) {
-		err = errors.New("it is no directory")
+		err = errors.New("not a directory")
 	}
 	if err != nil {
-		return "", fmt.Errorf("showing the source %q: %w", s.Source, err)
+		return "", fmt.Errorf("mounting the source %q: %w", s.Source, err)
 	}
 	return dir, nil
 }
 
-// admit refuses mounts that cover what is the step's own.
+// admit refuses mounts over the step's own directories.
 func admit(m Mount, scratch string) (tree, error) {
 	no := func(why string) (tree, error) {
 		return tree{}, fmt.Errorf("mounting %q at %q: %s", m.Source, m.Target, why)
 	}
 	if !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
-		return no("want two absolute paths without detours")
+		return no("want two absolute, clean paths")
 	}
 	source, err := visible(m.Source, scratch)
 	if err != nil {
@@ -127,23 +127,23 @@ func admit(m Mount, scratch string) (tree, error) {
 	}
 	for _, p := range forbidden() {
 		if within(m.Target, p) {
-			return no("nothing of " + p + " is for a step")
+			return no("mounts below " + p + " are not allowed")
 		}
 	}
 	for _, p := range []string{"/build/out", "/build/home", "/build/src", "/tmp"} {
 		if within(p, m.Target) {
-			return no("it would cover the step's own " + p)
+			return no("the mount would cover the step's own " + p)
 		}
 	}
 	if within(m.Target, "/build/out") {
-		return no("it would be among the step's outputs")
+		return no("the mount would be among the step's outputs")
 	}
 	return tree{Source: source, Target: m.Target}, nil
 }
 
-// visible refuses to show what no step may see: what holds the step's own
-// directory holds those of others, and a home holds credentials. It returns the
-// path without links.
+// visible refuses paths that no step may see: a parent of the step's own
+// directory contains those of others, and a home contains credentials. It
+// returns the path without symbolic links.
 func visible(name, scratch string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", errors.New("want an absolute path")
@@ -158,12 +158,12 @@ func visible(name, scratch string) (string, error) {
 	}
 	for _, p := range private {
 		if at, err := filepath.EvalSymlinks(p); err == nil && within(at, source) {
-			return "", errors.New("it holds " + p + ", which no step may see")
+			return "", errors.New("the path contains " + p + ", which no step may see")
 		}
 	}
 	for _, p := range forbidden() {
 		if within(source, p) {
-			return "", errors.New("nothing of " + p + " is for a step")
+			return "", errors.New("mounts of " + p + " are not allowed")
 		}
 	}
 	return source, nil
@@ -174,12 +174,12 @@ func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// openTree makes a copy of a part of the tree of files that is mounted nowhere
-// yet, and takes from it what a step does not need.
+// openTree creates a detached copy of a mount tree, with the restrictions for
+// steps.
 func openTree(t tree) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, t.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
-		return -1, fmt.Errorf("taking %q: %w", t.Source, err)
+		return -1, fmt.Errorf("cloning the mount %q: %w", t.Source, err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
 	if !t.Device {
@@ -192,17 +192,17 @@ func openTree(t tree) (int, error) {
 		attr.Attr_set |= unix.MOUNT_ATTR_NOEXEC
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return -1, errors.Join(fmt.Errorf("closing %q for writing: %w", t.Source, err), unix.Close(fd))
+		return -1, errors.Join(fmt.Errorf("making %q read-only: %w", t.Source, err), unix.Close(fd))
 	}
 	return fd, nil
 }
 
-// attach puts an opened tree where the step will see it. The place is made
-// inside root, which is still ours alone.
+// attach mounts an opened tree where the step will see it. The mount point is
+// created inside root, which no other process uses yet.
 func attach(fd int, t tree, root int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("looking at %q: %w", t.Source, err)
+		return fmt.Errorf("examining %q: %w", t.Source, err)
 	}
 	at, err := place(root, t.Target[1:], st.Mode&unix.S_IFMT == unix.S_IFDIR)
 	if err != nil {
@@ -214,10 +214,9 @@ func attach(fd int, t tree, root int) error {
 	return errors.Join(unix.Close(at), unix.Close(fd))
 }
 
-// place opens a directory or file to mount on, and makes an empty one where
-// there is none. Links on the way were written by strangers, and are followed
-// as the step will follow them: root is the root of all. Below a mount that is
-// read-only the place must be there already.
+// place opens a mount point, and creates it if needed. Symbolic links on the
+// way are untrusted, and are followed as the step will follow them, with root
+// as the root. Below a read-only mount the mount point must exist.
 func place(root int, name string, dir bool) (int, error) {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(root, name, how)
@@ -228,14 +227,14 @@ func place(root int, name string, dir bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(parent) //nolint:errcheck // it was only a path
+	defer unix.Close(parent) //nolint:errcheck // only a path
 	if dir {
 		err = unix.Mkdirat(parent, path.Base(name), 0o755)
 	} else {
 		err = unix.Mknodat(parent, path.Base(name), unix.S_IFREG|0o444, 0)
 	}
 	if err != nil {
-		return -1, fmt.Errorf("making a place for it: %w", err)
+		return -1, fmt.Errorf("creating the mount point: %w", err)
 	}
 	return unix.Openat2(root, name, how)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// images goes over the edges of a plan by image: those of one route and image
-// stand together. It gives the first edge of each, and the one after the last.
+// images iterates over the edges of a plan by image: edges of one route and
+// image are adjacent. It yields the index of the first edge of each image,
+// and the index after the last.
 func images(p promotionplan.Plan) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for first := 0; first < len(p.Edges); {
@@ -32,9 +33,9 @@ func images(p promotionplan.Plan) iter.Seq2[int, int] {
 	}
 }
 
-// name finds out what the tags and digests of a plan name, where the list does
-// not say so: one request for each that is listed. It returns how many.
-func (c *comparing) name(ctx context.Context, at *registry.Remote, all []ends, l *registry.Listing) (int, error) {
+// resolveListed finds out what the listed tags and digests name where the
+// list does not say: one request each. It returns the number of requests.
+func (c *comparing) resolveListed(ctx context.Context, at *registry.Remote, all []ends, l *registry.Listing) (int, error) {
 	var ask []string
 	for _, one := range all {
 		for _, e := range c.Plan.Edges[one.first:one.after] {
@@ -63,7 +64,7 @@ func (c *comparing) name(ctx context.Context, at *registry.Remote, all []ends, l
 			defer mu.Unlock()
 			switch _, listed := l.Tags[tag]; {
 			case err != nil:
-				delete(l.Tags, tag) // it went since
+				delete(l.Tags, tag) // removed since it was listed
 			case listed:
 				l.Tags[tag] = d
 			default:
@@ -78,10 +79,10 @@ func (c *comparing) name(ctx context.Context, at *registry.Remote, all []ends, l
 	return len(ask), group.Wait()
 }
 
-// compared is how an edge stands in a repository, and whether it is there as
+// compared is the state of an edge in a repository, and whether it is as
 // planned.
-func compared(e promotionplan.Edge, l registry.Listing, away error) (ImageStand, bool) {
-	i := ImageStand{State: Absent, Image: e.Image, Digest: e.Digest, Tags: e.Tags}
+func compared(e promotionplan.Edge, l registry.Listing, away error) (ImageDiff, bool) {
+	i := ImageDiff{State: Absent, Image: e.Image, Digest: e.Digest, Tags: e.Tags}
 	if away != nil {
 		i.State, i.Why = Unknown, away.Error()
 		return i, false
@@ -100,8 +101,8 @@ func compared(e promotionplan.Edge, l registry.Listing, away error) (ImageStand,
 	return i, there
 }
 
-// add counts images that are not present, and keeps the first of them.
-func (s *Standing) add(images []ImageStand) {
+// add counts images that are not as planned, and keeps the first of them.
+func (s *DestinationDiff) add(images []ImageDiff) {
 	for _, i := range images {
 		switch i.State {
 		case Absent:
@@ -117,14 +118,14 @@ func (s *Standing) add(images []ImageStand) {
 	}
 }
 
-// firstOf are the first images of each state, in the order of the plan, those
-// that matter most before the others.
-func firstOf(images []ImageStand) []ImageStand {
-	rank := []Stand{Other, Unknown, Absent}
-	slices.SortFunc(images, func(a, b ImageStand) int {
+// firstOf are the first images of each state, in the order of the plan, with
+// the most important states first.
+func firstOf(images []ImageDiff) []ImageDiff {
+	rank := []DiffState{Other, Unknown, Absent}
+	slices.SortFunc(images, func(a, b ImageDiff) int {
 		return cmp.Or(cmp.Compare(slices.Index(rank, a.State), slices.Index(rank, b.State)), cmp.Compare(a.Edge, b.Edge))
 	})
-	kept, n := images[:0], map[Stand]int{}
+	kept, n := images[:0], map[DiffState]int{}
 	for _, i := range images {
 		if n[i.State]++; n[i.State] <= maxListed {
 			kept = append(kept, i)

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is the control groups of a step: of version 2 where it has the
-// controller and lets us, else of version 1. The zero value and nil limit
-// nothing.
+// group is the control groups of a step: of version 2 if it has the
+// controller and we may use it, else of version 1. The zero value and nil
+// limit nothing.
 type group struct {
 	dirs    map[string]string // by controller
 	limits  Limits
-	reasons map[string]string // why a controller is not had
+	reasons map[string]string // why a controller is not used
 }
 
 // controller is how one limit is written, in either version.
@@ -28,7 +28,7 @@ type controller struct {
 	name    string
 	files   [2]string // the file of version 2, and of version 1
 	value   func(Limits) [2]string
-	counter [2]string // "file key" that counts how often the limit was met
+	counter [2]string // "file key" that counts how often the limit was hit
 }
 
 func controllers() []controller {
@@ -47,20 +47,20 @@ func controllers() []controller {
 	}
 }
 
-// groups is where every system has its control groups.
+// groups is where control groups are mounted.
 const groups = "/sys/fs/cgroup"
 
-// runnerThreads are what the runner itself has of the processes of a group.
+// runnerThreads is how many processes of a group the runner itself uses.
 const runnerThreads = 32
 
-// newGroup makes the groups of a step and puts its runner into them, before it
-// has started anything. What cannot be had is remembered, not refused: a
-// limit of the machine is its administrator's to give.
+// newGroup creates the groups of a step and moves its runner into them,
+// before it has started anything. Unavailable controllers are recorded, not
+// refused: limits of the machine depend on its administrator.
 func newGroup(limits Limits, pid int) *group {
 	g := &group{dirs: map[string]string{}, limits: limits, reasons: map[string]string{}}
 	name := "waybill-" + strconv.Itoa(pid)
 	for _, c := range controllers() {
-		g.reasons[c.name] = "no control group of it that this account may write"
+		g.reasons[c.name] = "no control group with this controller is writable for this account"
 		for version := range 2 {
 			parent, err := parentGroup(c.name, version)
 			if err == nil {
@@ -76,8 +76,8 @@ func newGroup(limits Limits, pid int) *group {
 	return g
 }
 
-// sweep removes the groups of runners that are gone, whose launchers were ended
-// before they could. A group with a process in it cannot be removed.
+// sweep removes the groups of runners that are gone, whose launchers were
+// killed. A group with a process in it cannot be removed.
 func sweep(parent string) {
 	left, err := filepath.Glob(filepath.Join(parent, "waybill-*"))
 	if err != nil {
@@ -85,7 +85,7 @@ func sweep(parent string) {
 	}
 	for _, dir := range left {
 		if _, err := os.Stat("/proc/" + strings.TrimPrefix(filepath.Base(dir), "waybill-")); os.IsNotExist(err) {
-			_ = os.Remove(dir) // another may be faster
+			_ = os.Remove(dir) // another process may have removed it
 		}
 	}
 }
@@ -124,7 +124,7 @@ func parentGroup(name string, version int) (string, error) {
 	return "", errors.New("no such hierarchy")
 }
 
-// unified finds a group of version 2 that hands the controller on.
+// unified finds a group of version 2 that delegates the controller.
 func unified(name, own string) (string, error) {
 	for _, top := range []string{groups, groups + "/unified"} {
 		for _, dir := range []string{filepath.Join(top, own), filepath.Join(top, filepath.Dir(own))} {
@@ -134,7 +134,7 @@ func unified(name, own string) (string, error) {
 			}
 		}
 	}
-	return "", errors.New("no group hands this controller on")
+	return "", errors.New("no group delegates this controller")
 }
 
 func contains(list []string, s string) bool {
@@ -148,7 +148,7 @@ func contains(list []string, s string) bool {
 
 func (g *group) has(name string) bool { return g != nil && g.dirs[name] != "" }
 
-// tell puts into a report what limits the whole tree of processes, and how.
+// tell adds to a report what limits the whole process tree, and how.
 func (g *group) tell(r *Report) {
 	for _, c := range controllers() {
 		if g.has(c.name) {
@@ -158,7 +158,7 @@ func (g *group) tell(r *Report) {
 	if g.has("memory") {
 		r.have(MemoryLimited)
 	} else {
-		r.lack(MemoryLimited, g.reasons["memory"]+"; each process has a limit of its own")
+		r.lack(MemoryLimited, g.reasons["memory"]+"; each process has its own limit")
 		r.How = append(r.How, "memory: a limit for each process")
 	}
 	if !g.has("pids") {
@@ -166,7 +166,7 @@ func (g *group) tell(r *Report) {
 	}
 }
 
-// exceeded says which limit was met, if the kernel counted one.
+// exceeded says which limit was hit, if the kernel counted one.
 func (g *group) exceeded() error {
 	if g == nil {
 		return nil
@@ -201,8 +201,8 @@ func count(file, key string) int {
 	return 0
 }
 
-// end says which limit was met and removes the groups. All of their processes
-// have ended; the kernel may need a moment to see it.
+// end says which limit was hit and removes the groups. All of their processes
+// have ended; the kernel may need a moment to notice.
 func (g *group) end() error {
 	if g == nil {
 		return nil

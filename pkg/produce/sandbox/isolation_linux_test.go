@@ -59,8 +59,8 @@ func wallActs() map[string]func() error {
 	}
 }
 
-// walls runs a test in both modes with walls.
-func walls(t *testing.T, test func(*testing.T, Mode)) {
+// inBothModes runs a test in both isolated modes.
+func inBothModes(t *testing.T, test func(*testing.T, Mode)) {
 	t.Helper()
 	for _, mode := range []Mode{Isolated, Contained} {
 		t.Run(string(mode), func(t *testing.T) { test(t, mode) })
@@ -86,7 +86,7 @@ func TestExamine(t *testing.T) {
 	if (Report{}).Has(NetworkClosed) || len((Report{}).missing(Contained)) == 0 {
 		t.Error("the zero report proves something")
 	}
-	had := nothingHad("x")
+	had := noGuarantees("x")
 	if had.Reason() == "" || len(had.Loud()) != len(Guarantees()) {
 		t.Errorf("nothing had, and told as %q", had.Loud())
 	}
@@ -95,7 +95,7 @@ func TestExamine(t *testing.T) {
 // TestRootHoldsNothingElse lists the whole of a step's root: a new name is a
 // new decision.
 func TestRootHoldsNothingElse(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		s, log := step(t, mode, "list", "DIRS=/ /build /build/src /build/out /build/home /tmp /dev /etc /etc/ssl")
 		if err := run(t, mode, s); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestMountsAreReadOnly(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		for file, can := range map[string]bool{
 			"/build/input/f": false, "/build/input/new": false, "/build/src/new": false, "/new": false, "/dev/new": false, "/build/new": false,
 			"/build/out/new": true, "/build/home/new": true, "/tmp/new": true,
@@ -208,7 +208,7 @@ func TestAccounts(t *testing.T) {
 }
 
 func TestDiskIsLimited(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		for most, code := range map[int64]string{32 << 20: "STEP_LIMIT", 1 << 30: ""} {
 			s, _ := step(t, mode, "fill")
 			s.Limits.Disk = most
@@ -236,7 +236,7 @@ func TestRemoveWhatWasClosed(t *testing.T) {
 // TestMaskOfTheLauncher: a source that our own mask has closed is still the
 // step's to read.
 func TestMaskOfTheLauncher(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		s, _ := step(t, mode, "read", "FILE=/build/src/d/f")
 		dir := filepath.Join(s.Scratch, "src", "d")
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), nil, 0o600), os.Chmod(filepath.Join(s.Scratch, "src"), 0o700)); err != nil {
@@ -251,7 +251,7 @@ func TestMaskOfTheLauncher(t *testing.T) {
 // TestNetworkOfDeclaredHosts: the proxy is told to the step, and what is asked
 // of it is in the report.
 func TestNetworkOfDeclaredHosts(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		s, log := step(t, mode, "environment")
 		s.Network = []string{"declared.example.test:443"}
 		if err := run(t, mode, s); err != nil {
@@ -285,7 +285,7 @@ func TestNothingStays(t *testing.T) {
 		}
 		return fmt.Sprint(len(groups), bytes.Count(mounts, []byte("\n")))
 	}
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		before := count()
 		s, _ := step(t, mode, "fail")
 		_ = run(t, mode, s) // it fails on purpose
@@ -305,7 +305,7 @@ func TestNothingIsInherited(t *testing.T) {
 	each(t, func(t *testing.T, mode Mode) {
 		s, log := step(t, mode, "list")
 		s.Command, s.Env = []string{"ls", "/proc/self/fd"}, []string{"PATH=" + systemPath}
-		if mode.walled() {
+		if mode.hasRoot() {
 			s.Network = []string{"declared.example.test:443"}
 		}
 		if err := run(t, mode, s); err != nil {
@@ -320,7 +320,7 @@ func TestNothingIsInherited(t *testing.T) {
 // TestLauncherIsKilled: a launcher that can do nothing any more takes its step
 // and all that this started with it.
 func TestLauncherIsKilled(t *testing.T) {
-	walls(t, func(t *testing.T, mode Mode) {
+	inBothModes(t, func(t *testing.T, mode Mode) {
 		s, _ := step(t, mode, "")
 		if _, err := Run(t.Context(), mode, Step{Scratch: s.Scratch, Command: []string{"/bin/true"}}); err != nil {
 			had(t, err)

@@ -13,15 +13,15 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SealedFrom reports whether the workspace has a manifest of ours of the very
-// bytes that a place holds. Other bytes are refused: one version has one first
-// revision. It reads the whole place, if something is sealed already, and
+// SealedFrom reports whether the workspace has our manifest of exactly the
+// bytes in a place. Other bytes are refused: a version has only one first
+// revision. If something is sealed already, it reads the whole place; it
 // writes nothing.
 func SealedFrom(ctx context.Context, req Request, from Origin, config []byte) (bool, error) {
-	before, _, err := held(ctx, req)
+	before, _, err := signedManifest(ctx, req)
 	switch {
 	case verdict.OutcomeOf(err) == verdict.Refused:
-		return false, nil // there is none, or none of ours
+		return false, nil // no manifest, or not ours
 	case err != nil:
 		return false, err
 	case before.Withdrawn != nil:
@@ -54,7 +54,7 @@ func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before manif
 		repo, tag := splitImage(g.From)
 		now, err := from.Images.Resolve(ctx, repo, tag)
 		if err != nil {
-			return fmt.Errorf("looking for %s: %w", g.From, err)
+			return fmt.Errorf("resolving %s: %w", g.From, err)
 		}
 		if was := listed[g.Name].Digests.SHA256; !was.Equal(now.Digest) {
 			return otherBytes(g.Name, was, now.Digest)
@@ -79,14 +79,14 @@ func hashGiven(ctx context.Context, from store.Place, name string) (digest.Set, 
 	return set, nil
 }
 
-// otherBytes says what differs, and what may be done.
+// otherBytes says what differs, and what can be done.
 func otherBytes(name string, was, now digest.Digest) error {
-	e := otherList(fmt.Sprintf("%s has other bytes in the place", name))
+	e := resealError(fmt.Sprintf("the place has other bytes for %s", name))
 	e.Finding = e.Finding.Differ(was.String(), now.String())
 	return e
 }
 
-func otherList(what string) *verdict.Error {
-	return verdict.Refuse(verdict.Equivocation, releasemanifest.Name, "this version is sealed already, and %s", what).
-		Advise("other bytes are another version; if nothing was published, take them over into another --state; other evidence of the same bytes is sealed with --amend")
+func resealError(what string) *verdict.Error {
+	return verdict.Refuse(verdict.Equivocation, releasemanifest.Name, "this version is sealed already, but %s", what).
+		Advise("other bytes need a new version; if nothing was published yet, import them into another --state; if only evidence has changed, use --amend")
 }

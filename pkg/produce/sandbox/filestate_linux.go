@@ -2,5 +2,5 @@ package sandbox
 
 import "syscall"
 
-// changed is when the file was last touched in any way.
+// changed is the time of the last change of any kind.
 func changed(st *syscall.Stat_t) int64 { return st.Ctim.Nano() }

@@ -6,13 +6,13 @@ import "os"
 
 const openFlags = 0
 
-// look asks the system about an open file.
-func look(f *os.File) (looked, error) {
+// look reads the status of an open file.
+func fileStatus(f *os.File) (fileState, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return looked{}, err
+		return fileState{}, err
 	}
-	return looked{
+	return fileState{
 		regular: info.Mode().IsRegular(), size: info.Size(), links: 1, blocks: -1, mode: info.Mode(),
 		times: [2]int64{info.ModTime().UnixNano()},
 	}, nil
