@@ -75,7 +75,7 @@ func TestActsNameTheCause(t *testing.T) {
 		{"unknown authority", []string{"--profile", profileOf(t, secret.URL)}, "UNAVAILABLE … SSL_CERT_FILE", "try again"},
 		{"offline", []string{"--profile", profileOf(t, secret.URL), "--offline"}, "UNAVAILABLE … → leave out --offline, or name a place on this machine", "try again"},
 		{"no answer", []string{"--profile", profileOf(t, closed.URL)}, "UNAVAILABLE … → nothing was decided; try again when the place answers, and check the network and HTTPS_PROXY", ""},
-		{"no profile", []string{"--profile", "there/is/none.yaml"}, "USAGE there/is/none.yaml … kubernetes or kubernetes-sealed", "--help"},
+		{"no profile", []string{"--profile", "there/is/none.yaml"}, "USAGE there/is/none.yaml … kubernetes, kubernetes-sealed", "--help"},
 		{"no manifest", []string{"--profile", profileOf(t, empty.URL)}, "EVIDENCE_MISSING … check version, profile and address", "seal again"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestConfigFaultsNameTheirPlace(t *testing.T) {
 		{"service, a key", "service.yaml", service + "x: 1\n", serve, `7:1`},
 		{"service, a value", "service.yaml", service + "tls: {certificate: a}\n", serve, `tls`},
 		{"service, limits", "service.yaml", service + "limits: {deadlineSeconds: -1}\n", serve, `limits`},
-		{"callers, grant", "callers.yaml", callers + "- {caller: ci, verbs: [decide]}\n", serve, `5:3: grants\[0\]: grant to "ci": want verbs, from, to and channels`},
+		{"callers, grant", "callers.yaml", callers + "- {caller: ci, verbs: [decide]}\n", serve, `5:3: grants\[0\]: grant to "ci": verbs, from, to and channels must not be empty`},
 		{"callers, caller", "callers.yaml", callers + "- {caller: cd, verbs: [decide], from: [a.test], to: [b.test], channels: [stable]}\n", serve, `5:3: grants\[0\]`},
 		{"promoter, a key", "images.yaml", images + "  dmpa: {}\n", []string{"promote", "plan", "images.yaml"}, `6:3`},
 		{"promoter, a digest", "images.yaml", images + "  dmap: {\"sha256:1\": [v1]}\n", []string{"promote", "plan", "images.yaml"}, `line 6`},

@@ -120,7 +120,7 @@ func TestSealFromProvenance(t *testing.T) {
 	want(t, d.Run(t.Context(), "waybill", "release", tookOver, "--state", "from", "--confirm", "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "k8s-verify-release", tookOver, "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "waybill", "seal", tookOver, "--amend", "--reason", "a new log", "--state", "from", "--profile", "profile.yaml",
-		"--identity-token", "release=release.token", "--confirm"), 0, "revision 2 is sealed")
+		"--identity-token", "release=release.token", "--confirm"), 0, "revision 2 written to ")
 }
 
 // layProven lays the layout out for a release.yaml that names provenance of the

@@ -109,22 +109,22 @@ func TestVerificationCodeIgnoresOrder(t *testing.T) {
 // TestEncodeRefuses changes one fact of a draft that is fine otherwise.
 func TestEncodeRefuses(t *testing.T) {
 	for reason, change := range map[string]func(*spdx.Draft){
-		"the time of creation":           func(d *spdx.Draft) { d.Created = time.Time{} },
-		"or the tool is missing":                    func(d *spdx.Draft) { d.Tool = "" },
-		"the document has no name":      func(d *spdx.Draft) { d.Name = "" },
-		"without fragment":              func(d *spdx.Draft) { d.Namespace += "#x" },
+		"the time of creation":                          func(d *spdx.Draft) { d.Created = time.Time{} },
+		"or the tool is missing":                        func(d *spdx.Draft) { d.Tool = "" },
+		"the document has no name":                      func(d *spdx.Draft) { d.Name = "" },
+		"without fragment":                              func(d *spdx.Draft) { d.Namespace += "#x" },
 		"two elements have the identifier SPDXRef-File": func(d *spdx.Draft) { d.Packages[1].ID = "SPDXRef-File" },
-		"SPDXRef-Gone":                  func(d *spdx.Draft) { d.Relationships[1].To = "SPDXRef-Gone" },
-		"DocumentRef-gone":              func(d *spdx.Draft) { d.Relationships[2].To = "DocumentRef-gone:SPDXRef-Artifact" },
-		"from NOASSERTION":              func(d *spdx.Draft) { d.Relationships[1].From = spdx.NoAssertion },
-		"not one of the values":            func(d *spdx.Draft) { d.Relationships[1].Type = "" },
-		"describes nothing":             func(d *spdx.Draft) { d.Relationships = d.Relationships[1:] },
-		"does not begin with SPDXRef-":  func(d *spdx.Draft) { d.Files[0].ID = "File" },
-		"is not an identifier":          func(d *spdx.Draft) { d.Files[0].ID = "SPDXRef-a b" },
-		"no SHA1 checksum":              func(d *spdx.Draft) { d.Files[0].SHA1 = strings.ToUpper(sha1Hex) },
-		"two external documents":        func(d *spdx.Draft) { d.External = append(d.External, d.External[0]) },
-		"checksum":                      func(d *spdx.Draft) { d.External[0].SHA256 = digest.Digest{} },
-		"no name or no download":        func(d *spdx.Draft) { d.Packages[1].Name = "" },
+		"SPDXRef-Gone":                                  func(d *spdx.Draft) { d.Relationships[1].To = "SPDXRef-Gone" },
+		"DocumentRef-gone":                              func(d *spdx.Draft) { d.Relationships[2].To = "DocumentRef-gone:SPDXRef-Artifact" },
+		"from NOASSERTION":                              func(d *spdx.Draft) { d.Relationships[1].From = spdx.NoAssertion },
+		"not one of the values":                         func(d *spdx.Draft) { d.Relationships[1].Type = "" },
+		"describes nothing":                             func(d *spdx.Draft) { d.Relationships = d.Relationships[1:] },
+		"does not begin with SPDXRef-":                  func(d *spdx.Draft) { d.Files[0].ID = "File" },
+		"is not an identifier":                          func(d *spdx.Draft) { d.Files[0].ID = "SPDXRef-a b" },
+		"no SHA1 checksum":                              func(d *spdx.Draft) { d.Files[0].SHA1 = strings.ToUpper(sha1Hex) },
+		"two external documents":                        func(d *spdx.Draft) { d.External = append(d.External, d.External[0]) },
+		"checksum":                                      func(d *spdx.Draft) { d.External[0].SHA256 = digest.Digest{} },
+		"no name or no download":                        func(d *spdx.Draft) { d.Packages[1].Name = "" },
 	} {
 		d := draft()
 		change(&d)

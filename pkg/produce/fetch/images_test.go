@@ -203,5 +203,5 @@ func TestLayoutInTheSource(t *testing.T) {
 		}
 	}
 	_, err = s.Root(t.Context(), "oci:tools/cc@"+digest.Of(digest.SHA256, nil).String())
-	refused(t, err, verdict.Missing, "does not hold it")
+	refused(t, err, verdict.Missing, "the layout or archive lacks it")
 }

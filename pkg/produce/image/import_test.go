@@ -429,7 +429,7 @@ func TestFromLayout(t *testing.T) {
 	_, err = s.Base.Image(t.Context(), "linux/s390x")
 	refused(t, err, verdict.Platform, "got 0; it has")
 	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, nil))
-	refused(t, err, verdict.Missing, "does not hold it")
+	refused(t, err, verdict.Missing, "the layout or archive lacks it")
 	_, err = image.FromLayout(t.Context(), os.DirFS(dir), digest.Of(digest.SHA256, below.Children[0].ConfigRaw))
 	refused(t, err, verdict.FileType, "is not an image")
 }

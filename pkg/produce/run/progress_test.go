@@ -8,7 +8,7 @@ import (
 
 // heard keeps what it was told.
 type heard struct {
-	nobody
+	silent
 	lines []string
 }
 
