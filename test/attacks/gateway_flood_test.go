@@ -237,10 +237,10 @@ func floods() []flood {
 // attackers is how many connections of a kind there are at a time.
 const attackers = 4
 
-// TestGatewayFloods: whatever is said on HTTP/2 without end, who asks as one
+// TestLongGatewayFloods: whatever is said on HTTP/2 without end, who asks as one
 // should is answered all the while, and afterwards; and nothing of it piles up
 // (H14).
-func TestGatewayFloods(t *testing.T) {
+func TestLongGatewayFloods(t *testing.T) {
 	f := openFortress(t)
 	ask, done, before := f.calm()
 	for _, c := range floods() {

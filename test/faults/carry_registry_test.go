@@ -84,9 +84,9 @@ func TestCarryWritesThatLie(t *testing.T) {
 		{"the tag, done, and the connection dies", atEU, one("PUT", "/manifests/v", faults.DoesAndDies), 0, "ACCEPTED", 2},
 		{"a blob, done", atEU, one("POST", "/blobs/uploads/", does), 0, "ACCEPTED", 2},
 		{"a manifest, lost", atEU, one("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, "verified=1 required=2", 1},
-		{"every manifest, lost", atEU, all("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, "does not have it", 1},
+		{"every manifest, lost", atEU, all("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, "does not have the object", 1},
 		{"a record, lost", atEU, all("PUT", "/manifests/sha256:", losesRecord), 3, "verified=1 required=2", 1},
-		{"the tag, lost", atEU, all("PUT", "/manifests/v", faults.Loses(201, "")), 3, "does not have it", 1},
+		{"the tag, lost", atEU, all("PUT", "/manifests/v", faults.Loses(201, "")), 3, "does not have the object", 1},
 		{"a blob, lost", atEU, one("POST", "/blobs/uploads/", faults.Loses(201, "")), 3, "verified=1 required=2", 1},
 		{"every blob, lost", atEU, all("POST", "/blobs/uploads/", faults.Loses(201, "")), 3, "verified=1 required=2", 1},
 	})
@@ -161,7 +161,7 @@ func TestCarryWaiting(t *testing.T) {
 			_, _ = io.WriteString(w, `{"schemaVersion":2,"mediaType":"`+registry.MediaTypeIndex+`","manifests":[]}`)
 		}), 3, "does not advance", 0},
 		{"row 17, a manifest, seen later", atEU, some(faults.Fault{Method: "GET", Path: "/manifests/sha256:", Skip: 1, Times: 3, Do: faults.Status(404)}), 0, "ACCEPTED", 2},
-		{"row 17, a manifest, never seen", atEU, all("GET", "/manifests/sha256:", faults.Status(404)), 3, "does not have it", 1},
+		{"row 17, a manifest, never seen", atEU, all("GET", "/manifests/sha256:", faults.Status(404)), 3, "does not have the object", 1},
 		{"row 17, the tag, seen later", atEU, some(faults.Fault{Method: "GET", Path: "/manifests/v", Skip: 1, Times: 3, Do: faults.Status(404)}), 0, "ACCEPTED", 2},
 		{"row 24, a region is away", atEU, all("", "", faults.Dies), 3, "verified=1 required=2", 1},
 		{"row 24, a region refuses writes", atEU, all("PUT", "", faults.Status(403)), 3, "verified=1 required=2", 1},

@@ -50,7 +50,7 @@ func calls(t *testing.T, only []string) int {
 // Each tag is old, or stands over all that belongs to it; the next run leaves
 // everything there once, and in the log once; nothing half written and no
 // private key stays where it is remembered.
-func TestCarryKilledAtEveryCall(t *testing.T) {
+func TestLongCarryKilledAtEveryCall(t *testing.T) {
 	total, killed, kinds := calls(t, nil), 0, map[string]int{}
 	for _, at := range places(total, someKills) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestCarryKilledAtEveryCall(t *testing.T) {
 }
 
 // Rows 38 and 39: the disk is full, broken or not ours.
-func TestCarryDiskFailsAtEveryCall(t *testing.T) {
+func TestLongCarryDiskFailsAtEveryCall(t *testing.T) {
 	disks := disks()
 	for _, errno := range slices.Sorted(maps.Keys(disks)) {
 		t.Run(errno.Error(), func(t *testing.T) { c := diskFails{errno, disks[errno], map[int]int{}}; c.play(t) })

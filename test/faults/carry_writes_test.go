@@ -68,11 +68,11 @@ func countWrites(t *testing.T) int {
 	return seen
 }
 
-// TestCarryAtEachWrite: each write of a promotion, to a region, to the authority,
+// TestLongCarryAtEachWrite: each write of a promotion, to a region, to the authority,
 // to the log or to the timestamps, fails once in each of three ways: it is not
 // done, and said so; it is done, and said to have failed; it is said to be done,
 // and lost. WAYBILL_STRIKES=all does all writes.
-func TestCarryAtEachWrite(t *testing.T) {
+func TestLongCarryAtEachWrite(t *testing.T) {
 	total := countWrites(t)
 	for _, way := range []struct {
 		name string
@@ -133,7 +133,7 @@ func (c *carry) start(args ...string) (*exec.Cmd, *os.File) {
 
 // Row 40 at each write, and row 41: a run is killed, or asked to end, while a
 // write is under way. Who is asked ends soon, says so, and decides nothing.
-func TestCarryEndedAtEachWrite(t *testing.T) {
+func TestLongCarryEndedAtEachWrite(t *testing.T) {
 	total := countWrites(t)
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
 		before, made := entries(t), 0

@@ -41,7 +41,7 @@ func TestRow11OtherReaders(t *testing.T) {
 	n.bucket.Spoil(all("GET", "/o?", faults.Endless)...)
 	n.registry.Spoil(all("GET", "/tags/list", faults.Endless)...)
 	n.stagedImage.Spoil(all("GET", "/tags/list", faults.Endless)...)
-	want(t, staged.Run(t.Context(), "waybill", "verify", "release", scene.Version, "--profile", n.profile), 1, "a page is longer", "LIMIT")
+	want(t, staged.Run(t.Context(), "waybill", "verify", "release", scene.Version, "--profile", n.profile), 1, "a page exceeds", "LIMIT")
 	want(t, staged.Run(t.Context(), "waybill", "gate", "check", scene.Version, "--profile", n.profile), 1, "LIMIT")
 	n.converges()
 }

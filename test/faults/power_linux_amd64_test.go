@@ -10,11 +10,11 @@ import (
 	"github.com/waybill-release/waybill/test/scene"
 )
 
-// TestRow42PowerIsCut: a file of a state directory is empty, or its first half is
+// TestLongRow42PowerIsCut: a file of a state directory is empty, or its first half is
 // there, as after a power cut on a disk that keeps no order. The next act goes on
 // or is refused with something to do, and the acts from the first on make the
 // release whole again, unless they are told to begin anew.
-func TestRow42PowerIsCut(t *testing.T) {
+func TestLongRow42PowerIsCut(t *testing.T) {
 	for _, v := range victims(t) {
 		if v.verb == "seal" {
 			for _, name := range stateFiles(t, v.from) {

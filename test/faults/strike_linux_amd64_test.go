@@ -230,10 +230,10 @@ func places(n, some int) (list []int) {
 	return list
 }
 
-// TestKilledAtEveryCall: sign and seal are killed before a call that can leave
+// TestLongKilledAtEveryCall: sign and seal are killed before a call that can leave
 // a trace, and run again. Every thing is in the log once, nothing half written
 // stays, and no private key was ever on the disk.
-func TestKilledAtEveryCall(t *testing.T) {
+func TestLongKilledAtEveryCall(t *testing.T) {
 	for _, v := range victims(t) {
 		t.Run(v.verb, func(t *testing.T) {
 			counted, said := v.strike(t, "struck", faults.Strike{})
@@ -277,9 +277,9 @@ func disks() map[syscall.Errno][]string {
 	}
 }
 
-// TestDiskFailsAtEveryCall: a call to the disk fails. Whoever runs it is told
+// TestLongDiskFailsAtEveryCall: a call to the disk fails. Whoever runs it is told
 // what failed, and the same command, on a disk that works, finishes it.
-func TestDiskFailsAtEveryCall(t *testing.T) {
+func TestLongDiskFailsAtEveryCall(t *testing.T) {
 	list := victims(t)
 	disks := disks()
 	for _, errno := range slices.Sorted(maps.Keys(disks)) {

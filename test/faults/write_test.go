@@ -170,8 +170,8 @@ func TestRow05SaysYesAndLostIt(t *testing.T) {
 	promotions(t, []spoiled{
 		{"image manifest", toRegistry, one("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, ""},
 		{"every manifest", toRegistry, all("PUT", "/manifests/sha256:", faults.Loses(201, "")), 3, ""},
-		{"a signature", toRegistry, []faults.Fault{{Method: "PUT", Path: "/manifests/sha256:", Skip: 4, Do: onlyThere(faults.Loses(201, ""))}}, 3, "does not have it"},
-		{"tag", toRegistry, all("PUT", "/manifests/v", faults.Loses(201, "")), 3, "does not have it"},
+		{"a signature", toRegistry, []faults.Fault{{Method: "PUT", Path: "/manifests/sha256:", Skip: 4, Do: onlyThere(faults.Loses(201, ""))}}, 3, "does not have the object"},
+		{"tag", toRegistry, all("PUT", "/manifests/v", faults.Loses(201, "")), 3, "does not have the object"},
 		{"blob", toRegistry, one("PUT", "/blobs/uploads/", faults.Loses(201, "")), 3, ""},
 		{"object", toBucket, one("POST", "/upload/", object), 3, "does not have it"},
 		{"the manifest of the release", toBucket, one("POST", "release.manifest", object), 3, "does not have it"},
@@ -214,7 +214,7 @@ func TestRow17ReadAfterWrite(t *testing.T) {
 	promotions(t, []spoiled{
 		{"image manifest", toRegistry, []faults.Fault{{Method: "GET", Path: "/manifests/sha256:", Times: 3, Do: faults.Status(404)}}, 0, ""},
 		{"object", toBucket, []faults.Fault{{Method: "GET", Path: "/storage/v1/b/release/o/", Times: 3, Do: faults.Status(404)}}, 0, ""},
-		{"image manifest, never", toRegistry, all("GET", "/manifests/sha256:", faults.Status(404)), 3, "does not have it"},
+		{"image manifest, never", toRegistry, all("GET", "/manifests/sha256:", faults.Status(404)), 3, "does not have the object"},
 	})
 }
 

@@ -212,7 +212,7 @@ func TestFeatureGatesUse(t *testing.T) {
 		return n.Run(t.Context(), append([]string{"waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", "state"}, flags...)...)
 	}
 	want(t, sign("--feature-gates", "RequireLantern=true"), 2, "unrecognized feature gate: RequireLantern", "known are BundleReferrers, ")
-	want(t, sign("--report-as", "promoter"), 2, "--features names the site")
+	want(t, sign("--report-as", "promoter"), 2, "needs --features, the site to report to")
 	want(t, sign("--key", "release=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"), 2, "KMSSigning is off", "leave KMSSigning out of --feature-gates")
 	n.write(t, "FEATURES.yaml", []byte("apiVersion: waybill/v1\nkind: Features\nsite: site\nprofile: profile.yaml\nidentity: reconciler-0\nreporters: [{identity: promoter, every: 1s}]\n"))
 	want(t, n.Run(t.Context(), "waybill", "feature", "reconcile", "FEATURES.yaml", "--once", "--key", "reconciler=awskms:///alias/lantern", "--feature-gates", "KMSSigning=false"),
@@ -243,7 +243,7 @@ func TestFeatureGatesUse(t *testing.T) {
 		{"waybill", "gate", "file", "policy.yaml", "--policy", "policy.yaml", "--trusted-root", "trusted_root.json"},
 	} {
 		want(t, n.Run(t.Context(), append(args, "--features", n.Path("absent"))...), 3, "make the directory, or mount it")
-		want(t, n.Run(t.Context(), append(args, "--report-as", "promoter")...), 2, "--features names the site")
+		want(t, n.Run(t.Context(), append(args, "--report-as", "promoter")...), 2, "needs --features, the site to report to")
 	}
 	s := openSite(t)
 	n.Run(t.Context(), append(judged, "--features", s.dir, "--report-as", "promoter")...)

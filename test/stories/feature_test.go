@@ -160,7 +160,7 @@ func TestFeatureCommands(t *testing.T) {
 	s.until(known.StatusPage, feature.On)
 	s.people()
 	s.until(known.StatusPage, feature.Off)
-	want(t, s.feature("set", "StatusPage", "On", "--features", "site", "--confirm"), 0, "On is wanted at everything")
+	want(t, s.feature("set", "StatusPage", "On", "--features", "site", "--confirm"), 0, "StatusPage is Off; desired state On at everything")
 	s.until(known.StatusPage, feature.On)
 
 	f := s.get(known.StatusPage)
@@ -219,7 +219,7 @@ func (s switchroom) people() {
 	t := s.t
 	t.Helper()
 	set := func(args ...string) scene.Result { return s.feature(append([]string{"set"}, args...)...) }
-	want(t, set("StatusPage", "Off", "--features", "site"), 0, "StatusPage is On", "then Off is wanted", "nothing was written")
+	want(t, set("StatusPage", "Off", "--features", "site"), 0, "StatusPage is On", "then desired state Off", "nothing was written")
 	if f := s.get(known.StatusPage); f.Spec.Desired == feature.Off {
 		t.Error("it was written without being confirmed")
 	}
@@ -234,7 +234,7 @@ func (s switchroom) people() {
 	want(t, set("StatusPage", "Off", "--scope", "registry.example.test/prod", "--features", "site"), 2, "a scope is only for On")
 	want(t, set("StatusPage", "On"), 2, "--features")
 	want(t, set("StatusPage", "On", "--scope", "https://registry.example.test", "--features", "site"), 1, "want host/path")
-	want(t, set("StatusPage", "Off", "--features", "site", "--confirm"), 0, "StatusPage is On; Off is wanted")
+	want(t, set("StatusPage", "Off", "--features", "site", "--confirm"), 0, "StatusPage is On; desired state Off")
 }
 
 // ahead: the versions that can be started, and the one that cannot before the
@@ -258,7 +258,7 @@ func (s switchroom) ahead() {
 	want(t, s.feature("preflight", "FEATURES.yaml", "--to", "next"), 2, "--to", "v0.2")
 	if s.get(known.BundleReferrers).Status.Schema == 2 {
 		want(t, s.feature("preflight", "FEATURES.yaml", "--to", "v0.1"), 1, "FEATURE_UNSAFE", "waybill/BundleReferrers", "reads schema 1")
-		want(t, s.feature("set", "BundleReferrers", "--prepare-for", "v0.1", "--features", "site", "--confirm"), 0, "ready for v0.1.0")
+		want(t, s.feature("set", "BundleReferrers", "--prepare-for", "v0.1", "--features", "site", "--confirm"), 0, "data prepared for v0.1.0")
 		if f := s.get(known.BundleReferrers); f.Spec.PrepareFor != "v0.1.0" {
 			t.Errorf("it is prepared for %q", f.Spec.PrepareFor)
 		}
@@ -317,7 +317,7 @@ func TestFeatureReconcileLoop(t *testing.T) {
 	s.file("bad.yaml", "window: 1ms\n")
 	want(t, s.feature("reconcile", "bad.yaml"), 2, "bad.yaml", "8:9")
 	s.file("wanted.yaml", `desired: {RequireProvenance: {state: "On"}}`+"\n")
-	want(t, s.feature("reconcile", "wanted.yaml", "--once"), 0, "WARNING: RequireProvenance is wanted", "the policy does not name it")
+	want(t, s.feature("reconcile", "wanted.yaml", "--once"), 0, "WARNING: RequireProvenance is listed under desired", "the policy does not name it")
 
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), "feature", "reconcile", "FEATURES.yaml",
 		"--identity-token", "reconciler=reconciler.token", "--log-format", "json", "--confirm")
@@ -371,7 +371,7 @@ func TestFeatureBucket(t *testing.T) {
 	want(t, s.pass(), 0, "waybill/StatusPage  Off: announced")
 	want(t, s.pass(), 0, "waybill/StatusPage  TurningOn: Off to TurningOn")
 	want(t, s.feature("get", "StatusPage", "--features", site), 0, "TurningOn since transition 1", "waybill/StatusPage/1.sigstore.json")
-	want(t, s.feature("set", "StatusPage", "Off", "--features", site, "--confirm"), 0, "Off is wanted")
+	want(t, s.feature("set", "StatusPage", "Off", "--features", site, "--confirm"), 0, "desired state Off")
 	want(t, s.pass(), 0, "waybill/StatusPage  TurningOff: TurningOn to TurningOff")
 	if err := s.Lab.Stop("bucket"); err != nil {
 		t.Fatal(err)

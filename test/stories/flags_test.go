@@ -14,10 +14,10 @@ var (
 	commandLine = regexp.MustCompile(`(?m)^  ([a-z]\S*) {2,}\S`)
 )
 
-// TestNoFlagIsEmpty: an unset variable never drops a check. Every flag of every
+// TestLongNoFlagIsEmpty: an unset variable never drops a check. Every flag of every
 // command that takes text is refused where it is given empty, and every flag
 // that counts once where it is given twice.
-func TestNoFlagIsEmpty(t *testing.T) {
+func TestLongNoFlagIsEmpty(t *testing.T) {
 	t.Parallel()
 	flags := 0
 	var walk func(path []string)

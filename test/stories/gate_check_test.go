@@ -225,7 +225,7 @@ func TestGateCheckOfIndexes(t *testing.T) {
 	want(t, check("platforms", d), 1, "NO_PROVENANCE", parts[1].Digest.Hex())
 	c.built(t, "platforms", "mallory@evil.example", d, nil)
 	c.built(t, "platforms", "builder", parts[1], nil)
-	want(t, check("platforms", d), 0, "accepted by the provenance of each manifest in it (2)")
+	want(t, check("platforms", d), 0, "accepted by the provenance of each of the 2 manifests in it")
 	c.built(t, "platforms", "builder", d, source("git+https://evil.example/lantern@refs/tags/v0.1.0"))
 	judgedAs(t, check("platforms", d), "SOURCE_REPOSITORY")
 	c.built(t, "platforms", "builder", d, nil)

@@ -20,10 +20,10 @@ import (
 // stalled is how many requests or connections one caller begins and never ends.
 const stalled = 2000
 
-// TestGateInItsMemory: with the limits of its deployment, nothing that one caller
+// TestLongGateInItsMemory: with the limits of its deployment, nothing that one caller
 // begins and never ends has the service killed, and another is answered
 // meanwhile. Where the machine gives control groups it runs in one.
-func TestGateInItsMemory(t *testing.T) {
+func TestLongGateInItsMemory(t *testing.T) {
 	ours, later := newAuthority(t), time.Now().Add(time.Hour)
 	s := &gatehouse{admin: openAdmin(t)}
 	s.write("authority.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw})))

@@ -143,7 +143,7 @@ func (s *gatehouse) audited(digest string) {
 	r := ask("--digest", digest)
 	want(t, r, 0, "override", "excepted LEVEL", "promoter", "refused", "--head ")
 	want(t, ask("--limit", "1", "--output", "json"), 0, `"schema":"waybill/audit/v1"`)
-	want(t, ask("gate.log"), 2, "of its own")
+	want(t, ask("gate.log"), 2, "in another run")
 	want(t, ask("--limit", "5000"), 2, "limit")
 	want(t, s.Run(t.Context(), "waybill", "gate", "audit", "--server", s.callers), 1, "TOKEN_PARSE")
 	head := regexp.MustCompile(`--head (\d+:sha256:[0-9a-f]{64})`).FindStringSubmatch(r.Stdout)

@@ -217,7 +217,7 @@ func (s *gatehouse) asked() {
 	want(s.t, ask(append(with, "--to", s.Lab.Registry+"/eu/lantern", "--channel", "stable")...), 0, "ACCEPTED")
 	want(s.t, ask(append(with, "--to", s.Lab.Registry+"/us/lantern", "--channel", "stable")...), 1, "NOT_GRANTED")
 	want(s.t, ask(), 1, "TOKEN_PARSE")
-	want(s.t, ask(append(with, "--policy", "policy.yaml")...), 2, "of its own")
+	want(s.t, ask(append(with, "--policy", "policy.yaml")...), 2, "uses its own policy")
 	want(s.t, s.Run(s.t.Context(), "waybill", "gate", "check", image, "--policy", "policy.yaml", "--to", "x"), 2, "--server")
 	want(s.t, s.Run(s.t.Context(), "waybill", "gate", "check", image, "--server", "http://127.0.0.1:1"), 3, "UNAVAILABLE")
 }

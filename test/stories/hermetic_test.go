@@ -32,10 +32,10 @@ func openHermetic(t *testing.T) sourced {
 	return s
 }
 
-// TestHermeticBuild: what a build fetched is fixed before its first step, the
+// TestLongHermeticBuild: what a build fetched is fixed before its first step, the
 // steps reach nothing else, and whoever builds the commit again, in another
 // place at another time, gets the same bytes.
-func TestHermeticBuild(t *testing.T) {
+func TestLongHermeticBuild(t *testing.T) {
 	s := openHermetic(t)
 	want(t, s.build(t, "lantern", "state"), 0, "modules: ", "all match go.sum")
 

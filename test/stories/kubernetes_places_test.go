@@ -216,7 +216,7 @@ func mirrored(t *testing.T, s ship) {
 		said   []string
 	}{
 		{"both places", []string{"https://dl.k8s.io/release/" + upstream + "/=" + mirror, images}, 0, []string{"ACCEPTED: complete",
-			"read from " + mirror + " instead of https://dl.k8s.io/release/" + upstream + "/", "read from " + s.Lab.Registry + " instead of registry.k8s.io"}},
+			"read from " + mirror + " instead of https://dl.k8s.io/release/" + upstream + "/", "read from " + s.Lab.Registry + "/release/kubernetes instead of registry.k8s.io"}},
 		{"what is above", []string{"https://dl.k8s.io/release=" + strings.TrimSuffix(mirror, upstream+"/"), images}, 0, []string{"ACCEPTED: complete", "read from " + mirror + " instead of "}},
 		{"a mirror with other bytes", []string{"https://dl.k8s.io/release/" + upstream + "/=" + old, images}, 1, []string{"TAMPERED", shipped, "read from " + old + " instead of "}},
 		{"a place of nobody", []string{"https://dl.k8s.dev/=" + mirror}, 2, []string{"https://dl.k8s.io/release/" + upstream + "/"}},

@@ -124,10 +124,10 @@ func (s ship) summary(name string, sum digest.Digest) []byte {
 	return raw
 }
 
-// TestKubernetesSealed: a release with the names of Kubernetes, published with
+// TestLongKubernetesSealed: a release with the names of Kubernetes, published with
 // Waybill, is complete by the policy that is shipped for it, and is refused for
 // each thing that is wrong with it.
-func TestKubernetesSealed(t *testing.T) {
+func TestLongKubernetesSealed(t *testing.T) {
 	s := ship{&scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}}
 	v, err := version.Parse(upstream)
 	if err != nil {
@@ -205,7 +205,7 @@ func seaborne() []boarding {
 		}, 1, []string{"NOT_BOUND", shipped + "\n", shipped + ".sigstore.json: the bundle signs other bytes"}},
 		{"no SBOM", put(shipped+".spdx.json", nil), 1, []string{"REFUSED: 1 MISSING, 1 NO_SBOM\n", "→ restore the evidence from the sealed release"}},
 		{"no provenance", put("provenance/compile-darwin-amd64.sigstore.json", nil), 1, []string{
-			"REFUSED: 1 MISSING, 2 NO_PROVENANCE, 1 LEVEL\n", "nothing is known of", "kubernetes-client-darwin-amd64.tar.gz",
+			"REFUSED: 1 MISSING, 2 NO_PROVENANCE, 1 LEVEL\n", "no step describes", "kubernetes-client-darwin-amd64.tar.gz",
 		}},
 		{"no manifest", put(releasemanifest.Name, nil), 1, []string{"EVIDENCE_MISSING", "→ check version, profile and address"}},
 		{"a manifest by the builder", resigned(kubernetes.Builder), 1, []string{"IDENTITY_ROLE"}},
@@ -361,7 +361,7 @@ func channelled(t *testing.T, s ship) {
 		return s.Run(t.Context(), "k8s-verify-release", channel, "--profile", "profile.yaml")
 	}
 	want(t, at("stable-1.31"), 0, "ACCEPTED, PARTIAL", "rollback not checked")
-	want(t, at("stable-1.30"), 1, "VERSION", "→ name the version that you want")
+	want(t, at("stable-1.30"), 1, "VERSION", "→ name a version")
 	want(t, at("beta"), 1, "VERSION")
 }
 

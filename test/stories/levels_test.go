@@ -132,7 +132,7 @@ func TestLevels(t *testing.T) {
 	const id, other = "https://builder.example.test/hosted@v1", "https://builder.example.test/laptop"
 	w.write(t, "built.json", w.sign(t, "key", built(id, digest.Of(digest.SHA256, []byte("the first file")))))
 	const keyed = "file a.bin --type slsaprovenance1 --bundle built.json --key key.pub --trusted-root trusted_root.json --require-level build=3"
-	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "signed for by \"key sha256:")
+	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "with the signer \"key sha256:")
 	want(t, w.verify(t.Context(), keyed+" --builder "+other+"=3"), 1, "LEVEL", "build.authentic")
 	want(t, w.verify(t.Context(), keyed+" --builder "+id+"=3"), 0, "SLSA build: level 3 of 3", "ACCEPTED")
 

@@ -16,9 +16,9 @@ import (
 // again in a network of its own.
 const inside = "WAYBILL_STORIES_INSIDE"
 
-// TestDemoDialsLoopbackOnly runs the demo where there is no network but
+// TestLongDemoDialsLoopbackOnly runs the demo where there is no network but
 // loopback: whatever dialled anything else would fail.
-func TestDemoDialsLoopbackOnly(t *testing.T) {
+func TestLongDemoDialsLoopbackOnly(t *testing.T) {
 	demo := filepath.Join(t.TempDir(), "waybill-demo")
 	build := exec.Command("go", "build", "-o", demo, "./cmd/waybill-demo")
 	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")

@@ -304,10 +304,10 @@ func TestReleaseMarkers(t *testing.T) {
 	want(t, n.releases(t, "--confirm"), 0, "no marker was moved: release.yaml names 2, but the profile has no places.markers")
 }
 
-// TestReleaseKilled: whichever write the machine dies at, before or after it,
+// TestLongReleaseKilled: whichever write the machine dies at, before or after it,
 // the same command typed again converges: everything is there once, and logged
 // once.
-func TestReleaseKilled(t *testing.T) {
+func TestLongReleaseKilled(t *testing.T) {
 	n := openNight(t)
 	profile, services := string(n.read(t, "profile.yaml")), string(n.read(t, "signing_config.json"))
 	bench{n.Scene}.policy(t, "profile.yaml", profile, "  markers: ", "  # markers: ")

@@ -97,9 +97,9 @@ func (k keeper) killed(t *testing.T, version string, seen func(state string) boo
 	<-ended
 }
 
-// TestStatusAfterSIGKILL: wherever a run is killed, status says what is true,
+// TestLongStatusAfterSIGKILL: wherever a run is killed, status says what is true,
 // and what it says to type, typed as it is, leads to a public release.
-func TestStatusAfterSIGKILL(t *testing.T) {
+func TestLongStatusAfterSIGKILL(t *testing.T) {
 	k := keeper{&desk{&workshop{Scene: openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene}}}
 	has := func(text string) func(string) bool {
 		return func(state string) bool {

@@ -108,8 +108,8 @@ func refused(t *testing.T, what string, err error, code verdict.Code) {
 	}
 }
 
-// TestBombs: what expands beyond measure is refused before it fills anything.
-func TestBombs(t *testing.T) {
+// TestLongBombs: what expands beyond measure is refused before it fills anything.
+func TestLongBombs(t *testing.T) {
 	zeros := strings.Repeat("\x00", 96<<20)
 	_, err := walk(gz(t, tarOf(t, "zeros", zeros)))
 	refused(t, "a gzip bomb", err, verdict.Limit)

@@ -162,7 +162,7 @@ func TestJSONIsTheVerdict(t *testing.T) {
 	}
 }
 
-func TestLongListsAreCutInTheTableOnly(t *testing.T) {
+func TestListsAreCutInTheTableOnly(t *testing.T) {
 	for n, want := range map[int]string{5: "", 6: "and 1 more; --verbose lists all", 40: "and 35 more; --verbose lists all"} {
 		v := verdict.New("q", noon())
 		for i := range n {

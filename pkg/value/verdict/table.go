@@ -88,7 +88,7 @@ var codes = map[Code]row{
 	PayloadType:      {Refused, "name a bundle of an in-toto statement: the signed payload has another type; or " + again, ""},
 	Threshold:        {Refused, "ask the publisher for evidence of more logs, authorities or keys; each counts once", "sign with more logs, authorities or keys; each counts once"},
 	LayoutRule:       {Refused, "do not use the artifact: a step read or made what the layout forbids; ask the publisher", "find out whether the step or the layout is wrong before anything is released"},
-	LayoutInspection: {Refused, "run the inspection yourself where it can do no harm; then accept the layout without it", "run the inspection yourself where it can do no harm; then accept the layout without it: --without-inspections"},
+	LayoutInspection: {Refused, "run the inspection yourself where it can do no harm; then accept the layout without it", ""},
 	LogMissing:       {Refused, "ask the publisher for a bundle with a transparency log entry", "sign with a signing configuration that names a transparency log"},
 	LogUnknown:       {Refused, "check which trust root belongs to this publisher: none of the logs in yours includes the signature", "check that the signing configuration and the trust root name the same log"},
 	LogEntryParse:    {Refused, "do not rely on the log entry; " + again, ""},

@@ -160,9 +160,9 @@ func TestJSONFormOfNothing(t *testing.T) {
 	}
 }
 
-// TestLongNames: a message shows the beginning and the end of a name that is
+// TestNamesAreCut: a message shows the beginning and the end of a name that is
 // longer than anybody reads, and all of any other.
-func TestLongNames(t *testing.T) {
+func TestNamesAreCut(t *testing.T) {
 	for _, row := range []struct{ name, want string }{
 		{strings.Repeat("a", 200), strings.Repeat("a", 200)},
 		{strings.Repeat("a/", 10_000) + "end", strings.Repeat("a/", 75) + "…" + "/" + strings.Repeat("a/", 23) + "end"},

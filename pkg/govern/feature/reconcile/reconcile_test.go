@@ -397,8 +397,8 @@ type asked int
 
 func (a *asked) Identities(context.Context) ([]string, error) { *a++; return nil, nil }
 
-// TestLongTask: reports that come while a task runs do not undo what it did.
-func TestLongTask(t *testing.T) {
+// TestTaskTakesLong: reports that come while a task runs do not undo what it did.
+func TestTaskTakesLong(t *testing.T) {
 	b := newBench(t)
 	b.want(feature.On)
 	b.once()
