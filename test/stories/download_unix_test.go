@@ -50,7 +50,7 @@ func downloadsAmongOthers(t *testing.T, d *desk) {
 	if err := os.Link(other, mine); err != nil {
 		t.Fatal(err)
 	}
-	want(t, d.Verify(t.Context(), keep("on")...), 2, "DOWNLOAD_DIR", "SHA256SUMS", "second name")
+	want(t, d.Verify(t.Context(), keep("on")...), 2, "DOWNLOAD_DIR", "SHA256SUMS", "second hard link")
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}

@@ -280,7 +280,7 @@ func signedPolicies(t *testing.T, c *consumer) {
 	want(t, judged(), 1, "POLICY_STALE")
 	name = "lantern-nightly" // the officer signs that one too
 	pin(officer, 4)
-	want(t, judged(), 1, "POLICY_SIG", "another policy")
+	want(t, judged(), 1, "POLICY_SIG", "not the pinned one")
 	name = "lantern-release"
 	pin("nobody@lab.invalid", 4)
 	want(t, judged(), 1, "POLICY_SIG", "another identity")
@@ -336,7 +336,7 @@ func exceptions(t *testing.T, c *consumer) {
 		{"of another artifact", "name", nil, nil, "NO_SBOM|is not used"},
 		{"of another code", "code", nil, nil, "NO_SBOM|is not used"},
 		{"under another policy", "fits", []string{"name: lantern-release\n", "name: lantern-release\n# another\n"}, nil, "NO_SBOM|is not used: the exception is for the policy"},
-		{"after its time", "fits", nil, later, "NO_SBOM|is not used: it expired"},
+		{"after its time", "fits", nil, later, "NO_SBOM|is not used: the exception expired"},
 		{"that nobody signed", "unsigned", nil, nil, "BUNDLE_PARSE"},
 		{"by the release identity", "release", nil, nil, "IDENTITY_ROLE"},
 		{"by a stranger", "stranger", nil, nil, "IDENTITY"},

@@ -103,7 +103,7 @@ func TestPromoteFilesKilled(t *testing.T) {
 	t.Setenv(transport.PatienceVariable, "1s")
 	m.goTo(m.bucket("release/partial"), "gs+http://127.0.0.1:1/release/partial")
 	r := m.apply("--confirm")
-	want(t, r, 3, "UNAVAILABLE", "gs+http://127.0.0.1:1/release/partial/", "the place did not answer; files affected: 2", "verified=2 required=4")
+	want(t, r, 3, "UNAVAILABLE", "gs+http://127.0.0.1:1/release/partial/", "the place did not answer about 2 files", "verified=2 required=4")
 	for name, body := range m.files {
 		if string(m.get("release/partial/"+name)) != string(body) {
 			t.Errorf("%s is not in the region that answers", name)

@@ -233,7 +233,7 @@ func TestPromoteShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, f.merge(), 1, "MISSING", "no shard of the plan has written results")
-	want(t, f.diff(), 0, "missing ", "demo:v0@", "requests: 2 lists, 0 tags")
+	want(t, f.diff(), 0, "missing ", "demo:v0@", "requests: 2 for lists, 0 for single tags")
 	victim := f.victim()
 	last := f.of(victim)[len(f.of(victim))-1]
 	held, letGo := f.gate.hold(func(r *http.Request) bool { return isTag(r) && strings.HasSuffix(r.URL.Path, "/"+last) })

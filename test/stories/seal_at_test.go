@@ -52,11 +52,11 @@ func TestReviseAtThePlace(t *testing.T) {
 		})
 	}
 	want(t, d.Run(t.Context(), "waybill", "seal", "v0.9.9", "--profile", "profile.yaml", "--state", "nowhere", "--at", "release", "--withdraw", "--reason", "it flickers"), 1, "EVIDENCE_MISSING", "nothing to revise")
-	want(t, d.revises(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 written to ", "revision also written to ")
+	want(t, d.revises(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed", "revision also written to ")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "revision 2 of the manifest", "a new log")
 	d.absent(t, "nowhere")
 	t.Run("from the state directory of before", func(t *testing.T) {
-		want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 written to ")
+		want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 is sealed")
 		want(t, d.promotes(t, "staging"), 1, "MANIFEST_EQUIVOCATION")
 		want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "a new log")
 	})

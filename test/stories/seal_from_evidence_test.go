@@ -120,7 +120,7 @@ func TestSealFromProvenance(t *testing.T) {
 	want(t, d.Run(t.Context(), "waybill", "release", tookOver, "--state", "from", "--confirm", "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "k8s-verify-release", tookOver, "--profile", "profile.yaml"), 0, said...)
 	want(t, d.Run(t.Context(), "waybill", "seal", tookOver, "--amend", "--reason", "a new log", "--state", "from", "--profile", "profile.yaml",
-		"--identity-token", "release=release.token", "--confirm"), 0, "revision 2 written to ")
+		"--identity-token", "release=release.token", "--confirm"), 0, "revision 2 is sealed")
 }
 
 // layProven lays the layout out for a release.yaml that names provenance of the
@@ -163,7 +163,7 @@ func TestSealFromPlaces(t *testing.T) {
 	d.bucket(t, http.MethodPut, "staging/dist/lantern/helper", "x")
 	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 1, "SEAL_EXTRA", "helper")
 	d.bucket(t, http.MethodDelete, "staging/dist/lantern/helper", "")
-	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 0, ": files 15, images ")
+	want(t, d.sealsFrom(t, m, "release", at, "from", "--confirm"), 0, "imported 15 files and ")
 	want(t, d.sealsFrom(t, m, "", d.Lab.Bucket+"/staging/dist/lantern/", "web"), 2, "cannot be listed", "use the address of the bucket")
 	for _, sums := range []string{"lantern_0.2.0_checksums.txt", "SHA256SUMS", "SHA512SUMS"} {
 		d.checks(t, d.Path("from", "files"), sums)

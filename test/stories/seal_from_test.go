@@ -153,7 +153,7 @@ func sealFrom(t *testing.T, m toolmade) {
 	d.absent(t, "from")
 	want(t, from("", "dist", "from", "--confirm"), 2, "--identity-token")
 	want(t, from("verifier", "dist", "from", "--confirm"), 1, "SIGNED_AS_ELSE")
-	want(t, from("release", "dist", "from", "--confirm"), 0, "imported from ", "sealed")
+	want(t, from("release", "dist", "from", "--confirm"), 0, "imported ", "sealed")
 	want(t, from("release", "dist", "from", "--confirm"), 0, "signed 0 files", "sealed already")
 	d.notTwice(t, m)
 	d.unbuildable(t)

@@ -32,7 +32,7 @@ func (d *desk) notTwice(t *testing.T, m toolmade) {
 	want(t, d.sealsFrom(t, m, "release", "rebuilt", "from"), 1, "MANIFEST_EQUIVOCATION", "sealed already") // and a dry run foresees it
 	want(t, d.sealsFrom(t, m, "release", "dist", "from"), 0, "everything is signed already", "1 signed already", "0 certificates, 0 timestamps, 0 log entries")
 	if len(m.images) == 0 {
-		want(t, d.sealsFrom(t, m, "release", "rebuilt", "unpublished", "--confirm"), 0, "imported from ", "sealed")
+		want(t, d.sealsFrom(t, m, "release", "rebuilt", "unpublished", "--confirm"), 0, "imported ", "sealed")
 	} else {
 		d.pushAs(t, m.images[0], "other")
 		refused("dist", m.images[0])

@@ -144,7 +144,7 @@ func rewrite(t *testing.T, path string, body []byte) {
 func amended(t *testing.T, d *desk, first []byte) {
 	want(t, d.seals(t, "", "--amend", "--reason", "a new log"), 0, "revision 2", "supersedes  sha256:", "the same evidence: a new log", "nothing was done")
 	d.sealedStill(t, first)
-	want(t, d.seals(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 written to ")
+	want(t, d.seals(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed")
 	kept, err := os.ReadFile(d.Path("state", "revisions", "1."+releasemanifest.Name))
 	if err != nil || string(kept) != string(first) {
 		t.Errorf("the revision before was not kept: %v", err)
@@ -170,9 +170,9 @@ func forked(t *testing.T, d *desk, first []byte) {
 	}
 	rewrite(t, d.manifestPath(), first)
 	want(t, d.promotes(t, "staging"), 1, "STALE")
-	want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 written to ")
+	want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 is sealed")
 	want(t, d.promotes(t, "staging"), 1, "MANIFEST_EQUIVOCATION")
-	want(t, d.seals(t, "release", "--amend", "--reason", "a third", "--confirm"), 0, "revision 3 written to ")
+	want(t, d.seals(t, "release", "--amend", "--reason", "a third", "--confirm"), 0, "revision 3 is sealed")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "a new log")
 	rewrite(t, d.manifestPath(), second)
 	want(t, d.promotes(t, "staging"), 0)
@@ -180,7 +180,7 @@ func forked(t *testing.T, d *desk, first []byte) {
 
 func withdrawn(t *testing.T, d *desk) {
 	want(t, d.seals(t, "", "--withdraw", "--reason", "it flickers", "--use", "v0.1.1"), 0, "revision 3", "withdrawn   it flickers", "use         v0.1.1")
-	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--use", "v0.1.1", "--confirm"), 0, "revision 3 written to ")
+	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--use", "v0.1.1", "--confirm"), 0, "revision 3 is sealed")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete") // nothing is public yet
 	want(t, d.promotes(t, "staging"), 0)
 	want(t, d.Release(t.Context()), 1, "WITHDRAWN", "it flickers")

@@ -156,19 +156,19 @@ func TestRevisionsKeepTheBeginning(t *testing.T) {
 	within(t, tonight, "")
 	d := publishedDesk(t)
 	within(t, inMarch, another)
-	want(t, d.seals(t, "release", "--amend", "--reason", "again", "--confirm"), 0, "revision 2 written to ", "WARNING: ")
+	want(t, d.seals(t, "release", "--amend", "--reason", "again", "--confirm"), 0, "revision 2 is sealed", "WARNING: ")
 	first := []string{"build in 1 by waybill stage", "sign in 1 by waybill stage", "seal in 1 by waybill stage"}
 	if all := acts(t, d.sealedNow(t), tonight); !slices.Equal(all, append(slices.Clone(first), "amend in 3 by waybill seal")) {
 		t.Errorf("the amendment was made by %q", all)
 	}
 	within(t, nextWeek, "")
-	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 3 written to ")
+	want(t, d.seals(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 3 is sealed")
 	if all := acts(t, d.sealedNow(t), tonight); !slices.Equal(all, append(slices.Clone(first), "amend in 3 by waybill seal", "withdraw in 2 by waybill seal")) {
 		t.Errorf("the withdrawal was made by %q", all)
 	}
 	// Where it is public, and from a machine that has nothing of it.
 	within(t, inMarch, another)
-	want(t, d.revises(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 2 written to ", "WARNING: ")
+	want(t, d.revises(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0, "revision 2 is sealed", "WARNING: ")
 	d.write(t, "public.json", d.bucketed(t))
 	m, err := manifest.ReadManifest(d.evidence(t, "public.json").Statement(), nil)
 	if err != nil {
