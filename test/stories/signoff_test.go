@@ -48,12 +48,12 @@ func TestSignoffOfOurFeatures(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	want(t, check("--stage", "stable"), 1, "SIGNOFF_SECTION", "1-release-signoff/README.md#Alternatives")
-	want(t, check("--milestone", "v9.9"), 1, "SIGNOFF_DOCUMENT", "none that targets v9.9")
+	want(t, check("--milestone", "v9.9"), 1, "SIGNOFF_DOCUMENT", "no document that targets v9.9")
 	want(t, check("--milestone", "next"), 2, "--milestone")
 	want(t, check("--stage", "gamma"), 2, "alpha, beta or stable")
 	want(t, check("--keps", "nowhere"), 2, "no such directory")
 	want(t, check("--template", "nowhere"), 2, "no such file")
-	want(t, check("--record", "enhancements/template.md"), 2, "sign-off record")
+	want(t, check("--record", "enhancements/template.md"), 2, "CONFIG enhancements/template.md")
 	edit(t, s.Path("enhancements", "1-release-signoff", "README.md"), "### Test Plan\n\nEach", "### Test Plan\n\nTBD\n\nEach")
 	want(t, check(), 1, "SIGNOFF_PLACEHOLDER", "Test Plan", "SIGNOFF_CHECKLIST", "is ticked, but that is false")
 	want(t, s.Run(t.Context(), "waybill", "signoff", "check", "--help"), 0, "EXIT STATUS", "Examples:", "SIGNOFF_SECTION")
@@ -112,7 +112,7 @@ exceptions:
 	write("changed.yaml", strings.Replace(record, kep, "sha256:"+strings.Repeat("0", 64), 1))
 	want(t, check("--record", "changed.yaml"), 1, "SIGNOFF_APPROVAL", "approved another kep.yaml", "add to approvals of the record", kep)
 	write("old.yaml", strings.Replace(record, "files: "+files("2-closed-releases"), fmt.Sprintf("digest: %q", sum("2-closed-releases", "README.md")), 1))
-	want(t, check("--record", "old.yaml"), 2, "approval 2", "leaves kep.yaml open", "waybill signoff check")
+	want(t, check("--record", "old.yaml"), 2, "approval 2", "digest covers only README.md, not kep.yaml", "waybill signoff check")
 	want(t, check("--record", "record.yaml", "--closed-hosts"), 1, "SIGNOFF_LINK", "example.test")
 	want(t, check("--record", "record.yaml", "--closed-hosts", "--allow-host", "example.test"), 0, "EXCEPTION")
 }
