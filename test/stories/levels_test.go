@@ -53,7 +53,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		said        []string
 	}{
 		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 1 of 4", "ACCEPTED"}},
-		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: an entry in the trust map", "got  build=1", "→"}},
+		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: a trust map entry", "got  build=1", "→"}},
 		{"another builder", file + " --builder https://builder.example.test=3" + highest, 1, []string{"LEVEL", "build.authentic"}},
 		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "ACCEPTED"}},
 		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"ACCEPTED"}},
@@ -61,7 +61,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"a builder of level 1", file + " --builder " + id + "=1 --require-level build=2", 1, []string{"LEVEL", "build.hosted (not met)", "sha256:"}},
 		{"its twin of level 2", file + " --builder " + id + "=2 --require-level build=2", 0, []string{"ACCEPTED"}},
 		{"a level that needs a source summary", file + known + " --require-level v0.1=3", 1, []string{"LEVEL", "want v0.1=3", "source.verified-history"}},
-		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; git+file://"}},
+		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; a git+file:// URL"}},
 		{"the one below", file + known + " --require-level v0.1=1", 0, []string{"ACCEPTED"}},
 		{"an image", image + known + " --require-level build=2", 0, []string{"3 × provenance", "--verbose answers every requirement"}},
 		{"an image of an unknown builder", image + " --require-level build=2", 1, []string{"LEVEL", "verified=0 required=3"}},

@@ -77,8 +77,8 @@ func TestKubernetesToday(t *testing.T) {
 		body         []byte // nil: the object is deleted
 		said         []string
 	}{
-		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1", "→ find out who put it there, and do not use it"}},
-		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1", "→ fetch it again where the project publishes it"}},
+		{"a file too much", "bin/linux/amd64/kubectl-again", []byte("x"), []string{"EXTRA", "extra=1", "→ do not use it: no document of the release names it; find out who put it there"}},
+		{"a file too few", "bin/linux/s390x/kubelet", nil, []string{"MISSING", "missing=1", "→ fetch the file again from where the project publishes it"}},
 		{"other bytes", "bin/linux/arm64/kubectl", []byte("x"), []string{"TAMPERED"}},
 		{"no signature", "kubernetes-server-linux-amd64.tar.gz.sig", nil, []string{"UNSIGNED", "do not use it until the project has signed it"}},
 		{"a sidecar that lies", "kubernetes-server-linux-amd64.tar.gz.sha512", []byte(strings.Repeat("0", 128)), []string{"EVIDENCE_CONFLICT"}},
@@ -176,7 +176,7 @@ func todayGiven(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
 	want(t, given("kubectl", r.Files[kubectl]), 0, "kubectl: it is "+kubectl, "all but the 1 given", "verified=2 required=2")
 	want(t, given("kubectl", append([]byte("x"), r.Files[kubectl]...)), 1, "TAMPERED")
 	want(t, given("kubectl", r.Files[kubelet]), 1, "NAME_SWAP", kubelet)
-	want(t, given("kubectl2", []byte("x")), 1, "EXTRA", "→ it is none of this release")
+	want(t, given("kubectl2", []byte("x")), 1, "EXTRA", "→ the file is not part of this release")
 	want(t, given("kube-proxy.docker_tag", r.Files["bin/linux/amd64/kube-proxy.docker_tag"]), 1, "UNSIGNED", "nobody signs")
 }
 
