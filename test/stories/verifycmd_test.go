@@ -408,7 +408,7 @@ func singles(t *testing.T, s *scene.Scene) {
 	}{
 		{"a file", "release", "file " + files + "bin/linux/amd64/lantern", 0, []string{"1 × file signature"}},
 		{"its provenance", "builder", "file " + files + "bin/linux/amd64/lantern --type slsaprovenance1 --bundle " + files + "provenance/compile-linux-amd64.sigstore.json",
-			0, []string{"1 × provenance", `the statement calls it "bin/linux/amd64/lantern"`}},
+			0, []string{"1 × provenance", `its name in the statement is "bin/linux/amd64/lantern"`}},
 		{"its provenance by another role", "release", "file " + files + "bin/linux/amd64/lantern --type slsaprovenance1 --bundle " + files + "provenance/compile-linux-amd64.sigstore.json",
 			1, []string{"IDENTITY"}},
 		{"another's provenance", "builder", "file " + files + "bin/linux/amd64/lantern --type slsaprovenance1 --bundle " + files + "provenance/compile-linux-arm64.sigstore.json",
