@@ -203,10 +203,10 @@ func (p process) alive() bool {
 	return ok && now == p
 }
 
-// TestInterruptedBuilds: whenever a build is ended, by a signal that it hears
+// TestLongInterruptedBuilds: whenever a build is ended, by a signal that it hears
 // or by one that it cannot, nothing of it lives on, nothing half looks whole,
 // and the next build comes to the very same files.
-func TestInterruptedBuilds(t *testing.T) {
+func TestLongInterruptedBuilds(t *testing.T) {
 	(&world{report: sandbox.Examine(t.Context())}).walls(t) // without them, what leaves its group lives on, and the builder's page says so
 	s, whole := stage(t)
 	t.Run("altered", func(t *testing.T) { altered(t, s, whole) })

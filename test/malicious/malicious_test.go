@@ -162,10 +162,10 @@ func TestMaliciousSteps(t *testing.T) {
 	t.Logf("\n%s", table.String())
 }
 
-// TestWithoutWalls: the same steps as ordinary processes. What works here is
+// TestLongWithoutWalls: the same steps as ordinary processes. What works here is
 // exactly what the unisolated builder does not guarantee; whatever was built
 // says so.
-func TestWithoutWalls(t *testing.T) {
+func TestLongWithoutWalls(t *testing.T) {
 	w := openWorld(t)
 	for _, r := range rows() {
 		if r.bare == notRun {

@@ -27,7 +27,7 @@ func TestUnsignedFile(t *testing.T) {
 	bare := []string{checks, `checks: {provenance: "off", signature: "off", sbom: require}`}
 	unsigned := []string{bare[0], bare[1], "plan: require\n", word}
 	want(t, c.ask(t, bare, "other --sbom=a.spdx.json"), 2, "POLICY_EMPTY", "no signed evidence is required of binary", "insecureAcceptUnsigned: true")
-	want(t, c.ask(t, unsigned, "other --sbom=a.spdx.json"), 1, "NOT_BOUND", "other.json", "not of bin/a with these bytes")
+	want(t, c.ask(t, unsigned, "other --sbom=a.spdx.json"), 1, "NOT_BOUND", "other.json", "not for bin/a with these bytes")
 	for format, beginning := range map[string]string{
 		"table": "UNSIGNED: binary bin/a", "markdown": "## UNSIGNED", "html": "<!DOCTYPE html>", "json": "{", "junit": "<?xml", "sarif": "{",
 	} {

@@ -259,7 +259,7 @@ func TestVerifySigners(t *testing.T) {
 func TestVerifySaysByWhat(t *testing.T) {
 	w := openWorkshop(t)
 	r := w.verify(t.Context(), "file a.bin --bundle attestation.json -o json --type "+kind, as(w.Scene, "release")...)
-	want(t, r, 0, `it \"bin/linux/amd64/a\"`)
+	want(t, r, 0, `statement is \"bin/linux/amd64/a\"`)
 	var v struct {
 		Proofs []struct {
 			Subject, Statement, Identity, Issuer, SignedAt, Bundle string
@@ -346,10 +346,10 @@ func TestVerifyImage(t *testing.T) {
 		{"not-bound", "NOT_BOUND", "1 about another artifact", func(registry.Descriptor) []byte {
 			return w.sign(t, "release", said(intoto.CosignSignature, "", digest.Of(digest.SHA256, nil)))
 		}},
-		{"broken", "LOG_SIG_MISMATCH", "1 not holding", func(d registry.Descriptor) []byte {
+		{"broken", "LOG_SIG_MISMATCH", "1 invalid", func(d registry.Descriptor) []byte {
 			return changed(t, signature(d), func(b *bundlepb.Bundle) { b.GetDsseEnvelope().Signatures[0].Sig[8] ^= 1 })
 		}},
-		{"malformed", "BUNDLE_PARSE", "1 not holding", func(registry.Descriptor) []byte { return []byte(`{"mediaType":`) }},
+		{"malformed", "BUNDLE_PARSE", "1 invalid", func(registry.Descriptor) []byte { return []byte(`{"mediaType":`) }},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

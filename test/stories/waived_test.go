@@ -23,10 +23,13 @@ var archives = [...]string{"darwin-arm64", "linux-amd64", "linux-arm64", "window
 func openBare(t *testing.T) *desk {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(small)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(shell)); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, filepath.Join(dir, "release.yaml"), "root: scratch}}\n", "root: scratch}, evidence: {archive: [provenance, bundle]}}\n")
+	config := filepath.Join(dir, "release.yaml")
+	edit(t, config, "steps:\n", "defaults: {evidence: {archive: [provenance, bundle]}}\nsteps:\n")
+	edit(t, config, "every: [linux/amd64, linux/arm64]", "every: [linux/amd64, linux/arm64, darwin/arm64, windows/amd64]")
+	edit(t, config, "static, platforms: every", "static, platforms: [linux/amd64, linux/arm64]")
 	d := &desk{&workshop{Scene: openExample(t, dir)}}
 	d.write(t, "policy.token", []byte(d.Lab.Token("policy")))
 	strict := string(d.read(t, "policy.yaml"))
