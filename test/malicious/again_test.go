@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestAgain: nothing that a step leaves stops a later run in the same directory:
+// TestLongAgain: nothing that a step leaves stops a later run in the same directory:
 // it comes to the same, and leaves no scratch space either.
-func TestAgain(t *testing.T) {
+func TestLongAgain(t *testing.T) {
 	w := openWorld(t)
 	mode := w.walls(t)
 	for _, r := range rows() {
