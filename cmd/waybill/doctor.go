@@ -33,17 +33,17 @@ what to do next: identity tokens, the clock, signing services, trust root and
 policy, places, registry, disk, the isolation of steps, tools, source and lock.
 Build and stage run the same checks before their first step.
 
-Nothing is created, and no transparency log is written to. What only a write can
-show is listed as not checked; with --confirm a small object is written to the
-place and removed again, and an upload to the registry is started and cancelled.
-Without a VERSION its source and its places are not checked.
+Doctor writes to no place, registry or transparency log. A check that needs a write
+is listed as not checked; with --confirm a small object is written to the place and
+removed again, and an upload to the registry is started and cancelled. Without a
+VERSION, the source and the places of the release are not checked.
 
 EXIT STATUS
   0  no item is bad
   1  an item is bad
-  2  wrong use, or an item is bad that must be written differently: a flag, a
-     policy, a profile, a configuration
-  3  every item that is bad is a service or place that did not answer
+  2  wrong use, or an item is bad because of an error in a flag, a policy, a
+     profile or a configuration
+  3  every bad item is a service or place that did not answer
   4  a bug in this program`,
 		Example: `  waybill doctor v0.1.0 --for stage --source ./lantern --profile profile.yaml \
     --identity-token builder=builder.token --identity-token release=release.token
@@ -58,7 +58,7 @@ EXIT STATUS
 	f := cmd.Flags()
 	f.StringVar(&o.purpose, "for", string(doctor.Stage), "check what this needs: "+strings.Join(purposes(), ", "))
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
-	f.BoolVar(&o.confirm, "confirm", false, "also check what only a write can show, and undo the write")
+	f.BoolVar(&o.confirm, "confirm", false, "also make the checks that need a write, and undo the write")
 	return cmd
 }
 

@@ -19,14 +19,15 @@ func featureCommand() *cobra.Command {
 		Use:     "feature",
 		Short:   "Turn policy requirements on and off safely",
 		GroupID: "feature",
-		Long: `Turning a requirement on from one day to the next breaks releases without warning.
-A feature is turned on in steps: while it is TurningOn, every artifact that it will
-refuse is named in a warning; it is On when every program that uses it has reported
-the new value and an audit has found nothing that it would refuse. Turning it off
-takes the same steps, and shows what still refers to a feature that is Off.
+		Long: `Turn requirements on and off in steps, because a sudden change breaks releases. A
+requirement that can be switched is a feature. While a feature is TurningOn, a
+warning names every artifact that it will refuse. It is On when every program that
+uses it has reported the new value and an audit has found no artifact that it would
+refuse. Turning it off takes the same steps, and lists the objects that still refer
+to a feature that is Off.
 
-The features of a site are stored in a directory or a bucket, which can be readable
-for everyone. One reviewed file, FEATURES.yaml, says in which state each should be.
+A site stores its features in a directory or a bucket, which everyone may be allowed
+to read. One reviewed file, FEATURES.yaml, gives the desired state of each.
 Only waybill feature reconcile changes states, step by step, and signs a statement
 about each step. A policy names the requirements that may be switched, and for each
 the minimum that no site can lower.

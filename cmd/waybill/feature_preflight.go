@@ -23,7 +23,7 @@ func featurePreflightCommand() *cobra.Command {
 	o := &preflighting{}
 	cmd := &cobra.Command{
 		Use:   "preflight FEATURES.yaml|--features PLACE --to v0.2",
-		Short: "Check that another version of Waybill can be started with the features as they are",
+		Short: "Check that another version of Waybill can be started with the current features",
 		Long: `Check, with the version of Waybill that is running now, whether another version can
 be started with the features of a site as they are: before an upgrade or a downgrade.
 It is refused (FEATURE_UNSAFE) while a feature is in transition, while a transition

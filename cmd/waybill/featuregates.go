@@ -74,13 +74,13 @@ func addHelp(cmd *cobra.Command, text string) {
 func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	f.gate = newGate()
 	f.offline = func() bool { return isSet(cmd, "offline") }
-	cmd.Flags().StringVar(&f.place, "features", "", "site of the features that the policy lets a site switch, and to report to: a directory or bucket that waybill feature reconcile writes to")
+	cmd.Flags().StringVar(&f.place, "features", "", "directory or bucket with the features of the site, written by waybill feature reconcile: it switches the requirements that the policy lets a site switch, and receives the report of --report-as")
 	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report the features that this run used, and their values, under this name")
-	addHelp(cmd, `--features names the site whose features switch the requirements that the policy
-lets a site switch. With --report-as the run reports the values of its features to
-the site, which completes no transition before every program has the new value. If
-the site does not answer, the report is lost; if the policy depends on the site,
-nothing is decided.`)
+	addHelp(cmd, `--features names the place where a site stores its features. They switch those
+requirements of the policy that it allows a site to switch. With --report-as the run
+reports the values of its features to the site, which completes no transition before
+every program has the new value. If the site does not answer, the report is lost; if
+the policy depends on the site, nothing is decided.`)
 	do := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		end, err := f.begin(c)

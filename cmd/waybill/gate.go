@@ -23,7 +23,7 @@ import (
 
 func gateCommand() *cobra.Command {
 	cmd := group(cobra.Command{
-		Use: "gate", Short: "Decide whether a release, an image, a file or a promotion may go out", GroupID: "check",
+		Use: "gate", Short: "Decide whether a release, an image, a file or a promotion satisfies the policy", GroupID: "check",
 		Long: `A gate decides by a policy whether something may be promoted or published. It
 changes nothing: it copies no image, and signs nothing but summaries where the
 service is configured to.
@@ -49,7 +49,7 @@ func gateCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check VERSION --profile FILE | check REFERENCE… --policy FILE",
 		Short: "Decide about a staged release, images, files or a promotion",
-		Long: `Decide whether something may go out. A VERSION is a whole release at its staging
+		Long: `Decide whether something may be published. A VERSION is a whole release at its staging
 place, judged by the policy that the profile names: the same decision that verify
 release makes about the public place. The kind of any other argument is recognised,
 and several arguments get one verdict:
@@ -72,9 +72,10 @@ caller's token, or the certificate of --client-certificate and --client-key; wit
 both, the token identifies the caller. Its verdict counts only if it answers the
 question that was asked. A gate can sign a verification summary of each image that
 may be promoted: --summary saves it, a Sigstore bundle to attach to the image at its
-destination, and fails if the gate signs none. With --exception the gate is asked
-for an override: the exceptions are sent, and the token, which needs an ID (jti),
-cannot be used again; a summary then names the excepted finding, by whom and why.
+destination, and refuses an answer without a summary. With --exception the gate is
+asked for an override: the exceptions are sent, and the token, which needs an ID
+(jti), cannot be used again; a summary then names the excepted finding, who excepted
+it, and why.
 For a gate whose certificate is from a private authority, SSL_CERT_FILE names the
 file with the certificate of that authority.
 

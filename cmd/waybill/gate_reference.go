@@ -50,7 +50,7 @@ func sortReferences(args []string) (references, error) {
 		switch kind {
 		case aVersion:
 			if all.version = true; len(args) > 1 {
-				return references{}, verdict.Refuse(verdict.Usage, arg, "a release must be the only argument").Advise("check the version and the rest in two runs")
+				return references{}, verdict.Refuse(verdict.Usage, arg, "a release must be the only argument").Advise("run the command once for the release, and once for the other arguments")
 			}
 		case anImage:
 			all.images = append(all.images, arg)
@@ -120,7 +120,7 @@ func kindOf(arg string) (kind, error) {
 // files, by their content.
 func kindOfFile(path string) (kind, error) {
 	if strings.HasSuffix(path, gate.BundleSuffix) {
-		return 0, verdict.Refuse(verdict.Usage, path, "a bundle, which is evidence about another file").Advise("name that file; the bundle beside it is found")
+		return 0, verdict.Refuse(verdict.Usage, path, "the file is a bundle, which is evidence about another file").Advise("name that other file: its bundle is found beside it")
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -84,8 +84,8 @@ their grants, two addresses to listen on, and a certificate:
 
 Callers authenticate with an OpenID Connect token with exactly the issuer, audience,
 subject and claims of callers.yaml, or with a certificate issued by clients.pem with
-the URI that is named there. What is not granted is denied; a name that ends with a
-slash includes everything below it. For verify, from and to are the same:
+the URI that callers.yaml names. Without a grant a request is denied; a name that
+ends with a slash includes everything below it. For verify, from and to are the same:
 
   audience: https://gate.example.test
   callers:

@@ -26,7 +26,7 @@ func (o *asking) summaries(images []string) (summaryAt, error) {
 	at := summaryAt{o.summary, err == nil && info.IsDir()}
 	switch {
 	case o.to == "":
-		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "a summary is for one destination; name it with --to")
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "requires --to, because a summary is for one destination")
 	case len(images) > 1 && !at.directory:
 		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: want an existing directory for the summaries of several images", o.summary)
 	}

@@ -31,7 +31,7 @@ func policyLintCommand() *cobra.Command {
 	strict, format := false, ""
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
-		Short: "Check that policies load, and list what is probably a mistake",
+		Short: "Check that policies load, and list probable mistakes",
 		Long: `Load policies and print what is valid but may not be intended: no expiry, patterns
 of identities, parameters that are not checked, evidence that is not required. For a
 policy that does not load, line and column are printed, with status 2. Lists of

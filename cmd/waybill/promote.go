@@ -41,7 +41,7 @@ release; but only waybill release verifies the result, records it, and moves the
 version markers. Without --confirm the gate decides, the plan of the promotion is
 printed, and nothing is copied.
 
-Run it again after an interruption: files that are there with the same bytes stay,
+Run it again after an interruption: existing files with the same bytes are kept,
 and without its manifest the copy does not count as a release.
 
 ` + exit.Table("everything in the manifest is at the destination;\nwithout --confirm: the promotion would be allowed, and was printed"),
@@ -51,7 +51,7 @@ and without its manifest the copy does not count as a release.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			stage := profile.Stage(to)
 			if stage != profile.Staging && stage != profile.Release {
-				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for what is staged")
+				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for a staged release")
 			}
 			if err := cli.Unused(cmd, "the release is already built, and its manifest records the parameters; leave the flag out", "parameter"); err != nil {
 				return err

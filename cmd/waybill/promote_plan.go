@@ -130,7 +130,7 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 	}
 	stage := profile.Stage(o.to)
 	if stage != profile.Staging && stage != profile.Release {
-		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", o.to).Advise("add --to staging, or --to release for what is staged")
+		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", o.to).Advise("add --to staging, or --to release for a staged release")
 	}
 	if len(args) != 1 {
 		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "VERSION", "%d were given; want one: a plan is for one release", len(args))

@@ -74,8 +74,8 @@ TAG_RACE). --lease excludes another run of this release during the publication; 
 lease is checked before each tag and before the manifest.
 
 Without --confirm the gate decides, the copies, records and markers to write are
-printed, and nothing is done. Run it again after any interruption: what is there
-stays, and nothing is signed twice.`,
+printed, and nothing is done. Run it again after any interruption: existing copies
+and records are kept, and no statement is signed twice.`,
 		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm
   waybill release v0.1.0 --profile profile.yaml --identity-token verifier=verifier.token --confirm`,
 		Args: cobra.ExactArgs(1),

@@ -70,8 +70,8 @@ func sbomGenerateCommand() *cobra.Command {
 An archive that different programs unpack differently is refused (ARCHIVE_AMBIGUOUS,
 ARCHIVE_HIDDEN, ARCHIVE_TWICE); one inside another archive is listed as not examined.
 
-The only network access is to the registry of an image. A licence is what a package
-declares, or what a licence file is the text of; otherwise NOASSERTION.
+The only network access is to the registry of an image. A licence is the one that a
+package declares, or the one whose text a licence file contains; otherwise NOASSERTION.
 
 The SBOM lists each part that could not be examined, with the reason, and packages of
 other ecosystems as seen but not catalogued. An SBOM without such parts is complete.

@@ -47,13 +47,13 @@ verification summaries, as a tree over time. TARGET is one of
   a file              on this machine, identified by its digest
   bin/tool            the name of an artifact of the release; oci/NAME of an image
   sha256:…            the digest of either; of an index, with all its platforms
-  HOST/PATH:TAG       an image, or HOST/PATH@sha256:…; what refers to it is read
+  HOST/PATH:TAG       an image, or HOST/PATH@sha256:…; its referrers are read
   4bf92f3577b34da6…   a trace, the initial trace of a release, or the invocation
                       that a provenance names: 32 hexadecimal digits
   -                   lines of a log on stdin: those of Waybill in JSON, or any text
                       that contains a traceparent or trace_id=…
 
-It is searched for in the state directory, if that has a release; with --profile in
+TARGET is looked for in the state directory, if that has a release; with --profile in
 the staging place and the release place of VERSION (default: the version in the
 state directory); and in the places of --files and --images, such as registries
 that an image was promoted to. With --place a mirror is read instead of the release

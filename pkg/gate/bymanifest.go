@@ -48,8 +48,8 @@ type manifestSigner struct {
 // fixNoPolicy is the next act where a manifest has no policy.
 const fixNoPolicy = "name a policy with --policy FILE, or have the manifest require provenance: mode require, with signers, builders and sources"
 
-// Judge prepares the judgement. A manifest without requirements is refused: it
-// would accept every image that it lists, and no one has allowed that.
+// Judge prepares the judgement. A manifest without requirements is refused, because
+// it would accept every image that it lists.
 func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 	if !r.Policy.Demands() {
 		why := "the manifest has no policy for its images"

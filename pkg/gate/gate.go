@@ -113,7 +113,7 @@ type Options struct {
 	// Finder completes signatures that carry no time; without a log it uses the
 	// log of the profile.
 	Finder rekorv1.Finder
-	// Progress is told how far the hashing has come.
+	// Progress is called with the progress of the hashing.
 	Progress func(Progress)
 }
 
@@ -280,7 +280,7 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 	f.counted = []counted{{name: releasemanifest.Name}}
 	raw, err := store.Read(ctx, req.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
-		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but has no release manifest, without which nothing can be proven").Advise(fixManifest)
+		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but has no release manifest, so the release cannot be verified").Advise(fixManifest)
 	}
 	if err != nil {
 		return m, f, err

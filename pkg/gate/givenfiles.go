@@ -79,7 +79,7 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", firstNames(named)).
 			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
 	case len(mine) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "it is %s", firstNames(same)).Differ(platform, same[0].Platform)}
+		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "the bytes are those of %s", firstNames(same)).Differ(platform, same[0].Platform)}
 	}
 	called := slices.DeleteFunc(slices.Clone(mine), func(a manifest.Artifact) bool { return path.Base(a.Name) != base })
 	if len(called) == 0 && len(named) > 0 || isNearerToAnother(g.path, same, named) {

@@ -172,7 +172,7 @@ func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []str
 		var no *registry.NoEvidenceError
 		switch {
 		case errors.As(err, &no):
-			f.weigh(g.release.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "a tag for evidence that holds none: %s", no.Why))
+			f.weigh(g.release.Policy.Closes(policy.Images), verdict.Find(verdict.Extra, "oci/"+repo+":"+tag, "the tag is for evidence, but names an image without any: %s", no.Why))
 		case err != nil:
 			f.fail("oci/"+repo+":"+tag, err)
 		}

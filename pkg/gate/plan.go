@@ -39,8 +39,8 @@ type PlanRequest struct {
 	// Open opens a registry of the plan, once for each.
 	Open func(prefix string) (registry.Source, error)
 	Now  time.Time
-	// Progress is told how many of how many images have been judged; may be
-	// nil. It is called by one goroutine at a time.
+	// Progress is called with the number of judged images and the total, by one
+	// goroutine at a time; may be nil.
 	Progress func(done, of int)
 }
 

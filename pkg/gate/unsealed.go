@@ -30,8 +30,8 @@ type UnsealedRequest struct {
 	List k8slayout.List
 	// Finder completes the signatures, which come without a log entry.
 	Finder rekorv1.Finder
-	// Expect is told the expected names before they are read, with the claimed
-	// digests, which are zero where no document claims any. May be nil.
+	// Expect is called with the expected names before the files are read, and with
+	// the claimed digests, which are zero where no document claims any. May be nil.
 	Expect func(claimed map[string]digest.Set) error
 }
 

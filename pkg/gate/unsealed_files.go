@@ -68,7 +68,7 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 			signed++
 		}
 	}
-	f.note("%d of %d objects are signed files; the others are their signatures, and unsigned checksums, sidecars, tags and documents, which prove nothing", signed, len(objects))
+	f.note("%d of %d objects are signed files; the others are their signatures, and unsigned checksums, sidecars, tags and documents, which are not evidence", signed, len(objects))
 	return h, f
 }
 

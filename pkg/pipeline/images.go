@@ -28,7 +28,7 @@ type Promotion struct {
 	// Exclusive is called before each tag and fails if another run promotes,
 	// too; nil skips that check.
 	Exclusive func(ctx context.Context) error
-	// Progress is told how many images are done; may be nil.
+	// Progress is called with the number of images done and the total; may be nil.
 	Progress func(done, of int)
 }
 

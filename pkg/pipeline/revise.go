@@ -120,7 +120,7 @@ func (r Revision) current(ctx context.Context) (manifest.Manifest, digest.Digest
 	}
 	m, raw, err := r.ownManifest(ctx, at.files)
 	if errors.Is(err, store.ErrNotFound) {
-		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "no manifest of %s, so there is nothing to revise", r.Version).
+		err = verdict.Refuse(verdict.EvidenceMissing, at.files.URI(), "no manifest of %s to revise", r.Version).
 			Advise("check --at, which names the stage, and the place of that stage in the profile")
 	}
 	if err != nil {

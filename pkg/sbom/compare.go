@@ -75,7 +75,7 @@ func Check(ctx context.Context, q Question) (Held, error) {
 	return out, err
 }
 
-// comparison is one document and what it is compared with.
+// comparison is one document and the facts to compare with it.
 type comparison struct {
 	Question
 	a     sbomcheck.Artifact

@@ -28,7 +28,7 @@ func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 			continue // not a path of a module cache
 		}
 		if p.Licence = licenceOf(cache, at+"@"+version); p.Licence != "" {
-			p.Comment = strings.TrimSpace(p.Comment + " The licence is what a file of the module is the text of.")
+			p.Comment = strings.TrimSpace(p.Comment + " A file of the module contains the text of this licence.")
 			declared++
 		}
 	}

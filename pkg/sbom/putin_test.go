@@ -45,7 +45,7 @@ func TestPutIn(t *testing.T) {
 		{name: "another SHA-1", change: func(*spdx.Draft) {}, sha1: strings.Repeat("0", 40), want: "but that file has other bytes"},
 		{name: "another place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/own") }, want: "but that file has other bytes"},
 		{name: "a place where nothing is", change: func(d *spdx.Draft) { move(d, entry(d).ID, "at /etc/none") }, want: "but no such file exists"},
-		{name: "no place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "") }, want: "but not where"},
+		{name: "no place", change: func(d *spdx.Draft) { move(d, entry(d).ID, "") }, want: "but gives no path"},
 		{name: "taken away", layer: []string{"etc/.wh.wax", ""}, change: func(*spdx.Draft) {}, want: "but no such file exists"},
 		{name: "written over", layer: []string{"etc/wax", "other wax"}, change: func(*spdx.Draft) {}, want: "but that file has other bytes"},
 	} {

@@ -102,6 +102,7 @@ func (s *spooled) ReadAt(p []byte, off int64) (n int, err error) {
 	return n + m, err
 }
 
+// open creates the temporary file, or empties it if it exists.
 func (s *spool) open() error {
 	if s.disk != nil {
 		if err := s.disk.Truncate(0); err != nil {
@@ -112,7 +113,7 @@ func (s *spool) open() error {
 	}
 	f, err := os.CreateTemp("", "waybill-spool-*")
 	if err != nil {
-		return fmt.Errorf("making room for a large file: %w", err)
+		return fmt.Errorf("creating a temporary file for a large file: %w", err)
 	}
 	s.disk = f
 	// On systems that cannot unlink an open file, close removes it.

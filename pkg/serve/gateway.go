@@ -115,7 +115,7 @@ type Limits struct {
 	Remember time.Duration
 	// Body is the size limit of a request. Default 1 MiB.
 	Body int64
-	// Parting is how long the server continues after it is told to end: it
+	// Parting is how long the server continues after a request to end: it
 	// reports not ready, and closes each connection after its answer, so that
 	// callers move to another replica. Default 3 s.
 	Parting time.Duration

@@ -51,7 +51,7 @@ func TestReviseAtThePlace(t *testing.T) {
 			want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
 		})
 	}
-	want(t, d.Run(t.Context(), "waybill", "seal", "v0.9.9", "--profile", "profile.yaml", "--state", "nowhere", "--at", "release", "--withdraw", "--reason", "it flickers"), 1, "EVIDENCE_MISSING", "nothing to revise")
+	want(t, d.Run(t.Context(), "waybill", "seal", "v0.9.9", "--profile", "profile.yaml", "--state", "nowhere", "--at", "release", "--withdraw", "--reason", "it flickers"), 1, "EVIDENCE_MISSING", "no manifest of v0.9.9 to revise")
 	want(t, d.revises(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed", "revision also written to ")
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete", "revision 2 of the manifest", "a new log")
 	d.absent(t, "nowhere")

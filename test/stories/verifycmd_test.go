@@ -234,7 +234,7 @@ func TestVerifySigners(t *testing.T) {
 		{"two", "file a.bin --key key.pub " + by + from + root, "exactly one of", 2},
 		{"a key with an issuer", "file a.bin --key key.pub" + from + root, "no issuer", 2},
 		{"no issuer", "file a.bin " + by + root, "--certificate-oidc-issuer", 2},
-		{"a pattern of anybody", "file a.bin --certificate-identity-regexp .*" + from + root, "strangers", 2},
+		{"a pattern of anybody", "file a.bin --certificate-identity-regexp .*" + from + root, "of any owner", 2},
 		{"no kind of name", "file a.bin --certificate-identity-type dns " + by + from + root, "dns", 2},
 		{"no key", "file a.bin --key a.bin" + root, "PUBLIC KEY", 2},
 		{"no trust root", "file a.bin " + by + from, "use the trust root that this program carries with --offline", 3},

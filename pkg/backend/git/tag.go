@@ -60,6 +60,7 @@ func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 	return r.verifyTag(ctx, c, signers)
 }
 
+// verifyTag compares the signature of an annotated tag with the allowed signers.
 func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 	if err := r.ensureCommit(ctx, c.Tag); err != nil {
 		return Tag{}, err

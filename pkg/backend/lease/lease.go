@@ -13,7 +13,7 @@
 //	err = held.Held(ctx) // before each act that only one may do
 //
 // A directory must exist: a missing one may be a share that is not mounted, and
-// a lease written there would exclude nobody.
+// a lease written there would exclude no other process.
 //
 // The number is a fencing token: a process that was suspended for longer than
 // its term calls [Lease.Held] and learns of a higher number. Registries do not
@@ -249,7 +249,7 @@ func (l *Lease) lostTo(by claim) error {
 			Advise("find out who removed the object, then run the command again")
 	}
 	return verdict.Refuse(verdict.Busy, l.subject(), "our lease, number %d, was not renewed in time; number %d was claimed since", l.claim.Number, by.Number).
-		Advise("nothing was written after that; run the command again to complete whatever the other run does not do")
+		Advise("nothing was written after that; run the command again to complete the work that the other run leaves")
 }
 
 // renewPeriodically is the one goroutine of a lease. It guards no fields, and

@@ -69,7 +69,7 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 			return err
 		case errors.Is(err, errTooMany):
 			heard.Unread++
-		} // otherwise a stranger's broken referrer, which must not block us
+		} // other errors: anyone can push a broken referrer, so it is skipped
 		return nil
 	}
 	var bundles []located

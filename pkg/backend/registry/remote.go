@@ -201,6 +201,8 @@ func (r *Remote) ReferrersOf(ctx context.Context, repo string, d digest.Digest, 
 	return r.referrers(ctx, repo, d, "?artifactType="+url.QueryEscape(kind))
 }
 
+// referrers asks the referrers API, and where a registry lacks that, reads the
+// list under the tag of the digest.
 func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, filter string) ([]Descriptor, error) {
 	target, err := r.repository(repo)
 	if err != nil {
@@ -225,7 +227,7 @@ func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, fi
 	q.path = "manifests/" + d.Algorithm().String() + "-" + d.Hex()
 	switch err := r.pages(ctx, q, collect); {
 	case errors.Is(err, ErrNotFound):
-		return nil, nil // the specification's answer for: none
+		return nil, nil // by the specification, a missing tag means no referrers
 	case err != nil:
 		return nil, err
 	}

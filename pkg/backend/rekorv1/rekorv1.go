@@ -146,7 +146,7 @@ func (l *Log) retrieve(ctx context.Context, s *search, names []string) error {
 // anyone may enter anything under the digest of an artifact, in any form: an
 // entry found by a search is skipped if it cannot be read or is for another
 // artifact. An entry that was not requested, or does not match its computed
-// name, is refused: the log lies.
+// name, is refused: the answer of the log is wrong.
 func (s *search) consider(raw []byte, names []string) error {
 	name, entry, err := legacy.ParseAnswer(raw)
 	var refused *verdict.Error

@@ -146,7 +146,8 @@ type File struct {
 	Name    string // relative, begins with "./"
 	SHA1    string // forty hex digits, which SPDX requires; proves nothing
 	Digests digest.Set
-	// Licence is what the file states or is the text of; "" is NOASSERTION.
+	// Licence is the one that the file states, or whose text it contains; "" is
+	// NOASSERTION.
 	Licence string
 	Comment string
 }

@@ -78,7 +78,7 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	}
 	for _, p := range v.Proofs {
 		if p.Statement == PredicateType {
-			return intoto.Statement{}, verdict.Refuse(verdict.VSAVerifier, p.Subject, "the verdict is based on a summary by the verifier %s; no summary is made of summaries", p.Identity).
+			return intoto.Statement{}, verdict.Refuse(verdict.VSAVerifier, p.Subject, "the verdict is based on a summary by the verifier %s, and a summary must not be based on another summary", p.Identity).
 				Advise("verify the evidence itself: leave out --accept-vsa, and do not use a policy that requires summaries")
 		}
 	}

@@ -130,7 +130,7 @@ type Outcome struct {
 func (in Input) check() error {
 	switch {
 	case len(in.Expected) == 0:
-		return usage("feature %s: no reporter is expected, so a wait would prove nothing; list the programs that use it", in.Feature.Key())
+		return usage("feature %s: no reporter is expected, so no report would be waited for; list the programs that use it", in.Feature.Key())
 	case in.Window <= 0 || in.Now.IsZero() || in.Running.IsZero():
 		return usage("feature %s: want a window, a time and the running version", in.Feature.Key())
 	case len(in.Expected) > MaxUses/2 || slices.ContainsFunc(in.Expected, func(r string) bool { return !isIdentity(r) }):

@@ -67,7 +67,7 @@ func Check(q Question) (*verdict.Verdict, Report) {
 		v.Warn(verdict.Find(verdict.SignoffTemplate, "template", "line %d: %s", f.Line, f.Message))
 	}
 	if !q.Template.demands() {
-		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "no directive requires a section, so nothing could be missing"))
+		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "the template has no directive that requires a section"))
 	}
 	if q.Record.Milestone != "" && q.Milestone != "" && !sameMilestone(q.Record.Milestone, q.Milestone) {
 		v.Add(verdict.Find(verdict.ConfigParse, "sign-off record", "the record is of another milestone").Differ(q.Milestone, q.Record.Milestone))

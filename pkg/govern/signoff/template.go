@@ -54,7 +54,7 @@ func ParseTemplate(raw []byte) (*Template, error) {
 		}
 	}
 	if len(t.rules) == 0 {
-		return nil, verdict.Refuse(verdict.SignoffTemplate, "template", "no headings, so nothing could be missing")
+		return nil, verdict.Refuse(verdict.SignoffTemplate, "template", "the template has no heading, so it requires no section")
 	}
 	return t, nil
 }

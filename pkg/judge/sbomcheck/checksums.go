@@ -58,9 +58,9 @@ func SHA1(doc spdx.Document) string {
 	return ""
 }
 
-// putInto is what was put into an image and can therefore be compared: see
-// [Put].
-const putInto = "what was put in"
+// putInto names the artifacts that were copied into an image, whose checksums can
+// therefore be compared: see [Put].
+const putInto = "artifacts copied into the image"
 
 // Uncompared lists the checksums of a document that are not compared: those of
 // other algorithms, and those of packages in the artifact, whose bytes are not

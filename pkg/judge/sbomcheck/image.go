@@ -171,11 +171,11 @@ func Put(doc spdx.Document) (all []Placed) {
 func (p Placed) CheckFile(a Artifact, file spdx.File) []verdict.Finding {
 	switch {
 	case p.Path == "":
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, but not where", p.Name)}
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was copied into the image, but gives no path", p.Name)}
 	case file.Name == "":
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but no such file exists", p.Name, p.Path, p.Platform)}
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was copied to %.200q for %s, but no such file exists", p.Name, p.Path, p.Platform)}
 	case !Same(p.Said, file):
-		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but that file has other bytes", p.Name, p.Path, p.Platform).
+		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was copied to %.200q for %s, but that file has other bytes", p.Name, p.Path, p.Platform).
 			Differ(sumsOf(file), sumsOf(p.Said))}
 	}
 	return nil

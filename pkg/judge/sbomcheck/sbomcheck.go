@@ -203,8 +203,8 @@ func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 	return all
 }
 
-// Entries requires that the artifacts which the document of an image says were
-// put in are artifacts of the release, by name and bytes.
+// Entries requires that each artifact that the SBOM of an image lists as copied
+// into the image is an artifact of the release, by name and bytes.
 func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
 	alone := !slices.ContainsFunc(release, func(other Artifact) bool { return other.Name != a.Name })
 	if alone || !HoldsImage(a.Document) {
@@ -220,10 +220,10 @@ func Entries(a Artifact, release []Artifact) (all []verdict.Finding) {
 		case i < 0:
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which is not an artifact of the release", p.Name))
 		case !release[i].Digests.SHA256.Equal(p.Digests.SHA256):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q with a digest other than the release's", p.Name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a wrong SHA-256 for the artifact %.200q", p.Name).
 				Differ(release[i].Digests.SHA256.String(), orNone(p.Digests.SHA256)))
 		case otherThan(p.Digests.SHA512, release[i].Digests.SHA512):
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a wrong checksum for %.200q", p.Name).
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM gives a wrong SHA-512 for the artifact %.200q", p.Name).
 				Differ(release[i].Digests.SHA512.String(), p.Digests.SHA512.String()))
 		}
 	}

@@ -78,7 +78,7 @@ func included(m material, trusted root.TrustedMaterial, threshold int) (logged, 
 	case len(known) > 0:
 		return logged{}, verdict.Refuse(verdict.Threshold, "bundle", "entries of %d distinct logs, want %d", len(known), threshold)
 	}
-	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %s that the trust root knows, want %d", plural.Of(len(known), "log"), threshold)
+	return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "entries of %s in the trust root, want %d", plural.Of(len(known), "log"), threshold)
 }
 
 // single shows the library one entry at a time, so that each is decided alone.

@@ -161,7 +161,7 @@ func (m material) statement() ([]byte, error) {
 		return nil, verdict.Refuse(verdict.SigCount, "bundle", "want exactly one signature, got %d", n)
 	}
 	if envelope.GetPayloadType() != intoto.PayloadType {
-		return nil, verdict.Refuse(verdict.PayloadType, "bundle", "payload type %q is not a statement", envelope.GetPayloadType())
+		return nil, verdict.Refuse(verdict.PayloadType, "bundle", "payload type %q, want that of an in-toto statement: %q", envelope.GetPayloadType(), intoto.PayloadType)
 	}
 	envelope.Signatures[0].Keyid = "" // DSSE: the hint is unsigned, so nothing may depend on it
 	return envelope.GetPayload(), nil

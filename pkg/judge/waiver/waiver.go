@@ -154,8 +154,8 @@ func (w *work) unused(x Exception) string {
 	return fmt.Sprintf("the verdict has no finding %s of %s", x.said.Code, x.said.Artifact.Name)
 }
 
-// tellAccepted says of every defect that was accepted and covered nothing why;
-// one that no list has is wrong use.
+// tellAccepted explains, for every accepted defect that covered no finding, why; a
+// defect that is in no list is wrong use.
 func (w *work) tellAccepted() {
 	for _, id := range w.Accept {
 		if w.used[id] {

@@ -31,8 +31,8 @@ type Diff struct {
 	Plan promotionplan.Plan
 	// Open opens a registry. It is called repeatedly for each host.
 	Open func(host string) (*registry.Remote, error)
-	// Progress is told how many repositories were compared, of how many.
-	// Several goroutines call it; may be nil.
+	// Progress is called with the number of repositories compared and the total,
+	// by several goroutines; may be nil.
 	Progress func(done, of int)
 }
 

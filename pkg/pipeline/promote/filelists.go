@@ -45,8 +45,8 @@ type Files struct {
 	Open       func(uri string) (store.Place, error)
 	OpenWriter func(uri string) (store.Writer, error)
 	Now        time.Time
-	// Progress is told how many files are done, of how many. Several
-	// goroutines call it; may be nil.
+	// Progress is called with the number of files done and the total, by several
+	// goroutines; may be nil.
 	Progress func(done, of int)
 }
 

@@ -52,8 +52,8 @@ type Images struct {
 // Run is one application of a plan.
 type Run struct {
 	Now time.Time
-	// Progress is told how many images are done, of how many. Several
-	// goroutines call it; may be nil.
+	// Progress is called with the number of images done and the total, by several
+	// goroutines; may be nil.
 	Progress func(done, of int)
 }
 
@@ -276,7 +276,7 @@ func (o imageJob) fail(ctx context.Context, pending []*target, err error) {
 // failAt reports that the image is not copied to one destination.
 func (o imageJob) failAt(ctx context.Context, t *target, err error) {
 	o.first.set(err)
-	if ctx.Err() != nil { // the cause, whatever the error is
+	if ctx.Err() != nil { // the context ended, which is the cause of any other error
 		o.report.interrupted(o.index, t.name)
 		return
 	}

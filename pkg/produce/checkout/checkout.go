@@ -58,7 +58,7 @@ func Checkout(ctx context.Context, mode sandbox.Mode, repo *git.Repository, c gi
 	if err != nil {
 		return diskError(dir, err)
 	}
-	defer sandbox.Remove(ctx, scratch) //nolint:errcheck // what is left is nobody's input
+	defer sandbox.Remove(ctx, scratch) //nolint:errcheck // no later step reads the leftovers
 	if err := sandbox.Prepare(scratch); err != nil {
 		return diskError(dir, err)
 	}

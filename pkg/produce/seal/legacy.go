@@ -258,7 +258,7 @@ func checkAttached(ctx context.Context, req Request, image planned, suffix strin
 		return err
 	}
 	if len(layers) == 0 {
-		return verdict.Refuse(verdict.Unsigned, image.Name, "the tag %s attaches nothing", registry.AttachedTag(image.Digest, suffix))
+		return verdict.Refuse(verdict.Unsigned, image.Name, "the tag %s has no evidence", registry.AttachedTag(image.Digest, suffix))
 	}
 	for _, l := range layers {
 		e, kind, err := proveLayer(req, l, image.Digest, suffix)

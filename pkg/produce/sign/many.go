@@ -156,7 +156,7 @@ func (p *progress) failed(ctx context.Context, places []int, err error) {
 	}
 }
 
-// watch shows the progress, or reports it now and then. The caller has locked
+// watch shows the progress, or reports it at intervals. The caller has locked
 // the mutex, or is the only goroutine.
 func (p *progress) watch(ctx context.Context) {
 	if watch := p.signer.config.Work.Watch; watch != nil {

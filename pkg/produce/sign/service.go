@@ -39,11 +39,11 @@ type Work struct {
 	// Workers is how many signatures [Signer.Each] makes at a time. Default
 	// 64.
 	Workers int
-	// Report is told which service is waited for, and the progress.
+	// Report prints the name of a service that a request waits for, and the progress.
 	Report func(ctx context.Context, format string, args ...any)
-	// Watch is told how many of how many orders [Signer.Each] has signed, at
-	// the start and after each, one call at a time. If it is nil, Report is
-	// called now and then instead.
+	// Watch is called with the number of orders that [Signer.Each] has signed and
+	// the total, at the start and after each, one call at a time. If it is nil,
+	// Report is called at intervals instead.
 	Watch func(done, all int)
 	// Pause waits for a while, or until the context ends. Default a timer.
 	Pause func(ctx context.Context, d time.Duration) error

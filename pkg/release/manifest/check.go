@@ -97,7 +97,7 @@ func supersedes(wire releasemanifest.Predicate) (digest.Digest, error) {
 		return digest.Digest{}, nil
 	}
 	if wire.Revision == 1 || wire.Supersedes == "" || wire.Change == "" {
-		return digest.Digest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "revision %d: the first supersedes nothing, each later one names what it supersedes and its change", wire.Revision)
+		return digest.Digest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "revision %d: revision 1 must not have supersedes, and each later one requires supersedes and change", wire.Revision)
 	}
 	d, err := digest.Parse(wire.Supersedes)
 	if err == nil && d.Algorithm() != digest.SHA256 {

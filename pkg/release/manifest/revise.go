@@ -38,7 +38,7 @@ func (m Manifest) Follows(before Manifest, bundle digest.Digest) error {
 	case m.Revision == before.Revision:
 		return refuse(verdict.Equivocation, fmt.Sprintf("two different manifests claim revision %d", m.Revision), bundle.String(), "another bundle")
 	case m.Revision == before.Revision+1 && !m.Supersedes.Equal(bundle):
-		return refuse(verdict.Equivocation, "the manifest supersedes another one than the present one", bundle.String(), m.Supersedes.String())
+		return refuse(verdict.Equivocation, "the manifest supersedes another manifest than the current one", bundle.String(), m.Supersedes.String())
 	case before.Withdrawn != nil && m.Withdrawn == nil:
 		return verdict.Refuse(verdict.Withdrawn, "manifest", "revision %d withdrew the release, and no later one brings it back: %s", before.Revision, before.Withdrawn.Reason)
 	case m.Source != before.Source || !m.Config.Equal(before.Config) || !sameLock(m.Lock, before.Lock):

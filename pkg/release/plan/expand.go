@@ -26,7 +26,7 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 		return Plan{}, invalid("version", "no version was given")
 	}
 	if len(c.steps) == 0 && len(c.given) == 0 {
-		return Plan{}, verdict.Refuse(verdict.ConfigParse, ConfigName, "an empty configuration plans nothing; parse one")
+		return Plan{}, verdict.Refuse(verdict.ConfigParse, ConfigName, "the configuration has neither steps nor outputs")
 	}
 	chosen, err := c.chosen(parameters)
 	if err != nil {

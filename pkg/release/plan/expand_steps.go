@@ -39,7 +39,7 @@ func (x *expander) variants(s step, sc scope) (list []variant) {
 		}
 	}
 	if len(list) == 0 {
-		x.fail(s.at, "step %s makes nothing for %s; leave that platform out, or plan an output", quote(s.name.s), sc.platform)
+		x.fail(s.at, "step %s has no output for %s; leave that platform out, or plan an output", quote(s.name.s), sc.platform)
 	}
 	return list
 }

@@ -134,7 +134,7 @@ func TestFullRefuses(t *testing.T) {
 		{"a platform that is none", "each: {platform: [linux/amd64]}", "each: {platform: [linux]}", "[linux]}", "os/arch"},
 		{"on what never runs", "on: server", "on: plan9/amd64", "plan9/amd64", "never runs for"},
 		{"on without platforms", "name: tool-helper.tar.gz", "on: server, name: tool-helper.tar.gz", "server, name", "on needs each.platform"},
-		{"on that leaves nothing", "class: binary, each: {bin: bins}", "class: binary, on: server, each: {bin: bins}", "name: compile", "makes nothing for windows/amd64"},
+		{"on that leaves nothing", "class: binary, each: {bin: bins}", "class: binary, on: server, each: {bin: bins}", "name: compile", "has no output for windows/amd64"},
 		// What a step may use.
 		{"the host's network", "network: [proxy.example.test,", "network: [localhost,", "localhost", "host name"},
 		{"an address", "network: [proxy.example.test,", "network: [192.0.2.7,", "192.0.2.7", "host name"},
@@ -161,7 +161,7 @@ func TestFullRefuses(t *testing.T) {
 		{"a go step that sets GOOS", "tools: [go]", "tools: [go]\n  env: {GOOS: plan9}", "GOOS", "follows from"},
 		{"a module outside", "dir: sub", "dir: ../sub", "../sub", "clean path"},
 		{"the archive would be empty", ", add: [LICENSE], take: [bin/helper]}", "}", "{class: archive, name: tool-helper", "the archive would be empty"},
-		{"sums of nothing", ", take: [tool-helper.tar.gz, tool-source.tar.gz]}", "}", "{class: file, name: tool-checksums", "there is nothing to list"},
+		{"sums of nothing", ", take: [tool-helper.tar.gz, tool-source.tar.gz]}", "}", "{class: file, name: tool-checksums", "the list would be empty"},
 		{"sums of the source", "take: [tool-helper.tar.gz, tool-source.tar.gz]", "take: source", "source}\n  outputs: [{class: file", "the source is not a file"},
 		{"weak sums", "algorithm: sha512", "algorithm: md5", "md5", "want sha256 or sha512"},
 		{"a program that takes", "on: server, name: \"share", "take: [bin/helper], name: \"share", "[bin/helper], name", "only an archive"},
@@ -171,9 +171,9 @@ func TestFullRefuses(t *testing.T) {
 		{"a word that nobody made", "take: [+bins]", "take: [+bins, install]", "install]", "for linux/amd64, which no earlier step makes"},
 		{"a word that two outputs are", "name: \"share/{arch}.txt\"", "name: \"share/{arch}/serve\"", "+bins]", "which is ambiguous: "},
 		// Templates.
-		{"an unknown placeholder", "share/{arch}.txt", "share/{arch}{suffix}.txt", "\"share", "known here: {arch}"},
-		{"the output directory in a name", "share/{arch}.txt", "share/{out}.txt", "\"share", "{out} means nothing here"},
-		{"the commit in a name", "share/{arch}.txt", "share/{commit.id}.txt", "\"share", "{commit.id} means nothing here"},
+		{"an unknown placeholder", "share/{arch}.txt", "share/{arch}{suffix}.txt", "\"share", "defined here: {arch}"},
+		{"the output directory in a name", "share/{arch}.txt", "share/{out}.txt", "\"share", "{out} is not defined here"},
+		{"the commit in a name", "share/{arch}.txt", "share/{commit.id}.txt", "\"share", "{commit.id} is not defined here"},
 		{"a parameter that is not declared", "{parameter.jobs}", "{parameter.job}", "\"JOBS", "{parameter.job}"},
 		{"text that looks like the commit's", "EPOCH: \"{commit.time}\"", "EPOCH: \"{{commit.time}\"", "\"{{commit.time}\"", "is reserved for placeholders"},
 		// Parameters.

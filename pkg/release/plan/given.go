@@ -156,9 +156,9 @@ func (x *expander) planGiven(g given, sc scope) {
 	x.offerGiven(a, from, g.name.at)
 }
 
-// giveImage plans an image of another tool like that of a step: its index, a
-// child for each platform, and the repositories with the image of a single
-// platform.
+// giveImage plans an image that another tool builds as it would plan one that a
+// step builds: the index, a child for each platform, and, if each platform has a
+// repository of its own, the image in each of them.
 func (x *expander) giveImage(g given, sc scope) {
 	repository := x.fill(g.name, sc)
 	from, tag := repository, x.p.Version.String()

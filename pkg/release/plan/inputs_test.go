@@ -156,8 +156,8 @@ func TestTakingRefuses(t *testing.T) {
 		{"nothing", "take: [box-amd64, box-arm64]", "take: []", "[]", "empty"},
 		{"a word that may be two", "helper-amd64:", "ctl:", "+bins, firmware.bin]", "which is ambiguous: "},
 		{"the whole source", "take: [box-amd64, box-arm64]", "take: source", "source\n", "want a list"},
-		{"the inputs of a step that takes nothing", "run: [make]", "run: [make, \"{in}/x\"]", "\"{in}/x\"", "{in} means nothing here"},
-		{"the inputs in a name", "name: \"box-{arch}\"", "name: \"{in}-{arch}\"", "\"{in}-", "{in} means nothing here"},
+		{"the inputs of a step that takes nothing", "run: [make]", "run: [make, \"{in}/x\"]", "\"{in}/x\"", "{in} is not defined here"},
+		{"the inputs in a name", "name: \"box-{arch}\"", "name: \"{in}-{arch}\"", "\"{in}-", "{in} is not defined here"},
 		{"an image that takes", "- name: image", "- name: image\n  take: [box.tar]", "[box.tar]\n  image", "only for a step that runs"},
 		{"a variable named in", "each: {bin: bins}", "each: {in: bins}", "bins}, name: \"bin", "another name"},
 		// Images of archives.

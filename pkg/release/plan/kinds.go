@@ -156,7 +156,7 @@ func (s step) check(r *reader) {
 			fail(o.at, "take: the archive would be empty; name earlier outputs, or source")
 		}
 		if s.checksums != nil && !s.checksums.take.given() && !o.take.given() {
-			fail(o.at, "take: there is nothing to list; name earlier outputs")
+			fail(o.at, "take: the list would be empty; name earlier outputs")
 		}
 	}
 	if s.gobuild == nil {

@@ -30,7 +30,7 @@ func Parse(raw []byte) (Plan, error) {
 	}
 	for i, s := range p.Steps {
 		if len(s.Outputs) == 0 {
-			return refuse("step %d makes nothing", i)
+			return refuse("step %d has no output", i)
 		}
 	}
 	if !slices.IsSortedFunc(p.Artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) }) {

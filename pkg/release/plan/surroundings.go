@@ -66,7 +66,7 @@ func readEvidence(n node, class Class) (list []Kind) {
 		list = append(list, k)
 	}
 	if !contains(list, KindProvenance) {
-		n.fail("%s is required; nothing leaves the builder without it", KindProvenance)
+		n.fail("%s is required: the builder writes it for every artifact", KindProvenance)
 	}
 	if class == Image && !contains(list, KindSignature) {
 		n.fail("%s is required; every image is signed", KindSignature)

@@ -103,7 +103,7 @@ func (x *expander) fill(t text, s scope) string {
 		name := rest[open+1 : open+end]
 		value, known := s.vars[name]
 		if !known {
-			x.fail(t.at, "template %s: {%s} means nothing here; known here: %s", quote(t.s), printable(name), s.known())
+			x.fail(t.at, "template %s: {%s} is not defined here; defined here: %s", quote(t.s), printable(name), s.known())
 			return ""
 		}
 		if strings.HasPrefix(name, "commit.") {

@@ -51,7 +51,8 @@ type Repository struct {
 	asked   []string
 }
 
-// validDays is how long metadata is valid, and what the root says of timestamps.
+// validDays is the period of validity of all metadata, also that which the root
+// gives for timestamps.
 const validDays = 30
 
 // New starts a repository with one version of everything, valid for 30 days

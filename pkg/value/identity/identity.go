@@ -121,7 +121,7 @@ func (m Matcher) String() string {
 	case m.pattern != nil:
 		return fmt.Sprintf("pattern %s (%s, issuer %s)", m.text, m.kind, m.issuer)
 	case m.exact == (Identity{}):
-		return "nobody"
+		return "no identity"
 	}
 	return m.exact.String()
 }

@@ -48,7 +48,7 @@ func TestZeroMatcherMatchesNothing(t *testing.T) {
 			t.Errorf("the zero matcher matches %s", who)
 		}
 	}
-	if m.String() != "nobody" {
+	if m.String() != "no identity" {
 		t.Errorf("the zero matcher is called %q", m)
 	}
 }

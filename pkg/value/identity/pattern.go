@@ -60,7 +60,7 @@ func LintPattern(pattern string, kind SANType) []string {
 	}
 	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
 	if whole.MatchString("") || whole.MatchString("x") || whole.MatchString("https://stranger.invalid/x") || whole.MatchString("stranger@stranger.invalid") {
-		fault("it matches the identities of strangers")
+		fault("it matches identities of any owner")
 	}
 	if tree.Op == syntax.OpAlternate && strings.ContainsRune(pattern, '|') && !strings.HasPrefix(pattern, "(") {
 		fault("put the alternation into a group")

@@ -265,7 +265,7 @@ const (
 	Consumer                 // checks a release that somebody else made
 )
 
-// row is what the table says of one code. An empty producer means that both
+// row is the entry of one code in the table. An empty producer means that both
 // audiences do the same.
 type row struct {
 	outcome            Outcome
@@ -281,7 +281,7 @@ func (c Code) Outcome() Outcome {
 	return Internal
 }
 
-// Fix is the next act for whoever makes the release.
+// Fix is the next act of the producer of the release.
 func (c Code) Fix() string { return c.NextAct(Producer) }
 
 // NextAct is what an audience does about the code, unless the cause of a finding

@@ -101,8 +101,8 @@ func (p *place) layer(ctx context.Context, l oci.Signature, of digest.Digest, su
 	return one, err
 }
 
-// remains adds an image to the tally that has too much evidence to read, or a tag
-// that is not for evidence. An unavailable registry is an error.
+// remains adds to the tally an image whose evidence is too large to read, or whose
+// tag is not for evidence. An unavailable registry is an error.
 func (p *place) remains(t *tally, of digest.Digest, err error) error {
 	if verdict.OutcomeOf(err) == verdict.Unavailable || errors.Is(err, context.Canceled) {
 		return err
@@ -111,7 +111,8 @@ func (p *place) remains(t *tally, of digest.Digest, err error) error {
 	return nil
 }
 
-// backfill attaches the bundles that are missing.
+// backfill writes, as a bundle, each attestation that an image has only under its
+// legacy tag. A legacy signature without a bundle is added to the tally.
 func backfill(ctx context.Context, p *place, image registry.Descriptor, t *tally) error {
 	there, err := p.bundles(ctx, image.Digest)
 	if err != nil {

@@ -160,7 +160,7 @@ func (r *reader) head() error {
 func (r *reader) reporters() error {
 	list := r.file.Reporters
 	if len(list) == 0 {
-		return r.fail(at("reporters"), "required: the programs that use the features, with the longest time between two runs of each; without any, a wait would prove nothing")
+		return r.fail(at("reporters"), "required: the programs that use the features, with the longest time between two runs of each; without them, no report would be waited for")
 	}
 	if len(list) > maxReporters {
 		return r.fail(at("reporters"), "%d reporters, the limit is %d", len(list), maxReporters)

@@ -103,7 +103,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"a time that is none", "every: 5m", "every: often", "not a duration"},
 		{"no time between two passes", "every: 5m", "every: 0s", "6:8"},
 		{"a negative time", "every: 5m", "every: -5m", "at least 1s"},
-		{"no reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "", "a wait would prove nothing"},
+		{"no reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "", "no report would be waited for"},
 		{"an empty list of reporters", "reporters:\n- {identity: promoter, every: 24h}\n- {identity: gate, every: 1m}\n", "reporters: []\n", "7:12"},
 		{"a reporter without a name", "identity: gate, ", "", "--report-as"},
 		{"a reporter that never runs", "every: 1m}", "every: 0s}", "9:27"},

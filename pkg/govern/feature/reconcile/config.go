@@ -131,7 +131,7 @@ func (e Expect) window() (time.Duration, error) {
 	}
 	switch {
 	case longest == 0:
-		return 0, errors.New("no reporter is expected, so a wait would prove nothing")
+		return 0, errors.New("no reporter is expected, so no report would be waited for")
 	case e.Window == 0:
 		return 2 * longest, nil
 	case e.Window < longest:
@@ -223,7 +223,7 @@ func (c Config) checkTasks(k feature.Key) error {
 	d, _ := c.Registry.Definition(k)
 	deeds := c.Deeds[k]
 	if deeds.Dangling == nil {
-		return errors.New("Dangling is missing, which counts what refers to it; use Nothing for a feature that leaves nothing behind")
+		return errors.New("Dangling is missing: it counts the objects that refer to the feature; use Nothing if there are none")
 	}
 	for _, j := range d.Jobs() {
 		if j.Kind == feature.Sweep && deeds.Sweeps[j.Name] == nil || j.Kind == feature.Hold && deeds.Holds[j.Name] == nil {

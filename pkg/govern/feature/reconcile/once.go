@@ -421,7 +421,7 @@ func (t *featurePass) run(ctx context.Context, task feature.Task) (feature.Outco
 	case found.Count > 0:
 		return feature.Outcome{Remaining: found.Count, Message: "held by " + found.String()}, nil
 	}
-	return feature.Outcome{Done: true, Message: "nothing holds it"}, nil
+	return feature.Outcome{Done: true, Message: "no object holds it"}, nil
 }
 
 // work is the input of a task now: the scope is where the feature applies, or did.
