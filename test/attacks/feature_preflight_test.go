@@ -60,10 +60,10 @@ func TestFeaturePreflight(t *testing.T) {
 		{"data in a form that the older version does not read", "v0.1.0", "reads schema 1", func(_ *testing.T, all map[string]feature.Feature) {
 			all[known.BundleReferrers] = feature.WithConditions(all[known.BundleReferrers], loose)
 		}, nil},
-		{"a feature that the other version does not know, and nobody looked", "v0.0.1", "v0.0.1 does not know it", func(_ *testing.T, all map[string]feature.Feature) {
+		{"a feature that the other version does not know, and nobody looked", "v0.0.1", "unknown to v0.0.1", func(_ *testing.T, all map[string]feature.Feature) {
 			all[known.TraceAnnotations] = feature.WithConditions(all[known.TraceAnnotations], loose)
 		}, nil},
-		{"a feature of another program, and nobody looked", "v0.3.0", "v0.2.0 does not know it", func(t *testing.T, all map[string]feature.Feature) {
+		{"a feature of another program, and nobody looked", "v0.3.0", "unknown to v0.2.0", func(t *testing.T, all map[string]feature.Feature) {
 			all["Drain"] = foreign(t, loose)
 		}, func(t *testing.T, all map[string]feature.Feature) {
 			all["Drain"] = foreign(t, feature.Condition{Type: feature.Dangling, Status: "False"})

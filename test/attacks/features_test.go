@@ -333,7 +333,7 @@ func TestFeatureRestored(t *testing.T) {
 			t.Errorf("it counts %q: %v", mode, err)
 		}
 		passes := must[[]reconcile.Pass](t)(y.pass(feature.On))
-		if did := passes[0].Did; !strings.Contains(did, "transition 1") || !strings.Contains(did, "is not listed") {
+		if did := passes[0].Did; !strings.Contains(did, "transition 1") || !strings.Contains(did, "is missing") {
 			t.Errorf("the pass says %q", did)
 		}
 	})

@@ -209,7 +209,7 @@ func TestGateInAFlood(t *testing.T) {
 	}
 	v, _ := y.gate(t, of, 1)
 	accepted(t, v.Err())
-	if !strings.Contains(strings.Join(v.Notes, "\n"), "20 bundles that refer to it are of none of the policy's signers") {
+	if !strings.Contains(strings.Join(v.Notes, "\n"), "ignored 20 attached bundles") {
 		t.Errorf("notes %q", v.Notes)
 	}
 	y.proxy.Spoil(faults.Fault{Path: listed, Do: instead(func(_ http.Header, body []byte) []byte {
