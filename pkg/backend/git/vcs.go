@@ -31,6 +31,8 @@
 // [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] finds the
 // commit to build if it differs from the one that the tag names, and
 // [VerifyTag] returns who signed a tag.
+//
+// Other projects should not import this package: it changes without notice.
 package git
 
 import (

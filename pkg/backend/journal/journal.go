@@ -13,6 +13,8 @@
 // A journal is only a hint: a resumed run must check the steps it lists against
 // the actual place. It is not signed and proves nothing. One process writes at
 // a time, enforced by an advisory lock on systems that have one.
+//
+// Other projects should not import this package: it changes without notice.
 package journal
 
 import (

@@ -13,6 +13,8 @@
 // entry that came with the signature. Only verified answers are stored.
 //
 // API: Rekor v1, openapi.yaml.
+//
+// Other projects should not import this package: it changes without notice.
 package rekorv1
 
 import (

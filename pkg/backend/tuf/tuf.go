@@ -35,6 +35,8 @@
 // Deleting the whole cache directory deletes the floor. What remains is the
 // version of the initial root, the expiry of the metadata, and the floor that
 // the caller names itself, see [Config.MinRoot].
+//
+// Other projects should not import this package: it changes without notice.
 package tuf
 
 import (

@@ -13,6 +13,8 @@
 // Specification: https://k8s.io/promo-tools/promotion/v1, which is
 // docs/promotion-predicate.md of kubernetes-sigs/promo-tools: the JSON form of
 // a protobuf message, with names in lower camel case and empty fields left out.
+//
+// Other projects should not import this package: it changes without notice.
 package promotionrecord
 
 import (

@@ -21,6 +21,8 @@
 // directory is read first, some 600. It refuses, each with a code: names that
 // leave the archive or occur twice, entries below a symbolic link or a file,
 // anything other than files, directories and links, and bytes after the end.
+//
+// Other projects should not import this package: it changes without notice.
 package unpack
 
 import (

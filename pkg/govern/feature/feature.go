@@ -25,6 +25,8 @@
 //
 // A [Registry] is the table of the features that a program knows. It is made of
 // [Namespace] values, each with one owner; there is no global registry.
+//
+// Other projects should not import this package: it changes without notice.
 package feature
 
 import (

@@ -25,6 +25,8 @@
 // bound is refused. Headings underlined with = or - are not recognised.
 //
 // The package opens no files but those of the given [io/fs.FS], and reads no clock.
+//
+// Other projects should not import this package: it changes without notice.
 package signoff
 
 import (

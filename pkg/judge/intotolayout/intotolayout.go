@@ -14,6 +14,8 @@
 // inspections, prints warnings to the terminal, reads the clock, treats a
 // threshold of zero as met, does not check that a link belongs to its step, and
 // fails on an empty rule.
+//
+// Other projects should not import this package: it changes without notice.
 package intotolayout
 
 import (

@@ -13,6 +13,8 @@
 // confirms it, and is undone at once; otherwise the report says that it was
 // not made. A good report proves nothing about later, and nothing about any
 // artifact: everything is judged again.
+//
+// Other projects should not import this package: it changes without notice.
 package doctor
 
 import (

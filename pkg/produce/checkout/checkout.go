@@ -16,6 +16,8 @@
 //
 // The launcher itself reads the commit object, a tag and the release's
 // configuration. Each is small, and verified by its ID before it is parsed.
+//
+// Other projects should not import this package: it changes without notice.
 package checkout
 
 import (

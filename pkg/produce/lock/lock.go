@@ -11,6 +11,8 @@
 // The digest of a program is that of its file. For the go command this covers
 // the command, but not the compiler and the standard library beside it; a
 // tool that is an image is pinned completely.
+//
+// Other projects should not import this package: it changes without notice.
 package lock
 
 import (

@@ -22,6 +22,8 @@
 //
 // A lineage explains and accepts nothing. Package gate decides whether a release
 // may be used.
+//
+// Other projects should not import this package: it changes without notice.
 package lineage
 
 import (

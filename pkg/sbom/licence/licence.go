@@ -4,6 +4,8 @@
 // measure and no guess. Permitted differences between copies of one licence are
 // removed first (layout, punctuation, letter case, copyright lines, the name of
 // the holder); the remaining words are compared by their digest.
+//
+// Other projects should not import this package: it changes without notice.
 package licence
 
 import (

@@ -14,6 +14,8 @@
 // everything else together: programs that only verify read public buckets with
 // package store. All requests go through the given transport, those for
 // credentials too.
+//
+// Other projects should not import this package: it changes without notice.
 package cloud
 
 import (

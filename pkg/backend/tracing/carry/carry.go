@@ -3,6 +3,8 @@
 //
 //	ctx = carry.With(ctx, now)
 //	log.InfoContext(ctx, "sealed") // its handler asks carry.From(ctx)
+//
+// Other projects should not import this package: it changes without notice.
 package carry
 
 import (

@@ -26,6 +26,8 @@
 // and its output must be the same in every run. Nor does the runner that
 // isolates the step: a step must not find our ids there, and the runner reports
 // everything to the process that started it.
+//
+// Other projects should not import this package: it changes without notice.
 package span
 
 import (

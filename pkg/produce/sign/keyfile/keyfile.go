@@ -12,6 +12,8 @@
 // A key that stays in a key management service is opened with OpenKMS, in
 // builds with the tag kms: through sigstore's interface to such services,
 // whose plugins are programs named sigstore-kms-SERVICE in PATH.
+//
+// Other projects should not import this package: it changes without notice.
 package keyfile
 
 import (

@@ -14,6 +14,8 @@
 // [Source.String], contains any part of one, or of an answer that may contain
 // one. [Read] trusts nothing: the certificate authority verifies tokens, and
 // reading them here only predicts the result.
+//
+// Other projects should not import this package: it changes without notice.
 package token
 
 import (
