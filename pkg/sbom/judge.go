@@ -12,10 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Judge is [Check] as a verdict. Its scope is partial, and lists what was not
+// Judge is compareDocument as a verdict. Its scope is partial, and lists what was not
 // compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
-	held, err := Check(ctx, q)
+	held, err := compareDocument(ctx, q)
 	if err != nil {
 		return nil, err
 	}
