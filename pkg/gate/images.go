@@ -199,8 +199,8 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// cutAttachedTag splits a tag that belongs to a manifest into its [registry.AttachedTag]
-// without a suffix, and the suffix. Clients find evidence by such tags and, in
+// cutAttachedTag splits a tag that belongs to a manifest into its
+// [registry.AttachedTag] without a suffix, and the suffix. Clients find evidence by such tags and, in
 // registries without referrers, the list of referrers. Any suffix and any case
 // counts: who pulls by such a tag takes it for a part of the image.
 func cutAttachedTag(tag string) (about, suffix string, is bool) {

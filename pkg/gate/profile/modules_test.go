@@ -10,8 +10,8 @@ import (
 
 func TestModuleProxy(t *testing.T) {
 	for given, want := range map[string]string{
-		"":            "https://proxy.golang.org",
-		"modules: {}": "https://proxy.golang.org",
+		"":            profile.DefaultModuleProxy,
+		"modules: {}": profile.DefaultModuleProxy,
 		`modules: {proxy: "https://go.example.test/all"}`: "https://go.example.test/all",
 		`modules: {proxy: "http://127.0.0.1:8080"}`:       "http://127.0.0.1:8080",
 	} {

@@ -20,8 +20,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// testCase is one test case of a policy: unverified evidence, a question, and the
-// expected answer.
+// testCase is one test case of a policy: unverified evidence, a question, and
+// the expected answer.
 type testCase struct {
 	Name string              `yaml:"-"`
 	Want []string            `yaml:"want"` // "accepted", or the codes of a refusal

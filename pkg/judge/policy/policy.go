@@ -13,7 +13,7 @@
 //	v := p.Decide(evidence, policy.Question{Stage: policy.Published, Class: plan.Binary, …})
 //	err := v.Err()
 //
-// A policy compiles to a small algebra: [All], oneOf and threshold over leaves
+// A policy compiles to a small algebra: oneOf and threshold over leaves
 // that each check one property of a fact. Facts are made from verified
 // evidence; a file of test cases makes other facts to try a policy
 // ([Rehearse]), which can never become a Verdict. After a policy accepts, it is
