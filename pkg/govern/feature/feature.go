@@ -40,8 +40,8 @@ import (
 const (
 	// APIVersion is in every object, with Kind.
 	APIVersion = "waybill/v1alpha1"
-	// Kind is the kind of the object.
-	Kind = "Feature"
+	// documentKind is the kind of the object.
+	documentKind = "Feature"
 )
 
 // State is the state of a feature.

@@ -45,8 +45,8 @@ const (
 	Stable Stage = "stable"
 )
 
-// Stages lists the stages in their order.
-func Stages() []Stage { return []Stage{Alpha, Beta, Stable} }
+// stages lists the stages in their order.
+func stages() []Stage { return []Stage{Alpha, Beta, Stable} }
 
 // ParseStage reads the name of a stage.
 func ParseStage(text string) (Stage, error) {
@@ -56,11 +56,11 @@ func ParseStage(text string) (Stage, error) {
 	return "", verdict.Refuse(verdict.Usage, "stage", "%q, want alpha, beta or stable", text)
 }
 
-func (s Stage) known() bool { return slices.Contains(Stages(), s) }
+func (s Stage) known() bool { return slices.Contains(stages(), s) }
 
 // reaches reports whether s requires what a stage requires.
 func (s Stage) reaches(from Stage) bool {
-	return s.known() && from.known() && slices.Index(Stages(), from) <= slices.Index(Stages(), s)
+	return s.known() && from.known() && slices.Index(stages(), from) <= slices.Index(stages(), s)
 }
 
 // The limits of documents.
