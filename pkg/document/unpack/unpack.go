@@ -147,7 +147,7 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 	return w.enter(func() error {
 		packed := &counting{r: r}
 		w.outermost(packed)
-		plain, err := Expand(packed, f)
+		plain, err := expand(packed, f)
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func Layer(r io.Reader, also io.Writer, visit Visit) error {
 	if format == None || format == Zip {
 		format = Tar // an empty one has no magic
 	}
-	plain, err := Expand(begun, format)
+	plain, err := expand(begun, format)
 	if err != nil {
 		return err
 	}
