@@ -11,10 +11,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checksums requires that every checksum which a document gives for its subject
+// Checksums requires that every checksum which a document gives for its subject
 // is correct, as far as it is known: SHA-512 and SHA-1 in addition to SHA-256.
 // [Uncompared] lists the others.
-func checksums(a Artifact) (all []verdict.Finding) {
+func Checksums(a Artifact) (all []verdict.Finding) {
 	other := func(is, said string) {
 		all = append(all, verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives a wrong checksum").Differ(is, said))
 	}

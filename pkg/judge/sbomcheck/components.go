@@ -19,7 +19,7 @@ import (
 // because nothing in the bytes shows it. The document must list what could not
 // be examined.
 func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
-	all = stated(a, found.Relationships)
+	all = Stated(a, found.Relationships)
 	want := componentsOf(found.Packages, found.Files, found.Relationships)
 	got := componentsOf(a.Document.Packages(), a.Document.Files(), a.Document.Relationships())
 	for _, name := range slices.Sorted(maps.Keys(want.sums)) {

@@ -47,9 +47,9 @@ func Unexamined(relationships []spdx.Relationship) (notes []string) {
 	return notes
 }
 
-// stated requires that a document lists every part that could not be examined:
+// Stated requires that a document lists every part that could not be examined:
 // otherwise its reader would not notice the omission.
-func stated(a Artifact, found []spdx.Relationship) (all []verdict.Finding) {
+func Stated(a Artifact, found []spdx.Relationship) (all []verdict.Finding) {
 	said := map[string]bool{}
 	for _, note := range Omitted(a.Document) {
 		said[part(note)] = true
@@ -80,7 +80,7 @@ func Files(a Artifact, files []spdx.File) (all []verdict.Finding) {
 		switch got, want := listed[name], there[name]; {
 		case got == nil:
 			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not list the file %.200q", name))
-		case !slices.EqualFunc(got, want, same):
+		case !slices.EqualFunc(got, want, Same):
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has a wrong digest for the file %.200q", name).
 				Differ(sumsOf(want...), sumsOf(got...)))
 		}
@@ -105,9 +105,9 @@ func byName(files []spdx.File) map[string][]spdx.File {
 	return all
 }
 
-// same reports whether a file matches a document: it gives a SHA-256 or a
+// Same reports whether a file matches a document: it gives a SHA-256 or a
 // SHA-512, and no checksum differs.
-func same(said, is spdx.File) bool {
+func Same(said, is spdx.File) bool {
 	agree, differ := 0, false
 	for _, pair := range [2][2]digest.Digest{{said.Digests.SHA256, is.Digests.SHA256}, {said.Digests.SHA512, is.Digests.SHA512}} {
 		switch {

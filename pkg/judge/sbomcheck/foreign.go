@@ -53,7 +53,7 @@ func Bytes(a Artifact) []verdict.Finding {
 	case !sum.Equal(a.Digests.SHA256):
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes other bytes").Differ(a.Digests.SHA256.String(), sum.String())}
 	}
-	return checksums(a)
+	return Checksums(a)
 }
 
 // Foreign compares the document of another tool with what is found in the
@@ -242,7 +242,7 @@ func (c foreign) files() (all []verdict.Finding, left []string) {
 			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists the file %.200q, which does not exist", f.Name))
 		case f.SHA1 != "" && f.Digests.IsZero() && slices.ContainsFunc(held, func(h spdx.File) bool { return h.SHA1 == f.SHA1 }):
 			weak++
-		case !slices.ContainsFunc(held, func(h spdx.File) bool { return same(f, h) }):
+		case !slices.ContainsFunc(held, func(h spdx.File) bool { return Same(f, h) }):
 			all = append(all, verdict.Find(verdict.Conflict, c.a.Name, "its SBOM has a wrong digest for the file %.200q", f.Name).Differ(held[0].Digests.SHA256.String(), sumsOf(f)))
 		}
 	}

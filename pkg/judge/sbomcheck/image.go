@@ -174,7 +174,7 @@ func (p Placed) CheckFile(a Artifact, file spdx.File) []verdict.Finding {
 		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put in, but not where", p.Name)}
 	case file.Name == "":
 		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but no such file exists", p.Name, p.Path, p.Platform)}
-	case !same(p.Said, file):
+	case !Same(p.Said, file):
 		return []verdict.Finding{verdict.Find(verdict.Conflict, a.Name, "its SBOM says that %.200q was put at %.200q for %s, but that file has other bytes", p.Name, p.Path, p.Platform).
 			Differ(sumsOf(file), sumsOf(p.Said))}
 	}

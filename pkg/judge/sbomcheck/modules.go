@@ -88,8 +88,8 @@ func BuiltFromFetched(doc spdx.Document) bool {
 	return slices.ContainsFunc(doc.Packages(), func(p spdx.Package) bool { return main[p.ID] && p.Sum != "" })
 }
 
-// sums requires that the modules of a document have the checksums of go.sum.
-func sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
+// Sums requires that the modules of a document have the checksums of go.sum.
+func Sums(a Artifact, sums map[string]string) (all []verdict.Finding) {
 	for _, p := range goPackages(a.Document) {
 		if p.Sum == "" {
 			continue

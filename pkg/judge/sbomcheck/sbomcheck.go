@@ -108,7 +108,7 @@ func (r Release) Findings() []verdict.Finding {
 // About compares one artifact and its document with the rest of the release.
 // The other artifacts need no documents.
 func (r Release) About(a Artifact) []verdict.Finding {
-	all := subject(a)
+	all := Subject(a)
 	if a.Document.IsZero() {
 		return all
 	}
@@ -117,7 +117,7 @@ func (r Release) About(a Artifact) []verdict.Finding {
 		all = append(all, Modules(a, modules)...)
 	}
 	if r.GoSum != nil && !BuiltFromFetched(a.Document) {
-		all = append(all, sums(a, r.GoSum)...)
+		all = append(all, Sums(a, r.GoSum)...)
 	}
 	if image, asked := r.Images[a.Name]; asked {
 		all = append(all, Layers(a, image)...)
@@ -125,12 +125,12 @@ func (r Release) About(a Artifact) []verdict.Finding {
 	if r.Complete {
 		all = append(all, Complete(a)...)
 	}
-	return append(append(all, members(a, r.Artifacts)...), Entries(a, r.Artifacts)...)
+	return append(append(all, Members(a, r.Artifacts)...), Entries(a, r.Artifacts)...)
 }
 
-// subject requires that the document of an artifact describes this artifact, by
+// Subject requires that the document of an artifact describes this artifact, by
 // name and by digest.
-func subject(a Artifact) []verdict.Finding {
+func Subject(a Artifact) []verdict.Finding {
 	if a.Document.IsZero() {
 		return []verdict.Finding{verdict.Find(verdict.NoSBOM, a.Name, "the artifact has no SBOM")}
 	}
@@ -146,7 +146,7 @@ func subject(a Artifact) []verdict.Finding {
 	if version := a.Document.DescribedVersion(); a.Version != "" && version != "" && version != a.Version && version != sum.String() {
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes another version").Differ(a.Version, version)}
 	}
-	return checksums(a)
+	return Checksums(a)
 }
 
 func orNone(d digest.Digest) string {
@@ -173,11 +173,11 @@ func (r Release) provenance() (all []verdict.Finding) {
 	return all
 }
 
-// members requires that a program in an archive is, byte for byte, the single
+// Members requires that a program in an archive is, byte for byte, the single
 // file with the same name and platform that the release publishes. Another file
 // with that name, such as a manual page, is allowed if the archive also
 // contains the program.
-func members(a Artifact, release []Artifact) (all []verdict.Finding) {
+func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 	bare := map[string]Artifact{}
 	for _, other := range release {
 		if other.Bare && other.Platform != "" && other.Platform == a.Platform {
