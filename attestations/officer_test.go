@@ -151,7 +151,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": signedpolicy.MaxSize, "exception/v1": exception.MaxSize, "known-defects/v1": knowndefects.MaxSize, "channel/v1": channelindex.MaxSize, "feature-transition/v1": featuretransition.MaxSize} {
+	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {

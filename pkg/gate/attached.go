@@ -21,7 +21,7 @@ type attached struct {
 // and keeps the valid ones. A manifest that does not exist has none.
 func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...string) (attached, error) {
 	var a attached
-	heard, err := registry.EachBundle(ctx, of, func(raw []byte) {
+	heard, err := registry.EachBundle(ctx, of, func(_ registry.Descriptor, raw []byte) {
 		e, err := v.Attestation(raw)
 		if err != nil {
 			a.failed, a.why = a.failed+1, append(a.why, err)

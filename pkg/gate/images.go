@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
@@ -157,7 +158,7 @@ func (g gathered) checkAttachedTags(ctx context.Context, repo string, tags []str
 		}
 	}
 	for _, tag := range tags {
-		about, suffix, is := registry.CutAttachedTag(tag)
+		about, suffix, is := cutAttachedTag(tag)
 		if !is || !ours[about] {
 			continue
 		}
@@ -196,4 +197,16 @@ func (m signedManifest) inScope(tag string) bool {
 
 func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// cutAttachedTag splits a tag that belongs to a manifest into its
+// [registry.AttachedTag] without a suffix, and the suffix. Clients find evidence by such tags and, in
+// registries without referrers, the list of referrers. Any suffix and any case
+// counts: who pulls by such a tag takes it for a part of the image.
+func cutAttachedTag(tag string) (about, suffix string, is bool) {
+	const length = len("sha256-") + 64
+	if len(tag) < length || len(tag) > length && strings.IndexByte(".-_", tag[length]) < 0 {
+		return "", "", false
+	}
+	return strings.ToLower(tag[:length]), tag[length:], true
 }

@@ -12,14 +12,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// RunSeal is the kind of a run that built nothing: it took over a release from
-// another tool.
-const RunSeal = "seal"
-
 // isGiven reports whether another tool made the release, as its manifest says.
 // This lowers no requirement: the policy still decides.
 func (m signedManifest) isGiven() bool {
-	return len(m.Runs) > 0 && m.Runs[0].Kind == RunSeal
+	return len(m.Runs) > 0 && m.Runs[0].Kind == manifest.RunSeal
 }
 
 // isTheirs reports whether evidence is provenance of another tool's build, in a
@@ -84,5 +80,3 @@ func (g gathered) rests(a manifest.Artifact) bool {
 	_, err := g.release.session.Level(got.evidence, g.release.question(a))
 	return err == nil
 }
-
-// plural prints a number with its noun: 1 bundle, 2 bundles.

@@ -12,9 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// MaxRevocations is the largest file of revocations, in bytes.
-const MaxRevocations = 1 << 20
-
 // Revocations list the signers whose signatures no longer count. The zero value
 // revokes no signer.
 type Revocations struct{ list []revocation }

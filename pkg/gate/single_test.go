@@ -160,7 +160,7 @@ func push(t *testing.T, l *registry.Layout, mediaType, raw string) registry.Desc
 type mute struct{ registry.Source }
 
 func (mute) Referrers(context.Context, string, digest.Digest) ([]registry.Descriptor, error) {
-	return nil, &registry.UnavailableError{Place: "demo", Op: "listing referrers", Err: errors.New("no answer")}
+	return nil, &verdict.UnavailableError{Place: "demo", Op: "listing referrers", Err: errors.New("no answer")}
 }
 
 func TestImagesRefuses(t *testing.T) {

@@ -80,10 +80,10 @@ type placeUse struct {
 
 // The names of acts in the journal.
 const (
-	ActBuild    = "build"
+	actBuild    = "build"
 	ActSign     = "sign"
 	ActSeal     = "seal"
-	ActRelease  = "release"
+	actRelease  = "release"
 	actSBOM     = "sbom"
 	actSealFrom = "seal from " // followed by a place
 	actAmend    = "amend"
@@ -100,7 +100,7 @@ const (
 
 func buildAct() act {
 	return act{
-		name: ActBuild, run: manifest.RunBuild, span: span.Build, journaled: journalWorkspace,
+		name: actBuild, run: manifest.RunBuild, span: span.Build, journaled: journalWorkspace,
 		needs:    []need{sourceFor(doctor.Build), begun},
 		signs:    signs{policy.Builder, TokenBuilder, provenanceOf},
 		progress: countOf("build", plan.Provenance), do: runSteps,
@@ -180,7 +180,7 @@ func stageAct() act {
 
 func releaseAct() act {
 	return act{
-		name: ActRelease, journaled: journalIfPresent,
+		name: actRelease, journaled: journalIfPresent,
 		steps: []act{gateAct(profile.Staging), publish(), gateAct(profile.Release), recordAct(), markersAct()},
 	}
 }

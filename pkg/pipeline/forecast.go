@@ -18,8 +18,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ForecastSchema names the JSON schema of a forecast.
-const ForecastSchema = "waybill/forecast/v1"
+// forecastSchema names the JSON schema of a forecast.
+const forecastSchema = "waybill/forecast/v1"
 
 // Forecast is what acts would sign if they ran now: how much of what, as
 // whom, and with which services. Making a forecast writes nothing and
@@ -194,7 +194,7 @@ func (o *outlook) begun(f found) (err error) {
 // forecast returns an empty forecast of the plan.
 func (o *outlook) forecast(commit string, asked ...string) Forecast {
 	return Forecast{
-		Schema: ForecastSchema, Name: o.plan.Name, Version: o.plan.Version.String(), Commit: commit, State: o.State, Time: o.Clock().UTC(),
+		Schema: forecastSchema, Name: o.plan.Name, Version: o.plan.Version.String(), Commit: commit, State: o.State, Time: o.Clock().UTC(),
 		Asked: append([]string{}, asked...),
 	}
 }

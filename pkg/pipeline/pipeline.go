@@ -38,6 +38,8 @@
 //	p, err := pipeline.New(config)
 //	v, err := p.Stage(ctx)
 //	v, err := p.Release(ctx)
+//
+// Other projects should not import this package: it changes without notice.
 package pipeline
 
 import (

@@ -19,8 +19,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// StatusSchema names the JSON schema of a status.
-const StatusSchema = "waybill/status/v1"
+// statusSchema names the JSON schema of a status.
+const statusSchema = "waybill/status/v1"
 
 // Status is the state of a release. It is read from the places themselves,
 // not from what a run reported.
@@ -95,7 +95,7 @@ type statusReader struct {
 // Status reads the workspace, staging and the release place. It changes
 // nothing and does not disturb an active run.
 func (p *Pipeline) Status(ctx context.Context) (Status, error) {
-	s := Status{Schema: StatusSchema, Version: p.Version.String()}
+	s := Status{Schema: statusSchema, Version: p.Version.String()}
 	l := &statusReader{job: p.job, status: &s}
 	if workspace.Is(p.State) {
 		if err := l.readState(ctx); err != nil {
@@ -265,7 +265,7 @@ func (s *Status) readJournal(entries []journal.Entry) (typed Typed, without bool
 			_ = json.Unmarshal(e.Detail, &s.Failed) // as above
 		default:
 			begun, s.Failed = "", ""
-			if e.Act == ActRelease {
+			if e.Act == actRelease {
 				var left string
 				_ = json.Unmarshal(e.Detail, &left) // as above
 				without = left == leftSummaries

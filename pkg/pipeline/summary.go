@@ -9,8 +9,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// SummarySchema names the JSON schema of [Done].
-const SummarySchema = "waybill/summary/v1"
+// summarySchema names the JSON schema of [Done].
+const summarySchema = "waybill/summary/v1"
 
 // Done is what a command signed, and everything that failed.
 type Done struct {
@@ -21,7 +21,7 @@ type Done struct {
 
 // Done summarizes what was signed, and how the run ended.
 func (p *Pipeline) Done(err error) Done {
-	d := Done{Schema: SummarySchema, Acts: append([]Summary{}, p.account.acts...)}
+	d := Done{Schema: summarySchema, Acts: append([]Summary{}, p.account.acts...)}
 	var judged *verdict.NotAcceptedError
 	switch {
 	case errors.As(err, &judged):

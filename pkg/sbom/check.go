@@ -3,14 +3,12 @@ package sbom
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
-	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -71,12 +69,6 @@ func Served(c ImageContent) sbomcheck.Image {
 		out[p.Platform] = one
 	}
 	return out
-}
-
-// Sums parses the checksums of a go.sum, for [sbomcheck.Release].
-func Sums(raw []byte) (map[string]string, error) {
-	sums, err := gomod.ParseSums(raw)
-	return maps.Clone(sums), err
 }
 
 // Summary counts the parts of a document.

@@ -36,33 +36,33 @@ type Question struct {
 	Complete bool
 }
 
-// Held is the result of a comparison.
-type Held struct {
+// held is the result of a comparison.
+type held struct {
 	sbomcheck.Found
 	// As says what the document was compared with: "a file", "the image of
 	// linux/amd64".
 	As string
 }
 
-// Check compares a document with the bytes that it is about: their digest, the
-// files, modules and packages in them, and the layers that are served.
-// Documents of other tools are compared by what any tool states: see
+// compareDocument compares a document with the bytes that it is about: their
+// digest, the files, modules and packages in them, and the layers that are
+// served. Documents of other tools are compared by what any tool states: see
 // [sbomcheck.Foreign].
-func Check(ctx context.Context, q Question) (Held, error) {
+func compareDocument(ctx context.Context, q Question) (held, error) {
 	name, _ := q.Document.Describes()
 	h := comparison{Question: q, a: sbomcheck.Artifact{Name: name, Document: q.Document}, facts: sbomcheck.Release{Complete: q.Complete}}
 	if q.GoSum != nil {
 		sums, err := gomod.ParseSums(q.GoSum)
 		if err != nil {
-			return Held{}, verdict.Wrap(verdict.ConfigParse, "go.sum", err)
+			return held{}, verdict.Wrap(verdict.ConfigParse, "go.sum", err)
 		}
 		h.facts.GoSum = sums
 	}
 	made, as, err := h.read(ctx)
 	if err != nil {
-		return Held{}, err
+		return held{}, err
 	}
-	out := Held{Found: sbomcheck.Found{Digests: h.a.Digests}, As: as}
+	out := held{Found: sbomcheck.Found{Digests: h.a.Digests}, As: as}
 	if sbomcheck.Ours(q.Document) {
 		out.Findings, out.Left = h.ours(made)
 		rest := sbomcheck.Uncompared(h.a)

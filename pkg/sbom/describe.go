@@ -26,7 +26,7 @@ func Describe(ctx context.Context, in Input, artifact string, c Content, members
 	}
 	format := unpack.Sniff(head[:n])
 	if format == unpack.Tar {
-		if made, isImage, err := ImageFile(ctx, in, artifact, c); isImage {
+		if made, isImage, err := imageFile(ctx, in, artifact, c); isImage {
 			return made, err
 		}
 	}

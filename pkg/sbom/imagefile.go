@@ -174,9 +174,9 @@ func FileImage(ctx context.Context, c Content, ref string) (content ImageContent
 	return content, true, err
 }
 
-// ImageFile describes a file that holds an image. The digest is that of the
+// imageFile describes a file that holds an image. The digest is that of the
 // file; the image in it is identified by manifest or configuration.
-func ImageFile(ctx context.Context, in Input, artifact string, c Content) (Made, bool, error) {
+func imageFile(ctx context.Context, in Input, artifact string, c Content) (Made, bool, error) {
 	content, ok, err := FileImage(ctx, c, "")
 	if err != nil || !ok {
 		return Made{}, ok, err

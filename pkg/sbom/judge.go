@@ -12,10 +12,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Judge is [Check] as a verdict. Its scope is partial, and lists what was not
-// compared.
+// Judge compares a document with the bytes that it is about: their digest, the
+// files, modules and packages in them, and the layers that are served. The scope
+// of the verdict is partial, and lists what was not compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
-	held, err := Check(ctx, q)
+	held, err := compareDocument(ctx, q)
 	if err != nil {
 		return nil, err
 	}

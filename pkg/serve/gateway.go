@@ -30,6 +30,8 @@
 // that cannot be recorded is not answered.
 //
 // A [Server] is an [http.Handler]; it opens no listener.
+//
+// Other projects should not import this package: it changes without notice.
 package serve
 
 import (

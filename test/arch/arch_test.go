@@ -61,6 +61,7 @@ var checks = []check{
 	{"page examples", pageShowsExamples},
 	{"folder readmes", folderReadmes},
 	{"public examples", publicExamples},
+	{"private comments", privateComments},
 }
 
 func TestArch(t *testing.T) {

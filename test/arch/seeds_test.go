@@ -33,7 +33,7 @@ func imports(pkg, room string) string {
 
 func TestArchRefusesSeeds(t *testing.T) {
 	asked := map[string]bool{}
-	for _, seeds := range [][]seed{layoutSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds(), pageSeeds()} {
+	for _, seeds := range [][]seed{layoutSeeds(), symbolSeeds(), sizeSeeds(), variableSeeds(), documentSeeds(), moduleSeeds(), transportSeeds(), requestSeeds(), adviseSeeds(), methodSeeds(), pageSeeds(), privateSeeds()} {
 		for _, s := range seeds {
 			asked[s.check] = true
 			t.Run(s.check+"/"+s.want, func(t *testing.T) {

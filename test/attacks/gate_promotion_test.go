@@ -152,7 +152,7 @@ func TestGateAsksEachThingOnce(t *testing.T) {
 	}
 	// What others wrote does not say where the bundle is: one request more.
 	y.proxy.Spoil(faults.Fault{Path: "/referrers/", Do: instead(func(_ http.Header, body []byte) []byte {
-		return bytes.ReplaceAll(body, []byte(registry.AnnotationLayer), []byte("org.example.nothing"))
+		return bytes.ReplaceAll(body, []byte("dev.waybill.bundle.layer"), []byte("org.example.nothing"))
 	})})
 	v, requests := y.gate(t, all, 21)
 	accepted(t, v.Err())
@@ -191,8 +191,8 @@ func TestGateInAFlood(t *testing.T) {
 		{"G10 10 000 referrers of other kinds", faults.Fault{Path: listed, Do: many(10_000, foreign)}, 4, nil},
 		{"G10 more than a list may have, and a registry that filters", faults.Fault{Path: unfiltered, Do: many(40_000, foreign)}, 5, nil},
 		{"G10 more than a list may have, filtered or not", faults.Fault{Path: listed, Do: many(40_000, foreign)}, 4, codes(verdict.Limit)},
-		{"G10 500 bundles that are not there", faults.Fault{Path: listed, Do: many(500, registry.MediaTypeBundle)}, 504, nil},
-		{"G10 more bundles than are read", faults.Fault{Path: listed, Do: many(1001, registry.MediaTypeBundle)}, 0, codes(verdict.Limit)},
+		{"G10 500 bundles that are not there", faults.Fault{Path: listed, Do: many(500, "application/vnd.dev.sigstore.bundle.v0.3+json")}, 504, nil},
+		{"G10 more bundles than are read", faults.Fault{Path: listed, Do: many(1001, "application/vnd.dev.sigstore.bundle.v0.3+json")}, 0, codes(verdict.Limit)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			y.proxy.Spoil(row.fault)

@@ -48,7 +48,7 @@ type withoutProvenance struct{ *registry.Layout }
 func (w withoutProvenance) Referrers(ctx context.Context, repo string, of digest.Digest) ([]registry.Descriptor, error) {
 	all, err := w.Layout.Referrers(ctx, repo, of)
 	return slices.DeleteFunc(all, func(d registry.Descriptor) bool {
-		return strings.Contains(d.Annotations[registry.AnnotationPredicate], "provenance")
+		return strings.Contains(d.Annotations["dev.sigstore.bundle.predicateType"], "provenance")
 	}), err
 }
 

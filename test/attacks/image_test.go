@@ -50,7 +50,7 @@ func TestGateImages(t *testing.T) {
 			r.tag(t, registry.AttachedTag(child(r, t).Descriptor.Digest, registry.SuffixAttestations))
 		}, codes(verdict.Extra)},
 		{"an image under the tag for an SBOM", func(t *testing.T, r *attacked) {
-			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, registry.SuffixSBOM))
+			r.tag(t, registry.AttachedTag(r.graph(t).Descriptor.Digest, ".sbom"))
 		}, codes(verdict.Extra)},
 		{"a program under the tag for its signature", func(t *testing.T, r *attacked) { r.attachByTag(t, "#!/bin/sh") }, codes(verdict.Extra)},
 		{"a payload under the tag for its signature", func(t *testing.T, r *attacked) {
@@ -275,7 +275,7 @@ func (r *attacked) dropReferrers(t testing.TB, predicateType string) {
 	t.Helper()
 	var gone []string
 	for _, d := range must[[]registry.Descriptor](t)(r.images.Referrers(t.Context(), repository, r.graph(t).Descriptor.Digest)) {
-		if d.Annotations[registry.AnnotationPredicate] == predicateType {
+		if d.Annotations["dev.sigstore.bundle.predicateType"] == predicateType {
 			gone = append(gone, d.Digest.String())
 		}
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/serve/caller"
 	"github.com/waybill-release/waybill/pkg/testing/bounds"
 	"github.com/waybill-release/waybill/pkg/value/version"
+	"github.com/waybill-release/waybill/policies"
 )
 
 // written are documents that people write, each good.
@@ -81,6 +82,7 @@ feature-gates: [{name: Lantern, components: [kubelet]}]
 // readers are those of bytes that others write, in this process.
 func readers(t *testing.T) map[string]func([]byte) {
 	v := must[version.Version](t)(version.Parse("v0.1.0"))
+	shipped := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(policies.Read("slsa-build-l1.yaml")), nil))
 	statement := func(raw []byte, read func(intoto.Statement)) {
 		if s, err := intoto.Parse(raw); err == nil {
 			read(s)
@@ -112,7 +114,7 @@ func readers(t *testing.T) map[string]func([]byte) {
 			_, _ = image.Import(t.Context(), bytes.NewReader(b), int64(len(b)), []string{"linux/amd64"})
 		},
 		"plan":   func(b []byte) { _, _ = plan.Parse(b); _, _ = plan.ParseConfig(b); _, _ = plan.ParseLock(b) },
-		"policy": func(b []byte) { _, _ = policy.Parse(b, nil); _, _ = policy.ParseCases(b) },
+		"policy": func(b []byte) { _, _ = policy.Parse(b, nil); _, _ = policy.Rehearse(shipped, b) },
 		"promoter": func(b []byte) {
 			_, _ = promoterfile.Parse("promoter.yaml", b)
 			_, _ = promoterfile.ParseThin("promoter.yaml", nil, b)

@@ -130,9 +130,9 @@ func casesOf(t *testing.T, path string) map[string][]string {
 		return nil
 	}
 	accepted(t, err)
-	parsed := must[[]policy.Case](t)(policy.ParseCases(raw))
+	p := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(os.ReadFile(strings.TrimSuffix(path, ".txtar")+".yaml")), nil))
 	cases := map[string][]string{}
-	for _, c := range parsed {
+	for _, c := range must[policy.CaseReport](t)(policy.Rehearse(p, raw)).Cases {
 		cases[c.Name] = c.Want
 	}
 	return cases

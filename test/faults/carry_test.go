@@ -188,7 +188,7 @@ func (c *carry) records(region string) map[digest.Digest]map[string]int {
 		}
 		found[of] = map[string]int{}
 		for _, d := range list {
-			if kind := d.Annotations[registry.AnnotationPredicate]; kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
+			if kind := d.Annotations["dev.sigstore.bundle.predicateType"]; kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
 				found[of][kind]++
 			}
 		}

@@ -135,7 +135,7 @@ type silent struct{ store.Place }
 
 func (s silent) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
 	if name == releasesignoff.Name {
-		return nil, 0, &store.UnavailableError{Place: s.URI(), Op: "reading " + name, Err: errors.New("no answer")}
+		return nil, 0, &verdict.UnavailableError{Place: s.URI(), Op: "reading " + name, Err: errors.New("no answer")}
 	}
 	return s.Place.Open(ctx, name)
 }
@@ -223,7 +223,7 @@ func TestSignoffAuditUnavailable(t *testing.T) {
 	if verdict.OutcomeOf(err) != verdict.Unavailable || !strings.Contains(err.Error(), "judging release v0.1.0") {
 		t.Errorf("%v", err)
 	}
-	of.Open, w.profile.Unsealed = w.open, &profile.Unsealed{Layout: profile.LayoutKubernetes}
+	of.Open, w.profile.Unsealed = w.open, &profile.Unsealed{Layout: "kubernetes"}
 	if _, err := coverage.Signoffs(of, w.by()).Sweep(t.Context(), work()); err == nil || !strings.Contains(err.Error(), "have no manifest") {
 		t.Errorf("%v", err)
 	}

@@ -167,7 +167,7 @@ func bundlesOf(t *testing.T, at place, d digest.Digest) [][]byte {
 
 // attached reads what refers to a manifest with somebody else's client.
 func attached(ctx context.Context, ref name.Digest) ([]*bundle.Bundle, error) {
-	index, err := remote.Referrers(ref, remote.WithContext(ctx), remote.WithFilter("artifactType", registry.MediaTypeBundle))
+	index, err := remote.Referrers(ref, remote.WithContext(ctx), remote.WithFilter("artifactType", "application/vnd.dev.sigstore.bundle.v0.3+json"))
 	if err != nil {
 		return nil, err
 	}

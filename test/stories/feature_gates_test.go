@@ -92,7 +92,7 @@ func (n night) refer(t *testing.T, place string) (kinds map[string]int, hinted i
 			t.Fatal(err)
 		}
 		for _, d := range list {
-			kinds[d.Annotations[registry.AnnotationPredicate]]++
+			kinds[d.Annotations["dev.sigstore.bundle.predicateType"]]++
 			if ids := trace.FromAnnotations(d.Annotations); ids != (trace.IDs{}) {
 				hinted++
 			}
@@ -196,7 +196,7 @@ func (a admin) hints(region string) (n int) {
 		a.t.Fatal(err)
 	}
 	for _, d := range list {
-		kind := d.Annotations[registry.AnnotationPredicate]
+		kind := d.Annotations["dev.sigstore.bundle.predicateType"]
 		if (kind == vsa.PredicateType || kind == promotionrecord.PredicateType) && trace.FromAnnotations(d.Annotations) != (trace.IDs{}) {
 			n++
 		}

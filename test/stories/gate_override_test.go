@@ -98,7 +98,10 @@ func (s *gatehouse) names(path string, exceptions int, to string) {
 		t.Fatal(err)
 	}
 	var predicate map[string]json.RawMessage
-	var waived []vsa.Waived
+	var waived []struct {
+		Code       verdict.Code
+		By, Reason string
+	}
 	if err := errors.Join(json.Unmarshal(statement.Predicate(), &predicate), json.Unmarshal(predicate[exception.PredicateType+"#waived"], &waived)); err != nil {
 		t.Fatal(err)
 	}

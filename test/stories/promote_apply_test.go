@@ -99,7 +99,7 @@ func (a admin) kinds(region string, of digest.Digest) []string {
 	}
 	var kinds []string
 	for _, d := range list {
-		kinds = append(kinds, d.Annotations[registry.AnnotationPredicate])
+		kinds = append(kinds, d.Annotations["dev.sigstore.bundle.predicateType"])
 	}
 	return kinds
 }

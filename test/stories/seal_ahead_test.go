@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/pkg/pipeline"
 )
 
 // channelsAhead: a dry run says as whom the index would be signed, and refuses
@@ -25,7 +24,7 @@ func channelsAhead(t *testing.T, d *desk) {
 func revisionsAhead(t *testing.T, d *desk) {
 	for _, flags := range [][]string{{"--amend"}, {"--withdraw", "--reason", "it flickers"}} {
 		want(t, d.seals(t, "release", flags...), 0, ", permitted by the policy", "1 certificate", "1 log entry", "certificate authority", "nothing was done")
-		want(t, d.seals(t, "release", append(flags, "-o", "json")...), 0, `"schema": "`+pipeline.ForecastSchema, `"kind": "revision of the manifest"`)
+		want(t, d.seals(t, "release", append(flags, "-o", "json")...), 0, `"schema": "waybill/forecast/v1`, `"kind": "revision of the manifest"`)
 		want(t, d.seals(t, "verifier", flags...), 1, "SIGNED_AS_ELSE")
 		d.write(t, "release.token", []byte("not a token"))
 		want(t, d.seals(t, "", append(flags, "--identity-token", "release=release.token")...), 2, "USAGE", "not a signed web token")

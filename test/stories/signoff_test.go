@@ -347,7 +347,7 @@ func TestSignoffAtTheGate(t *testing.T) {
 			}
 			bundle := l.sign(t, r.role, &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
 				`{"_type":%q,"subject":[{"name":%q,"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
-				intoto.TypeV1, releasesignoff.Config, config.SHA256.Hex(), releasesignoff.PredicateType, raw)})
+				intoto.TypeV1, "release.yaml", config.SHA256.Hex(), releasesignoff.PredicateType, raw)})
 			result := l.gate(t, decide, map[string][]byte{releasesignoff.Name: bundle}, r.flags...)
 			if r.code == "" {
 				want(t, result, 0, "ACCEPTED: complete")

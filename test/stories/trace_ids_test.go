@@ -136,7 +136,7 @@ func (n night) records(t *testing.T, by string) []byte {
 			t.Fatal(err)
 		}
 		for _, d := range list {
-			kind, ids := d.Annotations[registry.AnnotationPredicate], trace.FromAnnotations(d.Annotations)
+			kind, ids := d.Annotations["dev.sigstore.bundle.predicateType"], trace.FromAnnotations(d.Annotations)
 			if kind == vsa.PredicateType || kind == promotionrecord.PredicateType {
 				check("the referrer of "+a.Name+" "+path.Base(path.Dir(kind)), ids)
 			} else if ids.Trace.String() != tonight || ids.Initial.String() != tonight {

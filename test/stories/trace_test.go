@@ -107,7 +107,7 @@ func (w week) finds(t *testing.T, stdin io.Reader, args ...string) lineage.Linea
 	if err := json.Unmarshal([]byte(r.Stdout), &l); err != nil {
 		t.Fatalf("%s: %v\n%s", r, err, r.Stdout)
 	}
-	if l.Schema != lineage.Schema {
+	if l.Schema != "waybill/lineage/v1" {
 		t.Errorf("%s says that it is %q", r, l.Schema)
 	}
 	return l

@@ -30,11 +30,11 @@ const PredicateType = "https://github.com/waybill-release/waybill/attestations/c
 // Name is the usual name of an index's bundle.
 const Name = "channels.sigstore.json"
 
-// MaxSize limits the predicate.
-const MaxSize = 1 << 20
+// maxSize limits the predicate.
+const maxSize = 1 << 20
 
-// MaxLife is the longest lifetime of an index.
-const MaxLife = 400 * 24 * time.Hour
+// maxLife is the longest lifetime of an index.
+const maxLife = 400 * 24 * time.Hour
 
 // maxChannels limits the number of channels.
 const maxChannels = 1000
@@ -79,8 +79,8 @@ func (p Predicate) Validate() error {
 		return refuse("number %d: numbers start at 1, and each index has a higher one", p.Number)
 	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
 		return refuse("issued %s, expires %s: want a time after another", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
-	case p.Expires.Sub(p.Issued) > MaxLife:
-		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+	case p.Expires.Sub(p.Issued) > maxLife:
+		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), maxLife)
 	case len(p.Channels) == 0 || len(p.Channels) > maxChannels:
 		return refuse("%d channels: want 1 to %d", len(p.Channels), maxChannels)
 	}
@@ -146,7 +146,7 @@ func Parse(s intoto.Statement) (Index, error) {
 		return Index{}, err
 	}
 	x := Index{Manifests: map[string]digest.Set{}}
-	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(maxSize)); err != nil {
 		return Index{}, verdict.Wrap(verdict.StatementParse, "channels", err)
 	}
 	if err := x.Validate(); err != nil {

@@ -34,7 +34,7 @@ const MaxLife = 30 * 24 * time.Hour
 
 // The limits of the texts.
 const (
-	MaxSize        = 8 << 10
+	maxSize        = 8 << 10
 	maxReason      = 300
 	maxDestination = 1024
 )
@@ -101,7 +101,7 @@ func Parse(s intoto.Statement) (Exception, error) {
 		return Exception{}, err
 	}
 	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
 		return Exception{}, verdict.Wrap(verdict.StatementParse, "exception", err)
 	}
 	if err := p.Validate(); err != nil {

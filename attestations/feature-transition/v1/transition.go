@@ -30,8 +30,8 @@ import (
 // PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/feature-transition/v1"
 
-// MaxSize limits the predicate.
-const MaxSize = 1 << 20
+// maxSize limits the predicate.
+const maxSize = 1 << 20
 
 // The states of a feature, which determine what a gate does.
 const (
@@ -296,7 +296,7 @@ func Parse(s intoto.Statement) (Predicate, error) {
 		return Predicate{}, err
 	}
 	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
 		return Predicate{}, verdict.Wrap(verdict.StatementParse, "feature transition", err)
 	}
 	if err := p.Validate(); err != nil {

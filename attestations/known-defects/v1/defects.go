@@ -26,14 +26,11 @@ import (
 // PredicateType is the type of the predicate.
 const PredicateType = "https://github.com/waybill-release/waybill/attestations/known-defects/v1"
 
-// Suffix is appended to the name of a list to name its bundle.
-const Suffix = ".sigstore.json"
-
 // Kind is the kind in the YAML file of a list.
 const Kind = "KnownDefects"
 
-// MaxSize limits a signed list, and its file.
-const MaxSize = 1 << 20
+// maxSize limits a signed list, and its file.
+const maxSize = 1 << 20
 
 // Predicate is the list.
 type Predicate struct {
@@ -133,7 +130,7 @@ func Parse(s intoto.Statement) (Predicate, error) {
 		return Predicate{}, err
 	}
 	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
 		return Predicate{}, verdict.Wrap(verdict.StatementParse, "known defects", err)
 	}
 	if err := p.Validate(); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// MaxLife is the longest lifetime of a list, so that an unmaintained one stops
+// maxLife is the longest lifetime of a list, so that an unmaintained one stops
 // explaining findings.
-const MaxLife = 400 * 24 * time.Hour
+const maxLife = 400 * 24 * time.Hour
 
 // The limits of the contents.
 const (
@@ -39,8 +39,8 @@ func (p Predicate) Validate() error {
 		return fmt.Errorf("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
 	case p.Issued.IsZero() || !p.Expires.After(p.Issued):
 		return fmt.Errorf("issued %s, expires %s: want an expiry after the issue time", p.Issued.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
-	case p.Expires.Sub(p.Issued) > MaxLife:
-		return fmt.Errorf("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
+	case p.Expires.Sub(p.Issued) > maxLife:
+		return fmt.Errorf("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), maxLife)
 	case len(p.Defects) == 0 && len(p.Withdrawals) == 0:
 		return fmt.Errorf("the list has neither defects nor withdrawals")
 	}

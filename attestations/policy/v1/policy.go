@@ -27,8 +27,8 @@ const PredicateType = "https://github.com/waybill-release/waybill/attestations/p
 // the same directory.
 const Suffix = ".sigstore.json"
 
-// MaxSize limits the predicate, which has three fields.
-const MaxSize = 4 << 10
+// maxSize limits the predicate, which has three fields.
+const maxSize = 4 << 10
 
 // names matches the names of policies and of files: no address, path or space.
 var names = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
@@ -80,7 +80,7 @@ func Parse(s intoto.Statement) (Policy, error) {
 		return Policy{}, err
 	}
 	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
 		return Policy{}, verdict.Wrap(verdict.StatementParse, "policy", err)
 	}
 	if err := p.Validate(); err != nil {

@@ -34,11 +34,11 @@ const (
 	Summary = "release-signoff.svr.sigstore.json"
 )
 
-// Config is the name of the subject.
-const Config = "release.yaml"
+// configName is the name of the subject.
+const configName = "release.yaml"
 
-// MaxSize limits the predicate.
-const MaxSize = 4 << 20
+// maxSize limits the predicate.
+const maxSize = 4 << 20
 
 // MaxLife is the longest lifetime of a sign-off.
 const MaxLife = 400 * 24 * time.Hour
@@ -264,7 +264,7 @@ func (p Predicate) Ends() time.Time {
 
 // New makes the statement about one release.yaml.
 func New(release digest.Set, p Predicate) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: Config, Digests: release}}, p)
+	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: configName, Digests: release}}, p)
 	if err != nil {
 		return intoto.Statement{}, err
 	}
@@ -282,15 +282,15 @@ func Parse(s intoto.Statement) (Signoff, error) {
 		return Signoff{}, err
 	}
 	var x Signoff
-	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(MaxSize)); err != nil {
+	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(maxSize)); err != nil {
 		return Signoff{}, verdict.Wrap(verdict.StatementParse, "sign-off", err)
 	}
 	if err := x.Validate(); err != nil {
 		return Signoff{}, err
 	}
 	subjects := s.Subjects()
-	if len(subjects) != 1 || subjects[0].Name != Config || subjects[0].Digests.SHA256.IsZero() {
-		return Signoff{}, refuse("want one subject, %s, with its sha256", Config)
+	if len(subjects) != 1 || subjects[0].Name != configName || subjects[0].Digests.SHA256.IsZero() {
+		return Signoff{}, refuse("want one subject, %s, with its sha256", configName)
 	}
 	x.Release = subjects[0].Digests
 	return x, nil

@@ -38,7 +38,7 @@ func SVR(release digest.Set, p Predicate) (intoto.Statement, error) {
 	if err := p.Validate(); err != nil {
 		return intoto.Statement{}, err
 	}
-	return intoto.New(SVRType, []intoto.Subject{{Name: Config, Digests: release}}, svr{
+	return intoto.New(SVRType, []intoto.Subject{{Name: configName, Digests: release}}, svr{
 		Verifier:    verifier{ID: p.Checker.ID, Policies: []policy{{p.Template.Name, map[string]string{"sha256": p.Template.Digest.Hex()}}}},
 		TimeCreated: p.Checked,
 		Properties:  p.Properties(),

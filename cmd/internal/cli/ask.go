@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
@@ -21,6 +20,9 @@ import (
 
 // maxKey bounds a public key file.
 const maxKey = 64 << 10
+
+// maxRevocations is the largest file of revocations, in bytes.
+const maxRevocations = 1 << 20
 
 // Ask are the flags that say who must have signed, what the evidence must be
 // about, and how much it must prove.
@@ -109,7 +111,7 @@ func (a *Ask) narrow(s *gate.Signer) error {
 	if a.revoked == "" {
 		return nil
 	}
-	raw, err := store.ReadNamed(a.revoked, gate.MaxRevocations)
+	raw, err := store.ReadNamed(a.revoked, maxRevocations)
 	if err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func PublicKey(path string) (crypto.PublicKey, error) {
 
 // predicateType resolves a short name; a URI stands for itself.
 func predicateType(name string) (string, error) {
-	if full, ok := intoto.ShortNames()[name]; ok {
+	if full, ok := predicateNames()[name]; ok {
 		return full, nil
 	}
 	if name != "" && !strings.Contains(name, ":") {
@@ -193,4 +195,4 @@ func predicateType(name string) (string, error) {
 	return name, nil
 }
 
-func shortNames() []string { return slices.Sorted(maps.Keys(intoto.ShortNames())) }
+func shortNames() []string { return slices.Sorted(maps.Keys(predicateNames())) }

@@ -47,8 +47,8 @@ func (r running) at(now time.Time) string {
 	return fmt.Sprintf("%s %d of %d, %s, %s left", r.name, r.done, r.all, took, r.pace.Left(now, r.all-r.done).Round(time.Second))
 }
 
-// NewSteps keeps the status line on w, which must be a terminal.
-func NewSteps(w io.Writer, width func() int) *Steps {
+// newSteps keeps the status line on w, which must be a terminal.
+func newSteps(w io.Writer, width func() int) *Steps {
 	return &Steps{w: w, width: width, clock: time.Now}
 }
 

@@ -21,7 +21,7 @@ func OnTerminal(w io.Writer) (*Steps, bool) {
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		return nil, false
 	}
-	return NewSteps(f, func() int { return Width(f) }), true
+	return newSteps(f, func() int { return Width(f) }), true
 }
 
 // Width is the width of the terminal w; 0 if it is no terminal, where lines may

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Limits of one tree.
@@ -300,7 +302,7 @@ func diskError(name string, err error) error {
 	if errors.As(err, &coded) {
 		return fmt.Errorf("checking out %q: %w", name, err)
 	}
-	return &UnavailableError{Place: name, Op: "checking out", Err: err}
+	return &verdict.UnavailableError{Place: name, Op: "checking out", Err: err}
 }
 
 // file writes one file. It fails if the name exists, for instance in other case

@@ -27,7 +27,7 @@ func ownObjects(uri, dir string) (string, error) {
 	objects := filepath.Join(dir, "objects")
 	info, err := os.Lstat(objects)
 	if err != nil {
-		return "", &UnavailableError{Place: uri, Op: "opening repository", Err: err}
+		return "", &verdict.UnavailableError{Place: uri, Op: "opening repository", Err: err}
 	}
 	if !info.IsDir() {
 		return "", borrowed(uri, "objects is not a directory")
@@ -35,7 +35,7 @@ func ownObjects(uri, dir string) (string, error) {
 	for _, name := range []string{"alternates", "http-alternates"} {
 		raw, err := os.ReadFile(filepath.Join(objects, "info", name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", &UnavailableError{Place: uri, Op: "opening repository", Err: err}
+			return "", &verdict.UnavailableError{Place: uri, Op: "opening repository", Err: err}
 		}
 		if len(bytes.TrimSpace(raw)) > 0 {
 			return "", borrowed(uri, fmt.Sprintf("objects/info/%s names %.80q", name, bytes.TrimSpace(raw)))

@@ -57,7 +57,7 @@ func (o *objects) Close() error {
 }
 
 func (o *objects) unavailable(id string, err error) error {
-	return &UnavailableError{Place: o.repo, Op: "reading object " + id, Err: err}
+	return &verdict.UnavailableError{Place: o.repo, Op: "reading object " + id, Err: err}
 }
 
 // maxAsked bounds the requests sent ahead: few enough that all fit into a pipe,

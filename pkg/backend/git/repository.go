@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Repository is an open repository. A remote one is fetched on demand into a
@@ -137,7 +138,7 @@ func (r *Repository) Close() error {
 }
 
 func (r *Repository) unavailable(op string, err error) error {
-	return &UnavailableError{Place: r.uri, Op: op, Err: err}
+	return &verdict.UnavailableError{Place: r.uri, Op: op, Err: err}
 }
 
 func (r *Repository) missing(ref string) error {

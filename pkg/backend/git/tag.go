@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Signatures that a tag can have.
@@ -198,5 +200,5 @@ func keygen(ctx context.Context, in []byte, args ...string) (out string, ok bool
 }
 
 func keygenError(err error) error {
-	return &UnavailableError{Place: "ssh-keygen", Op: "verifying the signature of the tag", Err: err}
+	return &verdict.UnavailableError{Place: "ssh-keygen", Op: "verifying the signature of the tag", Err: err}
 }

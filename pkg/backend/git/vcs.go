@@ -31,6 +31,8 @@
 // [Repository.CheckUnmoved] a tag that has moved. [Repository.Built] finds the
 // commit to build if it differs from the one that the tag names, and
 // [VerifyTag] returns who signed a tag.
+//
+// Other projects should not import this package: it changes without notice.
 package git
 
 import (
@@ -106,14 +108,9 @@ func (notFound) NextAct() string {
 	return "check the spelling of the repository, the ref and the file, and fetch the tags into a local clone"
 }
 
-// UnavailableError reports that a repository gave no answer.
-type UnavailableError = verdict.UnavailableError
-
-// UsageError reports text that names no repository or reference; a retry will
-// not help.
-type UsageError = verdict.UsageError
-
-func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error {
+	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
+}
 
 // EntryError reports an entry of a tree that cannot be written to a disk.
 type EntryError struct {

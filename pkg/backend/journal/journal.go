@@ -13,6 +13,8 @@
 // A journal is only a hint: a resumed run must check the steps it lists against
 // the actual place. It is not signed and proves nothing. One process writes at
 // a time, enforced by an advisory lock on systems that have one.
+//
+// Other projects should not import this package: it changes without notice.
 package journal
 
 import (
@@ -103,9 +105,6 @@ func (e *BusyError) Error() string {
 // Code is the reason code: the journal is free again when the other run ends.
 func (e *BusyError) Code() string { return string(verdict.Busy) }
 
-// UnavailableError reports a disk that failed.
-type UnavailableError = verdict.UnavailableError
-
 // Journal is an open journal. It is safe for concurrent use.
 type Journal struct {
 	path string
@@ -123,11 +122,11 @@ type Journal struct {
 // parsed is an error, so nothing recorded is ever lost.
 func Open(path string) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
+		return nil, &verdict.UnavailableError{Place: path, Op: "opening journal", Err: err}
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, &UnavailableError{Place: path, Op: "opening journal", Err: err}
+		return nil, &verdict.UnavailableError{Place: path, Op: "opening journal", Err: err}
 	}
 	j := &Journal{path: path, file: f}
 	if err := j.load(); err != nil {
@@ -145,7 +144,7 @@ func Read(path string) ([]Entry, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &UnavailableError{Place: path, Op: "reading journal", Err: err}
+		return nil, &verdict.UnavailableError{Place: path, Op: "reading journal", Err: err}
 	}
 	j := &Journal{path: path}
 	err = j.parse(raw[:bytes.LastIndexByte(raw, '\n')+1])
@@ -202,7 +201,7 @@ func (j *Journal) load() error {
 }
 
 func (j *Journal) unavailable(op string, err error) error {
-	return &UnavailableError{Place: j.path, Op: op, Err: err}
+	return &verdict.UnavailableError{Place: j.path, Op: op, Err: err}
 }
 
 // parse reads complete lines.

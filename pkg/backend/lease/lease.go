@@ -23,6 +23,8 @@
 //
 // Clocks of different machines may differ by a quarter of the term: a holder
 // stops a quarter before the expiry, and others wait until a quarter after it.
+//
+// Other projects should not import this package: it changes without notice.
 package lease
 
 import (

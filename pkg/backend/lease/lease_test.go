@@ -159,7 +159,7 @@ func TestNobodyComesTooEarly(t *testing.T) {
 	clock := newHands()
 	holder := claim(t, at, "holder", clock)
 	w.fails = func(func() error) error {
-		return &store.UnavailableError{Place: "here", Op: "writing", Err: errors.New("down")}
+		return &verdict.UnavailableError{Place: "here", Op: "writing", Err: errors.New("down")}
 	}
 	for _, c := range []struct {
 		at    time.Duration // of the term, in quarters
@@ -193,7 +193,7 @@ func TestWhatWasSaidToFail(t *testing.T) {
 		if err := done(); err != nil {
 			return err
 		}
-		return &store.UnavailableError{Place: "here", Op: "writing", Err: errors.New("the answer was lost")}
+		return &verdict.UnavailableError{Place: "here", Op: "writing", Err: errors.New("the answer was lost")}
 	}
 	clock.pass(lease.Term / 2)
 	if err := l.Held(t.Context()); err != nil {

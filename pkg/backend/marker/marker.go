@@ -9,6 +9,8 @@
 // overwritten. Each write is conditional on the bytes that were read, so
 // concurrent writers cannot undo each other. The caller must first publish and
 // verify the release: a marker tells people to fetch it.
+//
+// Other projects should not import this package: it changes without notice.
 package marker
 
 import (

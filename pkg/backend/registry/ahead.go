@@ -74,7 +74,7 @@ func (a *ahead) children(ctx context.Context, index Descriptor) []Descriptor {
 
 // bundles reads the bundles that refer to a manifest.
 func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
-	list, err := bundleReferrers(ctx, a, a.repo, d)
+	list, err := BundleReferrers(ctx, a, a.repo, d)
 	if err != nil {
 		return
 	}

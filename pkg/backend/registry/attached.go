@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
 	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Suffixes of the tags by which clients attached evidence to a manifest before
@@ -18,20 +18,7 @@ import (
 const (
 	SuffixSignatures   = ".sig"
 	SuffixAttestations = ".att"
-	SuffixSBOM         = ".sbom"
 )
-
-// CutAttachedTag splits a tag that belongs to a manifest into its [AttachedTag]
-// without a suffix, and the suffix. Clients find evidence by such tags and, in
-// registries without referrers, the list of referrers. Any suffix and any case
-// counts: who pulls by such a tag takes it for a part of the image.
-func CutAttachedTag(tag string) (about, suffix string, is bool) {
-	const length = len("sha256-") + 64
-	if len(tag) < length || len(tag) > length && strings.IndexByte(".-_", tag[length]) < 0 {
-		return "", "", false
-	}
-	return strings.ToLower(tag[:length]), tag[length:], true
-}
 
 // maxAttached bounds the size of everything attached by one tag.
 const maxAttached = 64 << 20
@@ -86,7 +73,7 @@ func AttachedEvidence(ctx context.Context, src Source, repo string, d Descriptor
 		return none("want one manifest, got an index")
 	}
 	node, err := Graph(ctx, src, repo, d)
-	var down *UnavailableError
+	var down *verdict.UnavailableError
 	switch {
 	case errors.As(err, &down), ctx.Err() != nil:
 		return nil, err
@@ -149,7 +136,7 @@ func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) er
 			return none("referrer %s can be run as an image", child.Digest)
 		}
 	}
-	var down *UnavailableError
+	var down *verdict.UnavailableError
 	if err != nil && !errors.As(err, &down) && ctx.Err() == nil {
 		return none("%v", err)
 	}

@@ -15,16 +15,16 @@ import (
 
 // Constants of a Sigstore bundle in a registry, as written by cosign v3.
 const (
-	// MediaTypeBundle is the artifact type and the layer type.
-	MediaTypeBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
-	// AnnotationPredicate carries the predicate type of the statement.
-	AnnotationPredicate = "dev.sigstore.bundle.predicateType"
-	// AnnotationContent says what the bundle holds.
-	AnnotationContent = "dev.sigstore.bundle.content"
-	// AnnotationLayer repeats digest and size of the bundle, so that a client
+	// mediaTypeBundle is the artifact type and the layer type.
+	mediaTypeBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	// annotationPredicate carries the predicate type of the statement.
+	annotationPredicate = "dev.sigstore.bundle.predicateType"
+	// annotationContent says what the bundle holds.
+	annotationContent = "dev.sigstore.bundle.content"
+	// annotationLayer repeats digest and size of the bundle, so that a client
 	// that lists referrers can read it without reading the referrer. It is a
 	// hint: the bundle must prove itself.
-	AnnotationLayer = "dev.waybill.bundle.layer"
+	annotationLayer = "dev.waybill.bundle.layer"
 
 	mediaTypeEmpty = "application/vnd.oci.empty.v1+json"
 )
@@ -53,24 +53,24 @@ func BundleManifest(subject Descriptor, bundle []byte, predicateType string) (De
 func HintedManifest(subject Descriptor, bundle []byte, predicateType string, hints map[string]string) (Descriptor, []byte, []Blob) {
 	about := mustWire(subject)
 	config := blobOf(mediaTypeEmpty, []byte("{}"))
-	layer := blobOf(MediaTypeBundle, bundle)
+	layer := blobOf(mediaTypeBundle, bundle)
 	annotations := maps.Clone(hints)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[AnnotationContent] = "dsse-envelope"
-	annotations[AnnotationPredicate] = predicateType
-	annotations[AnnotationLayer] = layerHint(layer.Descriptor)
+	annotations[annotationContent] = "dsse-envelope"
+	annotations[annotationPredicate] = predicateType
+	annotations[annotationLayer] = layerHint(layer.Descriptor)
 	manifest := v1.Manifest{
 		SchemaVersion: 2,
 		MediaType:     types.OCIManifestSchema1,
-		ArtifactType:  MediaTypeBundle,
+		ArtifactType:  mediaTypeBundle,
 		Config:        mustWire(config.Descriptor),
 		Layers:        []v1.Descriptor{mustWire(layer.Descriptor)},
 		Subject:       &about,
 		Annotations:   annotations,
 	}
-	manifest.Config.ArtifactType = MediaTypeBundle // cosign sets both
+	manifest.Config.ArtifactType = mediaTypeBundle // cosign sets both
 	raw, err := json.Marshal(manifest)
 	if err != nil {
 		panic("registry: encoding a manifest: " + err.Error())
@@ -93,15 +93,15 @@ func ReferrerOf(ctx context.Context, src Source, repo string, to digest.Digest, 
 	if err != nil {
 		return Descriptor{}, false, err
 	}
-	hint := layerHint(blobOf(MediaTypeBundle, bundle).Descriptor)
-	i := slices.IndexFunc(there, func(d Descriptor) bool { return d.Annotations[AnnotationLayer] == hint })
+	hint := layerHint(blobOf(mediaTypeBundle, bundle).Descriptor)
+	i := slices.IndexFunc(there, func(d Descriptor) bool { return d.Annotations[annotationLayer] == hint })
 	if i < 0 {
 		return Descriptor{}, false, nil
 	}
 	return there[i], true, nil
 }
 
-// layerHint is the value of [AnnotationLayer] for a bundle.
+// layerHint is the value of annotationLayer for a bundle.
 func layerHint(layer Descriptor) string { return fmt.Sprintf("%s %d", layer.Digest, layer.Size) }
 
 func mustWire(d Descriptor) v1.Descriptor {

@@ -73,13 +73,13 @@ func TestBundleManifestNeedsASubject(t *testing.T) {
 func TestHintedManifest(t *testing.T) {
 	subject := Descriptor{MediaType: MediaTypeManifest, Digest: digest.Of(digest.SHA256, []byte("subject")), Size: 7}
 	plain, _, _ := BundleManifest(subject, []byte("bundle"), "https://example.org/predicate/v1")
-	hints := map[string]string{"dev.waybill.trace-id": "1", AnnotationPredicate: "https://example.org/other/v1"}
+	hints := map[string]string{"dev.waybill.trace-id": "1", annotationPredicate: "https://example.org/other/v1"}
 	hinted, raw, blobs := HintedManifest(subject, []byte("bundle"), "https://example.org/predicate/v1", hints)
 	if hinted.Digest.Equal(plain.Digest) || hinted.Annotations["dev.waybill.trace-id"] != "1" {
 		t.Errorf("the hints are not there: %v", hinted.Annotations)
 	}
-	if hinted.Annotations[AnnotationPredicate] != plain.Annotations[AnnotationPredicate] || len(hints) != 2 {
-		t.Errorf("a hint took the place of %s: %v", AnnotationPredicate, hinted.Annotations)
+	if hinted.Annotations[annotationPredicate] != plain.Annotations[annotationPredicate] || len(hints) != 2 {
+		t.Errorf("a hint took the place of %s: %v", annotationPredicate, hinted.Annotations)
 	}
 	l, err := OpenLayout(t.TempDir())
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Limits on the evidence read for one manifest: the manifests that refer to it,
@@ -41,19 +42,16 @@ type Heard struct {
 // first, and passes them to take one at a time. They are not parsed yet, and
 // anyone may attach anything, so take must not retain the bytes of invalid
 // bundles. Referrers of other kinds are dropped before anything is counted;
-// with kinds, so are bundles annotated with another predicate type.
-func EachBundle(ctx context.Context, of Target, take func(raw []byte), kinds ...string) (Heard, error) {
-	return eachBundle(ctx, of, func(_ Descriptor, raw []byte) { take(raw) }, kinds...)
-}
-
-func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, raw []byte), kinds ...string) (Heard, error) {
+// with kinds, so are bundles annotated with another predicate type. The
+// annotations of the referrer are unsigned hints.
+func EachBundle(ctx context.Context, of Target, take func(referrer Descriptor, raw []byte), kinds ...string) (Heard, error) {
 	src, repo, d := of.Source, of.Repository, of.Digest
-	referrers, err := bundleReferrers(ctx, src, repo, d)
+	referrers, err := BundleReferrers(ctx, src, repo, d)
 	if err != nil {
 		return Heard{}, err
 	}
 	referrers = slices.DeleteFunc(referrers, func(r Descriptor) bool {
-		says := r.Annotations[AnnotationPredicate]
+		says := r.Annotations[annotationPredicate]
 		return says != "" && len(kinds) > 0 && !slices.Contains(kinds, says)
 	})
 	bySize(referrers)
@@ -63,7 +61,7 @@ func eachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 	}
 	heard, r := Heard{Unread: len(referrers) - most}, reading{Target: of, manifests: maxBundleBytes, bundles: maxBundleBytes}
 	count := func(err error) error {
-		var down *UnavailableError
+		var down *verdict.UnavailableError
 		switch {
 		case errors.As(err, &down):
 			return err
@@ -111,23 +109,26 @@ func claimedSize(r Descriptor) int64 {
 // Bundles returns the Sigstore bundles that refer to a manifest, as
 // [EachBundle] reads them, for callers that need all of them.
 func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
-	all, err := Referring(ctx, src, repo, d, kinds...)
-	bundles := make([][]byte, len(all))
-	for i, b := range all {
-		bundles[i] = b.Bytes
+	var all [][]byte
+	heard, err := EachBundle(ctx, Target{src, repo, d}, func(_ Descriptor, raw []byte) { all = append(all, raw) }, kinds...)
+	switch {
+	case err != nil:
+		return nil, err
+	case heard.Unread > 0:
+		return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
 	}
-	return bundles, err
+	return all, nil
 }
 
-// bundleReferrers lists the referrers that are bundles. If a list of all is too
-// long, the registry is asked for bundles alone: flooding an image with other
-// referrers hides nothing.
-func bundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
+// BundleReferrers lists the referrers that are bundles, as the source describes
+// them. If a list of all is too long, the registry is asked for bundles alone:
+// flooding an image with other referrers hides nothing.
+func BundleReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
 	all, err := listReferrers(ctx, src, repo, d)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r Descriptor) bool { return r.ArtifactType != MediaTypeBundle }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(r Descriptor) bool { return r.ArtifactType != mediaTypeBundle }), nil
 }
 
 // listReferrers lists all referrers, or only the bundles if a list of all is
@@ -138,7 +139,7 @@ func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest
 	if filter, can := src.(interface {
 		ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error)
 	}); can && errors.As(err, &long) {
-		return filter.ReferrersOf(ctx, repo, d, MediaTypeBundle)
+		return filter.ReferrersOf(ctx, repo, d, mediaTypeBundle)
 	}
 	return all, err
 }
@@ -180,7 +181,7 @@ func (r *reading) locate(ctx context.Context, referrer Descriptor) (located, err
 // bundle reads a bundle. A hint that leads nowhere is ignored.
 func (r *reading) bundle(ctx context.Context, b located) ([]byte, error) {
 	raw, err := r.fetch(ctx, b.layer)
-	var down *UnavailableError
+	var down *verdict.UnavailableError
 	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
 		return raw, err
 	}
@@ -225,11 +226,11 @@ func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, e
 
 // annotatedLayer returns the layer that a referrer's annotation names.
 func annotatedLayer(referrer Descriptor) (Descriptor, bool) {
-	text, count, _ := strings.Cut(referrer.Annotations[AnnotationLayer], " ")
+	text, count, _ := strings.Cut(referrer.Annotations[annotationLayer], " ")
 	named, err := digest.Parse(text)
 	if err != nil || named.Algorithm() != digest.SHA256 {
 		return Descriptor{}, false
 	}
 	size, err := strconv.ParseInt(count, 10, 64)
-	return Descriptor{MediaType: MediaTypeBundle, Digest: named, Size: size}, err == nil && size > 0 && size <= MaxManifest
+	return Descriptor{MediaType: mediaTypeBundle, Digest: named, Size: size}, err == nil && size > 0 && size <= MaxManifest
 }

@@ -45,7 +45,7 @@ func (l *listing) count() int {
 }
 
 func listed(d Descriptor, annotations map[string]string) element {
-	return element{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: MediaTypeBundle, Annotations: annotations}
+	return element{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size, ArtifactType: mediaTypeBundle, Annotations: annotations}
 }
 
 // TestBundlesAreReadByTheirAnnotation: the annotation saves a request, and what
@@ -71,7 +71,7 @@ func TestBundlesAreReadByTheirAnnotation(t *testing.T) {
 		{"larger than any bundle", fmt.Sprint(layer, " ", MaxManifest+1), 3},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			l.list = func(string) []element { return []element{listed(one, map[string]string{AnnotationLayer: row.hint})} }
+			l.list = func(string) []element { return []element{listed(one, map[string]string{annotationLayer: row.hint})} }
 			l.count()
 			got, err := Bundles(t.Context(), r, "demo", d.Digest)
 			if err != nil || len(got) != 1 || string(got[0]) != "one" {
@@ -90,7 +90,7 @@ func TestBundlesInAFlood(t *testing.T) {
 	l := &listing{}
 	r := serve(t, l.before, registry.WithReferrersSupport(true))
 	d, _ := index(t, r, "v1")
-	ours := listed(attach(t, r, d, "ours"), map[string]string{AnnotationPredicate: "https://example.org/ours"})
+	ours := listed(attach(t, r, d, "ours"), map[string]string{annotationPredicate: "https://example.org/ours"})
 	foreign := make([]element, 100_000)
 	for i := range foreign {
 		foreign[i] = listed(Descriptor{MediaType: MediaTypeManifest, Digest: digest.Of(digest.SHA256, fmt.Append(nil, i)), Size: 7}, nil)
@@ -99,7 +99,7 @@ func TestBundlesInAFlood(t *testing.T) {
 	honoursFilter := true
 	size := 10_000
 	l.list = func(kind string) []element {
-		if kind == MediaTypeBundle && honoursFilter {
+		if kind == mediaTypeBundle && honoursFilter {
 			return []element{ours}
 		}
 		return append(slices.Clone(foreign[:size]), ours)
@@ -205,18 +205,18 @@ func TestLargeBundlesOfStrangers(t *testing.T) {
 	var all []element
 	for i := range 12 {
 		body := fmt.Sprintf("%04d", i) + strings.Repeat("x", size-4)
-		hint := map[string]string{AnnotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(body)), len(body))}
+		hint := map[string]string{annotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(body)), len(body))}
 		if i < 8 { // a size that only the manifest tells
 			hint = nil
 		}
 		all = append(all, listed(attach(t, r, d, body), hint))
 	}
 	genuine := "ours" + strings.Repeat("x", alwaysRead-4)
-	ours := listed(attach(t, r, d, genuine), map[string]string{AnnotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(genuine)), len(genuine))})
+	ours := listed(attach(t, r, d, genuine), map[string]string{annotationLayer: fmt.Sprintf("%s %d", digest.Of(digest.SHA256, []byte(genuine)), len(genuine))})
 	for many, unread := range map[int]int{0: 0, 7: 0, 12: 5} {
 		l.list = func(string) []element { return append(slices.Clone(all[:many]), ours) }
 		read, found := 0, false
-		heard, err := EachBundle(t.Context(), Target{r, "demo", d.Digest}, func(raw []byte) {
+		heard, err := EachBundle(t.Context(), Target{r, "demo", d.Digest}, func(_ Descriptor, raw []byte) {
 			read += len(raw)
 			found = found || string(raw) == genuine
 		})
@@ -241,7 +241,7 @@ func TestMemoryHasABound(t *testing.T) {
 	for i := range 2 * maxRemembered / maxInMemory {
 		body := fmt.Sprintf("%04d", i) + strings.Repeat("x", maxInMemory-4)
 		attach(t, r, d, body)
-		layers = append(layers, Descriptor{MediaType: MediaTypeBundle, Digest: digest.Of(digest.SHA256, []byte(body)), Size: maxInMemory})
+		layers = append(layers, Descriptor{MediaType: mediaTypeBundle, Digest: digest.Of(digest.SHA256, []byte(body)), Size: maxInMemory})
 	}
 	fetch := func() int {
 		l.count()

@@ -192,7 +192,7 @@ func isSkippable(referrer Descriptor, err error) bool {
 // bundle is signed itself and needs no signature. The layer says so even if the
 // registry reports a wrong artifact type.
 func (n *Node) isBundle() bool {
-	return len(n.Layers) == 1 && n.Layers[0].MediaType == MediaTypeBundle
+	return len(n.Layers) == 1 && n.Layers[0].MediaType == mediaTypeBundle
 }
 
 // referrersToCopy returns the referrers to copy.
@@ -202,7 +202,7 @@ func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 	}
 	var bundles []Descriptor
 	for _, d := range all {
-		if d.ArtifactType == MediaTypeBundle {
+		if d.ArtifactType == mediaTypeBundle {
 			bundles = append(bundles, d)
 		}
 	}

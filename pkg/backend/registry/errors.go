@@ -28,15 +28,9 @@ func (notFound) Code() string { return "MISSING" }
 // NextAct is what to do about an image that is not in the registry.
 func (notFound) NextAct() string { return NextActMissing }
 
-// UnavailableError reports that a registry gave no usable answer: what it holds
-// is unknown.
-type UnavailableError = verdict.UnavailableError
-
-// UsageError reports text that names no registry, repository or tag; a retry
-// will not help.
-type UsageError = verdict.UsageError
-
-func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error {
+	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
+}
 
 // TamperedError reports bytes that do not match their descriptor.
 type TamperedError struct {
@@ -123,7 +117,7 @@ type failing struct {
 func (f *failing) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	if err != nil && err != io.EOF {
-		err = &UnavailableError{Place: f.place, Op: f.op, Err: err}
+		err = &verdict.UnavailableError{Place: f.place, Op: f.op, Err: err}
 	}
 	return n, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // flip changes one byte of every answer to a GET whose path has part.
@@ -84,7 +85,7 @@ func TestErrorsAreUnavailability(t *testing.T) {
 		_, tagsErr := r.Tags(t.Context(), "demo")
 		_, referrersErr := r.Referrers(t.Context(), "demo", d.Digest)
 		for _, err := range []error{resolveErr, fetchErr, tagsErr, referrersErr} {
-			var down *UnavailableError
+			var down *verdict.UnavailableError
 			if !errors.As(err, &down) || code(err) != "UNAVAILABLE" {
 				t.Errorf("status %d: %v, want an UnavailableError", status, err)
 			}

@@ -129,7 +129,7 @@ func (l *LayoutReader) index(ctx context.Context) (v1.IndexManifest, error) {
 	case errors.As(err, &notAFile):
 		return v1.IndexManifest{}, err // an invalid answer, not a missing one
 	case err != nil:
-		return v1.IndexManifest{}, &UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
+		return v1.IndexManifest{}, &verdict.UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
 	}
 	return index, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxInMemory is the largest blob kept in memory; larger ones go to disk.
@@ -209,7 +210,7 @@ func (m *Memory) read(ctx context.Context, repo string, d Descriptor, a *answere
 	defer body.Close()
 	file, err := os.CreateTemp("", "waybill-blob-")
 	if err != nil {
-		return &UnavailableError{Place: os.TempDir(), Op: "keeping " + d.Digest.String(), Err: err}
+		return &verdict.UnavailableError{Place: os.TempDir(), Op: "keeping " + d.Digest.String(), Err: err}
 	}
 	_ = os.Remove(file.Name()) // systems that cannot unlink an open file remove it on close, or with the directory
 	if _, err := io.Copy(file, body); err != nil {

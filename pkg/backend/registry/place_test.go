@@ -50,10 +50,10 @@ func TestPlaces(t *testing.T) {
 			if err != nil || !slices.Equal(digests(found), digests(sortReferrers(want))) {
 				t.Fatalf("referrers %v, %v, want %v", digests(found), err, digests(want))
 			}
-			if found[0].Annotations[AnnotationPredicate] != "https://example.org/predicate/v1" && name != "remote with referrers" {
+			if found[0].Annotations[annotationPredicate] != "https://example.org/predicate/v1" && name != "remote with referrers" {
 				t.Errorf("annotations %v", found[0].Annotations)
 			}
-			if found[0].ArtifactType != MediaTypeBundle && name != "remote with referrers" {
+			if found[0].ArtifactType != mediaTypeBundle && name != "remote with referrers" {
 				t.Errorf("artifact type %q", found[0].ArtifactType)
 			}
 		})

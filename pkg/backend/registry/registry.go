@@ -39,8 +39,8 @@ const MaxManifest = 4 << 20
 const (
 	MediaTypeIndex          = "application/vnd.oci.image.index.v1+json"
 	MediaTypeManifest       = "application/vnd.oci.image.manifest.v1+json"
-	MediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	MediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 )
 
 // Descriptor identifies bytes: an OCI content descriptor.
@@ -61,16 +61,16 @@ type Descriptor struct {
 
 // IsIndex reports whether d is a list of manifests.
 func (d Descriptor) IsIndex() bool {
-	return d.MediaType == MediaTypeIndex || d.MediaType == MediaTypeDockerList
+	return d.MediaType == MediaTypeIndex || d.MediaType == mediaTypeDockerList
 }
 
 // IsManifest reports whether d is a manifest of any kind, an index included.
 func (d Descriptor) IsManifest() bool {
-	return d.IsIndex() || d.MediaType == MediaTypeManifest || d.MediaType == MediaTypeDockerManifest
+	return d.IsIndex() || d.MediaType == MediaTypeManifest || d.MediaType == mediaTypeDockerManifest
 }
 
 // Source is where images are read. A missing object is [ErrNotFound], no answer
-// is [*UnavailableError].
+// is [*verdict.UnavailableError].
 type Source interface {
 	// Resolve returns what the tag names now; a digest ("sha256:…") may be
 	// given instead of a tag. The digest in the answer is computed from bytes
@@ -78,7 +78,7 @@ type Source interface {
 	Resolve(ctx context.Context, repo, tag string) (Descriptor, error)
 	// Fetch returns the bytes of d, a manifest or a blob. The reader ends with
 	// [io.EOF] only if digest and size match d, else with a [*TamperedError] or
-	// an [*UnavailableError]. The caller closes it.
+	// an [*verdict.UnavailableError]. The caller closes it.
 	Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error)
 	// Referrers returns the manifests whose subject is d, as the source
 	// describes them, sorted by digest. None is not an error.

@@ -20,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxPages bounds a paged list: a registry could continue for ever.
@@ -172,7 +173,7 @@ type query struct {
 }
 
 func (q query) unavailable(err error) error {
-	return &UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{err}}
+	return &verdict.UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{err}}
 }
 
 // discreet is an error whose text may contain our credentials, because a
@@ -304,7 +305,7 @@ func (q query) next(link string) (string, error) {
 }
 
 func manifestTypes() []string {
-	return []string{MediaTypeIndex, MediaTypeManifest, MediaTypeDockerList, MediaTypeDockerManifest}
+	return []string{MediaTypeIndex, MediaTypeManifest, mediaTypeDockerList, mediaTypeDockerManifest}
 }
 
 // mediaType returns the content type without parameters.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // errLost is the cause when a registry accepted something and does not have it.
@@ -122,7 +123,7 @@ func (r *Remote) holds(ctx context.Context, q query) (bool, error) {
 // the same; a successful one may be lost, and is looked up if no caller does so
 // later.
 func (r *Remote) finishWrite(ctx context.Context, q query, failed error, look bool) error {
-	var down *UnavailableError
+	var down *verdict.UnavailableError
 	if failed != nil && !errors.As(failed, &down) {
 		return failed // the source is at fault
 	}

@@ -13,6 +13,8 @@
 // entry that came with the signature. Only verified answers are stored.
 //
 // API: Rekor v1, openapi.yaml.
+//
+// Other projects should not import this package: it changes without notice.
 package rekorv1
 
 import (
@@ -64,10 +66,6 @@ func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
-
-// UnavailableError reports that the log gave no answer: what it holds is
-// unknown.
-type UnavailableError = verdict.UnavailableError
 
 // Find retrieves the entry of a signature. It returns the log's unchanged
 // answer, and m completed with it. The first request is for the entry whose
@@ -179,7 +177,7 @@ func leafOf(name string) string { return name[max(0, len(name)-64):] }
 
 // post sends one request to the API.
 func (l *Log) post(ctx context.Context, path string, question, answer any) error {
-	failed := &UnavailableError{Place: l.address, Op: "asking the log"}
+	failed := &verdict.UnavailableError{Place: l.address, Op: "asking the log"}
 	body, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("asking the log: %w", err)

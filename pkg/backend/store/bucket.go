@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxPage is the largest listing page that is read: 1,000 objects with names
@@ -138,7 +139,7 @@ func openBucket(uri string, rt http.RoundTripper) (*bucketPlace, error) {
 }
 
 func (b *bucketPlace) unavailable(op string, err error) error {
-	return &UnavailableError{Place: b.URI(), Op: op, Err: err}
+	return &verdict.UnavailableError{Place: b.URI(), Op: op, Err: err}
 }
 
 // List implements [Place].
@@ -252,7 +253,7 @@ func (b *bucketPlace) Open(ctx context.Context, name string) (io.ReadCloser, int
 // fetch sends one GET. The error for a private bucket names a command that
 // sends credentials.
 func (b *bucketPlace) fetch(ctx context.Context, target, op string) (io.ReadCloser, int64, error) {
-	failed := &UnavailableError{Place: b.URI(), Op: op}
+	failed := &verdict.UnavailableError{Place: b.URI(), Op: op}
 	answer, size, err := fetch(ctx, b.client, target, failed)
 	if errors.Is(err, ErrPrivate) {
 		failed.Err = fmt.Errorf("%w; waybill verify release sends the credentials of the environment", failed.Err)

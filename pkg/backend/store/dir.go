@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // dir is a directory. Every operation opens the directory anew and stays inside
@@ -39,7 +41,7 @@ func openDir(name string) (*dir, error) {
 func (d *dir) URI() string { return d.uri }
 
 func (d *dir) unavailable(op string, err error) error {
-	return &UnavailableError{Place: d.uri, Op: op, Err: err}
+	return &verdict.UnavailableError{Place: d.uri, Op: op, Err: err}
 }
 
 // List implements [Place].
@@ -212,7 +214,7 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = &UnavailableError{Place: b.place, Op: b.op, Err: err}
+		err = &verdict.UnavailableError{Place: b.place, Op: b.op, Err: err}
 	}
 	return n, err
 }

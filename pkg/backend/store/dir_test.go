@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func openDir(t *testing.T, dir string) (store.Place, store.Writer) {
@@ -134,7 +135,7 @@ func TestMissingDirectoryIsUnavailable(t *testing.T) {
 	_, listErr := place.List(t.Context())
 	_, _, openErr := place.Open(t.Context(), "x")
 	for _, err := range []error{listErr, openErr} {
-		var down *store.UnavailableError
+		var down *verdict.UnavailableError
 		if !errors.As(err, &down) || code(err) != "UNAVAILABLE" || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%v, want an UnavailableError", err)
 		}

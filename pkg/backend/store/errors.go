@@ -18,7 +18,7 @@ var (
 	// ErrChanged: the object is not the one to replace.
 	ErrChanged error = sentinel{code: "FILE_CONFLICT", text: "the object has changed since it was read"}
 	// ErrPrivate: the place denied an anonymous request. It comes inside an
-	// [UnavailableError].
+	// [*verdict.UnavailableError].
 	ErrPrivate error = sentinel{code: "UNAVAILABLE", text: "anonymous access was denied, and no credentials were sent"}
 )
 
@@ -30,14 +30,9 @@ func (s sentinel) Error() string { return s.text }
 // Code is the reason code of this error.
 func (s sentinel) Code() string { return s.code }
 
-// UnavailableError reports that a place gave no answer: what it holds is
-// unknown.
-type UnavailableError = verdict.UnavailableError
-
-// UsageError reports text that names no place; a retry will not help.
-type UsageError = verdict.UsageError
-
-func usage(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error {
+	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
+}
 
 // NameError reports a name outside the grammar of [CheckName].
 type NameError struct {

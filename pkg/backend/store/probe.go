@@ -13,9 +13,9 @@ import (
 // permission without a write.
 var ErrNotAsked = errors.New("the permission can only be checked by a write")
 
-// ProbePrefix begins the name of the object that [Prober.ProbeWrite] writes.
+// probePrefix begins the name of the object that [Prober.ProbeWrite] writes.
 // One that could not be removed is listed like any other object, and is extra.
-const ProbePrefix = ".waybill-probe-"
+const probePrefix = ".waybill-probe-"
 
 // Prober is a [Writer] that can check whether it may write.
 type Prober interface {
@@ -27,7 +27,7 @@ type Prober interface {
 }
 
 // ProbeName returns an unused name.
-func ProbeName() string { return ProbePrefix + rand.Text() }
+func ProbeName() string { return probePrefix + rand.Text() }
 
 // MayWrite implements [Prober]: it checks the directory, or the nearest
 // existing one above it.

@@ -23,8 +23,8 @@
 // Everything in a place is listed or is an error: a symbolic link, a device, or
 // a name outside the grammar of [CheckName] is refused and never skipped,
 // because a skipped object would never be judged. Three answers are kept apart:
-// missing ([ErrNotFound]), unavailable ([UnavailableError]), and refused
-// ([NameError], [FileTypeError]).
+// missing ([ErrNotFound]), unavailable ([*verdict.UnavailableError]), and
+// refused ([NameError], [FileTypeError]).
 //
 // A tar archive is a place if GNU tar, bsdtar, busybox and python unpack it to
 // the objects that are listed: regular files and directories, with plain names

@@ -49,7 +49,7 @@ func openTape(path string) (*tape, error) {
 func (t *tape) URI() string { return t.uri }
 
 func (t *tape) unavailable(op string, err error) error {
-	return &UnavailableError{Place: t.uri, Op: op, Err: err}
+	return &verdict.UnavailableError{Place: t.uri, Op: op, Err: err}
 }
 
 // List implements [Place].

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // web is a tree of files behind a web server. It cannot be listed.
@@ -39,11 +40,11 @@ func (w *web) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 		return nil, 0, fmt.Errorf("reading at %q: %w", w.base, err)
 	}
 	// Every byte of a checked name is valid in a URL path without escaping.
-	return fetch(ctx, w.client, w.base+name, &UnavailableError{Place: w.base, Op: "reading " + quote(name)})
+	return fetch(ctx, w.client, w.base+name, &verdict.UnavailableError{Place: w.base, Op: "reading " + quote(name)})
 }
 
 // fetch sends one GET. It fills its error into failed.
-func fetch(ctx context.Context, client *http.Client, target string, failed *UnavailableError) (io.ReadCloser, int64, error) {
+func fetch(ctx context.Context, client *http.Client, target string, failed *verdict.UnavailableError) (io.ReadCloser, int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s at %q: %w", failed.Op, failed.Place, err)

@@ -35,6 +35,8 @@
 // here, because its reader knows what to expect; other bodies have one, because
 // libraries read them whole. An answer with an error status is an answer, not
 // an error.
+//
+// Other projects should not import this package: it changes without notice.
 package transport
 
 import (

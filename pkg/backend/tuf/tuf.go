@@ -35,6 +35,8 @@
 // Deleting the whole cache directory deletes the floor. What remains is the
 // version of the initial root, the expiry of the metadata, and the floor that
 // the caller names itself, see [Config.MinRoot].
+//
+// Other projects should not import this package: it changes without notice.
 package tuf
 
 import (
@@ -70,12 +72,12 @@ type Source struct {
 // initial root.
 func PublicGood() Source { return Source{URL: PublicGoodURL, Root: sigstore.DefaultRoot()} }
 
-// StagingURL is the repository of the staging instance.
-const StagingURL = sigstore.StagingMirror
+// stagingURL is the repository of the staging instance.
+const stagingURL = sigstore.StagingMirror
 
 // Staging is the repository of the staging instance, with the embedded initial
 // root. Its signatures prove nothing to others.
-func Staging() Source { return Source{URL: StagingURL, Root: sigstore.StagingRoot()} }
+func Staging() Source { return Source{URL: stagingURL, Root: sigstore.StagingRoot()} }
 
 // Config says what to refresh, from where, and for which time.
 type Config struct {

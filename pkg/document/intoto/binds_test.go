@@ -49,11 +49,11 @@ func TestBracketsInNames(t *testing.T) {
 		}
 		return []byte(`{"subject":[` + strings.Join(subjects, ",") + `]}`)
 	}
-	for _, name := range []string{"a", "[", "]", "[[[", "]]]", "{", "}}", `"[`, `\"]`, "[,,,", strings.Repeat(",", MaxSubjects)} {
-		if err := countSubjects(statement(name, MaxSubjects)); err != nil {
+	for _, name := range []string{"a", "[", "]", "[[[", "]]]", "{", "}}", `"[`, `\"]`, "[,,,", strings.Repeat(",", maxSubjects)} {
+		if err := countSubjects(statement(name, maxSubjects)); err != nil {
 			t.Errorf("a first subject %.20q, as many as there may be: %v", name, err)
 		}
-		if err := countSubjects(statement(name, MaxSubjects+1)); err == nil || verdict.FindingOf("", err).Code != verdict.LimitSubjects {
+		if err := countSubjects(statement(name, maxSubjects+1)); err == nil || verdict.FindingOf("", err).Code != verdict.LimitSubjects {
 			t.Errorf("a first subject %.20q, one more: %v, want LIMIT_SUBJECTS", name, err)
 		}
 	}

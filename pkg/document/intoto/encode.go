@@ -106,7 +106,7 @@ const many = 64
 // plain. With many subjects, the rules are checked without parsing; if one is
 // broken, the statement is parsed to report which.
 func made(raw, said []byte, predicateType string, subjects int) (Statement, error) {
-	if subjects < many || subjects > MaxSubjects || len(raw) > strictjson.DefaultSize ||
+	if subjects < many || subjects > maxSubjects || len(raw) > strictjson.DefaultSize ||
 		strictjson.Check(said, strictjson.MaxDepth(strictjson.DefaultDepth-1)) != nil || checkPredicate(predicateType, said) != nil {
 		return Parse(raw)
 	}

@@ -110,7 +110,7 @@ func TestWrittenIsApart(t *testing.T) {
 }
 
 func BenchmarkNew(b *testing.B) {
-	list := make([]Subject, MaxSubjects)
+	list := make([]Subject, maxSubjects)
 	for i := range list {
 		list[i] = Subject{Name: fmt.Sprintf("bin/linux/amd64/tool-%06d", i), Digests: digest.Set{SHA256: digest.Of(digest.SHA256, fmt.Append(nil, i))}}
 	}

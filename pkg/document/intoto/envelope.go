@@ -14,9 +14,9 @@ import (
 
 // The limits of one envelope, and of a file with several.
 const (
-	MaxEnvelope   = 64 << 20
+	maxEnvelope   = 64 << 20
 	MaxSignatures = 64
-	MaxLines      = 1024
+	maxLines      = 1024
 )
 
 // Envelope is a parsed DSSE envelope. No signature was verified; the verifier
@@ -50,10 +50,10 @@ type wireSignature struct {
 // is padded, and has exactly one valid spelling.
 func ParseEnvelope(raw []byte) (Envelope, error) {
 	var wire wireEnvelope
-	if len(raw) > MaxEnvelope {
-		return Envelope{}, verdict.Refuse(verdict.Limit, "envelope", "%d bytes, the limit is %d", len(raw), MaxEnvelope)
+	if len(raw) > maxEnvelope {
+		return Envelope{}, verdict.Refuse(verdict.Limit, "envelope", "%d bytes, the limit is %d", len(raw), maxEnvelope)
 	}
-	if err := strictjson.UnmarshalOpen(raw, &wire, strictjson.MaxSize(MaxEnvelope)); err != nil {
+	if err := strictjson.UnmarshalOpen(raw, &wire, strictjson.MaxSize(maxEnvelope)); err != nil {
 		return Envelope{}, verdict.Wrap(verdict.BundleParse, "envelope", err)
 	}
 	if wire.PayloadType == "" || wire.Payload == "" {
@@ -128,12 +128,12 @@ func (e Envelope) Statement() (Statement, error) {
 // .intoto.jsonl. The caller decides whether a line is an envelope or a Sigstore
 // bundle. Empty lines are refused, except for one line end after the last.
 func Lines(raw []byte) ([][]byte, error) {
-	if len(raw) > MaxEnvelope {
-		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d bytes, the limit is %d", len(raw), MaxEnvelope)
+	if len(raw) > maxEnvelope {
+		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d bytes, the limit is %d", len(raw), maxEnvelope)
 	}
 	text := bytes.TrimSuffix(raw, []byte("\n"))
-	if n := bytes.Count(text, []byte("\n")) + 1; n > MaxLines {
-		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d lines, the limit is %d", n, MaxLines)
+	if n := bytes.Count(text, []byte("\n")) + 1; n > maxLines {
+		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d lines, the limit is %d", n, maxLines)
 	}
 	var lines [][]byte
 	for line := range bytes.SplitSeq(text, []byte("\n")) {

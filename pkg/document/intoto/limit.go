@@ -9,8 +9,8 @@ import (
 // allocated for them. An entry of two bytes would otherwise take a hundred
 // bytes of memory.
 func countSubjects(raw []byte) error {
-	if elements(raw, 1) > MaxSubjects {
-		return verdict.Refuse(verdict.LimitSubjects, "statement", "more than %d subjects", MaxSubjects)
+	if elements(raw, 1) > maxSubjects {
+		return verdict.Refuse(verdict.LimitSubjects, "statement", "more than %d subjects", maxSubjects)
 	}
 	return nil
 }

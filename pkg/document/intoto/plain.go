@@ -106,12 +106,12 @@ func (p *plain) subjects() []Subject {
 			s.Digests.SHA512 = p.digest(digest.SHA512)
 		}
 		p.must("}}")
-		if p.other || len(list) == MaxSubjects {
+		if p.other || len(list) == maxSubjects {
 			p.other = true
 			return nil
 		}
 		if list == nil { // the others usually have the same form as the first
-			n := min((p.size-before)/(p.Offset()-before)+1, MaxSubjects)
+			n := min((p.size-before)/(p.Offset()-before)+1, maxSubjects)
 			list, ends, text = make([]Subject, 0, n), make([]int, 0, n), append(make([]byte, 0, n*(len(text)+1)), text...)
 		}
 		list, ends = append(list, s), append(ends, len(text))

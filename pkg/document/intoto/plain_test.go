@@ -182,7 +182,7 @@ func FuzzPlain(f *testing.F) {
 
 // mostSubjects is a statement of as many subjects as there may be.
 func mostSubjects(b *testing.B) []byte {
-	list := make([]Subject, MaxSubjects)
+	list := make([]Subject, maxSubjects)
 	for i := range list {
 		list[i] = Subject{Name: fmt.Sprintf("bin/linux/amd64/tool-%06d", i), Digests: digest.Set{SHA256: digest.Of(digest.SHA256, fmt.Append(nil, i))}}
 	}

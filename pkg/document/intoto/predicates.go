@@ -11,25 +11,3 @@ const (
 	// SPDXDocument is an SPDX document as a predicate.
 	SPDXDocument = "https://spdx.dev/Document/v2.3"
 )
-
-// ShortNames maps the names that people use on the command line, as in cosign,
-// to predicate types.
-func ShortNames() map[string]string {
-	return map[string]string{
-		"slsaprovenance":   "https://slsa.dev/provenance/v0.2",
-		"slsaprovenance02": "https://slsa.dev/provenance/v0.2",
-		"slsaprovenance1":  "https://slsa.dev/provenance/v1",
-		"vsa":              "https://slsa.dev/verification_summary/v1",
-		"spdx":             "https://spdx.dev/Document",
-		"spdxjson":         "https://spdx.dev/Document",
-		"spdx23":           SPDXDocument,
-		"cyclonedx":        "https://cyclonedx.org/bom",
-		"vuln":             "https://cosign.sigstore.dev/attestation/vuln/v1",
-		"openvex":          "https://openvex.dev/ns",
-		"link":             "https://in-toto.io/Link/v1",
-		"release":          Release,
-		"manifest":         "https://github.com/waybill-release/waybill/attestations/release-manifest/v1",
-		"signature":        CosignSignature,
-		"custom":           "https://cosign.sigstore.dev/attestation/v1",
-	}
-}

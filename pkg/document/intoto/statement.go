@@ -44,8 +44,8 @@ const (
 	PayloadType = "application/vnd.in-toto+json"
 )
 
-// MaxSubjects limits one statement; larger sets are split into pages.
-const MaxSubjects = 100_000
+// maxSubjects limits one statement; larger sets are split into pages.
+const maxSubjects = 100_000
 
 // Subject is one thing that a statement covers. Its digests are the strong
 // ones. In a statement of another author there may be none, and then the

@@ -13,6 +13,8 @@
 // Specification: https://k8s.io/promo-tools/promotion/v1, which is
 // docs/promotion-predicate.md of kubernetes-sigs/promo-tools: the JSON form of
 // a protobuf message, with names in lower camel case and empty fields left out.
+//
+// Other projects should not import this package: it changes without notice.
 package promotionrecord
 
 import (
@@ -33,8 +35,8 @@ const PredicateType = "https://k8s.io/promo-tools/promotion/v1"
 
 // The limits of a record.
 const (
-	MaxPredicate = 1 << 20
-	MaxTags      = 10_000
+	maxPredicate = 1 << 20
+	maxTags      = 10_000
 )
 
 // Record is one promotion of one digest.
@@ -137,7 +139,7 @@ func Parse(s intoto.Statement) (Record, error) {
 		return Record{}, verdict.Refuse(verdict.PredicateType, "promotion record", "says %.200q, not a promotion record", s.PredicateType())
 	}
 	var w wire
-	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(maxPredicate)); err != nil {
 		return Record{}, verdict.Wrap(verdict.StatementParse, "promotion record", err)
 	}
 	r := Record{Destination: w.DstRef, Builder: w.Builder, Tags: w.Tags}
@@ -199,8 +201,8 @@ func (r *Record) whence(w wire) error {
 }
 
 func (r *Record) tagged(w wire) error {
-	if len(w.Tags) > MaxTags {
-		return verdict.Refuse(verdict.Limit, "promotion record", "%d tags, the limit is %d", len(w.Tags), MaxTags)
+	if len(w.Tags) > maxTags {
+		return verdict.Refuse(verdict.Limit, "promotion record", "%d tags, the limit is %d", len(w.Tags), maxTags)
 	}
 	for i, tag := range w.Tags {
 		if tag == "" || len(tag) > 128 || strings.ContainsAny(tag, ":/@ \t\r\n") || i > 0 && w.Tags[i-1] >= tag {

@@ -22,10 +22,10 @@ const (
 
 // The limits of a claim.
 const (
-	MaxPredicate    = 16 << 20
-	MaxValues       = 400_000 // in the whole predicate, at any depth
-	MaxParameters   = 20_000
-	MaxDependencies = 50_000
+	maxPredicate    = 16 << 20
+	maxValues       = 400_000 // in the whole predicate, at any depth
+	maxParameters   = 20_000
+	maxDependencies = 50_000
 )
 
 // Said is the answer of a claim to a yes-or-no question. A claim may give none.
@@ -110,8 +110,8 @@ func Read(s intoto.Statement) (Claim, error) {
 		return Claim{}, verdict.Refuse(verdict.PredicateType, "provenance", "says %q, not provenance", short(s.PredicateType()))
 	}
 	predicate := s.Predicate()
-	if commas(predicate, anyDepth) >= MaxValues {
-		return Claim{}, verdict.Refuse(verdict.Limit, "provenance", "more than %d values", MaxValues)
+	if commas(predicate, anyDepth) >= maxValues {
+		return Claim{}, verdict.Refuse(verdict.Limit, "provenance", "more than %d values", maxValues)
 	}
 	c, err := read(predicate)
 	if err != nil {
@@ -173,7 +173,7 @@ func covered(names []string, name string) bool {
 // decode parses a predicate or a part of it. Others extend these formats, so
 // unknown fields are ignored.
 func decode(raw json.RawMessage, into any) error {
-	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(MaxPredicate)); err != nil {
+	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(maxPredicate)); err != nil {
 		return verdict.Wrap(verdict.StatementParse, "provenance", err)
 	}
 	return nil

@@ -12,13 +12,9 @@ import (
 
 // The limits of a collection.
 const (
-	MaxCollection = 32 << 20
-	MaxListed     = 1024
+	maxCollection = 32 << 20
+	maxListed     = 1024
 )
-
-// NPMPublish is the predicate type with which the npm registry attests that it
-// published a package.
-const NPMPublish = "https://github.com/npm/attestation/tree/main/specs/publish/v0.1"
 
 type wireCloudBuild struct {
 	Summary struct {
@@ -141,8 +137,8 @@ func Bundles(raw []byte) ([]Listed, error) {
 // listOf parses a list that is neither empty nor too long. Its entries are
 // counted before memory is allocated for them.
 func listOf[T any](raw json.RawMessage) ([]T, error) {
-	if len(raw) > 0 && members(raw) > MaxListed {
-		return nil, verdict.Refuse(verdict.Limit, "attestations", "more than %d in the list", MaxListed)
+	if len(raw) > 0 && members(raw) > maxListed {
+		return nil, verdict.Refuse(verdict.Limit, "attestations", "more than %d in the list", maxListed)
 	}
 	var list []T
 	if len(raw) > 0 {
@@ -157,7 +153,7 @@ func listOf[T any](raw json.RawMessage) ([]T, error) {
 }
 
 func collection(raw []byte, into any) error {
-	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(MaxCollection)); err != nil {
+	if err := strictjson.UnmarshalOpen(raw, into, strictjson.MaxSize(maxCollection)); err != nil {
 		return verdict.Wrap(verdict.BundleParse, "attestations", err)
 	}
 	return nil

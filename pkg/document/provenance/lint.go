@@ -28,29 +28,29 @@ func (n Note) String() string {
 
 // The codes of notes.
 const (
-	LintBuilderEmpty    = "LINT_BUILDER_EMPTY"
-	LintBuilderMutable  = "LINT_BUILDER_MUTABLE"
-	LintBuilderSelf     = "LINT_BUILDER_SELF"
-	LintBuildType       = "LINT_BUILD_TYPE"
+	lintBuilderEmpty    = "LINT_BUILDER_EMPTY"
+	lintBuilderMutable  = "LINT_BUILDER_MUTABLE"
+	lintBuilderSelf     = "LINT_BUILDER_SELF"
+	lintBuildType       = "LINT_BUILD_TYPE"
 	LintCompleteness    = "LINT_COMPLETENESS"
 	LintToolchain       = "LINT_TOOLCHAIN_MISSING"
 	LintDependency      = "LINT_DEPENDENCY_NO_DIGEST"
-	LintDefinedIn       = "LINT_DEFINED_IN"
+	lintDefinedIn       = "LINT_DEFINED_IN"
 	LintEntryMutable    = "LINT_ENTRY_POINT_MUTABLE"
 	LintEntryForeign    = "LINT_ENTRY_POINT_FOREIGN"
-	LintSourceMissing   = "LINT_SOURCE_MISSING"
-	LintSourceMutable   = "LINT_SOURCE_MUTABLE"
-	LintSourceOther     = "LINT_SOURCE_OTHER"
-	LintParameterless   = "LINT_PARAMETERLESS"
+	lintSourceMissing   = "LINT_SOURCE_MISSING"
+	lintSourceMutable   = "LINT_SOURCE_MUTABLE"
+	lintSourceOther     = "LINT_SOURCE_OTHER"
+	lintParameterless   = "LINT_PARAMETERLESS"
 	LintReproducible    = "LINT_REPRODUCIBLE"
 	LintInvocation      = "LINT_INVOCATION_MISSING"
 	LintTimeMissing     = "LINT_TIME_MISSING"
 	LintTimeReversed    = "LINT_TIME_REVERSED"
-	LintSubjectWeak     = "LINT_SUBJECT_NO_SHA256"
-	LintSubjectStaging  = "LINT_SUBJECT_STAGING"
-	LintSubjectNameless = "LINT_SUBJECT_NAMELESS"
-	LintSubjectTwice    = "LINT_SUBJECT_TWICE"
-	LintSubjectShared   = "LINT_SUBJECT_SHARED_BYTES"
+	lintSubjectWeak     = "LINT_SUBJECT_NO_SHA256"
+	lintSubjectStaging  = "LINT_SUBJECT_STAGING"
+	lintSubjectNameless = "LINT_SUBJECT_NAMELESS"
+	lintSubjectTwice    = "LINT_SUBJECT_TWICE"
+	lintSubjectShared   = "LINT_SUBJECT_SHARED_BYTES"
 )
 
 // Lint lists everything in a claim that contradicts itself or cannot be
@@ -92,15 +92,15 @@ func (l *linter) builder(c Claim) {
 	id := c.Builder.ID
 	switch {
 	case id == "":
-		l.note(LintBuilderEmpty, "builder.id", "the provenance names no builder")
+		l.note(lintBuilderEmpty, "builder.id", "the provenance names no builder")
 	case movable(id):
-		l.note(LintBuilderMutable, id, "the builder is named by a reference that can change")
+		l.note(lintBuilderMutable, id, "the builder is named by a reference that can change")
 	}
 	if speaksForItself(id, c.Source.Repository) {
-		l.note(LintBuilderSelf, id, "the builder is a workflow of the repository that it builds, so everybody who can change the source can change the builder")
+		l.note(lintBuilderSelf, id, "the builder is a workflow of the repository that it builds, so everybody who can change the source can change the builder")
 	}
 	if c.BuildType == "" {
-		l.note(LintBuildType, "buildType", "the build type, which gives the parameters their meaning, is missing")
+		l.note(lintBuildType, "buildType", "the build type, which gives the parameters their meaning, is missing")
 	}
 }
 
@@ -134,7 +134,7 @@ func (l *linter) completeness(c Claim) {
 		for _, p := range c.UserParameters() {
 			names = append(names, p.Name)
 		}
-		l.about(LintParameterless, names, "the build is claimed to be parameterless, but had parameters")
+		l.about(lintParameterless, names, "the build is claimed to be parameterless, but had parameters")
 	}
 }
 
@@ -160,7 +160,7 @@ func (l *linter) dependencies(c Claim) {
 	}
 	l.about(LintDependency, bare, "an address without a digest can have other contents later")
 	if c.DefinedIn >= len(c.Dependencies) || c.DefinedIn < -1 {
-		l.note(LintDefinedIn, "definedInMaterial", "material %d of %d is claimed to contain the instructions", c.DefinedIn, len(c.Dependencies))
+		l.note(lintDefinedIn, "definedInMaterial", "material %d of %d is claimed to contain the instructions", c.DefinedIn, len(c.Dependencies))
 	}
 }
 

@@ -51,9 +51,9 @@ func (l *linter) source(c Claim) {
 	s := c.Source
 	switch {
 	case s.Repository == "":
-		l.note(LintSourceMissing, "source", "the provenance names no source")
+		l.note(lintSourceMissing, "source", "the provenance names no source")
 	case s.Commit == "":
-		l.note(LintSourceMutable, s.Repository, "the source is named by ref %q without a commit", short(s.Ref))
+		l.note(lintSourceMutable, s.Repository, "the source is named by ref %q without a commit", short(s.Ref))
 	}
 	if s.Commit == "" {
 		return
@@ -64,7 +64,7 @@ func (l *linter) source(c Claim) {
 			continue
 		}
 		if named := commitIn(text); named != "" && !strings.HasPrefix(s.Commit, named) {
-			l.note(LintSourceOther, p.Name, "the value %q names a commit other than that of the source, %s", short(text), s.Commit)
+			l.note(lintSourceOther, p.Name, "the value %q names a commit other than that of the source, %s", short(text), s.Commit)
 		}
 	}
 }
@@ -108,9 +108,9 @@ func (l *linter) subjects(list []intoto.Resource) {
 		}
 		names[name], bytes[sum] = true, true
 	}
-	l.about(LintSubjectWeak, weak, "the subject has no SHA-256")
-	l.about(LintSubjectNameless, nameless, "the subject has no name")
-	l.about(LintSubjectTwice, twice, "two subjects have this name")
-	l.about(LintSubjectStaging, staging, "the subject is named by its staging address, not by the published one")
-	l.about(LintSubjectShared, shared, "other subjects have the same bytes, so a digest alone cannot show that a file has the right name")
+	l.about(lintSubjectWeak, weak, "the subject has no SHA-256")
+	l.about(lintSubjectNameless, nameless, "the subject has no name")
+	l.about(lintSubjectTwice, twice, "two subjects have this name")
+	l.about(lintSubjectStaging, staging, "the subject is named by its staging address, not by the published one")
+	l.about(lintSubjectShared, shared, "other subjects have the same bytes, so a digest alone cannot show that a file has the right name")
 }

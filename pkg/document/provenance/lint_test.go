@@ -25,27 +25,27 @@ func TestLint(t *testing.T) {
 		old, new string
 		want     []string
 	}{
-		{"no builder", provenance.PredicateTypeV01, builderID, "", []string{provenance.LintBuilderEmpty}},
-		{"a builder on a branch", provenance.PredicateTypeV01, builderID, "https://builder.example/hosted@refs/heads/main", []string{provenance.LintBuilderMutable}},
+		{"no builder", provenance.PredicateTypeV01, builderID, "", []string{"LINT_BUILDER_EMPTY"}},
+		{"a builder on a branch", provenance.PredicateTypeV01, builderID, "https://builder.example/hosted@refs/heads/main", []string{"LINT_BUILDER_MUTABLE"}},
 		{"a builder at a commit", provenance.PredicateTypeV01, builderID, "https://builder.example/hosted@" + hex, nil},
 		{"a builder at a tag", provenance.PredicateTypeV01, builderID, "https://builder.example/hosted@refs/tags/v2", nil},
-		{"a workflow of the source", provenance.PredicateTypeV02, builderID, "https://example.test/lantern/.github/workflows/w.yml@refs/tags/v1", []string{provenance.LintBuilderSelf}},
+		{"a workflow of the source", provenance.PredicateTypeV02, builderID, "https://example.test/lantern/.github/workflows/w.yml@refs/tags/v1", []string{"LINT_BUILDER_SELF"}},
 		{"a workflow of a neighbour", provenance.PredicateTypeV02, builderID, "https://example.test/lantern2/.github/workflows/w.yml@refs/tags/v1", nil},
-		{"no build type", provenance.PredicateTypeV02, buildType, "", []string{provenance.LintBuildType}},
+		{"no build type", provenance.PredicateTypeV02, buildType, "", []string{"LINT_BUILD_TYPE"}},
 		{"complete with one material", provenance.PredicateTypeV01, toolchain(), "", []string{provenance.LintCompleteness, provenance.LintToolchain}},
 		{"one dependency in version 1", provenance.PredicateType, toolchain(), "", []string{provenance.LintToolchain}},
 		{"an environment that is complete", provenance.PredicateTypeV01, `"environment":false`, `"environment":true`, nil},
 		{"an environment that is complete and not there", provenance.PredicateTypeV01, `,"environment":{"arch":"amd64"}},"metadata":{"buildInvocationId":"run-1","buildStartedOn":"2026-03-01T12:00:00Z","buildFinishedOn":"2026-03-01T13:01:00+01:00","completeness":{"arguments":true,"environment":false`, `},"metadata":{"buildInvocationId":"run-1","buildStartedOn":"2026-03-01T12:00:00Z","buildFinishedOn":"2026-03-01T13:01:00+01:00","completeness":{"arguments":true,"environment":true`, []string{provenance.LintCompleteness}},
 		{"a dependency without digest", provenance.PredicateTypeV01, `,"digest":{"sha256":"` + strings.Repeat("a", 64) + `"}`, "", []string{provenance.LintDependency}},
-		{"instructions in a material that is not there", provenance.PredicateTypeV01, `"definedInMaterial":0`, `"definedInMaterial":2`, []string{provenance.LintDefinedIn}},
+		{"instructions in a material that is not there", provenance.PredicateTypeV01, `"definedInMaterial":0`, `"definedInMaterial":2`, []string{"LINT_DEFINED_IN"}},
 		{"an entry point on a branch", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern/blob/main/build.sh", []string{provenance.LintEntryMutable}},
 		{"an entry point at a commit", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern/blob/" + hex + "/build.sh", nil},
 		{"an entry point elsewhere", provenance.PredicateTypeV02, "build.sh", "https://example.test/other/blob/" + hex + "/build.sh", []string{provenance.LintEntryForeign}},
-		{"a source without commit", provenance.PredicateTypeV02, `"digest":{"sha1":"` + commit() + `"},"entryPoint"`, `"entryPoint"`, []string{provenance.LintSourceMutable}},
-		{"a parameter with another commit", provenance.PredicateTypeV02, `{"race":true}`, `"v1.0.0+0ac956ff2bef9c"`, []string{provenance.LintSourceOther}},
+		{"a source without commit", provenance.PredicateTypeV02, `"digest":{"sha1":"` + commit() + `"},"entryPoint"`, `"entryPoint"`, []string{"LINT_SOURCE_MUTABLE"}},
+		{"a parameter with another commit", provenance.PredicateTypeV02, `{"race":true}`, `"v1.0.0+0ac956ff2bef9c"`, []string{"LINT_SOURCE_OTHER"}},
 		{"a parameter with the commit", provenance.PredicateTypeV02, `{"race":true}`, `"v1.0.0-3-gccccccc"`, nil},
 		{"a parameter with a date", provenance.PredicateTypeV02, `{"race":true}`, `"v1.0.0+20260301"`, nil},
-		{"parameterless with parameters", provenance.PredicateTypeV01, `"arch":"amd64"`, `"parameterless":true`, []string{provenance.LintParameterless}},
+		{"parameterless with parameters", provenance.PredicateTypeV01, `"arch":"amd64"`, `"parameterless":true`, []string{"LINT_PARAMETERLESS"}},
 		{"reproducible", provenance.PredicateTypeV01, `"reproducible":false`, `"reproducible":true`, nil},
 		{"reproducible without materials", provenance.PredicateTypeV01, `"materials":true},"reproducible":false`, `"materials":false},"reproducible":true`, []string{provenance.LintReproducible}},
 		{"no invocation", provenance.PredicateType, `run-1`, ``, []string{provenance.LintInvocation}},
@@ -78,7 +78,7 @@ func toolchain() string {
 
 func TestLintNeedsASource(t *testing.T) {
 	bare := claim(t, provenance.PredicateType, `{}`)
-	for _, code := range []string{provenance.LintBuilderEmpty, provenance.LintBuildType, provenance.LintToolchain, provenance.LintSourceMissing, provenance.LintInvocation, provenance.LintTimeMissing} {
+	for _, code := range []string{"LINT_BUILDER_EMPTY", "LINT_BUILD_TYPE", provenance.LintToolchain, "LINT_SOURCE_MISSING", provenance.LintInvocation, provenance.LintTimeMissing} {
 		if !slices.Contains(codes(bare), code) {
 			t.Errorf("%s is not among %v", code, codes(bare))
 		}
@@ -93,12 +93,12 @@ func TestLintSubjects(t *testing.T) {
 		want     []string
 	}{
 		{"two files", `{"name":"a","digest":{"sha256":"` + a + `"}},{"name":"b","digest":{"sha256":"` + b + `"}}`, nil},
-		{"two files of the same bytes", `{"name":"a","digest":{"sha256":"` + a + `"}},{"name":"b","digest":{"sha256":"` + a + `"}}`, []string{provenance.LintSubjectShared}},
-		{"two files of one name", `{"name":"a","digest":{"sha256":"` + a + `"}},{"name":"a","digest":{"sha256":"` + b + `"}}`, []string{provenance.LintSubjectTwice}},
-		{"a commit", `{"name":"a","digest":{"gitCommit":"` + commit() + `"}}`, []string{provenance.LintSubjectWeak}},
-		{"a file without a name", `{"digest":{"sha256":"` + a + `"}}`, []string{provenance.LintSubjectNameless}},
+		{"two files of the same bytes", `{"name":"a","digest":{"sha256":"` + a + `"}},{"name":"b","digest":{"sha256":"` + a + `"}}`, []string{"LINT_SUBJECT_SHARED_BYTES"}},
+		{"two files of one name", `{"name":"a","digest":{"sha256":"` + a + `"}},{"name":"a","digest":{"sha256":"` + b + `"}}`, []string{"LINT_SUBJECT_TWICE"}},
+		{"a commit", `{"name":"a","digest":{"gitCommit":"` + commit() + `"}}`, []string{"LINT_SUBJECT_NO_SHA256"}},
+		{"a file without a name", `{"digest":{"sha256":"` + a + `"}}`, []string{"LINT_SUBJECT_NAMELESS"}},
 		{"a file with an address", `{"uri":"https://example.test/a","digest":{"sha256":"` + a + `"}}`, nil},
-		{"a file of staging", `{"name":"gs://bucket/stage/v1/a","digest":{"sha256":"` + a + `"}}`, []string{provenance.LintSubjectStaging}},
+		{"a file of staging", `{"name":"gs://bucket/stage/v1/a","digest":{"sha256":"` + a + `"}}`, []string{"LINT_SUBJECT_STAGING"}},
 		{"a file of a release", `{"name":"gs://bucket/release/v1/a","digest":{"sha256":"` + a + `"}}`, nil},
 	}
 	for _, r := range rows {

@@ -41,7 +41,7 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 	if raw[0] != '{' || depth == flattenDepth || len(name) > flattenName {
 		return f.leaf(name, raw)
 	}
-	if members(raw) > MaxParameters {
+	if members(raw) > maxParameters {
 		return tooMany()
 	}
 	// The statement was parsed strictly down to here, and a map has no fields
@@ -79,7 +79,7 @@ func commas(raw []byte, depth int) (count int) {
 }
 
 func (f *flattener) leaf(name string, raw json.RawMessage) error {
-	if len(f.list) == MaxParameters {
+	if len(f.list) == maxParameters {
 		return tooMany()
 	}
 	if name == "" {
@@ -90,7 +90,7 @@ func (f *flattener) leaf(name string, raw json.RawMessage) error {
 }
 
 func tooMany() error {
-	return verdict.Refuse(verdict.Limit, "provenance", "more than %d parameters", MaxParameters)
+	return verdict.Refuse(verdict.Limit, "provenance", "more than %d parameters", maxParameters)
 }
 
 // join makes the name of a member. Quoting makes sure that two different

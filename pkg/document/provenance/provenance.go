@@ -229,14 +229,6 @@ func File(name string, d digest.Set) Resource {
 	return Resource{Name: name, Digest: d.Map()}
 }
 
-// Module makes the resource of a Go module: its archive as it was fetched, and
-// the hash of its files in go.sum.
-func Module(path, version string, archive digest.Set, files digest.Digest) Resource {
-	ids := archive.Map()
-	ids["dirHash"] = files.Hex()
-	return Resource{Name: "module " + path, URI: "pkg:golang/" + path + "@" + version, Digest: ids}
-}
-
 // Encode makes the statement of a step's provenance.
 func Encode(subjects []intoto.Subject, p Predicate) (intoto.Statement, error) {
 	return intoto.New(PredicateType, subjects, p)

@@ -157,7 +157,7 @@ func (p *pieces) parameters(name string, raw json.RawMessage) []Parameter {
 }
 
 func (p *pieces) resources(raw json.RawMessage) []intoto.Resource {
-	list, err := intoto.ParseResources(raw, MaxDependencies)
+	list, err := intoto.ParseResources(raw, maxDependencies)
 	p.fail(err)
 	return list
 }

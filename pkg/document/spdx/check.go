@@ -68,20 +68,20 @@ func (c *checker) check() {
 func (c *checker) head() {
 	m := c.m
 	if m.version != Version && m.version != version22 {
-		c.add(RuleHead, "spdxVersion", "version %s, want %s", quote(m.version), Version)
+		c.add(ruleHead, "spdxVersion", "version %s, want %s", quote(m.version), Version)
 	}
 	if m.licence != dataLicense {
-		c.add(RuleHead, "dataLicense", "data licence %s, want %s", quote(m.licence), dataLicense)
+		c.add(ruleHead, "dataLicense", "data licence %s, want %s", quote(m.licence), dataLicense)
 	}
 	if m.id != DocumentID {
-		c.add(RuleHead, "SPDXID", "document identifier %s, want %s", quote(m.id), DocumentID)
+		c.add(ruleHead, "SPDXID", "document identifier %s, want %s", quote(m.id), DocumentID)
 	}
 	if m.name == "" {
-		c.add(RuleHead, "name", "the document has no name")
+		c.add(ruleHead, "name", "the document has no name")
 	}
 	c.shows(m.name, func() string { return "name" })
 	if !isNamespace(m.namespace) {
-		c.add(RuleHead, "documentNamespace", "namespace %s: want an absolute URI without fragment", quote(m.namespace))
+		c.add(ruleHead, "documentNamespace", "namespace %s: want an absolute URI without fragment", quote(m.namespace))
 	}
 	c.elements[DocumentID] = element{kind: theDocument}
 }
@@ -89,17 +89,17 @@ func (c *checker) head() {
 // creation checks sections 6.8 and 6.9, two of NTIA's minimum elements.
 func (c *checker) creation() {
 	if len(c.m.creators) == 0 {
-		c.add(RuleHead, "creationInfo.creators", "the document names no creator")
+		c.add(ruleHead, "creationInfo.creators", "the document names no creator")
 	}
 	for i, who := range c.m.creators {
 		kind, name, _ := strings.Cut(who, ":")
 		if (kind != "Person" && kind != "Organization" && kind != "Tool") || strings.TrimSpace(name) == "" {
-			c.add(RuleHead, fmt.Sprintf("creationInfo.creators[%d]", i),
+			c.add(ruleHead, fmt.Sprintf("creationInfo.creators[%d]", i),
 				"creator %s: want Person, Organization or Tool, a colon and a name", quote(who))
 		}
 	}
 	if _, err := time.Parse(timeLayout, c.m.created); err != nil {
-		c.add(RuleHead, "creationInfo.created", "time of creation %s: want YYYY-MM-DDThh:mm:ssZ", quote(c.m.created))
+		c.add(ruleHead, "creationInfo.created", "time of creation %s: want YYYY-MM-DDThh:mm:ssZ", quote(c.m.created))
 	}
 }
 
@@ -109,11 +109,11 @@ func (c *checker) externals() {
 		at := fmt.Sprintf("externalDocumentRefs[%d]", i)
 		switch {
 		case !isID(e.ID, documentPrefix, "+"):
-			c.add(RuleExternal, at, "external document %s: not an identifier", quote(e.ID))
+			c.add(ruleExternal, at, "external document %s: not an identifier", quote(e.ID))
 		case c.documents[e.ID]:
-			c.add(RuleIdentifier, at, "two external documents have the identifier %s", e.ID)
+			c.add(ruleIdentifier, at, "two external documents have the identifier %s", e.ID)
 		case !isNamespace(e.Namespace):
-			c.add(RuleExternal, at, "external document %s: namespace %s: want an absolute URI without fragment", e.ID, quote(e.Namespace))
+			c.add(ruleExternal, at, "external document %s: namespace %s: want an absolute URI without fragment", e.ID, quote(e.Namespace))
 		}
 		c.documents[e.ID] = true
 	}
@@ -125,10 +125,10 @@ func (c *checker) register() {
 	for i := range c.m.packages {
 		p, at := &c.m.packages[i], func() string { return packageAt(i) }
 		if p.Name == "" || p.Download == "" {
-			c.add(RuleSchema, at(), "package %s: no name or no download location", quote(p.ID))
+			c.add(ruleSchema, at(), "package %s: no name or no download location", quote(p.ID))
 		}
 		if p.Download != NoAssertion && !isLocation(p.Download) {
-			c.add(RuleReference, packageAt(i)+".downloadLocation", "download location %s: want NONE, NOASSERTION, a URI, or one of version control", quote(p.Download))
+			c.add(ruleReference, packageAt(i)+".downloadLocation", "download location %s: want NONE, NOASSERTION, a URI, or one of version control", quote(p.Download))
 		}
 		c.shows(p.Name, at)
 		c.element(p.ID, element{int32(i), aPackage}, at)
@@ -136,7 +136,7 @@ func (c *checker) register() {
 	for i, f := range c.m.files {
 		at := func() string { return fmt.Sprintf("files[%d]", i) }
 		if f.Name == "" {
-			c.add(RuleSchema, at(), "file %s: no name", quote(f.ID))
+			c.add(ruleSchema, at(), "file %s: no name", quote(f.ID))
 		}
 		c.shows(f.Name, at)
 		c.element(f.ID, element{int32(i), aFile}, at)
@@ -148,11 +148,11 @@ func (c *checker) register() {
 
 func (c *checker) element(id string, e element, at func() string) {
 	if !isID(id, elementPrefix, "") {
-		c.add(RuleIdentifier, at(), "%s is not an identifier", quote(id))
+		c.add(ruleIdentifier, at(), "%s is not an identifier", quote(id))
 		return
 	}
 	if first, taken := c.elements[id]; taken {
-		c.add(RuleIdentifier, at(), "two elements have the identifier %s; the first is %s", id, first.where())
+		c.add(ruleIdentifier, at(), "two elements have the identifier %s; the first is %s", id, first.where())
 		return
 	}
 	c.elements[id] = e
@@ -164,10 +164,10 @@ func (c *checker) extracted() {
 	for i, id := range c.m.licences {
 		at := fmt.Sprintf("hasExtractedLicensingInfos[%d]", i)
 		if !isID(id, licencePrefix, "") {
-			c.add(RuleLicence, at, "%s is not an identifier of a licence", quote(id))
+			c.add(ruleLicence, at, "%s is not an identifier of a licence", quote(id))
 		}
 		if seen[id] {
-			c.add(RuleIdentifier, at, "two licences have the identifier %s", quote(id))
+			c.add(ruleIdentifier, at, "two licences have the identifier %s", quote(id))
 		}
 		seen[id] = true
 	}
@@ -180,16 +180,16 @@ func (c *checker) relationships() {
 		r := &c.m.relationships[i]
 		for _, ref := range [2]string{r.From, r.To} {
 			if ref != last && !c.leads(ref) {
-				c.add(RuleRelationship, relationshipAt(i), "%s does not exist in the document", quote(ref))
+				c.add(ruleRelationship, relationshipAt(i), "%s does not exist in the document", quote(ref))
 			} else if ref == r.From {
 				last = ref
 			}
 		}
 		if r.Type == "" {
-			c.add(RuleRelationship, relationshipAt(i), "no type")
+			c.add(ruleRelationship, relationshipAt(i), "no type")
 		}
 		if r.From == NoAssertion || r.From == none {
-			c.add(RuleRelationship, relationshipAt(i), "from %s", r.From)
+			c.add(ruleRelationship, relationshipAt(i), "from %s", r.From)
 		}
 	}
 }
@@ -234,14 +234,14 @@ func (c *checker) subject() {
 		}
 		if about != "" {
 			c.m.about = described{count: 2}
-			c.add(RuleSubject, relationshipAt(i), "the document describes several things; write one document for each")
+			c.add(ruleSubject, relationshipAt(i), "the document describes several things; write one document for each")
 			return
 		}
 		about = r.To
 		c.m.about = c.describe(e)
 	}
 	if about == "" {
-		c.add(RuleRelationship, "relationships", "the document describes nothing")
+		c.add(ruleRelationship, "relationships", "the document describes nothing")
 	}
 }
 

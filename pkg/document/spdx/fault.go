@@ -11,23 +11,23 @@ type Rule string
 
 // The rules, from form to meaning.
 const (
-	RuleForm         Rule = "form"              // not readable, or with two readings
-	RuleType         Rule = "type"              // a value of another type than in the schema
-	RuleSchema       Rule = "schema"            // other violations of the schema
-	RuleProperty     Rule = "property"          // a property that is not in the schema
-	RuleHead         Rule = "head"              // information about the document itself
-	RuleIdentifier   Rule = "identifier"        // identifiers follow the grammar, and are unique
-	RuleRelationship Rule = "relationship"      // both ends of relationships exist, and nothing contains itself
-	RuleExternal     Rule = "external document" // other documents can be found and checked
-	RuleChecksum     Rule = "checksum"          // checksums are valid, one of each kind
-	RuleReference    Rule = "reference"         // references of packages follow the grammar of their kind
-	RuleFiles        Rule = "files"             // the verification code of the files is correct
-	RuleLicence      Rule = "licence"           // licence expressions parse
-	RuleListed       Rule = "licence list"      // licences are on the SPDX list, or explained
-	RuleNTIA         Rule = "minimum elements"  // NTIA: The Minimum Elements for an SBOM
-	RuleSubject      Rule = "subject"           // one document describes one thing
-	RuleName         Rule = "name"              // names contain no hidden characters
-	RuleLimit        Rule = "limit"             // a limit of this package
+	ruleForm         Rule = "form"              // not readable, or with two readings
+	ruleType         Rule = "type"              // a value of another type than in the schema
+	ruleSchema       Rule = "schema"            // other violations of the schema
+	ruleProperty     Rule = "property"          // a property that is not in the schema
+	ruleHead         Rule = "head"              // information about the document itself
+	ruleIdentifier   Rule = "identifier"        // identifiers follow the grammar, and are unique
+	ruleRelationship Rule = "relationship"      // both ends of relationships exist, and nothing contains itself
+	ruleExternal     Rule = "external document" // other documents can be found and checked
+	ruleChecksum     Rule = "checksum"          // checksums are valid, one of each kind
+	ruleReference    Rule = "reference"         // references of packages follow the grammar of their kind
+	ruleFiles        Rule = "files"             // the verification code of the files is correct
+	ruleLicence      Rule = "licence"           // licence expressions parse
+	ruleListed       Rule = "licence list"      // licences are on the SPDX list, or explained
+	ruleNTIA         Rule = "minimum elements"  // NTIA: The Minimum Elements for an SBOM
+	ruleSubject      Rule = "subject"           // one document describes one thing
+	ruleName         Rule = "name"              // names contain no hidden characters
+	ruleLimit        Rule = "limit"             // a limit of this package
 )
 
 // judged reports whether [Parse] refuses a document for this rule. The other
@@ -35,7 +35,7 @@ const (
 // misread.
 func (r Rule) judged() bool {
 	switch r {
-	case RuleProperty, RuleReference, RuleFiles, RuleLicence, RuleListed, RuleNTIA, RuleSubject, RuleName:
+	case ruleProperty, ruleReference, ruleFiles, ruleLicence, ruleListed, ruleNTIA, ruleSubject, ruleName:
 		return false
 	}
 	return true
@@ -43,7 +43,7 @@ func (r Rule) judged() bool {
 
 // graph reports whether the rule is about connections between elements.
 func (r Rule) graph() bool {
-	return r == RuleIdentifier || r == RuleRelationship || r == RuleLimit
+	return r == ruleIdentifier || r == ruleRelationship || r == ruleLimit
 }
 
 // Fault is a violation of a rule.

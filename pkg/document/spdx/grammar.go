@@ -16,7 +16,7 @@ func (c *checker) shows(name string, at func() string) {
 		return
 	}
 	if i := strings.IndexFunc(name, disguises); i >= 0 {
-		c.add(RuleName, at(), "the name %s has a control character, or one that turns the direction of the text, at byte %d", quote(name), i)
+		c.add(ruleName, at(), "the name %s has a control character, or one that turns the direction of the text, at byte %d", quote(name), i)
 	}
 }
 

@@ -50,18 +50,18 @@ func TestGrammar(t *testing.T) {
 		rows = append(rows, row{location, `"downloadLocation": "` + fine + `"`, "", ""})
 	}
 	for _, odd := range []string{"example.org/a.tar.gz", "git@example.org:lantern.git", "https://", "to be done: later", "C:/a b", `https://example.org/\\..`, "git+https:lantern", "://x", "https://example.org/\u00e9"} {
-		rows = append(rows, row{location, `"downloadLocation": "` + odd + `"`, spdx.RuleReference, "packages[0].downloadLocation"})
+		rows = append(rows, row{location, `"downloadLocation": "` + odd + `"`, "reference", "packages[0].downloadLocation"})
 	}
 	rows = append(rows,
 		row{name, `"name": "example.org/m\u00e9"`, "", ""},
-		row{name, `"name": "example.org/m\u001b[2J"`, spdx.RuleName, "packages[1]"},
-		row{name, `"name": "example.org/\u202em"`, spdx.RuleName, "packages[1]"},
-		row{name, `"name": "example.org/m\n"`, spdx.RuleName, "packages[1]"},
-		row{file, `"fileName": "./lan\u0007tern"`, spdx.RuleName, "files[0]"},
-		row{`"name": "lantern.tar.gz"`, `"name": "lantern\u0001"`, spdx.RuleName, "name"},
+		row{name, `"name": "example.org/m\u001b[2J"`, "name", "packages[1]"},
+		row{name, `"name": "example.org/\u202em"`, "name", "packages[1]"},
+		row{name, `"name": "example.org/m\n"`, "name", "packages[1]"},
+		row{file, `"fileName": "./lan\u0007tern"`, "name", "files[0]"},
+		row{`"name": "lantern.tar.gz"`, `"name": "lantern\u0001"`, "name", "name"},
 		row{declared, `"licenseDeclared": "MIT"`, "", ""},
-		row{declared, `"licenseDeclared": "MIT AND GPL2"`, spdx.RuleListed, "packages[0].licenseDeclared"},
-		row{declared, `"licenseDeclared": "MIT WITH luck"`, spdx.RuleListed, "packages[0].licenseDeclared"},
+		row{declared, `"licenseDeclared": "MIT AND GPL2"`, "licence list", "packages[0].licenseDeclared"},
+		row{declared, `"licenseDeclared": "MIT WITH luck"`, "licence list", "packages[0].licenseDeclared"},
 		row{declared, `"licenseDeclared": "LicenseRef-own"`, "", ""},
 	)
 	for _, r := range rows {

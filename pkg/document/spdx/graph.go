@@ -34,7 +34,7 @@ func (c *checker) acyclic() bool {
 			top.next++
 			switch state[child] {
 			case open:
-				c.add(RuleRelationship, "relationships", "%s contains itself", quote(child))
+				c.add(ruleRelationship, "relationships", "%s contains itself", quote(child))
 				return false
 			case 0:
 				state[child] = open
@@ -90,7 +90,7 @@ func (c *checker) rollUps() {
 			}
 		}
 		if got := VerificationCode(files); got != p.Verification {
-			c.add(RuleFiles, packageAt(i), "the verification code does not match the listed files (%d): want %s, got %s",
+			c.add(ruleFiles, packageAt(i), "the verification code does not match the listed files (%d): want %s, got %s",
 				len(files), quote(p.Verification), got)
 		}
 	}

@@ -19,9 +19,9 @@ func (r *reader) licence(name, val string) {
 	e := parseLicence(val)
 	switch {
 	case e.fault != "":
-		r.fault(RuleLicence, "%s %s: %s", name, quote(val), e.fault)
+		r.fault(ruleLicence, "%s %s: %s", name, quote(val), e.fault)
 	case e.unlisted != "":
-		r.fault(RuleListed, "%s %s: %s is neither on the SPDX licence list, as it was on %s, nor a LicenseRef-", name, quote(val), quote(e.unlisted), listed)
+		r.fault(ruleListed, "%s %s: %s is neither on the SPDX licence list, as it was on %s, nor a LicenseRef-", name, quote(val), quote(e.unlisted), listed)
 	default:
 		r.expression = val
 	}

@@ -15,19 +15,19 @@ func others() []other {
 		payload = " | base64 -d | jq .predicate > sbom.spdx.json extracts it"
 	)
 	return []other{
-		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{RuleHead, "@context", "SPDX version 3 is not supported; write the document as " + Version}},
-		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{RuleForm, "bomFormat", "this is a CycloneDX document; let its tool write " + Version + " (syft: -o spdx-json)"}},
-		{[]string{"vnd.dev.sigstore.bundle", `"dsseEnvelope"`}, Fault{RuleForm, "mediaType",
+		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{ruleHead, "@context", "SPDX version 3 is not supported; write the document as " + Version}},
+		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{ruleForm, "bomFormat", "this is a CycloneDX document; let its tool write " + Version + " (syft: -o spdx-json)"}},
+		{[]string{"vnd.dev.sigstore.bundle", `"dsseEnvelope"`}, Fault{ruleForm, "mediaType",
 			"this is a Sigstore bundle, a signed statement; " + inside + "jq -r .dsseEnvelope.payload FILE" + payload}},
-		{[]string{"vnd.dev.sigstore.bundle"}, Fault{RuleForm, "mediaType", "this is a Sigstore bundle, the signature of a file; give the file itself"}},
-		{[]string{`"payloadType"`, `"signatures"`}, Fault{RuleForm, "payloadType",
+		{[]string{"vnd.dev.sigstore.bundle"}, Fault{ruleForm, "mediaType", "this is a Sigstore bundle, the signature of a file; give the file itself"}},
+		{[]string{`"payloadType"`, `"signatures"`}, Fault{ruleForm, "payloadType",
 			"this is a signed statement in a DSSE envelope; " + inside + "jq -r .payload FILE" + payload}},
-		{[]string{`"_type"`, "in-toto.io/Statement"}, Fault{RuleForm, "_type",
+		{[]string{`"_type"`, "in-toto.io/Statement"}, Fault{ruleForm, "_type",
 			"this is an in-toto statement; " + inside + "jq .predicate FILE > sbom.spdx.json extracts it"}},
-		{[]string{`"application/vnd.oci.image`, `"schemaVersion"`}, Fault{RuleForm, "mediaType",
+		{[]string{`"application/vnd.oci.image`, `"schemaVersion"`}, Fault{ruleForm, "mediaType",
 			"this is the manifest of an image; waybill sbom generate describes the image"}},
-		{[]string{"<rdf:RDF"}, Fault{RuleForm, "", "this is SPDX in RDF/XML, which is not supported; write it as JSON or tag-value"}},
-		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{RuleForm, "", "this is SPDX in YAML, which is not supported; write it as JSON or tag-value"}},
+		{[]string{"<rdf:RDF"}, Fault{ruleForm, "", "this is SPDX in RDF/XML, which is not supported; write it as JSON or tag-value"}},
+		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{ruleForm, "", "this is SPDX in YAML, which is not supported; write it as JSON or tag-value"}},
 	}
 }
 
@@ -38,7 +38,7 @@ func orElse(text string, found faults) faults {
 		return found
 	}
 	if strings.HasPrefix(text, byteOrderMark) {
-		return faults{list: []Fault{{RuleForm, "", "the file begins with a byte order mark, which neither form allows; remove it: sed '1s/^\\xEF\\xBB\\xBF//'"}}}
+		return faults{list: []Fault{{ruleForm, "", "the file begins with a byte order mark, which neither form allows; remove it: sed '1s/^\\xEF\\xBB\\xBF//'"}}}
 	}
 	const enough = 1 << 20
 	text = text[:min(len(text), enough)]

@@ -29,7 +29,7 @@ func Parse(raw []byte) (Document, error) {
 	m, found := read(text)
 	found = orElse(text, found)
 	if m.version == version22 {
-		found = faults{list: []Fault{{RuleHead, "spdxVersion", fmt.Sprintf("version %s, want %s", quote(m.version), Version)}}}
+		found = faults{list: []Fault{{ruleHead, "spdxVersion", fmt.Sprintf("version %s, want %s", quote(m.version), Version)}}}
 	}
 	d, err := accept(m, found)
 	d.raw = text
@@ -76,7 +76,7 @@ func accept(m *model, found faults) (Document, error) {
 	case n == 1:
 		return Document{}, first
 	case found.more > 0:
-		return Document{}, Fault{Rule: RuleLimit, Message: fmt.Sprintf("more than %d faults", maxFaults)}
+		return Document{}, Fault{Rule: ruleLimit, Message: fmt.Sprintf("more than %d faults", maxFaults)}
 	}
 	return Document{m: m}, nil
 }

@@ -44,9 +44,9 @@ func read(text string) (*model, faults) {
 		r.End()
 	}
 	if err := (*strictjson.Error)(nil); errors.As(r.Err(), &err) {
-		rule := RuleForm
+		rule := ruleForm
 		if err.Code == strictjson.CodeDepth || err.Code == strictjson.CodeSize {
-			rule = RuleLimit
+			rule = ruleLimit
 		}
 		err.Path = "" // in an ignored part; the path says where
 		r.add(rule, r.where(), "%v", err)

@@ -61,9 +61,9 @@ func (r *reader) addPackage(v *values) {
 			p.Sum = ref.locator
 		}
 		if ref.locator == "" || spaced(ref.locator) {
-			r.fault(RuleReference, "reference %s: the locator contains spaces", quote(ref.locator))
+			r.fault(ruleReference, "reference %s: the locator contains spaces", quote(ref.locator))
 		} else if ref.kind == "purl" && !isPURL(ref.locator) {
-			r.fault(RuleReference, "reference %s: not a package URL", quote(ref.locator))
+			r.fault(ruleReference, "reference %s: not a package URL", quote(ref.locator))
 		}
 	}
 	r.minimum(v)
@@ -88,7 +88,7 @@ func spaced(s string) bool {
 func (r *reader) minimum(v *values) {
 	for _, name := range []string{"supplier", "versionInfo"} {
 		if v.get(name) == "" {
-			r.fault(RuleNTIA, "%s is missing; give it, or %s", name, NoAssertion)
+			r.fault(ruleNTIA, "%s is missing; give it, or %s", name, NoAssertion)
 		}
 	}
 }
@@ -99,12 +99,12 @@ func (r *reader) analyzed(v *values) {
 	looked := v.get("filesAnalyzed") != "false"
 	switch {
 	case !looked && r.code != "":
-		r.fault(RuleFiles, "has a verification code, but its files were not analyzed")
+		r.fault(ruleFiles, "has a verification code, but its files were not analyzed")
 	case looked && r.code == "":
-		r.fault(RuleFiles, "files were analyzed, but the verification code is missing; set filesAnalyzed: false if they were not")
+		r.fault(ruleFiles, "files were analyzed, but the verification code is missing; set filesAnalyzed: false if they were not")
 	}
 	if r.code != "" && !isHex(r.code, 40) {
-		r.fault(RuleFiles, "verification code %s: want 40 hex digits", quote(r.code))
+		r.fault(ruleFiles, "verification code %s: want 40 hex digits", quote(r.code))
 	}
 	if len(r.excluded) > 0 {
 		r.m.excluding = append(r.m.excluding, v.get("SPDXID"))
@@ -145,7 +145,7 @@ func (r *reader) addFile(v *values) {
 	}
 	// Section 8.4: SHA-1 is mandatory for files.
 	if f.SHA1 == "" {
-		r.fault(RuleChecksum, "file %s: no SHA1 checksum", quote(f.Name))
+		r.fault(ruleChecksum, "file %s: no SHA1 checksum", quote(f.Name))
 	}
 	if n := r.room(len(r.m.files), 512); n > 0 {
 		r.m.files = slices.Grow(r.m.files, n)
@@ -179,7 +179,7 @@ func (r *reader) set(sums []sum) (set digest.Set) {
 	for i, s := range sums {
 		for _, other := range sums[:i] {
 			if strings.EqualFold(other.algorithm, s.algorithm) {
-				r.fault(RuleChecksum, "checksum %s: given twice", quote(s.algorithm))
+				r.fault(ruleChecksum, "checksum %s: given twice", quote(s.algorithm))
 			}
 		}
 		var err error
@@ -190,11 +190,11 @@ func (r *reader) set(sums []sum) (set digest.Set) {
 			set.SHA512, err = digest.ParseHex(digest.SHA512, s.value)
 		default:
 			if want, known := algorithms[s.algorithm]; known && !isHex(strings.ToLower(s.value), want) {
-				r.fault(RuleChecksum, "checksum %s %s: empty, or not %d hex digits", s.algorithm, quote(s.value), want)
+				r.fault(ruleChecksum, "checksum %s %s: empty, or not %d hex digits", s.algorithm, quote(s.value), want)
 			}
 		}
 		if err != nil {
-			r.fault(RuleChecksum, "checksum %s: %v", s.algorithm, err)
+			r.fault(ruleChecksum, "checksum %s: %v", s.algorithm, err)
 		}
 	}
 	return set

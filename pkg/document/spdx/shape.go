@@ -176,7 +176,7 @@ func (r *reader) unknown(v *values, key string) {
 	case len(v.extra) == maxUnknown:
 		r.Fail(strictjson.CodeSize, "more than %d unknown properties in one object", maxUnknown)
 	case !v.shape.open && !r.Failed():
-		r.fault(RuleProperty, "the schema has no property %s here", quote(key))
+		r.fault(ruleProperty, "the schema has no property %s here", quote(key))
 	}
 	v.extra = append(v.extra, key)
 	r.Skip()
@@ -234,7 +234,7 @@ func (r *reader) array(p *property) {
 	}
 	r.element(-1)
 	if n < p.least && !r.Failed() {
-		r.fault(RuleSchema, "want %d or more elements", p.least)
+		r.fault(ruleSchema, "want %d or more elements", p.least)
 	}
 	r.from = outer
 }
@@ -242,7 +242,7 @@ func (r *reader) array(p *property) {
 // judge checks one text.
 func (r *reader) judge(p *property, val string) {
 	if p.among != nil && !slices.Contains(p.among, val) {
-		r.fault(RuleSchema, "%s is not one of the values in the schema", quote(val))
+		r.fault(ruleSchema, "%s is not one of the values in the schema", quote(val))
 	}
 	if p.each != nil {
 		p.each(p.name, val)
@@ -257,9 +257,9 @@ func (r *reader) missing(v *values) {
 		switch {
 		case v.have&(1<<i) != 0 || p.demand == optional:
 		case p.demand == required:
-			r.fault(RuleSchema, "property %s is missing", p.name)
+			r.fault(ruleSchema, "property %s is missing", p.name)
 		default:
-			r.in22.add(RuleSchema, r.where(), "property %s is missing", p.name)
+			r.in22.add(ruleSchema, r.where(), "property %s is missing", p.name)
 		}
 	}
 }
@@ -268,6 +268,6 @@ func (r *reader) missing(v *values) {
 // continues, but its meaning is not.
 func (r *reader) mistyped(want string) {
 	if r.Skip(); !r.Failed() {
-		r.fault(RuleType, "want %s (JSON_TYPE)", want)
+		r.fault(ruleType, "want %s (JSON_TYPE)", want)
 	}
 }

@@ -56,7 +56,7 @@ const (
 	Describes     = "DESCRIBES"
 	Contains      = "CONTAINS"
 	DependsOn     = "DEPENDS_ON"
-	StaticLink    = "STATIC_LINK"
+	staticLink    = "STATIC_LINK"
 	GeneratedFrom = "GENERATED_FROM"
 	BuildToolOf   = "BUILD_TOOL_OF"
 	CopyOf        = "COPY_OF"

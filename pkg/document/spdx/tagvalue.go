@@ -69,7 +69,7 @@ func readLines(text string) (*model, faults) {
 	r := &reader{}
 	doc, err := library(text)
 	if err != nil {
-		r.add(RuleForm, "", "reading lines: %v", err)
+		r.add(ruleForm, "", "reading lines: %v", err)
 		return &r.m, orElse(text, r.faults)
 	}
 	r.lines(doc)
@@ -131,7 +131,7 @@ func (r *reader) lines(doc *v2_3.Document) {
 		})
 	}
 	if len(m.relationships) > maxRelationships {
-		r.add(RuleLimit, "", "more than %d relationships", maxRelationships)
+		r.add(ruleLimit, "", "more than %d relationships", maxRelationships)
 	}
 }
 
@@ -187,7 +187,7 @@ func (r *reader) fileLines(f *v2_3.File) {
 		}
 	}
 	if out.SHA1 == "" {
-		r.add(RuleChecksum, "", "file %s: no SHA1 checksum", quote(f.FileName))
+		r.add(ruleChecksum, "", "file %s: no SHA1 checksum", quote(f.FileName))
 	}
 	for _, l := range f.LicenseInfoInFiles {
 		r.licence("licence", l)

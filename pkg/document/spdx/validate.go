@@ -11,8 +11,8 @@ type Form string
 
 // The forms.
 const (
-	JSON     Form = "json"
-	TagValue Form = "tag-value"
+	formJSON     Form = "json"
+	formTagValue Form = "tag-value"
 )
 
 // Report lists everything that is wrong with a document.
@@ -37,7 +37,7 @@ func Validate(text string) (Document, Report) {
 	var m *model
 	var found faults
 	form := FormOf(text)
-	if form == TagValue {
+	if form == formTagValue {
 		m, found = readLines(text)
 		if strings.HasPrefix(text, byteOrderMark) {
 			found = orElse(text, found)
@@ -63,9 +63,9 @@ func Validate(text string) (Document, Report) {
 func FormOf(text string) Form {
 	head := strings.TrimLeft(strings.TrimPrefix(text[:min(len(text), 4096)], byteOrderMark), " \t\r\n")
 	if head == "" || head[0] == '{' || !strings.Contains(head, ":") {
-		return JSON
+		return formJSON
 	}
-	return TagValue
+	return formTagValue
 }
 
 // byteOrderMark is what some editors put at the beginning of a UTF-8 file.
@@ -82,11 +82,11 @@ func (f Fault) Fix() string {
 // Code is the code of a refusal for this fault.
 func (f Fault) Code() verdict.Code {
 	switch {
-	case f.Rule == RuleLimit:
+	case f.Rule == ruleLimit:
 		return verdict.Limit
 	case f.Rule.graph():
 		return verdict.SBOMGraph
-	case f.Rule == RuleFiles:
+	case f.Rule == ruleFiles:
 		return verdict.SBOMIncomplete
 	case f.Rule.judged():
 		return verdict.StatementParse

@@ -66,8 +66,8 @@ func isTar(head []byte) bool {
 	return err == nil
 }
 
-// Expand decompresses a format.
-func Expand(r io.Reader, f Format) (io.ReadCloser, error) {
+// expand decompresses a format.
+func expand(r io.Reader, f Format) (io.ReadCloser, error) {
 	switch f {
 	case Tar:
 		return io.NopCloser(r), nil

@@ -21,6 +21,8 @@
 // directory is read first, some 600. It refuses, each with a code: names that
 // leave the archive or occur twice, entries below a symbolic link or a file,
 // anything other than files, directories and links, and bytes after the end.
+//
+// Other projects should not import this package: it changes without notice.
 package unpack
 
 import (
@@ -145,7 +147,7 @@ func (w *Walker) Stream(r io.Reader, f Format, visit Visit) error {
 	return w.enter(func() error {
 		packed := &counting{r: r}
 		w.outermost(packed)
-		plain, err := Expand(packed, f)
+		plain, err := expand(packed, f)
 		if err != nil {
 			return err
 		}
@@ -223,7 +225,7 @@ func Layer(r io.Reader, also io.Writer, visit Visit) error {
 	if format == None || format == Zip {
 		format = Tar // an empty one has no magic
 	}
-	plain, err := Expand(begun, format)
+	plain, err := expand(begun, format)
 	if err != nil {
 		return err
 	}

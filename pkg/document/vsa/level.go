@@ -11,8 +11,8 @@ import (
 // SLSA_SOURCE_TWO_PARTY_REVIEWED; FAILED; or a custom value.
 type Level string
 
-// LevelFailed replaces the levels if the verification failed.
-const LevelFailed Level = "FAILED"
+// levelFailed replaces the levels if the verification failed.
+const levelFailed Level = "FAILED"
 
 // The tracks of SLSA v1.2.
 const (
@@ -26,17 +26,17 @@ var (
 	ownWord  = regexp.MustCompile(`\A[[:graph:]]{1,200}\z`)
 )
 
-// ParseLevel parses one level. Values with the prefix of SLSA must be SLSA
+// parseLevel parses one level. Values with the prefix of SLSA must be SLSA
 // levels.
-func ParseLevel(text string) (Level, error) {
+func parseLevel(text string) (Level, error) {
 	switch {
 	case onTrack.MatchString(text) && strings.Count(text, "_LEVEL_") == 1:
 	case strings.HasPrefix(strings.ToUpper(text), "SLSA"):
 		if !property.MatchString(text) || strings.Contains(text, "_LEVEL") {
 			return "", refuse("level %q has the prefix of SLSA levels, but is not one", short(text))
 		}
-	case strings.EqualFold(text, string(LevelFailed)) && text != string(LevelFailed):
-		return "", refuse("level %q must be spelled %s", short(text), LevelFailed)
+	case strings.EqualFold(text, string(levelFailed)) && text != string(levelFailed):
+		return "", refuse("level %q must be spelled %s", short(text), levelFailed)
 	case !ownWord.MatchString(text):
 		return "", refuse("level %q is not a single printable word", short(text))
 	}

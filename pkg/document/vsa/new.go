@@ -35,8 +35,8 @@ type Claim struct {
 	Trace trace.IDs
 }
 
-// Waived is a waived finding, as a summary shows it.
-type Waived struct {
+// waivedFinding is a waived finding, as a summary shows it.
+type waivedFinding struct {
 	Code    verdict.Code `json:"code"`
 	Subject string       `json:"subject"`
 	ID      string       `json:"id"`
@@ -54,7 +54,7 @@ type written struct {
 	Result   Result            `json:"verificationResult"`
 	Levels   []Level           `json:"verifiedLevels"`
 	SLSA     string            `json:"slsaVersion,omitempty"`
-	Waived   []Waived          `json:"https://github.com/waybill-release/waybill/attestations/exception/v1#waived,omitempty"`
+	Waived   []waivedFinding   `json:"https://github.com/waybill-release/waybill/attestations/exception/v1#waived,omitempty"`
 	Trace    json.RawMessage   `json:"waybill_trace,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	w := c.write(v, Passed)
 	w.Levels = []Level{buildLevel(v, c.Artifacts)}
 	for _, one := range v.Waived {
-		w.Waived = append(w.Waived, Waived{one.Finding.Code, one.Finding.Subject, one.ID, one.By, one.Reason})
+		w.Waived = append(w.Waived, waivedFinding{one.Finding.Code, one.Finding.Subject, one.ID, one.By, one.Reason})
 	}
 	return c.statement(w)
 }
@@ -99,7 +99,7 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 	for _, p := range v.Proofs {
 		counted[p.Bundle.Hex()] = true
 	}
-	if len(counted) > MaxInputs {
+	if len(counted) > maxInputs {
 		return w // all or none
 	}
 	for _, hex := range slices.Sorted(maps.Keys(counted)) {
@@ -167,7 +167,7 @@ func Gist(s intoto.Statement) (digest.Digest, error) {
 		return digest.Digest{}, err
 	}
 	var w written
-	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(maxPredicate)); err != nil {
 		return digest.Digest{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
 	w.Verifier.Version, w.Time, w.Inputs, w.Trace = nil, "", nil, nil

@@ -13,7 +13,7 @@ func TraceOf(s Summary) (trace.IDs, error) {
 	var w struct {
 		Trace trace.IDs `json:"waybill_trace"`
 	}
-	if err := strictjson.UnmarshalOpen(s.statement.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+	if err := strictjson.UnmarshalOpen(s.statement.Predicate(), &w, strictjson.MaxSize(maxPredicate)); err != nil {
 		return trace.IDs{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
 	return w.Trace, nil

@@ -34,9 +34,9 @@ const PredicateType = "https://slsa.dev/verification_summary/v1"
 
 // The limits of a summary.
 const (
-	MaxPredicate = 2 << 20
-	MaxInputs    = 10_000
-	MaxLevels    = 64
+	maxPredicate = 2 << 20
+	maxInputs    = 10_000
+	maxLevels    = 64
 )
 
 // Result is the verifier's decision. The zero Result is invalid.
@@ -93,7 +93,7 @@ func Parse(s intoto.Statement) (Summary, error) {
 		return Summary{}, verdict.Refuse(verdict.PredicateType, "summary", "says %q, not a verification summary", short(s.PredicateType()))
 	}
 	var w wire
-	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(MaxPredicate)); err != nil {
+	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(maxPredicate)); err != nil {
 		return Summary{}, verdict.Wrap(verdict.StatementParse, "summary", err)
 	}
 	out := Summary{
@@ -141,7 +141,7 @@ func (s *Summary) policy(w *wire) error {
 }
 
 func (s *Summary) inputs(w *wire) (err error) {
-	if s.Inputs, err = intoto.ParseResources(w.Inputs, MaxInputs); err != nil {
+	if s.Inputs, err = intoto.ParseResources(w.Inputs, maxInputs); err != nil {
 		return err
 	}
 	for i, r := range s.Inputs {
@@ -156,12 +156,12 @@ func (s *Summary) levels(w *wire) error {
 	if w.Levels == nil {
 		return refuse("verifiedLevels: empty")
 	}
-	if len(w.Levels) > MaxLevels {
-		return verdict.Refuse(verdict.Limit, "summary", "%d levels, the limit is %d", len(w.Levels), MaxLevels)
+	if len(w.Levels) > maxLevels {
+		return verdict.Refuse(verdict.Limit, "summary", "%d levels, the limit is %d", len(w.Levels), maxLevels)
 	}
 	tracks := map[string]bool{}
 	for _, text := range w.Levels {
-		l, err := ParseLevel(text)
+		l, err := parseLevel(text)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (s *Summary) levels(w *wire) error {
 		s.Levels = append(s.Levels, l)
 	}
 	// A summary with contradicting results says nothing.
-	if failed := slices.Contains(s.Levels, LevelFailed); failed != (s.Result == Failed) && (failed || len(s.Levels) > 0) {
+	if failed := slices.Contains(s.Levels, levelFailed); failed != (s.Result == Failed) && (failed || len(s.Levels) > 0) {
 		return refuse("verifiedLevels: contradict the result %s", s.Result)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (s *Summary) dependencies(w *wire) error {
 	s.Dependencies = make(map[Level]int64, len(w.Dependencies))
 	for _, text := range slices.Sorted(maps.Keys(w.Dependencies)) {
 		n := w.Dependencies[text]
-		l, err := ParseLevel(text)
+		l, err := parseLevel(text)
 		if err != nil {
 			return err
 		}

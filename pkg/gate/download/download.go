@@ -23,6 +23,8 @@
 //
 // The list of complete files comes from a manifest that is not yet verified. It
 // decides which files are fetched again, never which are accepted.
+//
+// Other projects should not import this package: it changes without notice.
 package download
 
 import (

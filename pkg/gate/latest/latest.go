@@ -8,6 +8,8 @@
 // any older release, so such an answer says that rollback was not checked.
 //
 //	f, err := latest.Find(ctx, latest.Request{Channel: "stable", …})
+//
+// Other projects should not import this package: it changes without notice.
 package latest
 
 import (

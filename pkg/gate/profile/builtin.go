@@ -28,13 +28,13 @@ func kubernetes(with Reader, name string) (Profile, error) {
 		return Profile{}, verdict.Refuse(verdict.ConfigParse, "profile", "the built-in profile needs a trust root, and this command fetches none")
 	}
 	p := Profile{
-		Name: name, Path: name, ModuleProxy: DefaultModuleProxy,
+		Name: name, Path: name, ModuleProxy: defaultModuleProxy,
 		files:    mapping{Canonical: "https://dl.k8s.io/release/{version}/", Release: "https://dl.k8s.io/release/{version}/"},
 		images:   mapping{Canonical: "registry.k8s.io", Release: "registry.k8s.io"},
 		Channels: Channels{Markers: "https://dl.k8s.io/release/{channel}.txt"},
 	}
 	if name == "kubernetes-today" {
-		p.Unsealed = &Unsealed{Layout: LayoutKubernetes, Log: kubernetesLog}
+		p.Unsealed = &Unsealed{Layout: layoutKubernetes, Log: kubernetesLog}
 	}
 	raw, err := policies.Read(name)
 	if err != nil {

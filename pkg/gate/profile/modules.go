@@ -8,10 +8,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
-// DefaultModuleProxy is where Go modules are fetched from if a profile names no
+// defaultModuleProxy is where Go modules are fetched from if a profile names no
 // other proxy: the default of the go command. Modules are checked against
 // go.sum, so the proxy can only withhold them.
-const DefaultModuleProxy = "https://proxy.golang.org"
+const defaultModuleProxy = "https://proxy.golang.org"
 
 // modules says where the Go modules of a build are fetched from.
 type modules struct {
@@ -28,14 +28,14 @@ func (m modules) check() error {
 	list := strings.ContainsAny(m.address(), ",| ") // the go command accepts a list; then it would be unclear which proxy answered
 	plain := u.Scheme == "http" && transport.Loopback(u.Hostname())
 	if u.Scheme != "https" && !plain || list || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("modules.proxy: %q: want one https address, such as %s; plain http is for this machine only", m.address(), DefaultModuleProxy)
+		return fmt.Errorf("modules.proxy: %q: want one https address, such as %s; plain http is for this machine only", m.address(), defaultModuleProxy)
 	}
 	return nil
 }
 
 func (m modules) address() string {
 	if m.Proxy == nil {
-		return DefaultModuleProxy
+		return defaultModuleProxy
 	}
 	return *m.Proxy
 }

@@ -18,7 +18,7 @@ func Announce(k Key, d Definition, running version.Version) (Feature, error) {
 		return Feature{}, usage("feature %s: unknown to version %s", k, running)
 	}
 	f := Feature{
-		APIVersion: APIVersion, Kind: Kind,
+		APIVersion: APIVersion, Kind: documentKind,
 		Metadata: Metadata{Namespace: k.Namespace, Name: k.Name},
 		Spec:     Spec{Scope: Scope{Everything: true}},
 		Status: Status{

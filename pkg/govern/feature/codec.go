@@ -71,8 +71,8 @@ func (f Feature) Bytes() ([]byte, error) {
 // Validate refuses an object that no reconciler would write.
 func (f Feature) Validate() error {
 	switch {
-	case f.APIVersion != APIVersion || f.Kind != Kind:
-		return f.refuse("apiVersion %q, kind %q: want %s and %s; a newer program may read it", f.APIVersion, f.Kind, APIVersion, Kind)
+	case f.APIVersion != APIVersion || f.Kind != documentKind:
+		return f.refuse("apiVersion %q, kind %q: want %s and %s; a newer program may read it", f.APIVersion, f.Kind, APIVersion, documentKind)
 	case !featuretransition.IsNamespace(f.Metadata.Namespace) || !featuretransition.IsName(f.Metadata.Name):
 		return f.refuse("want a name such as RequireProvenance, in a namespace of lower-case letters, digits and -")
 	case f.Metadata.Generation < 0:

@@ -25,6 +25,8 @@
 //
 // A [Registry] is the table of the features that a program knows. It is made of
 // [Namespace] values, each with one owner; there is no global registry.
+//
+// Other projects should not import this package: it changes without notice.
 package feature
 
 import (
@@ -38,8 +40,8 @@ import (
 const (
 	// APIVersion is in every object, with Kind.
 	APIVersion = "waybill/v1alpha1"
-	// Kind is the kind of the object.
-	Kind = "Feature"
+	// documentKind is the kind of the object.
+	documentKind = "Feature"
 )
 
 // State is the state of a feature.

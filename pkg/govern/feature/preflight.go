@@ -99,12 +99,12 @@ func danglingText(c Condition) string {
 	return ""
 }
 
-// NextMinor and PreviousMinor are the versions that the conditions
+// nextMinor and previousMinor are the versions that the conditions
 // [SafeToUpgrade] and [SafeToDowngrade] are about.
-func NextMinor(v version.Version) version.Version { return minor(v, v.Minor()+1) }
+func nextMinor(v version.Version) version.Version { return minor(v, v.Minor()+1) }
 
-// PreviousMinor is the zero Version before a first minor version.
-func PreviousMinor(v version.Version) version.Version { return minor(v, v.Minor()-1) }
+// previousMinor is the zero Version before a first minor version.
+func previousMinor(v version.Version) version.Version { return minor(v, v.Minor()-1) }
 
 func minor(v version.Version, n int) version.Version {
 	out, err := version.Parse(fmt.Sprintf("v%d.%d.0", v.Major(), n))
@@ -120,7 +120,7 @@ func SafeConditions(f Feature, d *Definition, running version.Version) []Conditi
 	for _, way := range []struct {
 		kind string
 		to   version.Version
-	}{{SafeToUpgrade, NextMinor(running)}, {SafeToDowngrade, PreviousMinor(running)}} {
+	}{{SafeToUpgrade, nextMinor(running)}, {SafeToDowngrade, previousMinor(running)}} {
 		c := Condition{Type: way.kind, Status: "True"}
 		if p := Check(f, d, running, way.to); way.to.IsZero() {
 			c.Status, c.Message = "Unknown", "there is no previous minor version"

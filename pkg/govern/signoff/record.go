@@ -35,14 +35,14 @@ const (
 	DocsFreeze        Freeze = "docs"
 )
 
-// Freezes lists the freezes in their order.
-func Freezes() []Freeze { return []Freeze{ReviewFreeze, EnhancementFreeze, CodeFreeze, DocsFreeze} }
+// freezes lists the freezes in their order.
+func freezes() []Freeze { return []Freeze{ReviewFreeze, EnhancementFreeze, CodeFreeze, DocsFreeze} }
 
 // grace is how long after a freeze an exception can still be filed.
 const grace = 3 * 24 * time.Hour
 
-// MaxLife is the longest life of an exception: about one release.
-const MaxLife = 120 * 24 * time.Hour
+// maxLife is the longest life of an exception: about one release.
+const maxLife = 120 * 24 * time.Hour
 
 // Approval is one person's approval of the bytes of README.md and kep.yaml.
 type Approval struct {
@@ -117,8 +117,8 @@ func (e approvalEntry) approval() (Approval, error) {
 	return a, nil
 }
 
-// RecordKind is the kind of a file that is a [Record].
-const RecordKind = "SignoffRecord"
+// recordKind is the kind of a file that is a [Record].
+const recordKind = "SignoffRecord"
 
 // ParseRecord reads a record strictly.
 func ParseRecord(raw []byte) (Record, error) {
@@ -129,11 +129,11 @@ func ParseRecord(raw []byte) (Record, error) {
 	if err := strictyaml.Unmarshal(raw, &f, strictyaml.MaxSize(maxFile)); err != nil {
 		return Record{}, verdict.Wrap(verdict.ConfigParse, "sign-off record", err)
 	}
-	if _, ok := release(f.Milestone); !ok || f.APIVersion != "waybill/v1" || f.Kind != RecordKind {
-		return fail("apiVersion %.40q, kind %.40q and milestone %.40q: want waybill/v1, %s and a milestone such as v1.37", f.APIVersion, f.Kind, f.Milestone, RecordKind)
+	if _, ok := release(f.Milestone); !ok || f.APIVersion != "waybill/v1" || f.Kind != recordKind {
+		return fail("apiVersion %.40q, kind %.40q and milestone %.40q: want waybill/v1, %s and a milestone such as v1.37", f.APIVersion, f.Kind, f.Milestone, recordKind)
 	}
 	r := Record{Milestone: f.Milestone, Freezes: map[Freeze]time.Time{}, approves: f.Approvals != nil}
-	for _, name := range Freezes() {
+	for _, name := range freezes() {
 		text, said := f.Freezes[name]
 		if !said {
 			continue
@@ -145,7 +145,7 @@ func ParseRecord(raw []byte) (Record, error) {
 		r.Freezes[name] = day
 	}
 	if len(r.Freezes) != len(f.Freezes) {
-		return fail("freezes: want any of %v", Freezes())
+		return fail("freezes: want any of %v", freezes())
 	}
 	for i, e := range f.Approvals {
 		a, err := e.approval()
@@ -187,8 +187,8 @@ func (x *Exception) date(filed, expires string) (err error) {
 		return fmt.Errorf("want document, code, about, reason, approver, filed and expires")
 	case !can:
 		return fmt.Errorf("code %q cannot be excepted", x.Code)
-	case !x.Expires.After(x.Filed) || x.Expires.Sub(x.Filed) > MaxLife:
-		return fmt.Errorf("valid from %s to %s, want at most %d days", filed, expires, int(MaxLife.Hours()/24))
+	case !x.Expires.After(x.Filed) || x.Expires.Sub(x.Filed) > maxLife:
+		return fmt.Errorf("valid from %s to %s, want at most %d days", filed, expires, int(maxLife.Hours()/24))
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (r Record) refuses(x Exception, k KEP, now time.Time) string {
 // passed lists the past freezes, with the documents that still have findings of that
 // matter.
 func (r Record) passed(findings []verdict.Finding, now time.Time) (lines []string) {
-	for _, name := range Freezes() {
+	for _, name := range freezes() {
 		day, there := r.Freezes[name]
 		if !there || now.Before(day.Add(24*time.Hour)) {
 			continue

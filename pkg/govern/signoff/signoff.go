@@ -25,6 +25,8 @@
 // bound is refused. Headings underlined with = or - are not recognised.
 //
 // The package opens no files but those of the given [io/fs.FS], and reads no clock.
+//
+// Other projects should not import this package: it changes without notice.
 package signoff
 
 import (
@@ -43,8 +45,8 @@ const (
 	Stable Stage = "stable"
 )
 
-// Stages lists the stages in their order.
-func Stages() []Stage { return []Stage{Alpha, Beta, Stable} }
+// stages lists the stages in their order.
+func stages() []Stage { return []Stage{Alpha, Beta, Stable} }
 
 // ParseStage reads the name of a stage.
 func ParseStage(text string) (Stage, error) {
@@ -54,11 +56,11 @@ func ParseStage(text string) (Stage, error) {
 	return "", verdict.Refuse(verdict.Usage, "stage", "%q, want alpha, beta or stable", text)
 }
 
-func (s Stage) known() bool { return slices.Contains(Stages(), s) }
+func (s Stage) known() bool { return slices.Contains(stages(), s) }
 
 // reaches reports whether s requires what a stage requires.
 func (s Stage) reaches(from Stage) bool {
-	return s.known() && from.known() && slices.Index(Stages(), from) <= slices.Index(Stages(), s)
+	return s.known() && from.known() && slices.Index(stages(), from) <= slices.Index(stages(), s)
 }
 
 // The limits of documents.

@@ -6,6 +6,8 @@
 // authentic; see pkg/gate.
 //
 //	findings := census.Compare(expected, found)
+//
+// Other projects should not import this package: it changes without notice.
 package census
 
 import (

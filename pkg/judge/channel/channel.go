@@ -13,6 +13,8 @@
 // The format is specified in attestations/channel/v1. This package does not
 // verify the release itself: the index names the digest of a manifest, which
 // has its own signature.
+//
+// Other projects should not import this package: it changes without notice.
 package channel
 
 import (

@@ -14,6 +14,8 @@
 // inspections, prints warnings to the terminal, reads the clock, treats a
 // threshold of zero as met, does not check that a link belongs to its step, and
 // fails on an empty rule.
+//
+// Other projects should not import this package: it changes without notice.
 package intotolayout
 
 import (
@@ -45,9 +47,9 @@ import (
 // The limits of one document.
 const (
 	MaxSize      = 16 << 20
-	MaxArtifacts = 100_000 // materials and products of a link
-	MaxSteps     = 256
-	MaxRules     = 2_000 // in a whole layout
+	maxArtifacts = 100_000 // materials and products of a link
+	maxSteps     = 256
+	maxRules     = 2_000 // in a whole layout
 )
 
 // Document is a signed link or layout, parsed and not yet verified.
@@ -190,8 +192,8 @@ func checkLink(l *in_toto.Link) error {
 	if l.Name == "" || l.Materials == nil || l.Products == nil {
 		return bad("the link lacks the name of its step, its materials or its products")
 	}
-	if n := len(l.Materials) + len(l.Products); n > MaxArtifacts {
-		return verdict.Refuse(verdict.Limit, "link "+l.Name, "%d materials and products, the limit is %d", n, MaxArtifacts)
+	if n := len(l.Materials) + len(l.Products); n > maxArtifacts {
+		return verdict.Refuse(verdict.Limit, "link "+l.Name, "%d materials and products, the limit is %d", n, maxArtifacts)
 	}
 	if err := in_toto.ValidateMetablock(in_toto.Metablock{Signed: *l}); err != nil {
 		return bad("%v", err)
@@ -251,8 +253,8 @@ func checkLayout(l *in_toto.Layout) error {
 	switch {
 	case len(l.Steps) == 0:
 		return bad("the layout has no steps, so it requires nothing")
-	case len(l.Steps)+len(l.Inspect) > MaxSteps, rules > MaxRules:
-		return verdict.Refuse(verdict.Limit, "layout", "%d steps and %d rules, the limits are %d and %d", len(l.Steps), rules, MaxSteps, MaxRules)
+	case len(l.Steps)+len(l.Inspect) > maxSteps, rules > maxRules:
+		return verdict.Refuse(verdict.Limit, "layout", "%d steps and %d rules, the limits are %d and %d", len(l.Steps), rules, maxSteps, maxRules)
 	}
 	for id, key := range l.Keys {
 		if strings.HasPrefix(key.KeyType, "ecdsa-sha2-") { // spelling of other writers

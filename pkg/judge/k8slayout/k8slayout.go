@@ -35,6 +35,8 @@
 //
 // The package knows only the layout of Kubernetes releases ([KindOf]). It does
 // no I/O and verifies no signatures: see pkg/gate.
+//
+// Other projects should not import this package: it changes without notice.
 package k8slayout
 
 import (

@@ -23,7 +23,7 @@ import (
 type policyEntry struct {
 	role    Role
 	builder string // id of the builder; empty for other roles
-	signers []Signer
+	signers []allowedSigner
 }
 
 func (p policyEntry) String() string {
@@ -44,7 +44,7 @@ var errNoEntry = errors.New("the identity is not listed in the policy")
 
 // actors says who may act in which role.
 type actors struct {
-	roles    map[Role][]Signer
+	roles    map[Role][]allowedSigner
 	builders []builder
 	trust    slsa.Trust    // of the builders
 	entries  []policyEntry // all entries that list an identity
@@ -71,13 +71,13 @@ func (a *actors) entryOf(who identity.Identity) (found policyEntry, err error) {
 // acts checks that the signer of a fact may act in a role for a question: the
 // time of the signature, the claims of the certificate, the class and stage of
 // the question and, for provenance, the builder that it names.
-func (a *actors) acts(f *Fact, role Role, q *Question) error {
+func (a *actors) acts(f *fact, role Role, q *Question) error {
 	return a.actsBut(f, role, q, nil)
 }
 
 // actsBut is acts with some requirements removed from the signers, because
 // their values are not known yet.
-func (a *actors) actsBut(f *Fact, role Role, q *Question, without func(*Signer)) error {
+func (a *actors) actsBut(f *fact, role Role, q *Question, without func(*allowedSigner)) error {
 	at, err := a.named(f, role, q)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *actors) actsBut(f *Fact, role Role, q *Question, without func(*Signer))
 
 // named checks only the identity: the policy must list it in this role, and in
 // no other place.
-func (a *actors) named(f *Fact, role Role, q *Question) (policyEntry, error) {
+func (a *actors) named(f *fact, role Role, q *Question) (policyEntry, error) {
 	at, err := a.entryOf(f.who)
 	var two *errTwoEntries
 	switch {
@@ -119,7 +119,7 @@ func (a *actors) named(f *Fact, role Role, q *Question) (policyEntry, error) {
 
 // speaks checks that provenance names the builder that its signer may speak
 // for.
-func (a *actors) speaks(f *Fact, builder string) error {
+func (a *actors) speaks(f *fact, builder string) error {
 	claim, err := f.claim()
 	if err != nil || claim.Builder.ID == builder {
 		return err
@@ -146,7 +146,7 @@ func isProvenance(kind string) bool {
 
 // acting checks that a fact is signed by one of the signers, and meets
 // everything else that the policy requires of that signer.
-func acting(f *Fact, signers []Signer, q *Question) error {
+func acting(f *fact, signers []allowedSigner, q *Question) error {
 	var err error
 	for i := range signers {
 		s := &signers[i]
@@ -178,7 +178,7 @@ func acting(f *Fact, signers []Signer, q *Question) error {
 }
 
 // anyOf reports whether an identity is one of the signers, at any time.
-func anyOf(signers []Signer, who identity.Identity) bool {
+func anyOf(signers []allowedSigner, who identity.Identity) bool {
 	for i := range signers {
 		if signers[i].matcher.Match(who) {
 			return true
@@ -189,7 +189,7 @@ func anyOf(signers []Signer, who identity.Identity) bool {
 
 // byRole returns acts as a clause.
 func byRole(role Role) clause {
-	return func(m *judgement, f *Fact) error { return m.policy.actors.acts(f, role, &m.q) }
+	return func(m *judgement, f *fact) error { return m.policy.actors.acts(f, role, &m.q) }
 }
 
 // Acts returns the role in which the signer of evidence may act for a question;
@@ -198,13 +198,13 @@ func (p Policy) Acts(e verify.Evidence, q Question) (Role, error) {
 	if e.IsZero() {
 		return "", verdict.Refuse(verdict.EvidenceMissing, q.Subject, "no evidence was given")
 	}
-	f := FactOf(e)
+	f := factOf(e)
 	role, err := p.actors.actor(&f, &q)
 	return role, say(err)
 }
 
 // actor returns the role in which the signer of a fact may act.
-func (a *actors) actor(f *Fact, q *Question) (Role, error) {
+func (a *actors) actor(f *fact, q *Question) (Role, error) {
 	at, err := a.entryOf(f.who)
 	if err != nil {
 		at.role = Release // for the message
@@ -232,7 +232,7 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 	if err != nil {
 		return err
 	}
-	f := Fact{who: who, claims: &claims, saying: &saying{signedAt: leaf.NotBefore.UTC()}}
+	f := fact{who: who, claims: &claims, saying: &saying{signedAt: leaf.NotBefore.UTC()}}
 	return say(p.actors.acts(&f, role, &q))
 }
 
@@ -241,8 +241,8 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 // claims and artifacts are unknown. The signatures that it makes are checked in
 // full later.
 func (p Policy) CheckIdentity(who identity.Identity, role Role, now time.Time) error {
-	f := Fact{who: who, saying: &saying{signedAt: now}}
-	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.claims, s.stages, s.classes = nil, nil, nil }))
+	f := fact{who: who, saying: &saying{signedAt: now}}
+	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *allowedSigner) { s.claims, s.stages, s.classes = nil, nil, nil }))
 }
 
 // ActsSomewhere checks whether the signer of evidence may act in a role for at
@@ -252,6 +252,6 @@ func ActsSomewhere(p Policy, e verify.Evidence, role Role) error {
 	if e.IsZero() {
 		return verdict.Refuse(verdict.EvidenceMissing, string(role), "no evidence was given")
 	}
-	f := FactOf(e)
-	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *Signer) { s.stages, s.classes = nil, nil }))
+	f := factOf(e)
+	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *allowedSigner) { s.stages, s.classes = nil, nil }))
 }

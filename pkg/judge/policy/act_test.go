@@ -128,7 +128,7 @@ func buildOf(builder string) string {
 // asking is a question about a release that is public.
 func asking(t *testing.T, class plan.Class) Question {
 	t.Helper()
-	q, err := Case{Ask: caseQuestion{
+	q, err := testCase{Ask: caseQuestion{
 		Stage: Published, Class: class, Subject: "lantern", Text: "lantern", Version: "v1.0.0", At: "2026-11-19T13:00:00Z",
 	}}.question()
 	if err != nil {
@@ -138,7 +138,7 @@ func asking(t *testing.T, class plan.Class) Question {
 }
 
 // saidBy is evidence as an identity would have signed it, with one claim.
-func saidBy(t *testing.T, q Question, who identity.Identity, kind, predicate string) *Fact {
+func saidBy(t *testing.T, q Question, who identity.Identity, kind, predicate string) *fact {
 	t.Helper()
 	said := map[string]any{"a": "b"}
 	if predicate != "" {
@@ -162,7 +162,7 @@ func (s seat) asks(t *testing.T, p Policy, who identity.Identity) error {
 	if s.role != "" {
 		return say(p.actors.acts(f, s.role, &q))
 	}
-	for _, r := range (&judgement{policy: &p, q: q, facts: []*Fact{f}}).decide() {
+	for _, r := range (&judgement{policy: &p, q: q, facts: []*fact{f}}).decide() {
 		if r.mode == Require && !r.met {
 			return r.err
 		}
@@ -189,7 +189,7 @@ func overlapping(t *testing.T, more string) *Policy {
 }
 
 // answer is the code of the one refusal about a file, empty if it is accepted.
-func answerTo(t *testing.T, p *Policy, facts ...*Fact) verdict.Code {
+func answerTo(t *testing.T, p *Policy, facts ...*fact) verdict.Code {
 	t.Helper()
 	for _, r := range (&judgement{policy: p, q: asking(t, plan.Archive), facts: facts}).decide() {
 		if r.mode == Require && !r.met {
@@ -204,7 +204,7 @@ func answerTo(t *testing.T, p *Policy, facts ...*Fact) verdict.Code {
 // believed more.
 func TestOneSignerIsOneBuilder(t *testing.T) {
 	q := asking(t, plan.Archive)
-	built := func(by, builder string) *Fact {
+	built := func(by, builder string) *fact {
 		who := identity.Identity{Issuer: "https://issuer.example.test", Subject: by + "@example.test", Type: identity.Email}
 		return saidBy(t, q, who, "https://slsa.dev/provenance/v1", buildOf(builder))
 	}
@@ -212,16 +212,16 @@ func TestOneSignerIsOneBuilder(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		p     *Policy
-		facts []*Fact
+		facts []*fact
 		want  verdict.Code
 	}{
-		{"two signers", agree, []*Fact{built("build-one", "one"), built("test-two", "two")}, ""},
-		{"one signer of both", agree, []*Fact{built("build-two", "one"), built("build-two", "two")}, verdict.Identity},
-		{"a signer of both beside one", agree, []*Fact{built("build-one", "one"), built("build-two", "two")}, verdict.Threshold},
-		{"two runs of one signer", agree, []*Fact{built("build-one", "one"), built("build-one", "one")}, verdict.Threshold},
-		{"the signer of the better builder", alone, []*Fact{built("build-one", "one")}, ""},
-		{"the signer of both as the better builder", alone, []*Fact{built("build-two", "one")}, verdict.Identity},
-		{"the signer of the other builder", alone, []*Fact{built("test-two", "one")}, verdict.Builder},
+		{"two signers", agree, []*fact{built("build-one", "one"), built("test-two", "two")}, ""},
+		{"one signer of both", agree, []*fact{built("build-two", "one"), built("build-two", "two")}, verdict.Identity},
+		{"a signer of both beside one", agree, []*fact{built("build-one", "one"), built("build-two", "two")}, verdict.Threshold},
+		{"two runs of one signer", agree, []*fact{built("build-one", "one"), built("build-one", "one")}, verdict.Threshold},
+		{"the signer of the better builder", alone, []*fact{built("build-one", "one")}, ""},
+		{"the signer of both as the better builder", alone, []*fact{built("build-two", "one")}, verdict.Identity},
+		{"the signer of the other builder", alone, []*fact{built("test-two", "one")}, verdict.Builder},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := answerTo(t, row.p, row.facts...); got != row.want {
@@ -274,7 +274,7 @@ func takenBack(t *testing.T, text string) {
 	failed := strings.NewReplacer("PASSED", "FAILED", "SLSA_BUILD_LEVEL_3", "FAILED", "12:00:00Z", "12:30:00Z").Replace(summaryOfTest)
 	for by, want := range map[string]verdict.Code{"verifier": verdict.VSAResult, "deputy": "", "release": "", "stranger": ""} {
 		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: by + "@example.test", Type: identity.Email}
-		facts := []*Fact{saidBy(t, q, seats()[1].who(), vsa.PredicateType, summaryOfTest), saidBy(t, q, who, vsa.PredicateType, failed)}
+		facts := []*fact{saidBy(t, q, seats()[1].who(), vsa.PredicateType, summaryOfTest), saidBy(t, q, who, vsa.PredicateType, failed)}
 		var got verdict.Code
 		for _, r := range (&judgement{policy: &p, q: q, facts: facts}).decide() {
 			if r.mode == Require && !r.met {
@@ -303,16 +303,16 @@ func TestAtLeastCountsSigners(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		n     int
-		rules []Rule
+		rules []requirement
 		met   bool
 	}{
-		{"two of two", 2, []Rule{fixed{"a"}, fixed{"b"}}, true},
-		{"one twice", 2, []Rule{fixed{"a"}, fixed{"a"}}, false},
-		{"one twice and another", 2, []Rule{fixed{"a"}, fixed{"a"}, fixed{"b"}}, true},
-		{"one, where one will do", 1, []Rule{fixed{"a"}, fixed{"a"}}, true},
-		{"without a signer", 2, []Rule{fixed{"a"}, fixed{}}, true},
+		{"two of two", 2, []requirement{fixed{"a"}, fixed{"b"}}, true},
+		{"one twice", 2, []requirement{fixed{"a"}, fixed{"a"}}, false},
+		{"one twice and another", 2, []requirement{fixed{"a"}, fixed{"a"}, fixed{"b"}}, true},
+		{"one, where one will do", 1, []requirement{fixed{"a"}, fixed{"a"}}, true},
+		{"without a signer", 2, []requirement{fixed{"a"}, fixed{}}, true},
 	} {
-		r, err := AtLeast(row.n, row.rules...)
+		r, err := threshold(row.n, row.rules...)
 		if err != nil {
 			t.Fatal(err)
 		}

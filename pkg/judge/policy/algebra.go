@@ -7,9 +7,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Rule is one requirement for an artifact. Rules are made by the leaves of this
-// package and by [Any] and [AtLeast].
-type Rule interface {
+// requirement is one requirement for an artifact. Requirements are made by the
+// leaves of this package and by oneOf and threshold.
+type requirement interface {
 	judge(*judgement) answer
 }
 
@@ -29,12 +29,12 @@ var (
 	errRange = errors.New("the number required is out of range")
 )
 
-// Any is met if at least one rule is.
-func Any(rules ...Rule) (Rule, error) { return AtLeast(1, rules...) }
+// oneOf is met if at least one of the rules is.
+func oneOf(rules ...requirement) (requirement, error) { return threshold(1, rules...) }
 
-// AtLeast is met if n rules are, each by another signer: a signer that meets
+// threshold is met if n rules are, each by another signer: a signer that meets
 // two rules counts once. It refuses n below 1 or above the number of rules.
-func AtLeast(n int, rules ...Rule) (Rule, error) {
+func threshold(n int, rules ...requirement) (requirement, error) {
 	switch {
 	case len(rules) == 0:
 		return nil, errEmpty
@@ -54,7 +54,7 @@ func AtLeast(n int, rules ...Rule) (Rule, error) {
 
 type atLeast struct {
 	n     int
-	rules []Rule
+	rules []requirement
 }
 
 func (a atLeast) judge(m *judgement) answer {

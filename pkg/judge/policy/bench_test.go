@@ -13,7 +13,7 @@ import (
 
 // largest reads the largest shipped policy that needs no rules engine, and the
 // case of it that is accepted.
-func largest(b testing.TB) (raw []byte, accepts Case) {
+func largest(b testing.TB) (raw []byte, accepts testCase) {
 	b.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "..", "policies", "*.yaml"))
 	if err != nil {
@@ -33,7 +33,7 @@ func largest(b testing.TB) (raw []byte, accepts Case) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cases, err := ParseCases(archive)
+	cases, err := parseCases(archive)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func largest(b testing.TB) (raw []byte, accepts Case) {
 		}
 	}
 	b.Fatalf("nothing is accepted by %s", largest)
-	return nil, Case{}
+	return nil, testCase{}
 }
 
 // BenchmarkParse reads the largest shipped policy.
@@ -67,12 +67,12 @@ const (
 // bench is a question and the evidence that was brought for it.
 type bench struct {
 	q     Question
-	facts []*Fact
+	facts []*fact
 }
 
 // wholeRelease makes artifacts with a signature each and a provenance for each
 // step. The facts are not read yet.
-func wholeRelease(b testing.TB, c Case) []bench {
+func wholeRelease(b testing.TB, c testCase) []bench {
 	b.Helper()
 	q, err := c.question()
 	if err != nil {

@@ -29,7 +29,7 @@ func (p Policy) AllowsSource(repository string) error {
 }
 
 // fromSource checks that the build used the canonical source.
-func fromSource(m *judgement, f *Fact) error {
+func fromSource(m *judgement, f *fact) error {
 	claim, err := f.claim()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func fromSource(m *judgement, f *Fact) error {
 }
 
 // ofType checks that the build type is one that the policy lists.
-func ofType(m *judgement, f *Fact) error {
+func ofType(m *judgement, f *fact) error {
 	claim, err := f.claim()
 	if err != nil || m.policy.build.types == nil {
 		return err
@@ -70,7 +70,7 @@ func ofType(m *judgement, f *Fact) error {
 // withParameters compares every external parameter with the policy. A parameter
 // that the policy does not list is refused, because it may have changed what
 // was built.
-func withParameters(m *judgement, f *Fact) error {
+func withParameters(m *judgement, f *fact) error {
 	claim, err := f.claim()
 	if err != nil || m.policy.build.types == nil {
 		return err

@@ -20,9 +20,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Case is one test case of a policy: unverified evidence, a question, and the
-// expected answer.
-type Case struct {
+// testCase is one test case of a policy: unverified evidence, a question, and
+// the expected answer.
+type testCase struct {
 	Name string              `yaml:"-"`
 	Want []string            `yaml:"want"` // "accepted", or the codes of a refusal
 	Ask  caseQuestion        `yaml:"ask"`
@@ -101,7 +101,7 @@ func (r CaseReport) Failed() int {
 // must begin with refusals and end with at least one accepted case: a policy
 // that refuses everything would pass any other archive.
 func Rehearse(p Policy, archive []byte) (CaseReport, error) {
-	cases, err := ParseCases(archive)
+	cases, err := parseCases(archive)
 	if err != nil {
 		return CaseReport{}, err
 	}
@@ -120,8 +120,8 @@ func malformed(format string, args ...any) error {
 	return verdict.Refuse(verdict.ConfigParse, "cases", format, args...)
 }
 
-// ParseCases reads a txtar archive with one case in each file.
-func ParseCases(archive []byte) ([]Case, error) {
+// parseCases reads a txtar archive with one case in each file.
+func parseCases(archive []byte) ([]testCase, error) {
 	if len(archive) > maxArchive {
 		return nil, malformed("%d bytes, the limit is %d", len(archive), maxArchive)
 	}
@@ -143,7 +143,7 @@ func ParseCases(archive []byte) ([]Case, error) {
 	if err := checkRepeated(raw, files); err != nil {
 		return nil, err
 	}
-	var cases []Case
+	var cases []testCase
 	for _, f := range files {
 		c, err := resolve(raw, f.Name)
 		if err != nil {
@@ -169,8 +169,8 @@ func checkRepeated(raw map[string]map[string]any, files []txtar.File) error {
 	return nil
 }
 
-func checkOrder(cases []Case) error {
-	refusals := slices.IndexFunc(cases, Case.accepts)
+func checkOrder(cases []testCase) error {
+	refusals := slices.IndexFunc(cases, testCase.accepts)
 	switch {
 	case len(cases) == 0:
 		return malformed("no cases; want files such as -- no evidence --")
@@ -187,33 +187,33 @@ func checkOrder(cases []Case) error {
 	return nil
 }
 
-func (c Case) accepts() bool { return slices.Equal(c.Want, []string{accepted}) }
+func (c testCase) accepts() bool { return slices.Equal(c.Want, []string{accepted}) }
 
 // resolve copies the case named by "like", then applies the changes.
-func resolve(raw map[string]map[string]any, name string) (Case, error) {
+func resolve(raw map[string]map[string]any, name string) (testCase, error) {
 	own := raw[name]
 	tree := own
 	if like, is := own["like"].(string); is {
 		if raw[like] == nil || raw[like]["like"] != nil {
-			return Case{}, fmt.Errorf("like %q: no such case, or that case itself uses like", like)
+			return testCase{}, fmt.Errorf("like %q: no such case, or that case itself uses like", like)
 		}
 		tree = copied(raw[like]).(map[string]any)
 		tree["want"] = own["want"]
 		if err := change(tree, own); err != nil {
-			return Case{}, err
+			return testCase{}, err
 		}
 	}
 	text, err := json.Marshal(tree) // JSON is YAML with all texts quoted
 	if err != nil {
-		return Case{}, err
+		return testCase{}, err
 	}
-	var c Case
+	var c testCase
 	if err := strictyaml.Unmarshal(text, &c); err != nil {
-		return Case{}, err
+		return testCase{}, err
 	}
 	c.Name = name
 	if len(c.Want) == 0 || c.Like == "" && (c.Set != nil || c.Without != nil) {
-		return Case{}, fmt.Errorf("want is empty, or set or without is given without like")
+		return testCase{}, fmt.Errorf("want is empty, or set or without is given without like")
 	}
 	return c, nil
 }
@@ -293,12 +293,12 @@ func copied(v any) any {
 }
 
 // rehearse runs the case against a policy.
-func (c Case) rehearse(p *Policy) (CaseResult, error) {
+func (c testCase) rehearse(p *Policy) (CaseResult, error) {
 	q, err := c.question()
 	if err != nil {
 		return CaseResult{}, err
 	}
-	var facts []*Fact
+	var facts []*fact
 	for _, name := range slices.Sorted(maps.Keys(c.Said)) {
 		f, err := c.Said[name].fact(q)
 		if err != nil {
@@ -327,7 +327,7 @@ func (c Case) rehearse(p *Policy) (CaseResult, error) {
 	return result, nil
 }
 
-func (c Case) question() (Question, error) {
+func (c testCase) question() (Question, error) {
 	at, err := time.Parse(time.RFC3339, c.Ask.At)
 	if err != nil {
 		return Question{}, fmt.Errorf("ask.at: %w", err)
@@ -343,7 +343,7 @@ func (c Case) question() (Question, error) {
 }
 
 // fact builds the fact that the case describes, as if it were signed.
-func (c caseFact) fact(q Question) (*Fact, error) {
+func (c caseFact) fact(q Question) (*fact, error) {
 	signed, err := time.Parse(time.RFC3339, c.Signed)
 	if err != nil {
 		return nil, fmt.Errorf("signed: %w", err)
@@ -356,7 +356,7 @@ func (c caseFact) fact(q Question) (*Fact, error) {
 		bytes = digest.SetOf([]byte(c.Of))
 	}
 	claims := identity.ClaimsOf(c.Claims)
-	f := &Fact{who: c.By, claims: &claims, saying: &saying{kind: c.Type, signedAt: signed}}
+	f := &fact{who: c.By, claims: &claims, saying: &saying{kind: c.Type, signedAt: signed}}
 	f.bundle = digest.Of(digest.SHA256, []byte(fmt.Sprint(c.Type, c.By, c.Signed, bytes, c.Predicate)))
 	f.coversBytes = func(d digest.Digest) bool { return bytes.SHA256.Equal(d) }
 	f.covers = func(_ string, b digest.Set) bool { return bytes.SHA256.Equal(b.SHA256) }

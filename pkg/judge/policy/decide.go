@@ -43,11 +43,11 @@ type Question struct {
 type Session struct {
 	policy Policy
 	mu     sync.Mutex // guards facts
-	facts  map[digest.Digest]*Fact
+	facts  map[digest.Digest]*fact
 }
 
 // NewSession starts a session.
-func (p Policy) NewSession() *Session { return &Session{policy: p, facts: map[digest.Digest]*Fact{}} }
+func (p Policy) NewSession() *Session { return &Session{policy: p, facts: map[digest.Digest]*fact{}} }
 
 // Decide answers one question from verified evidence. Only Decide makes a
 // Verdict.
@@ -85,17 +85,17 @@ func (h *Session) Decide(evidence []verify.Evidence, q Question) *verdict.Verdic
 }
 
 // read converts evidence to facts, and skips zero evidence.
-func (h *Session) read(evidence []verify.Evidence) []*Fact {
+func (h *Session) read(evidence []verify.Evidence) []*fact {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	facts := make([]*Fact, 0, len(evidence))
+	facts := make([]*fact, 0, len(evidence))
 	for _, e := range evidence {
 		if e.IsZero() {
 			continue
 		}
 		known, there := h.facts[e.Bundle()]
 		if !there {
-			fact := FactOf(e)
+			fact := factOf(e)
 			known = &fact
 			if !e.Statement().IsZero() { // a plain signature covers one artifact only
 				known.remember()
@@ -111,14 +111,14 @@ func (h *Session) read(evidence []verify.Evidence) []*Fact {
 type judgement struct {
 	policy *Policy
 	q      Question
-	facts  []*Fact
+	facts  []*fact
 }
 
 // item is one check that a cell requires.
 type item struct {
 	name string
 	mode Mode
-	rule Rule
+	rule requirement
 }
 
 // ruling is the answer to one item.
@@ -229,7 +229,7 @@ func (m *judgement) view() View {
 	return v
 }
 
-func (m *judgement) evidence(f *Fact) EvidenceView {
+func (m *judgement) evidence(f *fact) EvidenceView {
 	e := EvidenceView{Kind: f.kind, Issuer: f.who.Issuer, Subject: f.who.Subject, Signed: f.signedAt, Claims: map[string]string{}}
 	if role, err := m.policy.actors.actor(f, &m.q); err == nil {
 		e.Role = string(role)

@@ -58,7 +58,7 @@ func (a actors) explain() Section {
 }
 
 // describe formats a signer, what it does, its time window and its claims.
-func (s Signer) describe(deed string) string {
+func (s allowedSigner) describe(deed string) string {
 	words := []string{s.String() + " " + deed}
 	if w := s.Window(); w != "" {
 		words = append(words, w)
@@ -71,7 +71,7 @@ func (s Signer) describe(deed string) string {
 
 // extent lists the classes and stages that the identity is limited to; empty if
 // to none.
-func (s Signer) extent() string {
+func (s allowedSigner) extent() string {
 	var words []string
 	if s.classes != nil {
 		words = append(words, "only "+list(s.classes))

@@ -13,10 +13,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Fact is what a policy decides by: who signed which statement about which
-// bytes, and when. It is made from verified evidence. The zero Fact states
+// fact is what a policy decides by: who signed which statement about which
+// bytes, and when. It is made from verified evidence. The zero fact states
 // nothing.
-type Fact struct {
+type fact struct {
 	who    identity.Identity
 	key    digest.Digest
 	claims *identity.Claims // nil: none
@@ -46,15 +46,15 @@ type reading struct {
 	err        error
 }
 
-// FactOf converts verified evidence to a fact.
-func FactOf(e verify.Evidence) Fact {
+// factOf converts verified evidence to a fact.
+func factOf(e verify.Evidence) fact {
 	var claims *identity.Claims
 	if said := e.Claims(); said != (identity.Claims{}) {
 		kept := said
 		claims = &kept
 	}
 	by := &proven{e}
-	return Fact{who: Who(e), key: e.Key(), claims: claims, saying: &saying{
+	return fact{who: Who(e), key: e.Key(), claims: claims, saying: &saying{
 		kind: e.Kind(), signedAt: e.SignedAt(), logIndex: e.LogIndex(), log: e.Log(), bundle: e.Bundle(), said: e.Statement(),
 		covers: by.covers, coversBytes: by.coversBytes, reached: by.reached,
 	}}
@@ -74,7 +74,7 @@ func (p *proven) reached(t slsa.Trust, q slsa.Question) (slsa.Report, error) {
 
 // remember enables the cache of a fact for many questions. It is useful only
 // for statements: a plain signature covers one artifact.
-func (f *Fact) remember() {
+func (f *fact) remember() {
 	if f.said.IsZero() || f.covers == nil {
 		return
 	}
@@ -95,11 +95,11 @@ func (f *Fact) remember() {
 	}
 }
 
-// IsZero reports whether f is the zero Fact.
-func (f *Fact) IsZero() bool { return f.saying == nil || f.bundle.IsZero() || f.covers == nil }
+// IsZero reports whether f is the zero fact.
+func (f *fact) IsZero() bool { return f.saying == nil || f.bundle.IsZero() || f.covers == nil }
 
 // claim parses the fact's provenance.
-func (f *Fact) claim() (*provenance.Claim, error) {
+func (f *fact) claim() (*provenance.Claim, error) {
 	f.read.once.Do(func() {
 		claim, err := provenance.Read(f.said)
 		f.read.provenance, f.read.err = &claim, err
@@ -111,7 +111,7 @@ func (f *Fact) claim() (*provenance.Claim, error) {
 // is bound to. The level is the same for all artifacts with the same binding,
 // because builders are not limited to stages or classes. A signer that may not
 // act as the builder shows no level.
-func (f *Fact) level(m *judgement) (slsa.Report, error) {
+func (f *fact) level(m *judgement) (slsa.Report, error) {
 	return f.memory.level(levelKey{m.policy, m.entire(f)}, func() (slsa.Report, error) {
 		trust := m.policy.actors.trust
 		if m.policy.actors.acts(f, Builder, &m.q) != nil {
@@ -123,14 +123,14 @@ func (f *Fact) level(m *judgement) (slsa.Report, error) {
 
 // as returns the same fact with another signer, about whom nothing else is
 // known.
-func (f *Fact) as(who identity.Identity) Fact {
+func (f *fact) as(who identity.Identity) fact {
 	other := *f
 	other.who, other.key, other.claims, other.memory = who, digest.Digest{}, nil, nil
 	return other
 }
 
 // certified returns the claims of the signer's certificate.
-func (f *Fact) certified() identity.Claims {
+func (f *fact) certified() identity.Claims {
 	if f.claims == nil {
 		return identity.Claims{}
 	}
@@ -138,7 +138,7 @@ func (f *Fact) certified() identity.Claims {
 }
 
 // proof is the proof that the fact provides if it meets a rule.
-func (f *Fact) proof(subject string, role Role) verdict.Proof {
+func (f *fact) proof(subject string, role Role) verdict.Proof {
 	who := f.who
 	if !f.key.IsZero() {
 		who = identity.Identity{} // the key implies it

@@ -12,8 +12,8 @@ import (
 // The requirements that features can switch on and off, if the policy lists
 // them. All others apply as written.
 const (
-	RequireProvenance = "RequireProvenance" // provenance of artifacts, in cells
-	RequireSignoff    = "RequireSignoff"    // a sign-off of the release
+	requireProvenance = "RequireProvenance" // provenance of artifacts, in cells
+	requireSignoff    = "RequireSignoff"    // a sign-off of the release
 )
 
 // coreFeatures is the namespace of those features.
@@ -72,7 +72,7 @@ func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 		p.switches.states = append(slices.Clip(p.switches.states), s)
 		switch mode := Mode(s.Mode); {
 		case mode == Require:
-		case name == RequireSignoff:
+		case name == requireSignoff:
 			p.signoff.mode = mode
 		default:
 			p.cells = withProvenance(p.cells, mode)
@@ -126,17 +126,17 @@ func (l *loader) loadFeatures() error {
 	for _, name := range slices.Sorted(maps.Keys(l.Features)) {
 		floor, path := l.Features[name].Floor, at("features", name)
 		switch {
-		case name != RequireProvenance && name != RequireSignoff:
-			return l.fail(codeValue, path, "want %s or %s: no other feature switches a requirement of a policy", RequireProvenance, RequireSignoff)
+		case name != requireProvenance && name != requireSignoff:
+			return l.fail(codeValue, path, "want %s or %s: no other feature switches a requirement of a policy", requireProvenance, requireSignoff)
 		case floor == Require:
 			return l.fail(codeValue, append(path, "floor"), "require means that the feature cannot be switched; leave it out")
 		case floor != Warn && floor != Off:
 			return l.fail(codeValue, append(path, "floor"), "%q, want warn or off", floor)
-		case name == RequireSignoff && len(l.policy.signoff.stages) == 0:
+		case name == requireSignoff && len(l.policy.signoff.stages) == 0:
 			return l.fail(codeEmpty, path, "the policy requires no sign-off that could be switched")
 		}
 		l.policy.switches.floors[name] = floor
-		if name == RequireProvenance {
+		if name == requireProvenance {
 			if err := l.checkLowered(floor, path); err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func (l *loader) checkLowered(floor Mode, path []any) error {
 func (w switches) explain() Section {
 	s := Section{Title: "What can be switched"}
 	for _, name := range slices.Sorted(maps.Keys(w.floors)) {
-		what := map[string]string{RequireProvenance: "the requirement of provenance", RequireSignoff: "the requirement of a sign-off"}[name]
+		what := map[string]string{requireProvenance: "the requirement of provenance", requireSignoff: "the requirement of a sign-off"}[name]
 		least := "not checked"
 		if w.floors[name] == Warn {
 			least = "a warning"

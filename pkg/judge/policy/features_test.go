@@ -36,7 +36,7 @@ func featured(t testing.TB) policy.Policy {
 // word, and how far; and something is always required.
 func TestFeaturesLoad(t *testing.T) {
 	p := featured(t)
-	if floors := p.Floors(); len(floors) != 2 || floors[policy.RequireProvenance] != policy.Off || floors[policy.RequireSignoff] != policy.Warn {
+	if floors := p.Floors(); len(floors) != 2 || floors["RequireProvenance"] != policy.Off || floors["RequireSignoff"] != policy.Warn {
 		t.Errorf("floors %v", floors)
 	}
 	if err := p.CheckIdentity(who("reconciler"), policy.Reconciler, time.Now()); err != nil {

@@ -39,7 +39,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 	if e.IsZero() {
 		return verdict.Proof{}, verdict.Refuse(verdict.EvidenceMissing, ask.Subject, "no evidence of type %s", ask.Kind)
 	}
-	f := FactOf(e)
+	f := factOf(e)
 	m := &judgement{policy: &p, q: Question{Stage: ask.Stage, Class: ask.Class, Subject: ask.Subject, Bytes: ask.Bytes, ByDigest: ask.InRegistry}}
 	clauses := []clause{ofKind(ask.Kind), byRole(ask.Role)}
 	if !ask.Whole {
@@ -72,7 +72,7 @@ func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest
 // may sign for the builder that it names, and source, build type and parameters
 // are those that the policy expects.
 func (p Policy) Provenance(e verify.Evidence, version string) error {
-	f := FactOf(e)
+	f := factOf(e)
 	m := &judgement{policy: &p, q: Question{Subject: "provenance", Version: version}}
 	if built := e.Statement().Subjects(); len(built) > 0 {
 		m.q.Subject = built[0].Name // which build it describes
@@ -99,11 +99,11 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 // IsLate reports whether evidence that the manifest does not list may be added
 // to a release at a stage: by its kind, and the role of its signer.
 func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
-	f := FactOf(e)
+	f := factOf(e)
 	return !e.IsZero() && f.isLate(&p, stage)
 }
 
-func (f *Fact) isLate(p *Policy, stage Stage) bool {
+func (f *fact) isLate(p *Policy, stage Stage) bool {
 	return slices.ContainsFunc(Roles(), func(role Role) bool {
 		return p.AllowsLate(f.kind, role, stage) && p.actors.acts(f, role, &Question{Subject: "late evidence", Stage: stage}) == nil
 	})

@@ -21,7 +21,7 @@ import (
 const kindBlob = "blob"
 
 // clause checks one requirement on one fact.
-type clause func(*judgement, *Fact) error
+type clause func(*judgement, *fact) error
 
 // some is met if one fact satisfies every clause.
 type some struct {
@@ -65,7 +65,7 @@ func (s *some) judge(m *judgement) answer {
 	return best
 }
 
-func (s *some) ask(m *judgement, f *Fact) (passed int, err error) {
+func (s *some) ask(m *judgement, f *fact) (passed int, err error) {
 	if f.IsZero() {
 		return 0, verdict.Refuse(s.absent, m.q.Subject, "the fact is empty")
 	}
@@ -90,12 +90,12 @@ func (s *some) ask(m *judgement, f *Fact) (passed int, err error) {
 }
 
 // refuse returns a refusal that cites a fact, if there is one.
-func refuse(f *Fact, find func() verdict.Finding) error { return &refusal{f, find} }
+func refuse(f *fact, find func() verdict.Finding) error { return &refusal{f, find} }
 
 // refusal formats its message only when it is read: the vacuity probe causes
 // many refusals that are never printed.
 type refusal struct {
-	fact *Fact
+	fact *fact
 	find func() verdict.Finding
 }
 
@@ -124,7 +124,7 @@ func say(err error) error {
 
 // ofKind checks the kind of the fact.
 func ofKind(kinds ...string) clause {
-	return func(m *judgement, f *Fact) error {
+	return func(m *judgement, f *fact) error {
 		if !slices.Contains(kinds, f.kind) {
 			return refuse(f, func() verdict.Finding {
 				return verdict.Find(verdict.PredicateType, m.q.Subject, "the evidence is of another type").Differ(kinds[0], f.kind)
@@ -134,7 +134,7 @@ func ofKind(kinds ...string) clause {
 	}
 }
 
-func (f *Fact) signer() string {
+func (f *fact) signer() string {
 	if !f.key.IsZero() {
 		return "key " + f.key.String()
 	}
@@ -142,7 +142,7 @@ func (f *Fact) signer() string {
 }
 
 // bound checks that the fact covers these very bytes.
-func bound(m *judgement, f *Fact) error {
+func bound(m *judgement, f *fact) error {
 	if m.binds(f) {
 		return nil
 	}
@@ -153,14 +153,14 @@ func bound(m *judgement, f *Fact) error {
 
 // binds reports whether the fact covers name and bytes. A signature of an image
 // has no name, and for an artifact named by its digest only the digest counts.
-func (m *judgement) binds(f *Fact) bool {
+func (m *judgement) binds(f *fact) bool {
 	if m.q.ByDigest || f.kind == intoto.CosignSignature || f.kind == verify.KindImage {
 		return f.coversBytes(m.q.Bytes.SHA256)
 	}
 	return f.covers(m.q.Subject, m.q.Bytes)
 }
 
-func subjectOf(f *Fact, name string) string {
+func subjectOf(f *fact, name string) string {
 	for _, s := range f.said.Subjects() {
 		if s.Name == name {
 			return s.Digests.SHA256.String()
@@ -171,7 +171,7 @@ func subjectOf(f *Fact, name string) string {
 
 // agrees refuses provenance with another digest for the artifact's name, if
 // several builders must agree.
-func agrees(m *judgement, f *Fact) error {
+func agrees(m *judgement, f *fact) error {
 	if m.policy.counts.builders == 1 || m.binds(f) {
 		return nil
 	}
@@ -185,7 +185,7 @@ func agrees(m *judgement, f *Fact) error {
 
 // ofBuilder checks that provenance names this builder.
 func ofBuilder(id string) clause {
-	return func(m *judgement, f *Fact) error {
+	return func(m *judgement, f *fact) error {
 		claim, err := f.claim()
 		if err != nil || claim.Builder.ID == id {
 			return err
@@ -198,7 +198,7 @@ func ofBuilder(id string) clause {
 
 // reaches checks for a level of the SLSA Build track.
 func reaches(level int) clause {
-	return func(m *judgement, f *Fact) error {
+	return func(m *judgement, f *fact) error {
 		report, err := f.level(m)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func reaches(level int) clause {
 }
 
 // ofCommit checks that the build used the commit that the manifest names.
-func ofCommit(m *judgement, f *Fact) error {
+func ofCommit(m *judgement, f *fact) error {
 	claim, err := f.claim()
 	if err != nil || m.q.Commit == "" {
 		return err
@@ -252,12 +252,12 @@ type summary struct {
 	fileSummary
 	pinned  digest.Digest
 	age     time.Duration
-	signers []Signer // nil: every signer of the role
+	signers []allowedSigner // nil: every signer of the role
 }
 
 // spokenForBy checks that the signer may sign for the verifier: a summary
 // counts only if both match as a pair.
-func (s summary) spokenForBy(m *judgement, f *Fact) error {
+func (s summary) spokenForBy(m *judgement, f *fact) error {
 	switch {
 	case s.signers == nil:
 		return nil
@@ -270,7 +270,7 @@ func (s summary) spokenForBy(m *judgement, f *Fact) error {
 }
 
 // answers checks a verification summary against the requirements of the policy.
-func (s summary) answers(m *judgement, f *Fact) error {
+func (s summary) answers(m *judgement, f *fact) error {
 	said, err := vsa.Parse(f.said)
 	if err != nil {
 		return err
@@ -323,10 +323,10 @@ func (r rule) judge(m *judgement) answer {
 
 // compile converts the modes of a cell to rules.
 func (l *loader) compile(d *demand, class plan.Class, path []any) error {
-	rules := map[Check]func() (Rule, error){
-		Provenance: func() (Rule, error) { return l.provenance(d.level) },
-		Signature:  func() (Rule, error) { return signature(class), nil },
-		SBOM:       func() (Rule, error) { return described{d.whole}, nil },
+	rules := map[Check]func() (requirement, error){
+		Provenance: func() (requirement, error) { return l.provenance(d.level) },
+		Signature:  func() (requirement, error) { return signature(class), nil },
+		SBOM:       func() (requirement, error) { return described{d.whole}, nil },
 		Summary:    l.summary,
 	}
 	for _, check := range ChecksOf(class) {
@@ -347,8 +347,8 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	return nil
 }
 
-func (l *loader) provenance(level int) (Rule, error) {
-	var builders []Rule
+func (l *loader) provenance(level int) (requirement, error) {
+	var builders []requirement
 	for _, b := range l.policy.actors.builders {
 		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []step{
 			perRelease(ofKind(provenance.PredicateType, provenance.PredicateTypeV02, provenance.PredicateTypeV01)),
@@ -360,10 +360,10 @@ func (l *loader) provenance(level int) (Rule, error) {
 		}
 		builders = append(builders, s)
 	}
-	return AtLeast(l.policy.counts.builders, builders...)
+	return threshold(l.policy.counts.builders, builders...)
 }
 
-func signature(class plan.Class) Rule {
+func signature(class plan.Class) requirement {
 	kinds := []string{kindBlob}
 	if class == plan.Image || class == plan.ImageChild {
 		kinds = []string{intoto.CosignSignature, verify.KindImage}
@@ -376,7 +376,7 @@ func signature(class plan.Class) Rule {
 // release, the manifest, which then signs everything that it lists.
 func asSignature(kinds []string) clause {
 	own, sealed := ofKind(kinds...), ofKind(releasemanifest.PredicateType)
-	return func(m *judgement, f *Fact) error {
+	return func(m *judgement, f *fact) error {
 		if m.q.Sealed {
 			return sealed(m, f)
 		}
@@ -384,4 +384,4 @@ func asSignature(kinds []string) clause {
 	}
 }
 
-func (l *loader) summary() (Rule, error) { return summarized(l.policy.summaries, 0) }
+func (l *loader) summary() (requirement, error) { return summarized(l.policy.summaries, 0) }

@@ -172,7 +172,7 @@ func (l *loader) duration(text string, path []any) (time.Duration, error) {
 }
 
 func (l *loader) loadRoles() error {
-	l.policy.actors.roles = map[Role][]Signer{}
+	l.policy.actors.roles = map[Role][]allowedSigner{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
 		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
@@ -194,14 +194,14 @@ func (l *loader) loadRoles() error {
 	return nil
 }
 
-func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
+func (l *loader) signers(list []signer, path []any) ([]allowedSigner, error) {
 	if len(list) == 0 {
 		return nil, l.fail(codeEmpty, path, "empty; name an identity or leave the key out")
 	}
 	if l.people += len(list); l.people > maxEntries {
 		return nil, l.fail(codeValue, path, "the policy lists more than %d identities; split it into several policies", maxEntries)
 	}
-	signers := make([]Signer, len(list))
+	signers := make([]allowedSigner, len(list))
 	for i, s := range list {
 		made, err := l.signer(s, append(slices.Clone(path), i))
 		if err != nil {
@@ -212,12 +212,12 @@ func (l *loader) signers(list []signer, path []any) ([]Signer, error) {
 	return signers, nil
 }
 
-func (l *loader) signer(s signer, path []any) (made Signer, err error) {
+func (l *loader) signer(s signer, path []any) (made allowedSigner, err error) {
 	switch {
 	case s.Key != "":
 		made.exact, made.matcher, err = l.key(s, path)
 	case (s.Subject == "") == (s.Pattern == ""):
-		return Signer{}, l.fail(codeEmpty, path, "want exactly one of subject, pattern and key")
+		return allowedSigner{}, l.fail(codeEmpty, path, "want exactly one of subject, pattern and key")
 	case s.Pattern != "":
 		made.matcher, err = identity.Pattern(s.Issuer, s.Pattern, s.Type)
 	default:
@@ -225,23 +225,23 @@ func (l *loader) signer(s signer, path []any) (made Signer, err error) {
 		made.matcher, err = identity.Exact(made.exact)
 	}
 	if err != nil && l.failed == "" {
-		return Signer{}, l.fail(codeWeak, path, "%v", err)
+		return allowedSigner{}, l.fail(codeWeak, path, "%v", err)
 	}
 	if err != nil {
-		return Signer{}, err
+		return allowedSigner{}, err
 	}
 	if made.from, err = l.instant(s.From, append(path, "from")); err != nil {
-		return Signer{}, err
+		return allowedSigner{}, err
 	}
 	if made.until, err = l.instant(s.Until, append(path, "until")); err != nil {
-		return Signer{}, err
+		return allowedSigner{}, err
 	}
 	if !made.until.IsZero() && !made.from.Before(made.until) {
-		return Signer{}, l.fail(codeValue, path, "until is not after from, so the identity is never valid")
+		return allowedSigner{}, l.fail(codeValue, path, "until is not after from, so the identity is never valid")
 	}
 	made.claims, made.stages, made.classes = s.Claims, s.Stages, s.Classes
 	if err := l.checkExtent(s, path); err != nil {
-		return Signer{}, err
+		return allowedSigner{}, err
 	}
 	return made, l.checkClaims(s, path)
 }
@@ -302,7 +302,7 @@ func (l *loader) loadBuilders() error {
 		if n := slices.IndexFunc(signers, narrowed); n >= 0 {
 			return l.fail(codeValue, append(path, "signers", n), "stages and classes cannot limit a builder, which signs for everything that it built; leave them out")
 		}
-		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
+		if n := slices.IndexFunc(signers, func(s allowedSigner) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the builder by identity")
 		}
 		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
@@ -320,7 +320,7 @@ func (l *loader) loadBuilders() error {
 
 // place is the location of a signer in the file.
 type place struct {
-	Signer
+	allowedSigner
 	path []any
 	role string
 }

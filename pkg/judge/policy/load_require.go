@@ -334,7 +334,7 @@ func (l *loader) loadSummaries() error {
 // speakers returns the identities that may sign for a verifier. With several
 // identities and several verifiers the policy must list them; otherwise each
 // could sign for every verifier.
-func (l *loader) speakers(s fileSummary, path []any) ([]Signer, error) {
+func (l *loader) speakers(s fileSummary, path []any) ([]allowedSigner, error) {
 	known := l.policy.actors.roles[Verifier]
 	if s.Signers == nil {
 		if len(known) > 1 && slices.ContainsFunc(l.Summaries, func(o fileSummary) bool { return o.Verifier != s.Verifier }) {

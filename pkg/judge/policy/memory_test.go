@@ -39,7 +39,7 @@ func codesOf(p *Policy, b bench) []string {
 
 // forgetful is the same with facts of which nothing is remembered.
 func forgetful(b bench) bench {
-	facts := make([]*Fact, len(b.facts))
+	facts := make([]*fact, len(b.facts))
 	for i, f := range b.facts {
 		said := saying{
 			kind: f.kind, signedAt: f.signedAt, logIndex: f.logIndex, log: f.log, bundle: f.bundle, said: f.said,
@@ -48,7 +48,7 @@ func forgetful(b bench) bench {
 		if !f.said.IsZero() {
 			said.covers = f.said.Names
 		}
-		facts[i] = &Fact{who: f.who, key: f.key, claims: f.claims, saying: &said}
+		facts[i] = &fact{who: f.who, key: f.key, claims: f.claims, saying: &said}
 	}
 	return bench{b.q, facts}
 }

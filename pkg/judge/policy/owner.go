@@ -48,7 +48,7 @@ func Owner(kind string) Role {
 // returned role is the one in which the policy lists the signer, even if the
 // evidence is refused.
 func States(p Policy, e verify.Evidence) (Role, error) {
-	f, q := FactOf(e), Question{Subject: e.Kind()}
+	f, q := factOf(e), Question{Subject: e.Kind()}
 	at, _ := p.actors.entryOf(f.who)
 	switch owner := Owner(f.kind); {
 	case e.IsZero():
@@ -66,7 +66,7 @@ func States(p Policy, e verify.Evidence) (Role, error) {
 
 // namedVersion is the version whose tag the provenance says was built; empty if
 // it names no tag.
-func (f *Fact) namedVersion() string {
+func (f *fact) namedVersion() string {
 	claim, err := f.claim()
 	if err != nil {
 		return ""

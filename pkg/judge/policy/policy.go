@@ -13,8 +13,8 @@
 //	v := p.Decide(evidence, policy.Question{Stage: policy.Published, Class: plan.Binary, …})
 //	err := v.Err()
 //
-// A policy compiles to a small algebra: [All], [Any] and [AtLeast] over leaves
-// that each check one property of a [Fact]. Facts are made from verified
+// A policy compiles to a small algebra: oneOf and threshold over leaves
+// that each check one property of a fact. Facts are made from verified
 // evidence; a file of test cases makes other facts to try a policy
 // ([Rehearse]), which can never become a Verdict. After a policy accepts, it is
 // evaluated again with each required item removed, signed by an unknown
@@ -55,7 +55,7 @@ type Policy struct {
 	counts    thresholds
 
 	cells    map[cell]demand
-	vouch    map[cell]Rule // the summary that replaces provenance; nil: none
+	vouch    map[cell]requirement // the summary that replaces provenance; nil: none
 	rules    []rule
 	whole    whole
 	signoff  signoff
@@ -83,7 +83,7 @@ type whole struct {
 type builder struct {
 	id      string
 	level   int
-	signers []Signer
+	signers []allowedSigner
 }
 
 // thresholds say how many distinct parties must agree.

@@ -49,8 +49,8 @@ func (m *judgement) doubts() *doubts {
 	d := &doubts{asked: m, bare: *m, others: *m, strangers: *m}
 	d.bare.facts, d.bare.q.SBOM, d.bare.q.Why = nil, digest.Digest{}, nil
 	d.others.q.Bytes = m.foreignBytes()
-	people := make([]Fact, len(m.facts))
-	d.strangers.facts = make([]*Fact, len(m.facts))
+	people := make([]fact, len(m.facts))
+	d.strangers.facts = make([]*fact, len(m.facts))
 	for i, f := range m.facts {
 		people[i] = f.as(nobody())
 		d.strangers.facts[i] = &people[i]

@@ -9,8 +9,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
-// Signer is an identity in a role, with the time window in which it may act.
-type Signer struct {
+// allowedSigner is an identity in a role, with the time window in which it may
+// act.
+type allowedSigner struct {
 	matcher identity.Matcher
 	exact   identity.Identity // zero for a pattern
 	from    time.Time
@@ -30,10 +31,10 @@ func Who(e verify.Evidence) identity.Identity {
 }
 
 // String is the identity, pattern or key.
-func (s Signer) String() string { return s.matcher.String() }
+func (s allowedSigner) String() string { return s.matcher.String() }
 
 // Window says when the identity may act, empty if always.
-func (s Signer) Window() string {
+func (s allowedSigner) Window() string {
 	const day = "2006-01-02"
 	switch {
 	case s.from.IsZero() && s.until.IsZero():
@@ -47,17 +48,17 @@ func (s Signer) Window() string {
 }
 
 // valid reports whether the identity may act at a time.
-func (s *Signer) valid(at time.Time) bool {
+func (s *allowedSigner) valid(at time.Time) bool {
 	return !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until))
 }
 
 // narrowed reports whether the identity is limited to some stages or classes.
-func narrowed(s Signer) bool { return s.stages != nil || s.classes != nil }
+func narrowed(s allowedSigner) bool { return s.stages != nil || s.classes != nil }
 
 // over reports whether the identity may sign for a question. An identity that
 // is limited to classes may not sign anything without a class, such as a
 // manifest.
-func (s *Signer) over(q *Question) bool {
+func (s *allowedSigner) over(q *Question) bool {
 	return (s.stages == nil || slices.Contains(s.stages, q.Stage)) && (s.classes == nil || slices.Contains(s.classes, q.Class))
 }
 
@@ -70,7 +71,7 @@ func (q *Question) words() string {
 }
 
 // claimed reports whether the certificate has all required claims.
-func (s *Signer) claimed(f *Fact) bool {
+func (s *allowedSigner) claimed(f *fact) bool {
 	if len(s.claims) == 0 {
 		return true
 	}
@@ -87,8 +88,8 @@ func (s *Signer) claimed(f *Fact) bool {
 }
 
 // holders lists the identities that may act in a role.
-func (a *actors) holders(role Role) []Signer {
-	var all []Signer
+func (a *actors) holders(role Role) []allowedSigner {
+	var all []allowedSigner
 	for _, one := range a.entries {
 		if one.role == role {
 			all = append(all, one.signers...)

@@ -64,7 +64,7 @@ func (p Policy) IsSignoff(e verify.Evidence) bool {
 	if len(p.signoff.stages) == 0 || e.Kind() != releasesignoff.PredicateType && e.Kind() != releasesignoff.SVRType {
 		return false
 	}
-	f := FactOf(e)
+	f := factOf(e)
 	return p.actors.acts(&f, Signoffs, &Question{Subject: releasesignoff.Name}) == nil
 }
 
@@ -74,11 +74,11 @@ func (p Policy) Signoff(e verify.Evidence, of SignedRelease, now time.Time) (ver
 	if e.IsZero() {
 		return verdict.Proof{}, verdict.Refuse(verdict.SignoffMissing, releasesignoff.Name, "the release has no sign-off")
 	}
-	f := FactOf(e)
+	f := factOf(e)
 	return (&judgement{policy: &p, q: Question{Subject: releasesignoff.Name}}).signedOff(&f, of, now)
 }
 
-func (m *judgement) signedOff(f *Fact, of SignedRelease, now time.Time) (verdict.Proof, error) {
+func (m *judgement) signedOff(f *fact, of SignedRelease, now time.Time) (verdict.Proof, error) {
 	want := &m.policy.signoff
 	for _, c := range []clause{ofKind(releasesignoff.PredicateType), byRole(Signoffs)} {
 		if err := c(m, f); err != nil {

@@ -21,7 +21,7 @@ func (p Policy) Vouching() (Policy, error) {
 			Advise("leave the flag out to evaluate provenance, or add summaries to the policy")
 	}
 	cells := maps.Clone(p.cells)
-	p.vouch = map[cell]Rule{}
+	p.vouch = map[cell]requirement{}
 	for at, d := range cells {
 		i := slices.IndexFunc(d.items, func(it item) bool { return it.name == string(Provenance) })
 		if i < 0 {
@@ -31,7 +31,7 @@ func (p Policy) Vouching() (Policy, error) {
 		if err != nil {
 			return Policy{}, err
 		}
-		either, err := Any(vouched, d.items[i].rule)
+		either, err := oneOf(vouched, d.items[i].rule)
 		if err != nil {
 			return Policy{}, err
 		}
@@ -45,8 +45,8 @@ func (p Policy) Vouching() (Policy, error) {
 
 // summarized is met by a summary that counts and has the required SLSA Build
 // level, if there is one.
-func summarized(summaries []summary, level int) (Rule, error) {
-	var rules []Rule
+func summarized(summaries []summary, level int) (requirement, error) {
+	var rules []requirement
 	for _, s := range summaries {
 		if s.Levels[vsa.TrackBuild] < level {
 			s.Levels = maps.Clone(s.Levels)
@@ -55,7 +55,7 @@ func summarized(summaries []summary, level int) (Rule, error) {
 		rules = append(rules, &some{role: Verifier, absent: verdict.EvidenceMissing, what: "verification summary", check: Summary,
 			clauses: []step{perRelease(ofKind(vsa.PredicateType)), perRelease(byRole(Verifier)), perRelease(s.spokenForBy), perArtifact(bound), perArtifact(s.answers)}})
 	}
-	return Any(rules...)
+	return oneOf(rules...)
 }
 
 // Vouched is a summary that replaces provenance.

@@ -14,6 +14,8 @@
 // than SHA-256, SHA-512 and SHA-1 are not compared: [Uncompared] lists the
 // checksums. The package reads no files and knows no policy: the caller has
 // verified the documents and facts.
+//
+// Other projects should not import this package: it changes without notice.
 package sbomcheck
 
 import (

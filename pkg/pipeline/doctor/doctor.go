@@ -13,6 +13,8 @@
 // confirms it, and is undone at once; otherwise the report says that it was
 // not made. A good report proves nothing about later, and nothing about any
 // artifact: everything is judged again.
+//
+// Other projects should not import this package: it changes without notice.
 package doctor
 
 import (
@@ -30,8 +32,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Schema names the JSON schema of a report.
-const Schema = "waybill/doctor/v1"
+// doctorSchema names the JSON schema of a report.
+const doctorSchema = "waybill/doctor/v1"
 
 // Purpose is what the machine is examined for.
 type Purpose string
@@ -100,7 +102,7 @@ func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 		})
 	}
 	_ = group.Wait() // failures are results, so there is no error
-	r := Report{Schema: Schema, For: p, Time: at.UTC()}
+	r := Report{Schema: doctorSchema, For: p, Time: at.UTC()}
 	for _, checks := range answers {
 		r.Checks = append(r.Checks, checks...)
 	}

@@ -63,7 +63,7 @@ func provenBy(t *testing.T, ids trace.IDs) []byte {
 		t.Fatal(err)
 	}
 	return fmt.Appendf(nil, `{"mediaType":%q,"verificationMaterial":{"publicKey":{"hint":"x"},"tlogEntries":[]},"dsseEnvelope":{"payload":%q,"payloadType":%q,"signatures":[{"sig":"AA=="}]}}`,
-		registry.MediaTypeBundle, base64.StdEncoding.EncodeToString(s.Raw()), intoto.PayloadType)
+		"application/vnd.dev.sigstore.bundle.v0.3+json", base64.StdEncoding.EncodeToString(s.Raw()), intoto.PayloadType)
 }
 
 // TestT09 of images: the promoter acts in the life of the staged image. What
@@ -147,7 +147,7 @@ func kinds(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	maps.Copy(w.Header(), said.Header())
 	w.Header().Del("Content-Length")
 	w.WriteHeader(said.Code)
-	_, _ = w.Write(bytes.ReplaceAll(said.Body.Bytes(), []byte("application/vnd.oci.empty.v1+json"), []byte(registry.MediaTypeBundle)))
+	_, _ = w.Write(bytes.ReplaceAll(said.Body.Bytes(), []byte("application/vnd.oci.empty.v1+json"), []byte("application/vnd.dev.sigstore.bundle.v0.3+json")))
 }
 
 // applyIn applies the plan in a run that came with the beginning of something.

@@ -11,6 +11,8 @@
 //
 //	p := promote.Make(manifest, bundle)
 //	err := promote.Apply(ctx, p, from, to)
+//
+// Other projects should not import this package: it changes without notice.
 package promote
 
 import (

@@ -21,10 +21,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ResultsSchema names the form of the results of a shard: lines of JSON, of
+// resultsSchema names the form of the results of a shard: lines of JSON, of
 // which the first is a head, and each other an [Item], in the order of the
 // plan and of the destinations.
-const ResultsSchema = "waybill/promotion-results/v1"
+const resultsSchema = "waybill/promotion-results/v1"
 
 const (
 	// maxHead limits the first line of results, maxItem each other line.
@@ -111,7 +111,7 @@ func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionp
 func (a Applied) results(plan digest.Digest, s Shard) ([]byte, error) {
 	v := a.Verdict
 	head := resultsHead{
-		Schema: ResultsSchema, Plan: plan, Shard: s, Time: v.Time, Policy: v.Policy, TrustRoot: v.TrustRoot,
+		Schema: resultsSchema, Plan: plan, Shard: s, Time: v.Time, Policy: v.Policy, TrustRoot: v.TrustRoot,
 		Items: len(a.Items), Waived: v.Waived, Warnings: v.Warnings, Notes: v.Notes, Findings: map[verdict.Code]int{},
 	}
 	for _, i := range a.Items {
@@ -145,8 +145,8 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 	if err := strictjson.Unmarshal(lines.Bytes(), &h, strictjson.MaxSize(maxHead)); err != nil {
 		return err
 	}
-	if h.Schema != ResultsSchema {
-		return fmt.Errorf("schema %q: want %s", h.Schema, ResultsSchema)
+	if h.Schema != resultsSchema {
+		return fmt.Errorf("schema %q: want %s", h.Schema, resultsSchema)
 	}
 	if err := head(h); err != nil {
 		return err

@@ -17,6 +17,8 @@
 // different runs differ only in the time of judgement and in the run: each
 // names the trace and the span in which it was made, and the trace in which
 // its subject was made, if that is known.
+//
+// Other projects should not import this package: it changes without notice.
 package attest
 
 import (

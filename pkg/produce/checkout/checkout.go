@@ -16,6 +16,8 @@
 //
 // The launcher itself reads the commit object, a tag and the release's
 // configuration. Each is small, and verified by its ID before it is parsed.
+//
+// Other projects should not import this package: it changes without notice.
 package checkout
 
 import (
@@ -31,6 +33,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Checkout writes the files of c into dir, as [git.Repository.Checkout] does,
@@ -91,13 +94,13 @@ func vacant(dir string) error {
 		return diskError(dir, err)
 	}
 	if len(entries) > 0 {
-		return &git.UsageError{Err: fmt.Errorf("checking out: directory %q is not empty", dir)}
+		return &verdict.UsageError{Err: fmt.Errorf("checking out: directory %q is not empty", dir)}
 	}
 	return nil
 }
 
 func diskError(dir string, err error) error {
-	return &git.UnavailableError{Place: dir, Op: "checking out", Err: err}
+	return &verdict.UnavailableError{Place: dir, Op: "checking out", Err: err}
 }
 
 // How the reader gets its instructions.
@@ -155,7 +158,7 @@ func checkReadable(mode sandbox.Mode, repo *git.Repository, objects string) erro
 	for _, dir := range []string{objects, filepath.Join(objects, "pack")} {
 		info, err := os.Stat(dir)
 		if err == nil && info.Mode().Perm()&0o005 != 0o005 {
-			return &git.UsageError{Err: fmt.Errorf("checking out %s: the account of the sandbox cannot read %q; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
+			return &verdict.UsageError{Err: fmt.Errorf("checking out %s: the account of the sandbox cannot read %q; run chmod -R go+rX on it, or build from another clone", repo.Name(), dir)}
 		}
 	}
 	return nil
@@ -214,7 +217,7 @@ func refusal(repo *git.Repository, c git.Commit, err error) error {
 	if failed.Code() == "STEP_LIMIT" {
 		return &RefusedError{Repository: repo.Name(), Commit: c.Commit, Reason: failed.Err.Error(), code: "LIMIT"}
 	}
-	return &git.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
+	return &verdict.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
 }
 
 // Serve runs the process as the runner of a step, as [sandbox.Serve] does, or

@@ -13,6 +13,8 @@
 //
 // A missing pinned file is refused (FETCH_MISSING), so are other bytes
 // (FETCH_HASH), and a server that does not answer is unavailable.
+//
+// Other projects should not import this package: it changes without notice.
 package fetch
 
 import (

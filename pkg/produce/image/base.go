@@ -173,5 +173,5 @@ func readError(p Platform, err error) error {
 	case errors.As(err, &mismatch):
 		return verdict.Wrap(verdict.Tampered, "base for "+p.String(), err)
 	}
-	return &registry.UnavailableError{Place: "base for " + p.String(), Op: "reading image", Err: err}
+	return &verdict.UnavailableError{Place: "base for " + p.String(), Op: "reading image", Err: err}
 }

@@ -19,6 +19,8 @@
 // compiled: another release of Go may give other bytes for the same input.
 //
 // The package pushes no tag and signs nothing.
+//
+// Other projects should not import this package: it changes without notice.
 package image
 
 import (

@@ -144,7 +144,7 @@ func (b *remoteBase) failed(err error) error {
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("reading base %s: %w", b.ref, registry.ErrNotFound)
 	}
-	return &registry.UnavailableError{Place: b.ref, Op: "reading base", Err: err}
+	return &verdict.UnavailableError{Place: b.ref, Op: "reading base", Err: err}
 }
 
 // loopbackHTTP permits plain HTTP to this machine only; the library also

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -203,7 +202,7 @@ func (a *bodyReader) Read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
 	var coded interface{ Code() string }
 	if err != nil && err != io.EOF && !errors.As(err, &coded) {
-		err = &registry.UnavailableError{Place: a.at, Op: "reading layer", Err: err}
+		err = &verdict.UnavailableError{Place: a.at, Op: "reading layer", Err: err}
 	}
 	return n, err
 }

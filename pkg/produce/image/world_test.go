@@ -172,13 +172,13 @@ func TestFromRemoteAnswers(t *testing.T) {
 		"plain HTTP is for this machine": {private, http.DefaultTransport},
 	} {
 		_, err := image.FromRemote(t.Context(), row.ref, row.rt)
-		var down *registry.UnavailableError
+		var down *verdict.UnavailableError
 		if !errors.As(err, &down) {
 			t.Errorf("%s: want unavailable, got %v", why, err)
 		}
 	}
 	srv.Close()
-	var down *registry.UnavailableError
+	var down *verdict.UnavailableError
 	if _, err := image.FromRemote(t.Context(), index, http.DefaultTransport); !errors.As(err, &down) {
 		t.Errorf("want unavailable, got %v", err)
 	}

@@ -11,6 +11,8 @@
 // The digest of a program is that of its file. For the go command this covers
 // the command, but not the compiler and the standard library beside it; a
 // tool that is an image is pinned completely.
+//
+// Other projects should not import this package: it changes without notice.
 package lock
 
 import (
@@ -72,7 +74,7 @@ func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 		l.Tools[name] = tool
 	}
 	for _, dir := range needs.Modules {
-		files, err := Module(req.Source, dir)
+		files, err := module(req.Source, dir)
 		if err == nil {
 			l.Modules[dir], err = plan.LockModule(dir, files)
 		}
@@ -216,8 +218,8 @@ func (r Request) layout(ref string) (image, tag string, sum digest.Digest, err e
 	return "oci:" + dir, tag, found[0], nil
 }
 
-// Module reads the files of a module that select its dependencies.
-func Module(source fs.FS, dir string) (files plan.ModuleFiles, err error) {
+// module reads the files of a module that select its dependencies.
+func module(source fs.FS, dir string) (files plan.ModuleFiles, err error) {
 	if files.GoMod, err = readFile(source, path.Join(dir, "go.mod"), maxModule); err != nil {
 		return plan.ModuleFiles{}, err
 	}

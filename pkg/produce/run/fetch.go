@@ -84,9 +84,17 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 		if err != nil {
 			return err
 		}
-		f.list = append(f.list, provenance.Module(m.Path, m.Version, m.Zip, files))
+		f.list = append(f.list, moduleResource(m.Path, m.Version, m.Zip, files))
 	}
 	return nil
+}
+
+// moduleResource makes the resource of a Go module: its archive as it was
+// fetched, and the hash of its files in go.sum.
+func moduleResource(path, version string, archive digest.Set, files digest.Digest) provenance.Resource {
+	ids := archive.Map()
+	ids["dirHash"] = files.Hex()
+	return provenance.Resource{Name: "module " + path, URI: "pkg:golang/" + path + "@" + version, Digest: ids}
 }
 
 // fetchRoots downloads the tool images.

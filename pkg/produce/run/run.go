@@ -15,6 +15,8 @@
 //
 // A step is not run again if its provenance is valid and still matches its
 // inputs and outputs.
+//
+// Other projects should not import this package: it changes without notice.
 package run
 
 import (

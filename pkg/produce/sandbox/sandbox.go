@@ -39,6 +39,8 @@
 // No mode hides the clock, the kernel's version, the number of processors,
 // the load of the machine, and the system's programs in /usr, unless the step
 // has its own Root.
+//
+// Other projects should not import this package: it changes without notice.
 package sandbox
 
 import (

@@ -9,6 +9,8 @@
 //	o, err := seal.Look(ctx, req)         // what would be signed
 //	done, err := seal.Sign(ctx, req)      // sums, file and image signatures
 //	m, err := seal.Run(ctx, req)          // the signed manifest, written last
+//
+// Other projects should not import this package: it changes without notice.
 package seal
 
 import (

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -137,7 +138,7 @@ func goSums(ctx context.Context, req Request) (map[string]string, error) {
 }
 
 func merge(sums map[string]string, dir string, raw []byte) error {
-	more, err := sbom.Sums(raw)
+	more, err := gomod.ParseSums(raw)
 	if err != nil {
 		return verdict.Wrap(verdict.ConfigParse, path.Join(dir, "go.sum"), err)
 	}

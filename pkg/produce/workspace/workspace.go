@@ -9,6 +9,8 @@
 //
 // The record is a hint for people and for resuming; plan and verified
 // provenance alone decide what is published.
+//
+// Other projects should not import this package: it changes without notice.
 package workspace
 
 import (

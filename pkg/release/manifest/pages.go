@@ -17,11 +17,11 @@ import (
 // entries has pages.
 const PageEntries = 1000
 
-// MaxPages is how many pages a manifest has at most: two million names.
-const MaxPages = 2000
+// maxPages is how many pages a manifest has at most: two million names.
+const maxPages = 2000
 
-// MaxFormer is how many pages of superseded revisions a manifest names at most.
-const MaxFormer = 10 * MaxPages
+// maxFormer is how many pages of superseded revisions a manifest names at most.
+const maxFormer = 10 * maxPages
 
 // MaxPage is the largest page in bytes that a reader accepts.
 const MaxPage = 8 << 20
@@ -121,8 +121,8 @@ func formerPages(raw json.RawMessage) (names []string, err error) {
 	for _, name := range names {
 		hex, is := strings.CutSuffix(strings.TrimPrefix(name, releasemanifest.PageDir), ".json")
 		sum, err := digest.ParseHex(digest.SHA256, hex)
-		if err != nil || !is || name != PageName(sum) || len(names) > MaxFormer {
-			return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d former pages, among them %.100q; want at most %d, each named by its digest", len(names), name, MaxFormer)
+		if err != nil || !is || name != PageName(sum) || len(names) > maxFormer {
+			return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d former pages, among them %.100q; want at most %d, each named by its digest", len(names), name, maxFormer)
 		}
 	}
 	return names, nil

@@ -71,9 +71,9 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 // pagesOf joins each page with the subject of its name, and refuses a list of
 // pages that leaves the entries of the release ambiguous.
 func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page, error) {
-	if len(wire.Artifacts) > 0 || len(subjects) != len(wire.Pages) || len(wire.Pages) > MaxPages {
+	if len(wire.Artifacts) > 0 || len(subjects) != len(wire.Pages) || len(wire.Pages) > maxPages {
 		return nil, verdict.Refuse(verdict.ManifestParse, "manifest", "%d pages, %d subjects and %d entries of its own; want a subject for each page, at most %d, and no other entry",
-			len(wire.Pages), len(subjects), len(wire.Artifacts), MaxPages)
+			len(wire.Pages), len(subjects), len(wire.Artifacts), maxPages)
 	}
 	sets := make(map[string]digest.Set, len(subjects))
 	for _, s := range subjects {

@@ -35,8 +35,8 @@ type Kind string
 const (
 	KindProvenance Kind = "provenance"
 	KindSBOM       Kind = "sbom"
-	KindBundle     Kind = "bundle"
-	KindSignature  Kind = "signature"
+	kindBundle     Kind = "bundle"
+	kindSignature  Kind = "signature"
 )
 
 // kindsOf lists the evidence that an artifact of a class can have. By default
@@ -44,24 +44,24 @@ const (
 func kindsOf(c Class) []Kind {
 	switch c {
 	case Binary, Archive, Other:
-		return []Kind{KindProvenance, KindSBOM, KindBundle}
+		return []Kind{KindProvenance, KindSBOM, kindBundle}
 	case Image:
-		return []Kind{KindProvenance, KindSBOM, KindSignature}
+		return []Kind{KindProvenance, KindSBOM, kindSignature}
 	}
 	return nil
 }
 
 // The places of artifacts.
 const (
-	PlaceFiles  = "files"
-	PlaceImages = "images"
+	placeFiles  = "files"
+	placeImages = "images"
 )
 
 // Media types of artifacts.
 const (
 	MediaBundle   = "application/vnd.dev.sigstore.bundle.v0.3+json"
-	MediaSPDX     = "application/spdx+json"
-	MediaTagValue = "text/spdx"
+	mediaSPDX     = "application/spdx+json"
+	mediaTagValue = "text/spdx"
 	mediaOctet    = "application/octet-stream"
 	mediaGzip     = "application/gzip"
 	mediaYAML     = "application/yaml"
@@ -94,7 +94,7 @@ func BundleName(artifact string) string { return artifact + ".sigstore.json" }
 // sbomMedia is the media type of an SBOM, by its file name.
 func sbomMedia(name string) string {
 	if strings.HasSuffix(name, ".spdx") {
-		return MediaTagValue
+		return mediaTagValue
 	}
-	return MediaSPDX
+	return mediaSPDX
 }

@@ -82,11 +82,11 @@ type versioning struct {
 
 // The rules of source.releaseCommit.
 const (
-	// CommitTagged: the tag names the commit to build.
-	CommitTagged = "tagged"
-	// CommitEmptyChild: the tag may name an empty commit whose only parent is
+	// commitTagged: the tag names the commit to build.
+	commitTagged = "tagged"
+	// commitEmptyChild: the tag may name an empty commit whose only parent is
 	// the commit to build.
-	CommitEmptyChild = "empty-child"
+	commitEmptyChild = "empty-child"
 )
 
 // sboms name the documents about the whole release.
@@ -169,7 +169,7 @@ func readVersioning(n node) versioning {
 func (c *Config) readSource(top object) {
 	o := top.need("source", "name the canonical repository as source.repository").object("repository", "releaseCommit")
 	c.repository = o.need("repository", "name the canonical repository").text()
-	c.commit = o.get("releaseCommit").choice(CommitTagged, CommitEmptyChild)
+	c.commit = o.get("releaseCommit").choice(commitTagged, commitEmptyChild)
 	if c.lock = top.get("lock").text(); c.lock.given() && c.lock.s != LockName {
 		top.get("lock").fail("%s; want %q", quote(c.lock.s), LockName)
 	}

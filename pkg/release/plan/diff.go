@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// DiffSchema names the JSON form of a [Diff].
-const DiffSchema = "waybill/plan-diff/v1"
+// diffSchema names the JSON form of a [Diff].
+const diffSchema = "waybill/plan-diff/v1"
 
 // Diff is the difference between two plans.
 type Diff struct {
@@ -37,7 +37,7 @@ type Change struct {
 // compared as if they had the same version: version numbers in names and
 // addresses are no change.
 func Compare(from, to Plan) Diff {
-	d := Diff{Schema: DiffSchema, From: from.Digest(), To: to.Digest(), Added: []Artifact{}, Lost: []Artifact{}, Changed: []Change{}}
+	d := Diff{Schema: diffSchema, From: from.Digest(), To: to.Digest(), Added: []Artifact{}, Lost: []Artifact{}, Changed: []Change{}}
 	if from.Version != to.Version {
 		from, to = from.anonymous(), to.anonymous()
 	}

@@ -27,15 +27,15 @@ func (x *expander) evidence(s scope) {
 		p.SBOMs.Source = x.fill(t, s)
 	}
 	// Check the number before making any.
-	if n := x.countEvidence(); len(p.Artifacts)+n > MaxArtifacts {
-		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(p.Artifacts)+n, MaxArtifacts)
+	if n := x.countEvidence(); len(p.Artifacts)+n > maxArtifacts {
+		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(p.Artifacts)+n, maxArtifacts)
 		return
 	}
 	more := make([]Artifact, 0, x.countEvidence())
 	for _, step := range p.Steps {
-		more = append(more, Artifact{Name: ProvenanceName(step.Instance), Class: Provenance, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+		more = append(more, Artifact{Name: ProvenanceName(step.Instance), Class: Provenance, MediaType: MediaBundle, Place: placeFiles, Step: step.Instance})
 		if p.ProvenanceV02 {
-			more = append(more, Artifact{Name: ProvenanceV02Name(step.Instance), Class: ProvenanceV02, MediaType: MediaBundle, Place: PlaceFiles, Step: step.Instance})
+			more = append(more, Artifact{Name: ProvenanceV02Name(step.Instance), Class: ProvenanceV02, MediaType: MediaBundle, Place: placeFiles, Step: step.Instance})
 		}
 		x.origin[step.Instance] = x.origin[step.Outputs[0]]
 	}
@@ -52,7 +52,7 @@ func (x *expander) evidence(s scope) {
 	}
 	for _, name := range x.c.places.sums {
 		sums := about(name, Sums, mediaText, "")
-		sums.Evidence = []Evidence{{KindBundle, BundleName(name)}}
+		sums.Evidence = []Evidence{{kindBundle, BundleName(name)}}
 		more = append(more, sums, about(BundleName(name), Signature, MediaBundle, name))
 	}
 	p.Artifacts = append(append(p.Artifacts, more...), x.statement(s)...)
@@ -107,8 +107,8 @@ func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
 			continue // the SBOM of the index describes every platform
 		case k == KindSBOM:
 			e.Name = SBOMName(a.Name)
-			more = append(more, about(e.Name, SBOM, MediaSPDX, a.Name))
-		case k == KindBundle:
+			more = append(more, about(e.Name, SBOM, mediaSPDX, a.Name))
+		case k == kindBundle:
 			e.Name = BundleName(a.Name)
 			more = append(more, about(e.Name, Signature, MediaBundle, a.Name))
 		}
@@ -124,7 +124,7 @@ func (x *expander) evidenceOf(a *Artifact, more []Artifact) []Artifact {
 
 // about makes the artifact of a file that no step makes.
 func about(name string, class Class, media, of string) Artifact {
-	return Artifact{Name: name, Class: class, MediaType: media, Place: PlaceFiles, Of: of}
+	return Artifact{Name: name, Class: class, MediaType: media, Place: placeFiles, Of: of}
 }
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -13,7 +13,7 @@ import (
 // Limits on expansion. They are checked before anything is made, so that a
 // small file cannot request a large plan.
 const (
-	MaxArtifacts = 100_000
+	maxArtifacts = 100_000
 	maxText      = 64 << 20 // bytes of all expanded templates
 )
 
@@ -33,7 +33,7 @@ func (c Config) ExpandWith(v version.Version, parameters map[string]string) (Pla
 		return Plan{}, err
 	}
 	x := &expander{c: c, p: &Plan{
-		Schema: Schema, Name: c.name.s, Version: v, Repository: c.repository.s, ReleaseCommit: c.commit,
+		Schema: planSchema, Name: c.name.s, Version: v, Repository: c.repository.s, ReleaseCommit: c.commit,
 		Parameters: chosen, Locked: c.lock.given(), Downloads: c.addresses(), ProvenanceV02: c.v02,
 	}, words: map[word][]string{}, made: map[string]bool{}, origin: map[string]where{}}
 	if len(c.modules) > 0 {
@@ -157,8 +157,8 @@ func (x *expander) places(s scope) {
 func (x *expander) combine(s scope, loops []loop, at where) []scope {
 	turns := 1
 	for _, l := range loops {
-		if turns *= len(l.values); turns > MaxArtifacts {
-			x.fail(at, "each: more than %d combinations; the plan would be too large", MaxArtifacts)
+		if turns *= len(l.values); turns > maxArtifacts {
+			x.fail(at, "each: more than %d combinations; the plan would be too large", maxArtifacts)
 			return nil
 		}
 	}
@@ -181,8 +181,8 @@ func (x *expander) combine(s scope, loops []loop, at where) []scope {
 
 // add adds one output to the plan, within the limits.
 func (x *expander) add(a Artifact, at where) {
-	if len(x.p.Artifacts) >= MaxArtifacts {
-		x.fail(at, "more than %d artifacts; make fewer, or several releases", MaxArtifacts)
+	if len(x.p.Artifacts) >= maxArtifacts {
+		x.fail(at, "more than %d artifacts; make fewer, or several releases", maxArtifacts)
 	}
 	if err := checkArtifactName(a); err != nil {
 		x.fail(at, "%v", err)

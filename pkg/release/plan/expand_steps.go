@@ -90,7 +90,7 @@ func (x *expander) command(s step, sc scope, step Step) {
 // gobuild writes out the command of the built-in Go step. The program must not
 // depend on where or when it is built.
 func (x *expander) gobuild(g gobuild, s scope, output string) []string {
-	run, out := []string{"go"}, OutputDir+"/"+output
+	run, out := []string{"go"}, outputDir+"/"+output
 	if g.dir.given() {
 		run = append(run, "-C", g.dir.s)
 		out = strings.Repeat("../", strings.Count(g.dir.s, "/")+1) + out
@@ -112,7 +112,7 @@ func (x *expander) gobuild(g gobuild, s scope, output string) []string {
 // file makes the artifact of an output that is a file.
 func (x *expander) file(t variant, instance string) Artifact {
 	a := Artifact{
-		Name: x.fill(t.name, t.scope), Class: t.class, MediaType: mediaOctet, Place: PlaceFiles,
+		Name: x.fill(t.name, t.scope), Class: t.class, MediaType: mediaOctet, Place: placeFiles,
 		Platform: t.platform, Step: instance,
 	}
 	if a.Class == Archive {
@@ -189,7 +189,7 @@ func (x *expander) image(s step, sc scope, step Step) {
 		}
 	}
 	index := Artifact{
-		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: PlaceImages, Step: step.Instance,
+		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: placeImages, Step: step.Instance,
 		Repository: repository, Tags: []string{x.p.Version.String()},
 	}
 	step.Outputs = []string{index.Name}

@@ -96,13 +96,13 @@ func TestFullAccepts(t *testing.T) {
 	if sums.Checksums.Algorithm != "sha512" || len(sums.Checksums.Take) != 2 || p.Tag != "release-v0.1.0" || p.Parameters["debug"] != "false" {
 		t.Errorf("sums %+v, tag %q, parameters %v", sums.Checksums, p.Tag, p.Parameters)
 	}
-	if a, _ := p.Find("share/arm64.txt"); a.Platform != "linux/arm64" || a.Has(plan.KindSBOM) || !a.Has(plan.KindBundle) {
+	if a, _ := p.Find("share/arm64.txt"); a.Platform != "linux/arm64" || a.Has(plan.KindSBOM) || !a.Has("bundle") {
 		t.Errorf("the file is planned as %+v", a)
 	}
 	if a, _ := p.Find("oci/tool/ctl-arm64"); a.Class != plan.Image || a.Of != "oci/tool/ctl/linux/arm64" || a.Platform != "linux/arm64" || !slices.Equal(a.Tags, []string{"v0.1.0"}) {
 		t.Errorf("the image of one platform is planned as %+v", a)
 	}
-	if a, _ := p.Find("tool-source.spdx"); a.MediaType != plan.MediaTagValue || p.SBOMs.Source != a.Name {
+	if a, _ := p.Find("tool-source.spdx"); a.MediaType != "text/spdx" || p.SBOMs.Source != a.Name {
 		t.Errorf("the source SBOM is planned as %+v", a)
 	}
 	for _, name := range []string{"share/windows.txt", "SHA512SUMS", "tool-helper.tar.gz.sha512", "share/arm64.txt.spdx.json"} {

@@ -119,8 +119,8 @@ func (x *expander) givens(base scope) {
 	}
 	slices.Sort(x.p.Outside)
 	x.p.Outside = slices.Compact(x.p.Outside)
-	if len(x.p.Outside) > MaxArtifacts {
-		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), MaxArtifacts)
+	if len(x.p.Outside) > maxArtifacts {
+		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), maxArtifacts)
 	}
 	for _, list := range [][]Given{x.p.Given, x.p.GivenImages} {
 		order.Sort(list, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
@@ -151,7 +151,7 @@ func (x *expander) planGiven(g given, sc scope) {
 		a.MediaType, a.Platform = mediaText, ""
 		fallthrough
 	default:
-		a.Evidence = append(x.carryAll(g, sc), Evidence{KindBundle, BundleName(a.Name)})
+		a.Evidence = append(x.carryAll(g, sc), Evidence{kindBundle, BundleName(a.Name)})
 	}
 	x.offerGiven(a, from, g.name.at)
 }
@@ -169,8 +169,8 @@ func (x *expander) giveImage(g given, sc scope) {
 		from, tag = from[:i], from[i+1:]
 	}
 	index := Artifact{
-		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: PlaceImages,
-		Repository: repository, Tags: []string{x.p.Version.String()}, Evidence: append(x.carryAll(g, sc), Evidence{Kind: KindSignature}),
+		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: placeImages,
+		Repository: repository, Tags: []string{x.p.Version.String()}, Evidence: append(x.carryAll(g, sc), Evidence{Kind: kindSignature}),
 	}
 	offer := func(a Artifact, from string, at where) {
 		x.add(a, at)
@@ -209,7 +209,7 @@ func (x *expander) carry(t text, sc scope, class Class) string {
 	if i := slices.IndexFunc(x.p.Artifacts, func(a Artifact) bool { return a.Name == name }); i >= 0 && x.p.Artifacts[i].Class == class {
 		return name
 	}
-	x.offerGiven(Artifact{Name: name, Class: class, MediaType: carriedMedia(name, class), Place: PlaceFiles}, name, t.at)
+	x.offerGiven(Artifact{Name: name, Class: class, MediaType: carriedMedia(name, class), Place: placeFiles}, name, t.at)
 	return name
 }
 
@@ -260,13 +260,13 @@ func (x *expander) evidenceGiven() {
 	plan(about(ConfigName, ConfigFile, mediaYAML, ""))
 	for _, name := range x.c.places.sums {
 		sums := about(name, Sums, mediaText, "")
-		sums.Evidence = []Evidence{{KindBundle, BundleName(name)}}
+		sums.Evidence = []Evidence{{kindBundle, BundleName(name)}}
 		if plan(sums) {
 			plan(about(BundleName(name), Signature, MediaBundle, name))
 		}
 	}
-	if len(x.p.Artifacts)+len(more) > MaxArtifacts {
-		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(x.p.Artifacts)+len(more), MaxArtifacts)
+	if len(x.p.Artifacts)+len(more) > maxArtifacts {
+		x.fail(x.c.name.at, "%d artifacts with their evidence, more than %d; make fewer, or several releases", len(x.p.Artifacts)+len(more), maxArtifacts)
 	}
 	x.p.Artifacts = append(x.p.Artifacts, more...)
 }

@@ -81,7 +81,7 @@ func TestGivenImages(t *testing.T) {
 		"oci/lantern": plan.Image, "oci/lantern/linux/arm64": plan.ImageChild, "oci/lantern-amd64": plan.Image, "image.spdx.json": plan.SBOM,
 	} {
 		a, planned := p.Find(name)
-		if !planned || a.Class != class || a.IsBuilt() || a.IsImage() != a.Has(plan.KindSignature) {
+		if !planned || a.Class != class || a.IsBuilt() || a.IsImage() != a.Has("signature") {
 			t.Errorf("%s: %+v, want %s", name, a, class)
 		}
 	}

@@ -137,7 +137,7 @@ func TestKubernetesNames(t *testing.T) {
 	if want := []string{"release/stable.txt", "release/stable-1.txt", "release/stable-1.31.txt"}; !slices.Equal(p.Markers, want) {
 		t.Errorf("markers %q, want %q", p.Markers, want)
 	}
-	if p.Files != "https://dl.example.test/release/v1.31.2/" || p.ReleaseCommit != plan.CommitEmptyChild || p.Tag != "v1.31.2" || len(p.Parameters) != 0 {
+	if p.Files != "https://dl.example.test/release/v1.31.2/" || p.ReleaseCommit != "empty-child" || p.Tag != "v1.31.2" || len(p.Parameters) != 0 {
 		t.Errorf("files %q, commit %q, tag %q, parameters %v", p.Files, p.ReleaseCommit, p.Tag, p.Parameters)
 	}
 }
@@ -192,9 +192,9 @@ func TestEveryArtifactIsSpelledOut(t *testing.T) {
 	for _, name := range []string{"kubernetes", "goreleaser"} {
 		_, p := golden(t, name)
 		for _, a := range p.Artifacts {
-			place := plan.PlaceFiles
+			place := "files"
 			if a.IsImage() {
-				place = plan.PlaceImages
+				place = "images"
 			}
 			if a.Place != place || a.MediaType == "" {
 				t.Errorf("%s: place %q, media type %q", a.Name, a.Place, a.MediaType)
@@ -203,7 +203,7 @@ func TestEveryArtifactIsSpelledOut(t *testing.T) {
 				t.Errorf("%s: built %t, evidence %v", a.Name, a.IsBuilt(), a.Evidence)
 			}
 			for _, e := range a.Evidence {
-				if e.Name == "" && e.Kind == plan.KindSignature && a.IsImage() {
+				if e.Name == "" && e.Kind == "signature" && a.IsImage() {
 					continue
 				}
 				if of, ok := p.Find(e.Name); !ok || of.IsImage() {

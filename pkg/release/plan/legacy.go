@@ -52,8 +52,8 @@ func (p Plan) WithLegacy() (Plan, error) {
 			all = append(all, about(name, Signature, mediaLegacy, a.Of))
 		}
 	}
-	if len(all) > MaxArtifacts {
-		return Plan{}, verdict.Refuse(verdict.Limit, "plan", "%d artifacts with the legacy signatures, more than %d", len(all), MaxArtifacts)
+	if len(all) > maxArtifacts {
+		return Plan{}, verdict.Refuse(verdict.Limit, "plan", "%d artifacts with the legacy signatures, more than %d", len(all), maxArtifacts)
 	}
 	p.Artifacts, p.legacy = all, true
 	p.sort()

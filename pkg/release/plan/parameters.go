@@ -11,9 +11,9 @@ import (
 
 // The types of parameters.
 const (
-	TypeChoice = "choice"
-	TypeBool   = "bool"
-	TypeInt    = "int"
+	typeChoice = "choice"
+	typeBool   = "bool"
+	typeInt    = "int"
 )
 
 // Parameter is one value that the caller of a build may choose, with all
@@ -45,15 +45,15 @@ func readParameters(n node) []Parameter {
 
 func readParameter(name string, n node) Parameter {
 	o := n.object("type", "values", "min", "max", "default")
-	p := Parameter{Name: name, Type: o.get("type").choice(TypeChoice, TypeBool, TypeInt)}
+	p := Parameter{Name: name, Type: o.get("type").choice(typeChoice, typeBool, typeInt)}
 	fallback := o.get("default")
 	p.Required = !fallback.given()
 	switch p.Type {
-	case TypeBool:
+	case typeBool:
 		if fallback.given() {
 			p.Default = strconv.FormatBool(fallback.boolean())
 		}
-	case TypeInt:
+	case typeInt:
 		p.Min = o.need("min", "name the lowest allowed value").number(-1<<53, 1<<53)
 		p.Max = o.need("max", "name the highest allowed value").number(-1<<53, 1<<53)
 		if p.Min > p.Max {
@@ -72,7 +72,7 @@ func readParameter(name string, n node) Parameter {
 			}
 		}
 	}
-	for key, of := range map[string]string{"values": TypeChoice, "min": TypeInt, "max": TypeInt} {
+	for key, of := range map[string]string{"values": typeChoice, "min": typeInt, "max": typeInt} {
 		if m := o.get(key); m.given() && p.Type != of {
 			m.fail("only for a parameter of type %s", of)
 		}
@@ -83,11 +83,11 @@ func readParameter(name string, n node) Parameter {
 // accepts says why a value is not allowed, or "".
 func (p Parameter) accepts(value string) string {
 	switch p.Type {
-	case TypeBool:
+	case typeBool:
 		if value != "true" && value != "false" {
 			return "want true or false"
 		}
-	case TypeInt:
+	case typeInt:
 		v, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || strconv.FormatInt(v, 10) != value || v < p.Min || v > p.Max {
 			return "want " + strconv.FormatInt(p.Min, 10) + " to " + strconv.FormatInt(p.Max, 10)

@@ -12,12 +12,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// Schema names the JSON form of a [Plan].
-const Schema = "waybill/plan/v1"
+// planSchema names the JSON form of a [Plan].
+const planSchema = "waybill/plan/v1"
 
-// OutputDir is the directory for the outputs of a step, relative to its source
+// outputDir is the directory for the outputs of a step, relative to its source
 // tree; {out} in release.yaml.
-const OutputDir = "../out"
+const outputDir = "../out"
 
 // Artifact is one file or image that the release will contain, by name. A file
 // has its name in the file place; an image is named oci/REPOSITORY, and its

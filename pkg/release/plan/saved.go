@@ -21,12 +21,12 @@ func Parse(raw []byte) (Plan, error) {
 		return Plan{}, verdict.Refuse(verdict.ConfigParse, "plan", format, args...)
 	}
 	switch {
-	case p.Schema != Schema:
-		return refuse("schema %s, want %s; print it again with waybill plan --output json", quote(p.Schema), Schema)
+	case p.Schema != planSchema:
+		return refuse("schema %s, want %s; print it again with waybill plan --output json", quote(p.Schema), planSchema)
 	case p.Version.IsZero() || p.Name == "" || len(p.Steps) == 0 || len(p.Artifacts) == 0:
 		return refuse("name, version, steps and artifacts are required")
-	case len(p.Artifacts) > MaxArtifacts:
-		return refuse("%d artifacts, more than %d", len(p.Artifacts), MaxArtifacts)
+	case len(p.Artifacts) > maxArtifacts:
+		return refuse("%d artifacts, more than %d", len(p.Artifacts), maxArtifacts)
 	}
 	for i, s := range p.Steps {
 		if len(s.Outputs) == 0 {

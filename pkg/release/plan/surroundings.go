@@ -68,8 +68,8 @@ func readEvidence(n node, class Class) (list []Kind) {
 	if !contains(list, KindProvenance) {
 		n.fail("%s is required: the builder writes it for every artifact", KindProvenance)
 	}
-	if class == Image && !contains(list, KindSignature) {
-		n.fail("%s is required; every image is signed", KindSignature)
+	if class == Image && !contains(list, kindSignature) {
+		n.fail("%s is required; every image is signed", kindSignature)
 	}
 	return list
 }

@@ -71,7 +71,7 @@ func (x *expander) baseScope() scope {
 func (s scope) command() scope {
 	inner := s
 	inner.vars = maps.Clone(s.vars)
-	inner.vars["out"] = OutputDir
+	inner.vars["out"] = outputDir
 	for _, name := range []string{commitTime, commitID} {
 		inner.vars[name] = "{" + name + "}"
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// ManifestName is the name of a thin manifest in its directory, and ImagesName
+// manifestName is the name of a thin manifest in its directory, and imagesName
 // that of the list beside it.
 const (
-	ManifestName = "promoter-manifest.yaml"
-	ImagesName   = "images.yaml"
+	manifestName = "promoter-manifest.yaml"
+	imagesName   = "images.yaml"
 )
 
 // ReadDir reads all thin manifests of a directory: the manifest in each
@@ -26,7 +26,7 @@ func ReadDir(tree fs.FS) ([]Manifest, error) {
 	}
 	var all []Manifest
 	for _, e := range entries {
-		manifest := path.Join("manifests", e.Name(), ManifestName)
+		manifest := path.Join("manifests", e.Name(), manifestName)
 		if info, err := fs.Stat(tree, manifest); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
@@ -37,7 +37,7 @@ func ReadDir(tree fs.FS) ([]Manifest, error) {
 		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", ManifestName)
+		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
 	}
 	return all, nil
 }
@@ -47,7 +47,7 @@ func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
 	}
-	list := path.Join("images", name, ImagesName)
+	list := path.Join("images", name, imagesName)
 	what, err := fs.ReadFile(tree, list)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "the manifest %s has no such list", manifest)
@@ -58,8 +58,8 @@ func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
 	return ParseThin(name, where, what)
 }
 
-// FileManifestName is the name of a thin manifest of files in its directory.
-const FileManifestName = "filepromoter-manifest.yaml"
+// fileManifestName is the name of a thin manifest of files in its directory.
+const fileManifestName = "filepromoter-manifest.yaml"
 
 // HasFiles reports whether a directory contains manifests of files.
 func HasFiles(tree fs.FS) bool {
@@ -81,7 +81,7 @@ func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
 	}
 	for _, name := range lists {
 		if !slices.Contains(stores, name) {
-			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "the lists have no manifest filestores/%s/%s", name, FileManifestName)
+			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
 		}
 	}
 	var all []FileManifest
@@ -93,12 +93,12 @@ func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
 		all = append(all, m)
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory in it has a %s", FileManifestName)
+		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory in it has a %s", fileManifestName)
 	}
 	return all, nil
 }
 
-func isStore(e fs.DirEntry) bool { return e.Name() == FileManifestName }
+func isStore(e fs.DirEntry) bool { return e.Name() == fileManifestName }
 
 // isList tells lists of files from other files in a directory, such as OWNERS
 // and READMEs.
@@ -130,7 +130,7 @@ func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string
 }
 
 func readThinFiles(tree fs.FS, name string) (FileManifest, error) {
-	manifest := path.Join("filestores", name, FileManifestName)
+	manifest := path.Join("filestores", name, fileManifestName)
 	where, err := fs.ReadFile(tree, manifest)
 	if err != nil {
 		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)

@@ -18,6 +18,8 @@
 // All published manifests are readable. An unknown key, a digest listed twice, a
 // tag of two digests or a name outside of its place is refused, with its
 // position.
+//
+// Other projects should not import this package: it changes without notice.
 package promoterfile
 
 import (

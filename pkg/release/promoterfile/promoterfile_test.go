@@ -148,11 +148,11 @@ func TestPublishedManifests(t *testing.T) {
 		}
 		t.Skipf("the corpora are not here: %v", err)
 	}
-	where, err := os.ReadFile(filepath.Join(dir, "manifests", "k8s-staging-kubernetes", ManifestName))
+	where, err := os.ReadFile(filepath.Join(dir, "manifests", "k8s-staging-kubernetes", manifestName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	what, err := os.ReadFile(filepath.Join(dir, "images", "k8s-staging-bom", ImagesName))
+	what, err := os.ReadFile(filepath.Join(dir, "images", "k8s-staging-bom", imagesName))
 	if err != nil {
 		t.Fatal(err)
 	}

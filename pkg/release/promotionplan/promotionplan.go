@@ -17,6 +17,8 @@
 // Two edges, or two files, may have one destination name only if they have the
 // same digest. Otherwise the plan is refused as TAG_CONFLICT or FILE_CONFLICT
 // before any request to a registry or bucket.
+//
+// Other projects should not import this package: it changes without notice.
 package promotionplan
 
 import (

@@ -10,6 +10,8 @@
 // any signer. Every output says so first. The kind of a document follows from
 // its content, never from its file name. An ambiguous document is refused, as
 // in verification. The signer is shown and never a reason to refuse.
+//
+// Other projects should not import this package: it changes without notice.
 package inspect
 
 import (

@@ -11,8 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Schema names the JSON form of a Document.
-const Schema = "waybill/inspect/v1"
+// inspectSchema names the JSON form of a Document.
+const inspectSchema = "waybill/inspect/v1"
 
 // Format is an output format.
 type Format string
@@ -44,7 +44,7 @@ func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return e.Encode(output{Schema: Schema, Document: d, Lint: notes})
+		return e.Encode(output{Schema: inspectSchema, Document: d, Lint: notes})
 	case Text:
 		p := &page{w: w}
 		p.line(0, "%s", heading)

@@ -22,6 +22,8 @@
 //
 // A lineage explains and accepts nothing. Package gate decides whether a release
 // may be used.
+//
+// Other projects should not import this package: it changes without notice.
 package lineage
 
 import (
@@ -32,8 +34,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Schema names the JSON form of a [Lineage].
-const Schema = "waybill/lineage/v1"
+// lineageForm names the JSON form of a [Lineage].
+const lineageForm = "waybill/lineage/v1"
 
 // Mark says how far something is trusted. The empty Mark means that nothing is
 // known.

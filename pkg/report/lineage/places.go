@@ -211,15 +211,25 @@ func (t *Trail) Image(ctx context.Context, name string, from registry.Source, re
 // referrers reads the bundles that refer to a manifest, with the hints in their
 // annotations.
 func (t *Trail) referrers(ctx context.Context, where string, from registry.Source, repo string, d digest.Digest) error {
-	bundles, err := registry.Referring(ctx, from, repo, d)
+	type attached struct {
+		annotations map[string]string
+		raw         []byte
+	}
+	var bundles []attached
+	heard, err := registry.EachBundle(ctx, registry.Target{Source: from, Repository: repo, Digest: d}, func(referrer registry.Descriptor, raw []byte) {
+		bundles = append(bundles, attached{referrer.Annotations, raw})
+	})
 	if errors.Is(err, registry.ErrNotFound) {
 		return nil
+	}
+	if err == nil && heard.Unread > 0 {
+		err = verdict.Refuse(verdict.Limit, repo, "the bundles attached to %s are together too large; not read: the largest %d", d, heard.Unread)
 	}
 	if err != nil {
 		return t.failed(ctx, where, err)
 	}
 	for _, b := range bundles {
-		h, err := t.who.readBundle(b.Bytes)
+		h, err := t.who.readBundle(b.raw)
 		var a Act
 		if err == nil {
 			a, err = h.act("")
@@ -232,7 +242,7 @@ func (t *Trail) referrers(ctx context.Context, where string, from registry.Sourc
 			t.Note("%s: ignored a statement about another artifact attached to %s/%s", where, repo, d)
 			continue
 		}
-		t.annotate(&a, trace.FromAnnotations(b.Descriptor.Annotations), where)
+		t.annotate(&a, trace.FromAnnotations(b.annotations), where)
 		t.add(where, a)
 	}
 	return nil

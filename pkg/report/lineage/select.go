@@ -12,7 +12,7 @@ import (
 // Of returns the part of the trail that concerns a target. If no run does, the
 // lineage lists what was searched, and there is an error.
 func (t *Trail) Of(target Target) (Lineage, error) {
-	l := Lineage{Schema: Schema, Target: target, Runs: []Run{}}
+	l := Lineage{Schema: lineageForm, Target: target, Runs: []Run{}}
 	all := t.runs()
 	releases := t.releases()
 	t.checkInitialTraces(all, releases)

@@ -15,13 +15,13 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// StateName is the name of the state directory in the output.
-const StateName = "state"
+// stateName is the name of the state directory in the output.
+const stateName = "state"
 
 // State reads the state directory of a release: the evidence, sealed or not,
 // the logs of the steps, and the journal, whose entries are hints.
 func (t *Trail) State(ctx context.Context, w *workspace.Workspace) error {
-	p := Published{Name: StateName, Files: w.Files(), Images: w.Images()}
+	p := Published{Name: stateName, Files: w.Files(), Images: w.Images()}
 	m, h, err := t.manifestAt(ctx, p)
 	switch {
 	case isGone(err):
@@ -40,7 +40,7 @@ func (t *Trail) State(ctx context.Context, w *workspace.Workspace) error {
 	}
 	if id := w.Identity(); !id.Trace.IsZero() {
 		t.mu.Lock()
-		t.began = append(t.began, beginning{id.Trace, StateName})
+		t.began = append(t.began, beginning{id.Trace, stateName})
 		t.mu.Unlock()
 	}
 	t.findLogs(w)
@@ -53,7 +53,7 @@ func (t *Trail) findLogs(w *workspace.Workspace) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.acts {
-		if a.Kind != Step || a.Log == nil || strings.ContainsAny(a.Name, "/\\") || !slices.Contains(a.Found, StateName) {
+		if a.Kind != Step || a.Log == nil || strings.ContainsAny(a.Name, "/\\") || !slices.Contains(a.Found, stateName) {
 			continue
 		}
 		path := w.Log(a.Name)
@@ -80,10 +80,10 @@ type noted struct {
 func (t *Trail) commands(ctx context.Context, w *workspace.Workspace) error {
 	entries, err := journal.Read(w.Journal())
 	if err != nil {
-		return t.failed(ctx, StateName, err)
+		return t.failed(ctx, stateName, err)
 	}
 	for _, a := range commandsOf(entries, journal.Busy(w.Journal())) {
-		t.add(StateName, a)
+		t.add(stateName, a)
 	}
 	return nil
 }

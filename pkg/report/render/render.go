@@ -6,6 +6,8 @@
 //
 // Foreign text (names, messages) is made harmless in each format: it moves no
 // cursor, closes no tag, ends no table cell and mentions no user.
+//
+// Other projects should not import this package: it changes without notice.
 package render
 
 import (

@@ -4,6 +4,8 @@
 //
 // The lists are claims of the maker of the image; they are bounded, and not
 // trusted.
+//
+// Other projects should not import this package: it changes without notice.
 package distro
 
 import (

@@ -6,6 +6,8 @@
 //
 //	bin, err := gomod.Read(file)
 //	for _, m := range bin.Deps { … m.Path, m.Version, m.Sum … }
+//
+// Other projects should not import this package: it changes without notice.
 package gomod
 
 import (

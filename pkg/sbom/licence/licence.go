@@ -4,6 +4,8 @@
 // measure and no guess. Permitted differences between copies of one licence are
 // removed first (layout, punctuation, letter case, copyright lines, the name of
 // the holder); the remaining words are compared by their digest.
+//
+// Other projects should not import this package: it changes without notice.
 package licence
 
 import (
@@ -35,7 +37,7 @@ func Recognise(text []byte) string {
 	if len(text) > MaxSize {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(Normal(string(text))))
+	sum := sha256.Sum256([]byte(normal(string(text))))
 	return texts[hex.EncodeToString(sum[:12])]
 }
 
@@ -62,8 +64,8 @@ var beginnings = []string{
 // ends are the last words of licences that are followed by a form to fill in.
 var ends = []string{"end of terms and conditions"}
 
-// Normal returns the words of a text without permitted differences.
-func Normal(text string) string {
+// normal returns the words of a text without permitted differences.
+func normal(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
 		line = strings.Trim(notWords.ReplaceAllString(strings.ToLower(strings.ReplaceAll(line, "’", "'")), " "), " ")

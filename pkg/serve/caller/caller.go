@@ -11,6 +11,8 @@
 //
 // The package uses neither network nor clock: the keys of an issuer and the
 // time are arguments.
+//
+// Other projects should not import this package: it changes without notice.
 package caller
 
 import (

@@ -8,6 +8,8 @@
 // is to catch grows with the square of the input, or worse, and takes minutes.
 // The race detector takes many times the memory and the time: under it nothing
 // is measured.
+//
+// Other projects should not import this package: it changes without notice.
 package bounds
 
 import (

@@ -1,4 +1,6 @@
 // Package checkacts checks that a program can do what its refusals advise.
+//
+// Other projects should not import this package: it changes without notice.
 package checkacts
 
 import (

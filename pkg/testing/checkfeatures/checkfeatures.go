@@ -4,6 +4,8 @@
 //	func TestConformance(t *testing.T) {
 //		checkfeatures.Run(t, func(t *testing.T) func() featurestore.Store { … })
 //	}
+//
+// Other projects should not import this package: it changes without notice.
 package checkfeatures
 
 import (

@@ -4,6 +4,8 @@
 //	func TestConformance(t *testing.T) {
 //		checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) { … })
 //	}
+//
+// Other projects should not import this package: it changes without notice.
 package checkplaces
 
 import (

@@ -6,6 +6,8 @@
 //	r.Publish(nil)                    // a new version of everything but the root
 //	r.Rotate("timestamp")             // a new key, in a new root
 //	old := r.Files(); r.Publish(nil); r.Serve(old) // a replay
+//
+// Other projects should not import this package: it changes without notice.
 package faketuf
 
 import (

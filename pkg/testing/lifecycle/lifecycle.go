@@ -8,6 +8,8 @@
 // A feature without a fixture fails: who adds one to the registry says here how
 // it is used. The real reconciler runs over a real store; only the clock and
 // the reports of those who use the feature are the test's.
+//
+// Other projects should not import this package: it changes without notice.
 package lifecycle
 
 import (

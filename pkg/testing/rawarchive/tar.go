@@ -1,6 +1,8 @@
 // Package rawarchive writes tar and zip archives as no honest program does: each
 // header and each record as it is asked, whether or not they agree. Tests
 // attack with them what reads archives.
+//
+// Other projects should not import this package: it changes without notice.
 package rawarchive
 
 import (

@@ -6,6 +6,8 @@
 //	p := estimate.From(start)
 //	p.Did(now, 7)
 //	left := p.Left(now, 93)
+//
+// Other projects should not import this package: it changes without notice.
 package estimate
 
 import "time"

@@ -7,6 +7,8 @@
 // numbers do not need this.
 //
 //	order.Sort(artifacts, func(a, b Artifact) int { return strings.Compare(a.Name, b.Name) })
+//
+// Other projects should not import this package: it changes without notice.
 package order
 
 import (

@@ -4,6 +4,8 @@
 // a path inside the release. The last elements are what the two share.
 //
 //	pathend.Common("downloads/linux/amd64/lantern", "bin/linux/amd64/lantern") // 3
+//
+// Other projects should not import this package: it changes without notice.
 package pathend
 
 import (

@@ -1,4 +1,6 @@
 // Package plural writes numbers with nouns that agree: 1 digest, 2 digests.
+//
+// Other projects should not import this package: it changes without notice.
 package plural
 
 import (

@@ -11,6 +11,8 @@
 //
 //	redact.Secrets("cloning https://ci:hunter2@git.example.test/lantern")
 //	// cloning https://[redacted]@git.example.test/lantern
+//
+// Other projects should not import this package: it changes without notice.
 package redact
 
 import (

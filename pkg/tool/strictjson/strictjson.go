@@ -39,6 +39,8 @@
 // encoding/json), and has no view on what values mean. Keys of a map whose key
 // type has an UnmarshalText method are compared as text: two texts for one key
 // are for that method to refuse.
+//
+// Other projects should not import this package: it changes without notice.
 package strictjson
 
 import (

@@ -39,6 +39,8 @@
 //
 // The package judges form only: it does not require keys to be present, and
 // empty lists and mappings are allowed.
+//
+// Other projects should not import this package: it changes without notice.
 package strictyaml
 
 import (

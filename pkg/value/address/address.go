@@ -8,6 +8,8 @@
 // two addresses. Code that requires less of an address it knows must compare with
 // this package, so that another spelling does not escape a requirement. Code that
 // grants something compares the text as it was written, which grants less.
+//
+// Other projects should not import this package: it changes without notice.
 package address
 
 import (

@@ -38,14 +38,14 @@ func (m Many) Sum(n int) {
 
 // inTurn sums one stream after another.
 func (m Many) inTurn(next func() (int, bool)) {
-	var s Summer
+	var s summer
 	for i, more := next(); more; i, more = next() {
 		set, size, err := m.one(&s, i)
 		m.Done(i, set, size, err)
 	}
 }
 
-func (m Many) one(s *Summer, i int) (set Set, size int64, err error) {
+func (m Many) one(s *summer, i int) (set Set, size int64, err error) {
 	r, err := m.Open(i)
 	if err != nil {
 		return Set{}, 0, err

@@ -8,12 +8,6 @@ import (
 
 // The names of the ids, for all code that writes or reads one.
 const (
-	// Traceparent and Baggage are the environment of a child process.
-	EnvTraceparent = "TRACEPARENT"
-	EnvBaggage     = "BAGGAGE"
-	// HeaderTraceparent and HeaderBaggage go with a request.
-	HeaderTraceparent = "Traceparent"
-	HeaderBaggage     = "Baggage"
 	// LogTrace, LogSpan and LogInitial are keys of every line of a JSON log:
 	// the first two are OpenTelemetry's names for logs that are not OTLP.
 	LogTrace   = "trace_id"

@@ -102,7 +102,7 @@ func sayings() []saying {
 		{"statement-byte-order-mark", "B13: a byte order mark in front", "\ufeff" + good, verdict.StatementParse},
 		{"statement-digest-in-capitals", "B17: a digest in capitals", with(sum, strings.ToUpper(sum)), verdict.StatementParse},
 		{"statement-digest-too-short", "B17: a digest that was cut short", with(sum, sum[:62]), verdict.StatementParse},
-		{"statement-too-many-subjects", "F12: one subject more than the declared cap", with(`"subject":[`, `"subject":[`+strings.Repeat(`{},`, intoto.MaxSubjects)), verdict.LimitSubjects},
+		{"statement-too-many-subjects", "F12: one subject more than the declared cap", with(`"subject":[`, `"subject":[`+strings.Repeat(`{},`, 100_000)), verdict.LimitSubjects},
 		{"statement-no-subject", "F03: it speaks of nothing", with(good[strings.Index(good, `[{`):strings.Index(good, `],`)+1], "[]"), verdict.StatementParse},
 		{"statement-md5", "F10: a digest of the right length under a name that counts for nothing", with(`"sha256"`, `"md5"`), verdict.NotBound},
 		{"statement-sha256-in-capitals", "F10: the digest's name in capitals", with(`"sha256"`, `"SHA256"`), verdict.StatementParse},

@@ -70,7 +70,7 @@ func planned(dir string) ([]plan.Step, error) {
 
 func bareStep(ctx context.Context, step plan.Step, project, dir string) (*exec.Cmd, error) {
 	src, home := filepath.Join(dir, "src"), filepath.Join(dir, "home")
-	for _, d := range []string{src, home, filepath.Join(src, plan.OutputDir)} {
+	for _, d := range []string{src, home, filepath.Join(src, "..", "out")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func hashAll(_ context.Context, req Request) (bench.Sample, error) {
 
 // outputs are where the bare commands wrote.
 func outputs(req Request) ([]string, error) {
-	dirs, err := filepath.Glob(filepath.Join(req.place(Bare), "step-*", filepath.Base(plan.OutputDir)))
+	dirs, err := filepath.Glob(filepath.Join(req.place(Bare), "step-*", "out"))
 	if err == nil && len(dirs) == 0 {
 		err = errors.New("nothing was built bare before")
 	}

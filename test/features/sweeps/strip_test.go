@@ -343,7 +343,7 @@ func TestStripListedElsewhere(t *testing.T) {
 	e := field.Evidence{Kind: provenance.PredicateType, Bundle: f.Sign(t, lab.RoleRelease, field.Log2, s), Hints: field.Hints()}
 	d := f.Attach(t, another, one, e) // into the repository of the other
 	raw := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[{"mediaType":%q,"digest":%q,"size":%d,"artifactType":%q}]}`,
-		registry.MediaTypeIndex, d.MediaType, d.Digest, d.Size, registry.MediaTypeBundle)
+		registry.MediaTypeIndex, d.MediaType, d.Digest, d.Size, "application/vnd.dev.sigstore.bundle.v0.3+json")
 	list := registry.Descriptor{MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))}
 	must(t, f.Remote.TagManifest(t.Context(), another, registry.AttachedTag(two.Digest, ""), list, raw))
 	sweep := f.Sweeps(t, another)

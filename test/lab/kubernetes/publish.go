@@ -14,6 +14,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/policies"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -120,7 +121,7 @@ func (p Place) List(context.Context) ([]store.Object, error) {
 // Open implements [store.Place].
 func (p Place) Open(_ context.Context, name string) (io.ReadCloser, int64, error) {
 	if name == p.Down {
-		return nil, 0, &store.UnavailableError{Place: p.URI(), Op: "opening " + name, Err: io.ErrUnexpectedEOF}
+		return nil, 0, &verdict.UnavailableError{Place: p.URI(), Op: "opening " + name, Err: io.ErrUnexpectedEOF}
 	}
 	body, there := p.Files[name]
 	if !there {

@@ -14,6 +14,8 @@
 // everything else together: programs that only verify read public buckets with
 // package store. All requests go through the given transport, those for
 // credentials too.
+//
+// Other projects should not import this package: it changes without notice.
 package cloud
 
 import (
@@ -36,6 +38,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Bucket is a part of a bucket: a place and its writer. It is safe for
@@ -61,7 +64,7 @@ func Open(uri string, rt http.RoundTripper) (*Bucket, error) {
 		return nil, err
 	}
 	if rt == nil {
-		return nil, &store.UsageError{Err: fmt.Errorf("opening place %q: no transport", uri)}
+		return nil, &verdict.UsageError{Err: fmt.Errorf("opening place %q: no transport", uri)}
 	}
 	return &Bucket{at: at, rt: rt}, nil
 }
@@ -79,7 +82,7 @@ func OpenWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
 func (b *Bucket) URI() string { return b.at.URI() }
 
 func (b *Bucket) unavailable(op string, err error) error {
-	return &store.UnavailableError{Place: b.URI(), Op: op, Err: err}
+	return &verdict.UnavailableError{Place: b.URI(), Op: op, Err: err}
 }
 
 // open connects on first use. A failed opening is tried again next time.

@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/testing/checkplaces"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // emulator is the little of the JSON API that small uploads need.
@@ -184,7 +185,7 @@ func TestNoCredentialsIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = b.Put(t.Context(), "f", 1, strings.NewReader("x"), store.PutOptions{})
-	var down *store.UnavailableError
+	var down *verdict.UnavailableError
 	if !errors.As(err, &down) || len(rt.hosts) > 0 {
 		t.Errorf("without credentials: %v after %v, want an UnavailableError and no request", err, rt.hosts)
 	}
@@ -203,7 +204,7 @@ func TestEverythingGoesThroughTheTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.List(t.Context())
-	var down *store.UnavailableError
+	var down *verdict.UnavailableError
 	if !errors.As(err, &down) || len(rt.hosts) == 0 || !strings.Contains(err.Error(), "refused by the test") {
 		t.Errorf("listing: %v after asking %v, want the refusal of the transport", err, rt.hosts)
 	}
@@ -238,7 +239,7 @@ func TestAmazonGoesThroughTheTransport(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = b.List(t.Context())
-			var down *store.UnavailableError
+			var down *verdict.UnavailableError
 			if !errors.As(err, &down) || len(rt.hosts) > 0 != row.asked || !strings.Contains(err.Error(), row.reason) {
 				t.Errorf("listing: %v after asking %v, want %q", err, rt.hosts, row.reason)
 			}

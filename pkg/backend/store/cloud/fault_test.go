@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // uploads spoils uploads, the first n of them.
@@ -111,7 +112,7 @@ func TestMachineIsAskedThroughTheTransport(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.List(t.Context())
-	var down *store.UnavailableError
+	var down *verdict.UnavailableError
 	if !errors.As(err, &down) || asked != "/computeMetadata/v1/instance/service-accounts/default/token Google waybill/test" || bearer != "Bearer secret" {
 		t.Errorf("asked %q, then with %q: %v", asked, bearer, err)
 	}

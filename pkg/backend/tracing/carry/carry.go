@@ -3,6 +3,8 @@
 //
 //	ctx = carry.With(ctx, now)
 //	log.InfoContext(ctx, "sealed") // its handler asks carry.From(ctx)
+//
+// Other projects should not import this package: it changes without notice.
 package carry
 
 import (
@@ -89,6 +91,12 @@ func Line(ctx context.Context) trace.Context {
 	return now
 }
 
+// The headers of a request that carry an action.
+const (
+	HeaderTraceparent = "Traceparent"
+	HeaderBaggage     = "Baggage"
+)
+
 // Inject writes the action of the context into the headers of a request to one
 // of our services.
 func Inject(ctx context.Context, h http.Header) {
@@ -96,8 +104,8 @@ func Inject(ctx context.Context, h http.Header) {
 	if now.IsZero() {
 		return
 	}
-	h.Set(trace.HeaderTraceparent, now.Traceparent())
+	h.Set(HeaderTraceparent, now.Traceparent())
 	if b := now.Baggage(); b != "" {
-		h.Set(trace.HeaderBaggage, b)
+		h.Set(HeaderBaggage, b)
 	}
 }

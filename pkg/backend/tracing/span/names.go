@@ -18,11 +18,9 @@ const (
 	Sign        Name = "sign"         // all signatures of a kind of thing
 	Signature   Name = "signature"    // one signature
 	Seal        Name = "seal"         // the signed release manifest
-	Upload      Name = "upload"       // copying results to the staging place
 	Promote     Name = "promote"      // a release from one place to another
 	PromoteEdge Name = "promote edge" // one thing from one place to another
 	Gate        Name = "gate"         // one decision
-	Verify      Name = "verify"       // checking what was published
 	Record      Name = "record"       // one record of what was decided
 	Mark        Name = "mark"         // version markers
 
@@ -40,29 +38,24 @@ func (n Name) isTask() bool {
 // Keys of attributes, by OpenTelemetry's semantic conventions.
 const (
 	PipelineName       = semconv.CICDPipelineNameKey          // release of which project
-	PipelineRunID      = semconv.CICDPipelineRunIDKey         // the trace id of the run
-	PipelineAction     = semconv.CICDPipelineActionNameKey    // BUILD, RUN or SYNC
-	PipelineResult     = semconv.CICDPipelineResultKey        // of the root span
+	pipelineRunID      = semconv.CICDPipelineRunIDKey         // the trace id of the run
+	pipelineResult     = semconv.CICDPipelineResultKey        // of the root span
 	PipelineTaskName   = semconv.CICDPipelineTaskNameKey      // compile-linux-amd64
 	PipelineTaskType   = semconv.CICDPipelineTaskTypeKey      // build, test or deploy
-	PipelineTaskRunID  = semconv.CICDPipelineTaskRunIDKey     // the span id; set by Start
-	PipelineTaskResult = semconv.CICDPipelineTaskRunResultKey // result of one task
+	pipelineTaskRunID  = semconv.CICDPipelineTaskRunIDKey     // the span id; set by Start
+	pipelineTaskResult = semconv.CICDPipelineTaskRunResultKey // result of one task
 
-	ArtifactFilename    = semconv.ArtifactFilenameKey
-	ArtifactHash        = semconv.ArtifactHashKey // algorithm:hex
-	ArtifactPurl        = semconv.ArtifactPurlKey
-	ArtifactVersion     = semconv.ArtifactVersionKey
-	AttestationFilename = semconv.ArtifactAttestationFilenameKey
-	AttestationHash     = semconv.ArtifactAttestationHashKey
-	AttestationID       = semconv.ArtifactAttestationIDKey
+	ArtifactFilename = semconv.ArtifactFilenameKey
+	ArtifactHash     = semconv.ArtifactHashKey // algorithm:hex
+	ArtifactVersion  = semconv.ArtifactVersionKey
+	AttestationHash  = semconv.ArtifactAttestationHashKey
 
 	RepositoryURL = semconv.VCSRepositoryURLFullKey
-	HeadName      = semconv.VCSRefHeadNameKey
 	HeadRevision  = semconv.VCSRefHeadRevisionKey
 
-	ErrorType = semconv.ErrorTypeKey // refused, malformed, unavailable or internal
+	errorTypeKey = semconv.ErrorTypeKey // refused, malformed, unavailable or internal
 
-	// InitialTraceID has no convention: it is the trace in which the object
+	// initialTraceID has no convention: it is the trace in which the object
 	// that is acted on was created.
-	InitialTraceID = attribute.Key("waybill.initial_trace_id")
+	initialTraceID = attribute.Key("waybill.initial_trace_id")
 )

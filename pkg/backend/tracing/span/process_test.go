@@ -191,9 +191,9 @@ func environ(ctx context.Context) []string {
 	if now.IsZero() {
 		return nil
 	}
-	env := []string{trace.EnvTraceparent + "=" + now.Traceparent()}
+	env := []string{"TRACEPARENT=" + now.Traceparent()}
 	if b := now.Baggage(); b != "" {
-		env = append(env, trace.EnvBaggage+"="+b)
+		env = append(env, "BAGGAGE="+b)
 	}
 	return env
 }

@@ -26,6 +26,8 @@
 // and its output must be the same in every run. Nor does the runner that
 // isolates the step: a step must not find our ids there, and the runner reports
 // everything to the process that started it.
+//
+// Other projects should not import this package: it changes without notice.
 package span
 
 import (
@@ -92,7 +94,7 @@ func Setup(ctx context.Context, c Config) (context.Context, *Provider, error) {
 		resource.WithAttributes(semconv.ServiceName(c.Service), semconv.ServiceVersion(c.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	options := []sdk.TracerProviderOption{sdk.WithResource(about), sdk.WithSampler(sdk.NeverSample())}
-	if err == nil && Wanted() && !c.Silent {
+	if err == nil && wanted() && !c.Silent {
 		var exporter sdk.SpanExporter
 		if exporter, err = newExporter(ctx, c); err == nil {
 			options = append(options, sdk.WithSampler(sampler(c)), sdk.WithBatcher(exporter))
@@ -111,8 +113,8 @@ func sampler(c Config) sdk.Sampler {
 	return sdk.ParentBased(sdk.AlwaysSample())
 }
 
-// Wanted reports whether the environment names a collector.
-func Wanted() bool {
+// wanted reports whether the environment names a collector.
+func wanted() bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
@@ -155,22 +157,22 @@ func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context
 	}
 	began := time.Now()
 	ctx, s := p.tracer.Start(ctx, string(name), otel.WithAttributes(withoutSecrets(attrs)...))
-	state := PipelineResult
+	state := pipelineResult
 	if name.isTask() {
-		state = PipelineTaskResult
-		s.SetAttributes(PipelineTaskRunID.String(s.SpanContext().SpanID().String()))
+		state = pipelineTaskResult
+		s.SetAttributes(pipelineTaskRunID.String(s.SpanContext().SpanID().String()))
 	} else {
-		s.SetAttributes(PipelineRunID.String(s.SpanContext().TraceID().String()))
+		s.SetAttributes(pipelineRunID.String(s.SpanContext().TraceID().String()))
 	}
 	now := fromOTel(s.SpanContext())
 	if now.Initial = carry.From(ctx).Initial; !now.Initial.IsZero() {
-		s.SetAttributes(InitialTraceID.String(now.Initial.String()))
+		s.SetAttributes(initialTraceID.String(now.Initial.String()))
 	}
 	return carry.With(ctx, now), func(err error) {
 		result := OutcomeOf(err)
 		if err != nil {
 			s.SetStatus(codes.Error, redact.Secrets(err.Error()))
-			s.SetAttributes(ErrorType.String(result))
+			s.SetAttributes(errorTypeKey.String(result))
 		}
 		s.SetAttributes(state.String(conventional(err)))
 		p.tally.ended(name, result, time.Since(began))
@@ -229,7 +231,7 @@ func withoutSecrets(attrs []attribute.KeyValue) []attribute.KeyValue {
 func Stamp(ctx context.Context, op trace.Op, existing trace.IDs) (context.Context, trace.IDs, *trace.Conflict) {
 	ids, conflict := trace.Stamp(op, Of(ctx), existing)
 	if conflict != nil {
-		Link(ctx, existing)
+		link(ctx, existing)
 	}
 	if !ids.Initial.IsZero() {
 		ctx = carry.WithInitial(ctx, ids.Initial)
@@ -237,15 +239,15 @@ func Stamp(ctx context.Context, op trace.Op, existing trace.IDs) (context.Contex
 	return ctx, ids, conflict
 }
 
-// Link links the span of a context to another action: the last one on an object
+// link links the span of a context to another action: the last one on an object
 // that is acted on now.
-func Link(ctx context.Context, other trace.IDs) {
+func link(ctx context.Context, other trace.IDs) {
 	if other.Trace.IsZero() {
 		return
 	}
 	otel.SpanFromContext(ctx).AddLink(otel.Link{
 		SpanContext: otel.NewSpanContext(otel.SpanContextConfig{TraceID: otel.TraceID(other.Trace), SpanID: otel.SpanID(other.Span), Remote: true}),
-		Attributes:  []attribute.KeyValue{InitialTraceID.String(other.Initial.String())},
+		Attributes:  []attribute.KeyValue{initialTraceID.String(other.Initial.String())},
 	})
 }
 

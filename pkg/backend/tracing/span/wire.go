@@ -42,18 +42,24 @@ func Anew(ctx context.Context) context.Context {
 	return carry.Run(carry.With(otel.ContextWithSpanContext(ctx, otel.SpanContext{}), trace.Context{}))
 }
 
+// The variables of a child process that carry an action.
+const (
+	envTraceparent = "TRACEPARENT"
+	envBaggage     = "BAGGAGE"
+)
+
 // FromEnviron is [Continue] with the variables of the parent process.
 func FromEnviron(ctx context.Context) (context.Context, error) {
-	return Continue(ctx, os.Getenv(trace.EnvTraceparent), os.Getenv(trace.EnvBaggage))
+	return Continue(ctx, os.Getenv(envTraceparent), os.Getenv(envBaggage))
 }
 
 // Extract is [Continue] with the headers of a request, for authenticated
 // callers. What one request turns out to concern says nothing about another.
 func Extract(ctx context.Context, h http.Header) (context.Context, error) {
 	ctx = carry.Run(ctx)
-	parents := h.Values(trace.HeaderTraceparent)
+	parents := h.Values(carry.HeaderTraceparent)
 	if len(parents) > 1 {
 		return ctx, errors.New("the request has several traceparent headers, want one")
 	}
-	return Continue(ctx, strings.Join(parents, ""), strings.Join(h.Values(trace.HeaderBaggage), ","))
+	return Continue(ctx, strings.Join(parents, ""), strings.Join(h.Values(carry.HeaderBaggage), ","))
 }

@@ -21,6 +21,8 @@
 // list of referrers is a tag. Another program that writes the same list at the same
 // time can lose an entry of it; our entries are looked for afterwards, and added
 // again.
+//
+// Other projects should not import this package: it changes without notice.
 package cleanup
 
 import (

@@ -16,6 +16,8 @@
 // [Gate.Enabled] does not block or write. A report contains everything recorded so
 // far, with at most one write per feature. If the store does not answer, only the
 // report is lost.
+//
+// Other projects should not import this package: it changes without notice.
 package componentbase
 
 import (

@@ -11,6 +11,8 @@
 // tasks, so a program with its own features, in its own namespace, is set up in the
 // same way. Package feature decides when a state changes, and package reconcile runs
 // the passes.
+//
+// Other projects should not import this package: it changes without notice.
 package config
 
 import (

@@ -95,7 +95,7 @@ type unswept struct {
 
 // Sweep implements [reconcile.Sweep].
 func (u unswept) Sweep(_ context.Context, w reconcile.Work) (feature.Outcome, error) {
-	u.draft.would[u.key] = "would run task " + u.name + " over " + Where(w.Scope)
+	u.draft.would[u.key] = "would run task " + u.name + " over " + where(w.Scope)
 	return feature.Outcome{Remaining: 1, Message: "not run"}, nil
 }
 

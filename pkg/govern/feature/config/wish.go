@@ -115,7 +115,7 @@ func Wants(f feature.Feature) string {
 		text += " (its default)"
 	}
 	if f.Wants() == feature.On {
-		text += " at " + Where(f.Spec.Scope)
+		text += " at " + where(f.Spec.Scope)
 	}
 	if f.Spec.PrepareFor != "" {
 		text += ", data prepared for " + f.Spec.PrepareFor

@@ -294,10 +294,10 @@ func (w Writer) scopes(f feature.Feature) string {
 	}
 	var parts []string
 	if !s.Enforced.IsNone() {
-		parts = append(parts, here+Where(s.Enforced))
+		parts = append(parts, here+where(s.Enforced))
 	}
 	if !s.Preparing.IsNone() {
-		parts = append(parts, soon+Where(s.Preparing))
+		parts = append(parts, soon+where(s.Preparing))
 	}
 	if len(parts) == 0 {
 		return "nowhere"
@@ -305,8 +305,8 @@ func (w Writer) scopes(f feature.Feature) string {
 	return strings.Join(parts, ", ")
 }
 
-// Where describes a scope.
-func Where(s feature.Scope) string {
+// where describes a scope.
+func where(s feature.Scope) string {
 	const few = 3
 	switch {
 	case s.Everything:

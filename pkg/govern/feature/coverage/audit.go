@@ -18,6 +18,8 @@
 //
 // An audit is not done if it found nothing to audit, if a place could not be listed,
 // or if any image could not be judged.
+//
+// Other projects should not import this package: it changes without notice.
 package coverage
 
 import (

@@ -22,6 +22,8 @@
 //
 // Scopes compare addresses in canonical form (pkg/value/address). Two host names of
 // one registry are two places: a scope must name both, or be everything.
+//
+// Other projects should not import this package: it changes without notice.
 package effective
 
 import (

@@ -3,6 +3,8 @@
 // third party has its own table.
 //
 //	r := known.Registry()
+//
+// Other projects should not import this package: it changes without notice.
 package known
 
 import (

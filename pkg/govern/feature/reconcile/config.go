@@ -20,6 +20,8 @@
 // crash in between loses no statement, and can at most sign the same one twice. The store
 // itself is not trusted: a transition without a statement is signed only if it is exactly
 // the one that would be made now from the last signed state. Any other is reverted.
+//
+// Other projects should not import this package: it changes without notice.
 package reconcile
 
 import (

@@ -19,6 +19,8 @@
 // Anyone with write access to the place can write any object. The signed statement about
 // a transition proves a state, and the floor of a signed policy limits what a state can
 // switch off.
+//
+// Other projects should not import this package: it changes without notice.
 package featurestore
 
 import (

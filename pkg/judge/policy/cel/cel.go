@@ -85,6 +85,8 @@
 // computes: when a rule is compiled, the worst case for an artifact with 16
 // pieces of evidence and 1000 dependencies each; when it is evaluated, the
 // actual cost. A rule over the limit is an error, and therefore refuses.
+//
+// Other projects should not import this package: it changes without notice.
 package cel
 
 import (

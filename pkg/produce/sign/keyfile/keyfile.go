@@ -12,6 +12,8 @@
 // A key that stays in a key management service is opened with OpenKMS, in
 // builds with the tag kms: through sigstore's interface to such services,
 // whose plugins are programs named sigstore-kms-SERVICE in PATH.
+//
+// Other projects should not import this package: it changes without notice.
 package keyfile
 
 import (
@@ -138,11 +140,11 @@ func Open(path string, password Password) (crypto.Signer, error) {
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, "key", err)
 	}
-	return Parse(raw, password)
+	return parse(raw, password)
 }
 
-// Parse is [Open] for a file that was read. Its errors never quote the file.
-func Parse(raw []byte, password Password) (crypto.Signer, error) {
+// parse is [Open] for a file that was read. Its errors never quote the file.
+func parse(raw []byte, password Password) (crypto.Signer, error) {
 	if len(raw) > maxKey {
 		return nil, refuse("key", "the file has more than %d bytes, so it is not a key", maxKey)
 	}

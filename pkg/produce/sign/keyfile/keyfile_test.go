@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 		"no PEM":             {[]byte("x"), unasked, false},
 		"far too much":       {make([]byte, maxKey+1), unasked, false},
 	} {
-		got, err := Parse(c.raw, c.password)
+		got, err := parse(c.raw, c.password)
 		switch {
 		case c.ok && (err != nil || !key.Equal(got)):
 			t.Errorf("%s: %v", name, err)

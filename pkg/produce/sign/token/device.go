@@ -24,17 +24,17 @@ type device struct {
 	pause  func(ctx context.Context, d time.Duration) error
 }
 
-// Device is the source that lets the person at the terminal log in. Without
-// one it is an error at once: a release never waits for a login that no
+// deviceSource is the source that lets the person at the terminal log in.
+// Without one it is an error at once: a release never waits for a login that no
 // person sees.
-func Device(w World) (Source, error) {
+func deviceSource(w World) (Source, error) {
 	if w.Login == nil {
 		return nil, verdict.Refuse(verdict.Usage, "identity", "there is no terminal for a login; use --identity-token NAME=FILE or --identity ambient")
 	}
 	if w.Issuer == "" {
 		return nil, verdict.Refuse(verdict.Usage, "identity", "the signing configuration has no issuer for logins")
 	}
-	return Keep(device{World: w, client: Audience, pause: transport.Sleep}, w.Clock), nil
+	return keep(device{World: w, client: audience, pause: transport.Sleep}, w.Clock), nil
 }
 
 // IsPerson reports whether a source requires a login by a person.

@@ -71,7 +71,7 @@ func TestDevice(t *testing.T) {
 		clock, shown, pauses := now, "", []string{}
 		w.Clock = func() time.Time { return clock }
 		w.Login = func(address, code string) { shown = address + " " + code }
-		d := device{World: w, client: Audience, pause: func(_ context.Context, d time.Duration) error {
+		d := device{World: w, client: audience, pause: func(_ context.Context, d time.Duration) error {
 			clock = clock.Add(d)
 			pauses = append(pauses, d.String())
 			return nil

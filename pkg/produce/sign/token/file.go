@@ -51,7 +51,7 @@ type variable struct {
 func (v variable) Token(context.Context) (string, error) {
 	text := strings.TrimSpace(v.env(v.name))
 	if text == "" {
-		return "", verdict.Refuse(verdict.Usage, subject, "the variable %s is not set; let the job ask for a token under id_tokens, with the audience %q", v.name, Audience)
+		return "", verdict.Refuse(verdict.Usage, subject, "the variable %s is not set; let the job ask for a token under id_tokens, with the audience %q", v.name, audience)
 	}
 	return text, nil
 }

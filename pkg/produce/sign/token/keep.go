@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Keep caches the tokens of a source, each until half of its life has passed:
+// keep caches the tokens of a source, each until half of its life has passed:
 // so a new one is requested early, but not for every certificate. If no new
 // one is available, the old one is used while it is valid.
-func Keep(source Source, clock func() time.Time) Source {
+func keep(source Source, clock func() time.Time) Source {
 	return &kept{Source: source, clock: clock}
 }
 

@@ -25,7 +25,7 @@ func Parse(word string, w World) (Source, error) {
 	var s Source
 	switch {
 	case word == "ambient":
-		return Ambient(w)
+		return ambient(w)
 	case word == "github":
 		s = github{w}
 	case word == "gitlab":
@@ -39,13 +39,13 @@ func Parse(word string, w World) (Source, error) {
 	case (kind == "kubernetes" || kind == "file") && of != "":
 		return File(of), nil
 	case word == "device":
-		return Device(w)
+		return deviceSource(w)
 	case named || word != "":
 		return nil, verdict.Refuse(verdict.Usage, "identity", "%q is not a source of tokens: want %s", word, Words())
 	default:
 		return nil, verdict.Refuse(verdict.Usage, "identity", "no source of tokens was named: want %s", Words())
 	}
-	return Keep(s, w.Clock), nil
+	return keep(s, w.Clock), nil
 }
 
 // projected is the file of a projected token in Kubernetes.
@@ -56,10 +56,10 @@ func projected(w World) File {
 	return kubernetesFile
 }
 
-// Ambient finds the source that the environment offers, in this order: GitHub
+// ambient finds the source that the environment offers, in this order: GitHub
 // Actions, GitLab, a projected token of Kubernetes, a Google machine. It
 // makes no request to find out, and never falls back to a login by a person.
-func Ambient(w World) (Source, error) {
+func ambient(w World) (Source, error) {
 	switch {
 	case w.Env(githubURL) != "" && w.Env(githubBearer) != "":
 		return Parse("github", w)

@@ -202,7 +202,7 @@ func (*counting) String() string { return "a counter" }
 func TestKept(t *testing.T) {
 	clock := now
 	source := &counting{t: t, clock: &clock}
-	kept := Keep(source, func() time.Time { return clock })
+	kept := keep(source, func() time.Time { return clock })
 	for _, step := range []struct {
 		after time.Duration
 		away  bool

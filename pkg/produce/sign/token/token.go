@@ -3,7 +3,7 @@
 //
 // A [Source] is where tokens come from: a file, a continuous integration
 // system, the metadata server of a cloud, a person at a terminal. [Parse]
-// makes one from the word of an operator, [Ambient] finds the one that the
+// makes one from the word of an operator, ambient finds the one that the
 // environment offers:
 //
 //	source, err := token.Parse("google:release@project.example.test", world)
@@ -14,6 +14,8 @@
 // [Source.String], contains any part of one, or of an answer that may contain
 // one. [Read] trusts nothing: the certificate authority verifies tokens, and
 // reading them here only predicts the result.
+//
+// Other projects should not import this package: it changes without notice.
 package token
 
 import (
@@ -29,9 +31,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Audience is the default audience of tokens: what Fulcio expects of its
+// audience is the default audience of tokens: what Fulcio expects of its
 // issuers.
-const Audience = "sigstore"
+const audience = "sigstore"
 
 // maxToken limits the size of a token, and of answers that contain one.
 const maxToken = 64 << 10
@@ -55,7 +57,7 @@ type World struct {
 	Env func(string) string
 	// Clock is used to decide when a token is replaced.
 	Clock func() time.Time
-	// Audience of the tokens; default [Audience].
+	// Audience of the tokens; by default what Fulcio expects.
 	Audience string
 	// Login shows a person where to log in, and with which code. Nil if there
 	// is no person: then no login is ever requested.
@@ -66,7 +68,7 @@ type World struct {
 
 func (w World) audience() string {
 	if w.Audience == "" {
-		return Audience
+		return audience
 	}
 	return w.Audience
 }

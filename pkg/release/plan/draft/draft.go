@@ -8,6 +8,8 @@
 //
 // The result is a guess that a person must review. The package compiles nothing
 // and uses no network.
+//
+// Other projects should not import this package: it changes without notice.
 package draft
 
 import (

@@ -1,0 +1,5 @@
+package intoto
+
+// For the tests outside the package.
+const MaxLines = maxLines
+const MaxSubjects = maxSubjects

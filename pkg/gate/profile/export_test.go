@@ -1,0 +1,4 @@
+package profile
+
+// For the tests outside the package.
+const DefaultModuleProxy = defaultModuleProxy

@@ -1,0 +1,4 @@
+package digest
+
+// For the tests outside the package.
+type Summer = summer
