@@ -233,7 +233,7 @@ func TestGateCheckOfIndexes(t *testing.T) {
 
 	d, _ = c.index(t, "whole")
 	c.built(t, "whole", "builder", d, nil)
-	want(t, check("whole", d), 0, "2 of the 2 manifests in it have none of theirs")
+	want(t, check("whole", d), 0, "2 of its 2 manifests have no sufficient provenance")
 
 	part := c.pushFor(t, "liar", "amd64")
 	liar := c.pushIndex(t, "liar", []string{fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":"arm64"}}`, part.MediaType, part.Digest, part.Size)})
