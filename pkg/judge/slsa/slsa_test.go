@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -95,6 +96,7 @@ type world struct {
 	pair           Pair
 	verifierLevel  int
 	unsigned, bare bool
+	declared       func([]Declaration) // changes the declarations
 }
 
 func everything() world {
@@ -105,11 +107,26 @@ func everything() world {
 }
 
 func declarations() (list []Declaration) {
-	for _, id := range declarable() {
-		list = append(list, Declaration{Requirement: id, By: "the policy of the tests", Evidence: digest.Of(digest.SHA256, []byte(id))})
+	for _, id := range slices.Sorted(maps.Keys(Declarable())) {
+		list = append(list, Declaration{Requirement: id, By: "the policy of the tests", Reason: "mirrored", Until: declaredUntil(), UpTo: 4, Evidence: digest.Of(digest.SHA256, []byte(id))})
 	}
 	return list
 }
+
+// declare changes one declaration.
+func declare(id string, change func(*Declaration)) func(*world) {
+	return func(w *world) {
+		w.declared = func(list []Declaration) {
+			for i := range list {
+				if list[i].Requirement == id {
+					change(&list[i])
+				}
+			}
+		}
+	}
+}
+
+func declaredUntil() time.Time { return time.Date(2027, 6, 30, 0, 0, 0, 0, time.UTC) }
 
 func (w world) judge(t testing.TB) (Report, error) {
 	t.Helper()
@@ -122,6 +139,9 @@ func (w world) judge(t testing.TB) (Report, error) {
 		t.Fatal(err)
 	}
 	w.q.Name, w.q.Bytes, w.q.Declared = "bin/lantern", artifact(), declarations()
+	if w.declared != nil {
+		w.declared(w.q.Declared)
+	}
 	w.q.provenance, w.q.source = witness{}, witness{}
 	if w.unsigned {
 		w.q.Unsigned = says(t, provenance.PredicateTypeV02, w.subject, w.provenance)
@@ -203,6 +223,13 @@ func TestJudge(t *testing.T) {
 		{"a source summary that the builder signed", func(w *world) { w.verifier = "builder" }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another commit", func(w *world) { w.revision = strings.Repeat("d", 40) }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another repository", func(w *world) { w.source = strings.Replace(w.source, "lantern", "other", 1) }, 2, 3, 0, Source, "source.level-1", NotShown},
+		{"a reviewed source, by a verifier believed up to 3", func(w *world) {
+			w.source = strings.Replace(w.source, `LEVEL_4"`, `LEVEL_3","SLSA_SOURCE_TWO_PARTY_REVIEWED"`, 1)
+			w.verifierLevel = 3
+		}, 3, 3, 3, V01, "source.two-person", NotShown},
+		{"a declaration that counts up to 3", declare("source.retained", func(d *Declaration) { d.UpTo = 3 }), 3, 3, 4, V01, "source.retained", Declared},
+		{"a declaration that has ended", declare("source.retained", func(d *Declaration) { d.Ended = true }), 2, 3, 4, V01, "source.retained", NotShown},
+		{"a declaration for level 4 that has ended", declare("common.access", func(d *Declaration) { d.Ended = true }), 3, 3, 4, V01, "common.access", NotShown},
 		{"a local source is under no known control", local, 1, 3, 0, V01, "source.version-controlled", NotShown},
 		{"a local source is found by nobody else", local, 1, 3, 0, V01, "content.source-authenticated", NotShown},
 		{"a local source still has its commit", local, 1, 3, 0, V01, "content.source", Met},
@@ -268,17 +295,23 @@ func TestDeclarationsAreShownAsClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range declarable() {
-		if a := r.answer(V01, id); a.State != Met || a.ClaimedBy != "the policy of the tests" || len(a.Evidence) != 1 {
+	for id := range Declarable() {
+		a := r.answer(V01, id)
+		if a.State != Declared || a.DeclaredBy != "the policy of the tests" || a.Until != "2027-06-30T00:00:00Z" || len(a.Evidence) != 1 {
 			t.Errorf("%+v", a)
+		}
+		if want := `declared by "the policy of the tests" until 2027-06-30T00:00:00Z: "mirrored" (counts up to v0.1=4)`; a.Why != want {
+			t.Errorf("%s: %s", id, a.Why)
 		}
 	}
 	w := everything()
 	trust := Trust{}
 	for why, d := range map[string]Declaration{
-		"what a tool can see": {Requirement: "build.hermetic", By: "x", Evidence: digest.Of(digest.SHA256, nil)},
-		"by nobody":           {Requirement: "common.access", Evidence: digest.Of(digest.SHA256, nil)},
-		"without evidence":    {Requirement: "common.access", By: "x"},
+		"what a tool can see": {Requirement: "build.hermetic", By: "x", Until: declaredUntil(), UpTo: 4, Evidence: digest.Of(digest.SHA256, nil)},
+		"by nobody":           {Requirement: "common.access", Until: declaredUntil(), UpTo: 4, Evidence: digest.Of(digest.SHA256, nil)},
+		"without evidence":    {Requirement: "common.access", By: "x", Until: declaredUntil(), UpTo: 4},
+		"without end":         {Requirement: "common.access", By: "x", UpTo: 4, Evidence: digest.Of(digest.SHA256, nil)},
+		"without effect":      {Requirement: "common.access", By: "x", Until: declaredUntil(), UpTo: 3, Evidence: digest.Of(digest.SHA256, nil)},
 	} {
 		w.q.Name, w.q.Bytes, w.q.Declared = "a", artifact(), []Declaration{d}
 		w.q.provenance, w.q.source = witness{}, witness{}
