@@ -19,7 +19,27 @@ type Levels struct{ Builders, Require []string }
 func (l *Levels) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats")
-	f.StringArrayVar(&l.Require, "require-level", nil, "refuse a lower SLSA level: build=1 to build=3, v0.1=1 to v0.1=4; repeats")
+	f.StringArrayVar(&l.Require, "require-level", nil, "refuse a lower SLSA level: "+levelsOffered+"; repeats")
+}
+
+// levelsOffered are the levels that can be required.
+const levelsOffered = "build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, the levels of KEP-3027, which kep-3027=N also names"
+
+// AddSources adds the flag that names summaries of source revisions.
+func AddSources(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVar(files, "source-vsa", nil, "file with a verification summary (VSA) of the source revision, by a verifier that the policy lists under sources; it counts for provenance that names its commit and repository; repeats")
+}
+
+// demands parses required levels.
+func demands(list []string) (out []slsa.Demand, err error) {
+	for _, text := range list {
+		d, err := slsa.ParseDemand(text)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.Usage, "--require-level", err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
 }
 
 // levels makes the levels that the gate requires. The signer may sign for every
@@ -45,12 +65,6 @@ func (l *Levels) levels(signer slsa.Pair) (out gate.Levels, err error) {
 	if out.Builders, err = slsa.NewTrust(pairs, nil); err != nil {
 		return gate.Levels{}, verdict.Wrap(verdict.Usage, "--builder", err)
 	}
-	for _, text := range l.Require {
-		d, err := slsa.ParseDemand(text)
-		if err != nil {
-			return gate.Levels{}, verdict.Wrap(verdict.Usage, "--require-level", err)
-		}
-		out.Require = append(out.Require, d)
-	}
-	return out, nil
+	out.Require, err = demands(l.Require)
+	return out, err
 }

@@ -30,7 +30,7 @@ func (p policyEntry) String() string {
 	switch p.role {
 	case Builder:
 		return "builder " + p.builder
-	case Sources:
+	case sources:
 		return "source verifier " + p.builder
 	}
 	return "role " + string(p.role)

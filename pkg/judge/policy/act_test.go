@@ -72,7 +72,7 @@ func seats() []seat {
 		{"roles/reconciler", "reconciler", "x", "", Reconciler},
 		{"builders/items/signers", "builder", "https://slsa.dev/provenance/v1", plan.Archive, ""},
 		{"summaries/items/signers", "verifier", vsa.PredicateType, plan.Binary, ""},
-		{"sources/items/signers", "source", "x", "", Sources},
+		{"sources/items/signers", "source", "x", "", sources},
 	}
 }
 

@@ -188,10 +188,6 @@ func (h *Session) Level(e verify.Evidence, q Question) (slsa.Report, error) {
 	return m.facts[0].level(m)
 }
 
-// Level is the SLSA Build level that the policy requires of a class at a stage;
-// 0 if none.
-func (p Policy) Level(stage Stage, class plan.Class) int { return p.cells[cell{stage, class}].level }
-
 // Complete reports whether SBOMs of a class must be complete.
 func (p Policy) Complete(stage Stage, class plan.Class) bool {
 	return p.cells[cell{stage, class}].whole

@@ -343,7 +343,7 @@ func (l *loader) checkSeparate() error {
 		}
 	}
 	for n := range l.Sources {
-		entry := l.policy.actors.entries[slices.IndexFunc(l.policy.actors.entries, func(e policyEntry) bool { return e.role == Sources && e.builder == l.Sources[n].ID })]
+		entry := l.policy.actors.entries[slices.IndexFunc(l.policy.actors.entries, func(e policyEntry) bool { return e.role == sources && e.builder == l.Sources[n].ID })]
 		for i, s := range entry.signers {
 			all = append(all, place{s, at("sources", n, "signers", i), entry.String()})
 		}

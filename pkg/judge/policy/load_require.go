@@ -85,7 +85,7 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 
 // demand checks the modes of one class and compiles its requirements.
 func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, error) {
-	others, err := l.otherLevels(r.Levels, append(slices.Clone(path), "levels"))
+	others, err := otherLevels(l, r.Levels, append(slices.Clone(path), "levels"))
 	if err != nil {
 		return demand{}, err
 	}
@@ -207,7 +207,7 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
 			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than builder, channel, signoff and reconciler", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")

@@ -41,7 +41,7 @@ func (l *loader) loadSources() error {
 		if s.ID == "" || slices.ContainsFunc(l.Sources[:i], func(o fileVerifier) bool { return o.ID == s.ID }) {
 			return l.fail(codeValue, append(path, "id"), "%q is empty or occurs twice", s.ID)
 		}
-		if err := l.upTo(s.Levels, slsa.Source, 1, append(path, "levels")); err != nil {
+		if err := upTo(l, s.Levels, slsa.Source, append(path, "levels")); err != nil {
 			return err
 		}
 		signers, err := l.signers(s.Signers, append(path, "signers"))
@@ -54,7 +54,7 @@ func (l *loader) loadSources() error {
 		if n := slices.IndexFunc(signers, func(s Signer) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the verifier by identity")
 		}
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{Sources, s.ID, signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, signers})
 		for _, who := range signers {
 			l.verifiers = append(l.verifiers, slsa.Verifier{Signer: who.matcher, VerifierID: s.ID, Level: s.Levels[slsa.Source]})
 		}
@@ -62,9 +62,8 @@ func (l *loader) loadSources() error {
 	return nil
 }
 
-// upTo checks the highest levels of an entry: of one track, and at least a level
-// from which the entry has an effect.
-func (l *loader) upTo(levels map[slsa.Track]int, track slsa.Track, least int, path []any) error {
+// upTo checks the highest levels of an entry, which is about one track.
+func upTo(l *loader, levels map[slsa.Track]int, track slsa.Track, path []any) error {
 	if len(levels) == 0 {
 		return l.fail(codeEmpty, path, "empty; want {%s: LEVEL}, the highest level that this can show", track)
 	}
@@ -72,8 +71,8 @@ func (l *loader) upTo(levels map[slsa.Track]int, track slsa.Track, least int, pa
 		if name != track {
 			return l.fail(codeValue, append(path, string(name)), "unknown track %q here, want %s", name, track)
 		}
-		if n := levels[name]; n < least || n > 4 {
-			return l.fail(codeValue, append(path, string(name)), "%d, want %d to 4", n, least)
+		if n := levels[name]; n < 1 || n > 4 {
+			return l.fail(codeValue, append(path, string(name)), "%d, want 1 to 4", n)
 		}
 	}
 	return nil
@@ -85,37 +84,36 @@ func (l *loader) loadDeclares() error {
 	if err := filled(l, l.Declares, "declares"); err != nil {
 		return err
 	}
-	known := slsa.Declarable()
+	if l.Declares != nil && len(l.Builders) == 0 {
+		return l.fail(codeEmpty, at("builders"), "empty, so declares counts for nothing; add a builder or remove declares")
+	}
 	for i, d := range l.Declares {
 		path := at("declares", i)
-		least, is := known[d.Requirement]
 		switch {
-		case len(l.Builders) == 0:
-			return l.fail(codeEmpty, at("builders"), "empty, so declares counts for nothing; add a builder or remove declares")
-		case !is:
-			return l.fail(codeValue, append(path, "requirement"), "%q cannot be declared, want one of %v", d.Requirement, slices.Sorted(maps.Keys(known)))
 		case slices.ContainsFunc(l.Declares[:i], func(o fileDeclaration) bool { return o.Requirement == d.Requirement }):
 			return l.fail(codeValue, append(path, "requirement"), "%q is declared twice", d.Requirement)
 		case d.By == "" || d.Reason == "" || d.Until == "":
 			return l.fail(codeEmpty, path, "want by, reason and until: who declares it, why it holds, and when the declaration ends")
 		}
-		if err := l.upTo(d.Levels, slsa.V01, least, append(path, "levels")); err != nil {
+		if err := upTo(l, d.Levels, slsa.V01, append(path, "levels")); err != nil {
 			return err
 		}
 		until, err := l.instant(d.Until, append(path, "until"))
 		if err != nil {
 			return err
 		}
-		l.policy.declares = append(l.policy.declares, slsa.Declaration{
-			Requirement: d.Requirement, By: d.By, Reason: d.Reason, Until: until, UpTo: d.Levels[slsa.V01], Evidence: l.policy.digest,
-		})
+		made := slsa.Declaration{Requirement: d.Requirement, By: d.By, Reason: d.Reason, Until: until, UpTo: d.Levels[slsa.V01], Evidence: l.policy.digest}
+		if err := made.Check(); err != nil {
+			return l.fail(codeValue, path, "%v", err)
+		}
+		l.policy.declares = append(l.policy.declares, made)
 	}
 	return nil
 }
 
 // otherLevels reads the levels that a row requires besides that of the Build
 // track.
-func (l *loader) otherLevels(levels map[slsa.Track]int, path []any) (list []slsa.Demand, err error) {
+func otherLevels(l *loader, levels map[slsa.Track]int, path []any) (list []slsa.Demand, err error) {
 	if levels != nil && len(levels) == 0 {
 		return nil, l.fail(codeEmpty, path, "empty; leave the key out, or require a level")
 	}

@@ -29,7 +29,7 @@ type sourceSummary struct {
 // reach answers every requirement of every level for provenance. Of several
 // summaries of the source the one that shows most counts.
 func (m *judgement) reach(f *Fact, trust slsa.Trust) (best slsa.Report, err error) {
-	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: m.policy.declared(m.q.At)}
+	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: declaredAt(m.policy.declares, m.q.At)}
 	var list []sourceSummary
 	if list, q.NoSource = m.sourcesOf(f); len(list) == 0 {
 		return f.reached(trust, q)
@@ -102,7 +102,7 @@ func (m *judgement) sourceSummary(f *Fact) (vsa.Summary, error) {
 	if err != nil {
 		return vsa.Summary{}, err
 	}
-	if err := m.policy.actors.acts(f, Sources, &m.q); err != nil {
+	if err := m.policy.actors.acts(f, sources, &m.q); err != nil {
 		return vsa.Summary{}, say(err)
 	}
 	entry, err := m.policy.actors.entryOf(f.who)
@@ -117,9 +117,21 @@ func (m *judgement) sourceSummary(f *Fact) (vsa.Summary, error) {
 	return said, nil
 }
 
-// declared are the declarations of the policy at a time.
-func (p *Policy) declared(now time.Time) []slsa.Declaration {
-	list := slices.Clone(p.declares)
+// SourceSummary checks that evidence is a summary of a source revision by an
+// identity that the policy lists under sources. Whether it is about the right
+// revision is decided with the provenance: see [Policy.NewSession].
+func (h *Session) SourceSummary(e verify.Evidence, now time.Time) error {
+	if e.IsZero() {
+		return verdict.Refuse(verdict.EvidenceMissing, "source", "no evidence was given")
+	}
+	f := FactOf(e)
+	_, err := (&judgement{policy: &h.policy, q: Question{Subject: "source", At: now}}).sourceSummary(&f)
+	return err
+}
+
+// declaredAt are the declarations of a policy at a time.
+func declaredAt(list []slsa.Declaration, now time.Time) []slsa.Declaration {
+	list = slices.Clone(list)
 	for i := range list {
 		list[i].Ended = !now.Before(list[i].Until)
 	}
@@ -128,17 +140,16 @@ func (p *Policy) declared(now time.Time) []slsa.Declaration {
 
 // JudgesLevels reports whether the policy says more about the SLSA levels than
 // the provenance of a release can show.
-func (p Policy) JudgesLevels() bool {
-	return len(p.declares) > 0 || p.ReadsSources()
+func (h *Session) JudgesLevels() bool {
+	return len(h.policy.declares) > 0 || h.ReadsSources()
 }
 
 // ReadsSources reports whether summaries of source revisions can count.
-func (p Policy) ReadsSources() bool { return len(p.actors.holders(Sources)) > 0 }
+func (h *Session) ReadsSources() bool { return len(h.policy.actors.holders(sources)) > 0 }
 
 // Demands are the SLSA levels that the policy requires of a class at a stage.
-func (p Policy) Demands(stage Stage, class plan.Class) []slsa.Demand {
-	d := p.cells[cell{stage, class}]
-	return d.demands()
+func (h *Session) Demands(stage Stage, class plan.Class) []slsa.Demand {
+	return h.policy.cells[cell{stage, class}].demands()
 }
 
 // demands are all levels that a cell requires.
@@ -150,10 +161,10 @@ func (d demand) demands() (list []slsa.Demand) {
 }
 
 // explainSources says who may speak for the source, and what is declared.
-func (p Policy) explainSources() Section {
+func explainSources(p Policy) Section {
 	s := Section{Title: "What is not shown by provenance"}
 	for _, one := range p.actors.entries {
-		if one.role != Sources {
+		if one.role != sources {
 			continue
 		}
 		for _, who := range one.signers {

@@ -46,7 +46,7 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 		{"a declaration without end", `until: "2027-06-30", `, "", `until: "2027-06-29", `, verdict.PolicyEmpty, "want by, reason and until"},
 		{"an end that is no time", "2027-06-30", "soon", "2027-06-30T00:00:00Z", verdict.ConfigParse, "want a time"},
 		{"a declaration without level", ", levels: {v0.1: 3}}", "}", ", levels: {v0.1: 4}}", verdict.PolicyEmpty, "levels"},
-		{"a level that it cannot reach", "levels: {v0.1: 3}}", "levels: {v0.1: 2}}", "levels: {v0.1: 4}}", verdict.ConfigParse, "2, want 3 to 4"},
+		{"a level that it cannot reach", "levels: {v0.1: 3}}", "levels: {v0.1: 2}}", "levels: {v0.1: 4}}", verdict.ConfigParse, "up to level 2, want 3 to 4"},
 		{"a level of another track", "levels: {v0.1: 3}}", "levels: {build: 3}}", "levels: {v0.1: 3}}", verdict.ConfigParse, "unknown track"},
 		{"an unknown key", "by: SIG Release", "by: SIG Release, role: policy", "by: SIG Release", verdict.ConfigParse, "role"},
 		{"a required level of no track", "levels: {v0.1: 3}\n", "levels: {}\n", "levels: {v0.1: 3}\n", verdict.PolicyEmpty, "empty"},
@@ -132,7 +132,7 @@ func TestDeclarationsEnd(t *testing.T) {
 			}
 		}
 	}
-	if all := p.explainSources(); len(all.Lines) != 2 || !strings.Contains(all.Lines[1], "SIG Release until 2027-06-30, and counts up to v0.1=3: mirrored daily") {
+	if all := explainSources(p); len(all.Lines) != 2 || !strings.Contains(all.Lines[1], "SIG Release until 2027-06-30, and counts up to v0.1=3: mirrored daily") {
 		t.Errorf("%q", all.Lines)
 	}
 }

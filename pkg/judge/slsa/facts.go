@@ -3,9 +3,9 @@ package slsa
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -45,19 +45,33 @@ const twoParty vsa.Level = "SLSA_SOURCE_TWO_PARTY_REVIEWED"
 // trusted for less cannot confirm it.
 const reviewLevel = 4
 
-// Declarable lists the requirements of [V01] that only people can assess, and the
+// declarable lists the requirements of [V01] that only people can assess, and the
 // lowest level that requires each.
-func Declarable() map[string]int {
+func declarable() map[string]int {
 	return map[string]int{
 		"source.retained": 3, "source.retained-indefinitely": 4, "common.security": 4, "common.access": 4, "common.superusers": 4,
 	}
 }
 
+// Check refuses a declaration of something else, one that has no effect, and one
+// without author, end or document.
+func (d Declaration) Check() error {
+	least, known := declarable()[d.Requirement]
+	switch {
+	case !known:
+		return fmt.Errorf("%q cannot be declared, want one of %v", d.Requirement, slices.Sorted(maps.Keys(declarable())))
+	case d.By == "" || d.Until.IsZero() || d.Evidence.IsZero():
+		return fmt.Errorf("the declaration of %s lacks who makes it, its end, or its document", d.Requirement)
+	case d.UpTo < least || d.UpTo > 4:
+		return fmt.Errorf("the declaration of %s counts up to level %d, want %d to 4", d.Requirement, d.UpTo, least)
+	}
+	return nil
+}
+
 func (f *facts) declare(list []Declaration) error {
 	for _, d := range list {
-		least, known := Declarable()[d.Requirement]
-		if !known || d.By == "" || d.Evidence.IsZero() || d.Until.IsZero() || d.UpTo < least {
-			return verdict.Refuse(verdict.Usage, "declaration", "%q cannot be declared by %q until %s for level %d", d.Requirement, d.By, d.Until.Format(time.RFC3339), d.UpTo)
+		if err := d.Check(); err != nil {
+			return verdict.Wrap(verdict.Usage, "declaration", err)
 		}
 		f.declared[d.Requirement] = d
 	}
