@@ -53,7 +53,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		said        []string
 	}{
 		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 1 of 4", "ACCEPTED"}},
-		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: an entry in the trust map", "got  build=1", "→"}},
+		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: a trust map entry", "got  build=1", "→"}},
 		{"another builder", file + " --builder https://builder.example.test=3" + highest, 1, []string{"LEVEL", "build.authentic"}},
 		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "ACCEPTED"}},
 		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"ACCEPTED"}},
@@ -61,7 +61,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"a builder of level 1", file + " --builder " + id + "=1 --require-level build=2", 1, []string{"LEVEL", "build.hosted (not met)", "sha256:"}},
 		{"its twin of level 2", file + " --builder " + id + "=2 --require-level build=2", 0, []string{"ACCEPTED"}},
 		{"a level that needs a source summary", file + known + " --require-level v0.1=3", 1, []string{"LEVEL", "want v0.1=3", "source.verified-history"}},
-		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; git+file://"}},
+		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; a git+file:// URL"}},
 		{"the one below", file + known + " --require-level v0.1=1", 0, []string{"ACCEPTED"}},
 		{"an image", image + known + " --require-level build=2", 0, []string{"3 × provenance", "--verbose answers every requirement"}},
 		{"an image of an unknown builder", image + " --require-level build=2", 1, []string{"LEVEL", "verified=0 required=3"}},
@@ -70,7 +70,9 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"a level that there is not", file + " --builder " + id + "=4", 2, []string{"--builder", "0 to 3"}},
 		{"two levels", file + known + " --builder " + id + "=0", 2, []string{"has two levels"}},
 		{"two builders of different trust", file + known + " --builder https://builder.example.test=1", 2, []string{"different trust"}},
-		{"a track that there is not", file + " --require-level source=1", 2, []string{"--require-level", "v0.1=4"}},
+		{"a track that there is not", file + " --require-level dependency=1", 2, []string{"--require-level", "v0.1=4"}},
+		{"a level of the source, of which there is no summary", file + known + " --require-level source=1", 1, []string{"LEVEL", "want source=1", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
+		{"a level by the name of the KEP", file + known + " --require-level kep-3027=1", 0, []string{"ACCEPTED"}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -132,7 +134,7 @@ func TestLevels(t *testing.T) {
 	const id, other = "https://builder.example.test/hosted@v1", "https://builder.example.test/laptop"
 	w.write(t, "built.json", w.sign(t, "key", built(id, digest.Of(digest.SHA256, []byte("the first file")))))
 	const keyed = "file a.bin --type slsaprovenance1 --bundle built.json --key key.pub --trusted-root trusted_root.json --require-level build=3"
-	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "signed for by \"key sha256:")
+	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "with the signer \"key sha256:")
 	want(t, w.verify(t.Context(), keyed+" --builder "+other+"=3"), 1, "LEVEL", "build.authentic")
 	want(t, w.verify(t.Context(), keyed+" --builder "+id+"=3"), 0, "SLSA build: level 3 of 3", "ACCEPTED")
 

@@ -76,7 +76,7 @@ func at(path ...any) []any { return path }
 func (l *loader) load() (Policy, error) {
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
 	for _, part := range []func() error{
-		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, l.loadDeclares, l.checkSeparate, l.loadSource, l.loadParameters,
+		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, func() error { return loadDeclares(l) }, l.checkSeparate, l.loadSource, l.loadParameters,
 		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
 	} {
 		if err := part(); err != nil {

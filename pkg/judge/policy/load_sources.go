@@ -80,7 +80,7 @@ func upTo(l *loader, levels map[slsa.Track]int, track slsa.Track, path []any) er
 
 // loadDeclares reads the declarations. They end, and have a reason: others have
 // to be able to judge them.
-func (l *loader) loadDeclares() error {
+func loadDeclares(l *loader) error {
 	if err := filled(l, l.Declares, "declares"); err != nil {
 		return err
 	}
