@@ -111,8 +111,8 @@ var (
 // policyFlags are the flags that only apply with --policy, and localFlags those that only
 // apply to a decision that this program makes itself.
 var (
-	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa"}
-	localFlags  = []string{"accept-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
+	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa", "source-vsa"}
+	localFlags  = []string{"accept-vsa", "source-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
 )
 
 func (o *gateCheck) run(cmd *cobra.Command, args []string) error {
@@ -174,7 +174,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 	if err := o.release.Output.Check(); err != nil {
 		return nil, err
 	}
-	o.one.trust, o.one.log, o.one.vouched = o.release.Trust, o.release.Log, o.release.Part.Vouched
+	o.one.trust, o.one.log, o.one.vouched, o.one.sources = o.release.Trust, o.release.Log, o.release.Part.Vouched, o.release.Part.Sources
 	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
 		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can contain its own requirements")
 	}

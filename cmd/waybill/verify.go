@@ -73,7 +73,8 @@ with --type, an attestation of that predicate type about the file's digest and, 
 Provenance is also checked against SLSA, requirement by requirement. A builder's
 claims about itself do not count: --builder names the builders that the signer may
 sign for, and up to which level; any other builder gets at most level 1 of the Build
-track. --require-level refuses a lower level.
+track. --source-vsa gives a verification summary of the source revision, with who
+must have signed it and for which verifier. --require-level refuses a lower level.
 
 A legacy signature, from before Sigstore bundles, is read from --signature and
 --certificate. They do not contain the signing time, so a log must confirm it:

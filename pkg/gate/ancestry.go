@@ -10,22 +10,56 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// checkAncestry reports the level of the Build track that the release reached.
-// An artifact's level is at most that of every input that its provenance names
-// and that is in the release. Where a policy requires a level, the artifact and
-// all its inputs back to the source must have it.
+// checkAncestry reports the SLSA levels that the release reached. An artifact's
+// level is at most that of every input that its provenance names and that is in
+// the release. Where a level is required, the artifact and all its inputs back
+// to the source must have it.
 func checkAncestry(_ context.Context, g gathered) (f facts) {
 	if g.release.Options.Scope.Depth != AllEvidence {
 		return f
 	}
-	steps := g.steps(&f)
+	all := g.built(&f)
+	for _, track := range g.tracks() {
+		g.checkTrack(track, all, &f)
+	}
+	if g.release.manifest.isGiven() {
+		g.sayUnproven(len(all), &f)
+	}
+	return f
+}
+
+// tracks are those to report on: Build always, and the others if the user
+// requires a level on them or the policy says something about them.
+func (g gathered) tracks() []slsa.Track {
+	list := []slsa.Track{slsa.Build}
+	for _, track := range []slsa.Track{slsa.V01, slsa.Source} {
+		asked := g.release.session.JudgesLevels() || slices.ContainsFunc(g.release.manifest.Artifacts, func(a manifest.Artifact) bool {
+			return g.release.covers(a) && g.levelOf(a, track) > 0
+		})
+		if asked {
+			list = append(list, track)
+		}
+	}
+	return list
+}
+
+// checkTrack reports the level on one track, and refuses what is below the
+// required one.
+func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
+	steps, reports := make([]slsa.Step, len(all)), map[string]slsa.Report{}
+	for i, b := range all {
+		steps[i] = slsa.Step{ID: b.name, Level: b.report.Level(track), Inputs: b.inputs}
+		reports[b.name] = b.report
+	}
 	lowest := slsa.Limit{Level: -1}
 	shown := map[string]bool{}
 	for _, s := range steps {
-		if a, _ := g.release.manifest.Find(s.ID); !g.release.covers(a) || !g.holds(s.ID) {
+		a, _ := g.release.manifest.Find(s.ID)
+		if !g.release.covers(a) || !g.holds(s.ID) {
 			continue // reported by another check
 		}
 		shown[s.ID] = true
@@ -36,45 +70,71 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		if lowest.Level < 0 || limit.Level < lowest.Level {
 			lowest = limit
 		}
-		if want := g.levelOf(s.ID); limit.Level < want {
-			f.refuse(tooLow(s.ID, want, limit, err))
-		} else if err != nil {
+		if want := (slsa.Demand{Track: track, Level: g.levelOf(a, track)}); limit.Level < want.Level {
+			f.refuse(tooLow(s.ID, want, limit, reports[limit.Path[len(limit.Path)-1]], err))
+		} else if err != nil && track == slsa.Build {
 			f.note("%s: no Build level can be computed over its inputs: %v", s.ID, err)
 		}
 	}
-	g.demandLevels(shown, &f)
-	if g.release.manifest.isGiven() {
-		g.sayUnproven(len(steps), &f)
-	}
+	g.demandLevel(track, shown, f)
 	if lowest.Level >= 0 {
-		f.least = &verdict.Least{Track: string(slsa.Build), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
-		of, rest := "every built artifact", ""
-		if g.release.manifest.isGiven() {
-			of = "the artifacts with provenance from another tool"
-		} else if n, first := g.uncounted(shown); n > 0 {
-			of = fmt.Sprintf("%d of %d built artifacts", len(shown), len(shown)+n)
-			rest = fmt.Sprintf("; the others have findings, or a verifier's summary in place of provenance, the first: %s", first)
-		}
-		f.note("Build level %d of 3 for %s, limited by %s%s", lowest.Level, of, strings.Join(lowest.Path, " made of "), rest)
+		g.sayLevel(track, lowest, reports[lowest.Path[len(lowest.Path)-1]], shown, f)
 	}
-	return f
+}
+
+// sayLevel reports the lowest level on a track, and what limits it. Of a track
+// other than Build it shows the answer to every requirement for the artifact
+// that limits it: such levels depend on more than provenance.
+func (g gathered) sayLevel(track slsa.Track, lowest slsa.Limit, limiting slsa.Report, shown map[string]bool, f *facts) {
+	word := string(track)
+	if track == slsa.Build {
+		f.least = &verdict.Least{Track: string(track), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
+		word = "Build"
+	}
+	on := limiting.On(track)
+	if track != slsa.Build {
+		on.Subject = lowest.Path[len(lowest.Path)-1]
+		f.levels = append(f.levels, on)
+	}
+	of, rest := "every built artifact", ""
+	if g.release.manifest.isGiven() {
+		of = "the artifacts with provenance from another tool"
+	} else if n, first := g.uncounted(shown); n > 0 {
+		of = fmt.Sprintf("%d of %d built artifacts", len(shown), len(shown)+n)
+		rest = fmt.Sprintf("; the others have findings, or a verifier's summary in place of provenance, the first: %s", first)
+	}
+	f.note("%s level %d of %d for %s, limited by %s%s", word, lowest.Level, on.Most, of, strings.Join(lowest.Path, " made of "), rest)
 }
 
 // fixLevel is the next act where a level is lower than required.
 const fixLevel = "require a lower level, or use an artifact whose named part comes from a builder that reaches the level"
 
-// tooLow names the input that limits the level of an artifact, or says why no
-// level is known.
-func tooLow(name string, want int, limit slsa.Limit, unknown error) verdict.Finding {
-	message := "the provenance shows a lower Build level"
+// fixLevels is the next act on the tracks that also depend on the source and on
+// declarations.
+const fixLevels = "require a lower level, or supply what the named requirement lacks: a summary of the source with --source-vsa, or a declaration in the policy"
+
+// tooLow names the input that limits the level of an artifact and the first
+// requirement that it lacks, or says why no level is known.
+func tooLow(name string, want slsa.Demand, limit slsa.Limit, limiting slsa.Report, unknown error) verdict.Finding {
+	word, fix := string(want.Track), fixLevels
+	if want.Track == slsa.Build {
+		word, fix = "Build", fixLevel
+	}
+	message := "the provenance shows a lower " + word + " level"
+	var evidence []digest.Digest
+	if short := limiting.Meet(want); short != nil {
+		because := verdict.FindingOf(name, short)
+		message += ": " + because.Message
+		evidence = because.Evidence
+	}
 	switch {
 	case unknown != nil:
-		message = fmt.Sprintf("no Build level can be computed over the inputs: %v", unknown)
+		message = fmt.Sprintf("no %s level can be computed over the inputs: %v", word, unknown)
 	case len(limit.Path) > 1:
-		message = "an input has a lower Build level: " + limit.String()
+		message = "an input has a lower " + word + " level: " + limit.String() + strings.TrimPrefix(message, "the provenance shows a lower "+word+" level")
 	}
-	f := verdict.Find(verdict.Level, name, "%s", message).Differ(fmt.Sprintf("build=%d", want), fmt.Sprintf("build=%d", limit.Level))
-	f.Fix = fixLevel
+	f := verdict.Find(verdict.Level, name, "%s", message).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...)
+	f.Fix = fix
 	return f
 }
 
@@ -95,22 +155,31 @@ func (g gathered) uncounted(shown map[string]bool) (n int, first string) {
 	return n, first
 }
 
-// levelOf is the level that the policy requires of an artifact.
-func (g gathered) levelOf(name string) int {
-	a, _ := g.release.manifest.Find(name)
-	return max(g.release.Policy.Level(g.release.Stage, a.Class), g.release.Options.Scope.Level)
+// levelOf is the level that policy and user require of an artifact on a track.
+func (g gathered) levelOf(a manifest.Artifact, track slsa.Track) (level int) {
+	for _, d := range slices.Concat(g.release.session.Demands(g.release.Stage, a.Class), g.release.Options.Scope.Levels) {
+		if d.Track == track {
+			level = max(level, d.Level)
+		}
+	}
+	return level
 }
 
-// demandLevels refuses artifacts without any level, where the user requires one
+// demandLevel refuses artifacts without any level, where the user requires one
 // besides the policy: no accepted provenance means that nothing is known about
 // the build.
-func (g gathered) demandLevels(shown map[string]bool, f *facts) {
-	want := g.release.Options.Scope.Level
-	if want == 0 {
+func (g gathered) demandLevel(track slsa.Track, shown map[string]bool, f *facts) {
+	want := slsa.Demand{Track: track}
+	for _, d := range g.release.Options.Scope.Levels {
+		if d.Track == track {
+			want.Level = max(want.Level, d.Level)
+		}
+	}
+	if want.Level == 0 {
 		return
 	}
 	refuse := func(subject, message string) {
-		none := verdict.Find(verdict.Level, subject, "%s", message).Differ(fmt.Sprintf("build=%d", want), "build=0")
+		none := verdict.Find(verdict.Level, subject, "%s", message).Differ(want.String(), slsa.Demand{Track: track}.String())
 		none.Fix = fixLevel
 		f.refuse(none)
 	}
@@ -119,20 +188,35 @@ func (g gathered) demandLevels(shown map[string]bool, f *facts) {
 		if !g.release.covers(a) || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
 			continue
 		}
-		if asked++; !shown[a.Name] && g.holds(a.Name) && !g.vouched.reaches(a.Name, want) {
+		asked++
+		_, vouched := g.vouched[a.Name]
+		switch {
+		case shown[a.Name] || !g.holds(a.Name):
+		case vouched && track == slsa.Build && g.vouched.reaches(a.Name, want.Level):
+		case vouched && track != slsa.Build:
+			refuse(a.Name, "a verifier's summary replaces its provenance, and such a summary shows no level of "+string(track))
+		default:
 			refuse(a.Name, "no provenance that the policy accepts describes how this was built")
 		}
 	}
 	if asked == 0 {
-		refuse(g.release.manifest.Name, "none of the selected artifacts was built, so none has a Build level")
+		refuse(g.release.manifest.Name, "none of the selected artifacts was built, so none has a level")
 	}
 }
 
-// steps are the built artifacts, each with its own level and its inputs from
-// the release. A copy that is missing or changed does not lower the artifacts
-// made from it: their provenance names the bytes that the manifest lists.
-func (g gathered) steps(f *facts) []slsa.Step {
-	var steps []slsa.Step
+// builtArtifact is an artifact with accepted provenance: the answers to all
+// requirements, and its inputs from the release.
+type builtArtifact struct {
+	name   string
+	report slsa.Report
+	inputs []string
+}
+
+// built are the built artifacts. A copy that is missing or changed does not
+// lower the artifacts made from it: their provenance names the bytes that the
+// manifest lists.
+func (g gathered) built(f *facts) []builtArtifact {
+	var all []builtArtifact
 	for _, a := range g.release.manifest.Artifacts {
 		if a.Provenance == "" || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
@@ -151,9 +235,10 @@ func (g gathered) steps(f *facts) []slsa.Step {
 		if err != nil {
 			f.note("%s: the provenance shows no level: %v", a.Name, err)
 		}
-		steps = append(steps, slsa.Step{ID: a.Name, Level: report.On(slsa.Build).Level, Inputs: g.madeOf(got.claim, a.Name)})
+		report.Artifact = a.Name // provenance of many artifacts is judged once
+		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name)})
 	}
-	return steps
+	return all
 }
 
 // madeOf lists the artifacts of the release that a provenance names as inputs,

@@ -24,6 +24,7 @@ type Gate struct {
 	verifier *verify.Verifier
 	waivers  Waivers
 	switches Switches
+	sources  []verify.Evidence
 	opening  Opening
 }
 
@@ -40,6 +41,13 @@ func Under(p profile.Profile, v *verify.Verifier, named Waivers, s Switches) Gat
 	named.Lists = slices.Concat(p.Defects, named.Lists)
 	g := Gate{profile: p, verifier: v, waivers: named, switches: s}
 	g.opening.complete()
+	return g
+}
+
+// WithSources returns the gate with verified summaries of source revisions, which
+// count as far as the policy trusts their signers.
+func (g Gate) WithSources(sources ...verify.Evidence) Gate {
+	g.sources = sources
 	return g
 }
 
@@ -67,7 +75,7 @@ func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Ti
 	return Request{
 		Version: v, Files: at.Files, Images: at.Images, Canon: g.Canonical(v),
 		Verifier: g.verifier, Policy: g.profile.Policy, Stage: policy.Stage(s), Now: now,
-		Waivers: g.waivers, Switches: g.switches,
+		Waivers: g.waivers, Switches: g.switches, Sources: g.sources,
 	}
 }
 
@@ -79,7 +87,7 @@ func (g Gate) One(s profile.Stage, now time.Time, goals ...string) (PolicyReques
 	if err != nil {
 		return PolicyRequest{}, err
 	}
-	return PolicyRequest{Policy: effective, Verifier: g.verifier, Stage: policy.Stage(s), Now: now, Waivers: g.waivers}, nil
+	return PolicyRequest{Policy: effective, Verifier: g.verifier, Stage: policy.Stage(s), Now: now, Waivers: g.waivers, Sources: g.sources}, nil
 }
 
 // Withdrawn lists what the profile's lists withdraw of a release, for callers

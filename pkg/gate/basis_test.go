@@ -48,7 +48,7 @@ func TestUnderLeavesNothingOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := gate.Waivers{Lists: []waiver.List{{}}, Accept: []string{"late"}, Exceptions: []waiver.Exception{{}}}
-	by := gate.Under(p, v, named, everything{})
+	by := gate.Under(p, v, named, everything{}).WithSources(verify.Evidence{})
 	whole := by.Release(asked, profile.Release, gate.Places{Files: files, Images: images}, time.Now())
 	one, err := by.One(profile.Release, time.Now())
 	if err != nil {

@@ -14,11 +14,14 @@ import (
 type Levels struct {
 	Builders slsa.Trust
 	Require  []slsa.Demand
+	// Source is a verified summary of the source revision; it counts as far as
+	// Builders trusts its signer.
+	Source verify.Evidence
 }
 
 // check refuses to require levels of other statements than provenance.
 func (a Ask) check() error {
-	if len(a.Levels.Require) > 0 && !a.provenance() {
+	if (len(a.Levels.Require) > 0 || !a.Levels.Source.IsZero()) && !a.provenance() {
 		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance: ask for an attestation of a provenance type")
 	}
 	return a.Signer.check()
@@ -47,6 +50,9 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 	}
 	if len(report.Levels) > 0 {
 		v.Levels = append(v.Levels, report.On(slsa.Build), report.On(slsa.V01))
+		if !a.Levels.Source.IsZero() {
+			v.Levels = append(v.Levels, report.On(slsa.Source))
+		}
 	}
 	if err != nil && len(a.Levels.Require) == 0 {
 		v.Note("%s: the provenance shows no level: %v", i.question.Subject, err)
@@ -58,7 +64,7 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 // judge reads the levels that provenance shows for an item to which it is
 // bound, and compares them with the required ones.
 func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
-	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e}
+	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e, Source: l.Source}
 	for _, s := range boundSubjects(e, i) {
 		q.Bytes = s.Digests // the digests that are known here were compared
 	}

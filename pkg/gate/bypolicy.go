@@ -26,6 +26,8 @@ type PolicyRequest struct {
 	Commit   string // commit that provenance must name; empty accepts any
 	Now      time.Time
 	Waivers  Waivers
+	// Sources are verified summaries of source revisions: see [PolicyRequest.AddSources].
+	Sources []verify.Evidence
 	// Finder completes signatures in legacy forms.
 	Finder rekorv1.Finder
 }
@@ -49,8 +51,8 @@ func (r PolicyRequest) begin(question, destination string, classes ...plan.Class
 	if destination == "" {
 		r.Waivers.Exceptions = nil
 	}
-	j := terms{r.Policy, r.Verifier.Root(), r.Waivers, r.Now}.begin(question)
-	j.rule = byPolicyAlone{r.Policy}
+	j := terms{r.Policy, r.Verifier.Root(), r.Waivers, r.Now, r.Sources}.begin(question)
+	j.rule = byPolicyAlone{r.Policy, r.Sources}
 	j.v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
 	j.v.Scope.Left = []string{"the rest of the release"}
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
@@ -63,11 +65,14 @@ func (r PolicyRequest) begin(question, destination string, classes ...plan.Class
 
 // byPolicyAlone is the policy as the [rule] for items that no manifest lists.
 // An item of which the policy requires nothing is refused.
-type byPolicyAlone struct{ policy policy.Policy }
+type byPolicyAlone struct {
+	policy  policy.Policy
+	sources []verify.Evidence
+}
 
 // Decide implements [rule].
 func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
-	q, session := i.question, b.policy.NewSession()
+	q, session := i.question, b.policy.NewSession(b.sources...)
 	answer := session.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
 		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of class %q at stage %q, so it accepts none", b.policy.Name(), q.Class, q.Stage)

@@ -51,7 +51,7 @@ func withoutManifest(req Request) error {
 		return refuse("--source", ", and no signed document names a commit")
 	case o.Inside != nil || o.Scope.Depth != AllEvidence:
 		return refuse("--depth", ", so all evidence is always checked")
-	case o.Scope.Level > 0:
+	case len(o.Scope.Levels) > 0:
 		return refuse("--require-level", ", and its provenance is unsigned, which shows level 1 at most")
 	}
 	return nil

@@ -72,6 +72,8 @@ type Request struct {
 	Waivers Waivers
 	// Switches say which requirements of the policy are in force; may be nil.
 	Switches Switches
+	// Sources are verified summaries of source revisions: see [Gate.WithSources].
+	Sources []verify.Evidence
 }
 
 // Waivers are the lists of known defects, and what the policy's officer or the
@@ -119,7 +121,7 @@ type Options struct {
 
 // terms are what the request is judged by.
 func (r Request) terms() terms {
-	return terms{policy: r.Policy, root: r.Verifier.Root(), waivers: r.Waivers, now: r.Now}
+	return terms{policy: r.Policy, root: r.Verifier.Root(), waivers: r.Waivers, now: r.Now, sources: r.Sources}
 }
 
 // Decide decides about a release with a manifest, and keeps the list of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -22,6 +23,7 @@ type terms struct {
 	root    trust.Root
 	waivers Waivers
 	now     time.Time
+	sources []verify.Evidence // about source revisions
 }
 
 // judge makes one verdict from facts, by policy, waivers and time. It reads
@@ -61,7 +63,7 @@ func (b byPolicy) Decide(i item) *verdict.Verdict { return b.session.Decide(i.ev
 // begin starts a verdict by a policy, and checks at once the policy's expiry
 // and its demands on the trust root.
 func (t terms) begin(question string) *judge {
-	j := t.beginBy(question, byPolicy{t.policy.NewSession()})
+	j := t.beginBy(question, byPolicy{t.policy.NewSession(t.sources...)})
 	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
 	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab())))
 	return j

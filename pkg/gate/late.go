@@ -53,6 +53,9 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 			for _, sha := range of {
 				found[sha] = append(found[sha], e)
 			}
+		} else if isSource(s, candidates[i], e) {
+			late[candidates[i]] = true
+			f.note("%s: the summary of the source revision, added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
 		}
 	}
 	return slices.DeleteFunc(objects, func(o store.Object) bool { return late[o.Name] }), found

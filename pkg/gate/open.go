@@ -37,6 +37,9 @@ type Opening struct {
 	OpenPlace func(uri string, rt http.RoundTripper) (store.Place, error)
 	// Named are the waivers that the user names besides those of the profile.
 	Named Named
+	// Sources are files with verification summaries of source revisions, by
+	// verifiers that the policy lists under sources.
+	Sources []string
 	// Switches read which requirements of the policy are in force; nil without
 	// features.
 	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (Switches, error)
@@ -85,6 +88,11 @@ func Open(ctx context.Context, path string, with Opening) (Gate, error) {
 	}
 	g := Under(p, v, named, s)
 	g.opening = with
+	sources, err := readSources(with.Sources, v, p.Policy, at.Now)
+	if err != nil {
+		return Gate{}, err
+	}
+	g = g.WithSources(sources...)
 	return g, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -40,9 +41,8 @@ type Scope struct {
 	// Given are files on this machine. Only they are judged, in place of those
 	// in the file place; their evidence is read from there.
 	Given []string
-	// Level is the level of the Build track that everything must have, with all
-	// inputs.
-	Level int
+	// Levels are the SLSA levels that everything must have, with all inputs.
+	Levels []slsa.Demand
 	// Manifest is the digest of the bundle that a channel index names, if one
 	// does.
 	Manifest digest.Set
@@ -55,7 +55,7 @@ func (s Scope) check(m manifest.Manifest) error {
 		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
-	case s.Level > 0 && s.Depth != AllEvidence:
+	case len(s.Levels) > 0 && s.Depth != AllEvidence:
 		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which --depth leaves out")
 	}
 	var files, images []string
@@ -120,7 +120,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	if more {
 		f.leave("rules and summaries of the policy")
 	}
-	s.session = s.Policy.NewSession()
+	s.session = s.Policy.NewSession(allSources(ctx, s, &f)...)
 	if scope.Platform != "" {
 		f.leave("other platforms than " + scope.Platform)
 	}

@@ -18,7 +18,7 @@ func (s Scope) fitsUnsealed() error {
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
 	case s.Depth != AllEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
-	case s.Level > 0:
+	case len(s.Levels) > 0:
 		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most")
 	}
 	return nil

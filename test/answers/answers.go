@@ -87,7 +87,7 @@ func (r Release) Ask(ctx context.Context, flags ...string) []Answer {
 	for i, line := range lines {
 		wait.Go(func() {
 			got := r.Run(ctx, append(strings.Fields(words.Replace(line)), flags...)...)
-			all[i] = Answer{Command: line, Exit: got.Code, Codes: codesIn(got), Said: got.Stdout + got.Stderr}
+			all[i] = Answer{Command: line, Exit: got.Code, Codes: CodesIn(got), Said: got.Stdout + got.Stderr}
 		})
 	}
 	wait.Wait()
@@ -108,17 +108,17 @@ func (r Release) library(ctx context.Context, flags []string) Answer {
 	}
 	g, err := gate.Open(ctx, r.Profile, gate.Opening{Named: named})
 	if err != nil {
-		return answerOf(command, nil, err)
+		return Of(command, nil, err)
 	}
 	v, err := g.Verify(ctx, r.Version)
 	if err != nil {
-		return answerOf(command, nil, err)
+		return Of(command, nil, err)
 	}
-	return answerOf(command, v, v.Err())
+	return Of(command, v, v.Err())
 }
 
-// answerOf is what a command would have said of a verdict, or of an error.
-func answerOf(command string, v *verdict.Verdict, err error) Answer {
+// Of is what a command would have said of a verdict, or of an error.
+func Of(command string, v *verdict.Verdict, err error) Answer {
 	a := Answer{Command: command, Said: fmt.Sprint(err)}
 	if err == nil {
 		return a
@@ -136,10 +136,10 @@ func answerOf(command string, v *verdict.Verdict, err error) Answer {
 	return a
 }
 
-// codesIn are the codes of a verdict's findings, which stand in the second
+// CodesIn are the codes of a verdict's findings, which stand in the second
 // column of its table, or the one of an error, which is the third word of its
 // line.
-func codesIn(r scene.Result) []verdict.Code {
+func CodesIn(r scene.Result) []verdict.Code {
 	known := verdict.Codes()
 	var found []verdict.Code
 	for line := range strings.Lines(r.Stdout + "\n" + r.Stderr) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -70,7 +71,9 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"a level that there is not", file + " --builder " + id + "=4", 2, []string{"--builder", "0 to 3"}},
 		{"two levels", file + known + " --builder " + id + "=0", 2, []string{"has two levels"}},
 		{"two builders of different trust", file + known + " --builder https://builder.example.test=1", 2, []string{"different trust"}},
-		{"a track that there is not", file + " --require-level source=1", 2, []string{"--require-level", "v0.1=4"}},
+		{"a track that there is not", file + " --require-level dependency=1", 2, []string{"--require-level", "v0.1=4"}},
+		{"a level of the source, of which there is no summary", file + known + " --require-level source=1", 1, []string{"LEVEL", "want source=1", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
+		{"a level by the name of the KEP", file + known + " --require-level kep-3027=1", 0, []string{"ACCEPTED"}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -159,5 +162,50 @@ func TestLevels(t *testing.T) {
 	want(t, r, 0, "PARSED, NOT VERIFIED", provenance.LintToolchain, "LINT_SOURCE_MISSING", provenance.LintTimeMissing)
 	if r = w.Run(t.Context(), "waybill", "inspect", "built.json"); strings.Contains(r.Stdout, provenance.LintToolchain) {
 		t.Errorf("it lints unasked:\n%s", r.Stdout)
+	}
+}
+
+// TestSourceSummaryOfAFile: the level of a file's source comes from a summary by
+// the verifier that the user names, about the commit that a trusted builder
+// names.
+func TestSourceSummaryOfAFile(t *testing.T) {
+	w := openWorkshop(t)
+	const id, verifier, repository = "https://builder.example.test/hosted@v1", "https://verifier.example.test/source", "git+https://example.test/lantern"
+	commit := strings.Repeat("c", 40)
+	w.write(t, "built.json", w.sign(t, "builder", &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
+		`{"_type":%q,"subject":[{"name":"bin/a","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{"buildDefinition":{"buildType":"https://example.test/script",`+
+			`"externalParameters":{"entryPoint":"build.sh","source":%[4]q},"resolvedDependencies":[{"uri":%[4]q,"digest":{"gitCommit":%[5]q}}]},"runDetails":{"builder":{"id":%[6]q},"metadata":{"invocationId":"one"}}}}`,
+		intoto.TypeV1, digest.Of(digest.SHA256, []byte("the first file")).Hex(), provenance.PredicateType, repository, commit, id)}))
+	summary := func(name, role, of string) {
+		w.write(t, name, w.sign(t, role, &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
+			`{"_type":%q,"subject":[{"uri":%[2]q,"digest":{"gitCommit":%[3]q}}],"predicateType":%[4]q,"predicate":{"verifier":{"id":%[5]q},"timeVerified":"2026-03-01T12:00:00Z","resourceUri":%[2]q,`+
+				`"policy":{"uri":"https://example.test/policy","digest":{"sha256":"%064[6]d"}},"verificationResult":"PASSED","verifiedLevels":["SLSA_SOURCE_LEVEL_3"],"slsaVersion":"1.2"}}`,
+			intoto.TypeV1, repository, of, vsa.PredicateType, verifier, 1)}))
+	}
+	summary("good.json", "verifier", commit)
+	summary("other.json", "verifier", strings.Repeat("d", 40))
+	summary("stranger.json", "release", commit)
+	issuer, subject := w.Lab.Identity("verifier")
+	flags := " --source-verifier " + verifier + "=3 --source-identity " + subject + " --source-oidc-issuer " + issuer
+	const file = "file a.bin --type slsaprovenance1 --bundle built.json --builder " + id + "=3"
+	for _, row := range []struct {
+		name, words string
+		status      int
+		says        []string
+	}{
+		{"a summary", file + " --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"none", file + " --require-level source=3", 1, []string{"LEVEL", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
+		{"of another commit", file + " --source-vsa other.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "the given one is of another"}},
+		{"by another identity", file + " --source-vsa stranger.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "may not sign for"}},
+		{"of a verifier that is trusted less", file + " --source-vsa good.json" + strings.Replace(flags, "=3", "=2", 1) + " --require-level source=3", 1, []string{"LEVEL", "trusted up to 2"}},
+		{"what the policy would have to declare", file + " --source-vsa good.json" + flags + " --require-level kep-3027=3", 1, []string{"LEVEL", "source.retained (not shown)"}},
+		{"without who may sign it", file + " --source-vsa good.json", 2, []string{"USAGE", "want all of --source-vsa"}},
+		{"without the summary", file + flags, 2, []string{"USAGE", "want all of --source-vsa"}},
+		{"of a signature", "file a.bin --source-vsa good.json" + flags, 2, []string{"USAGE", "levels are read from provenance"}},
+		{"a level that there is not", file + " --source-vsa good.json" + strings.Replace(flags, "=3", "=5", 1), 2, []string{"--source-verifier", "1 to 4"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			want(t, w.verify(t.Context(), row.words, as(w.Scene, "builder")...), row.status, row.says...)
+		})
 	}
 }

@@ -91,7 +91,7 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	if err := a.narrow(&ask.Signer); err != nil {
 		return gate.Ask{}, err
 	}
-	ask.Levels, err = a.Levels.levels(signer)
+	ask.Levels, err = a.Levels.levels(signer, v)
 	return ask, err
 }
 

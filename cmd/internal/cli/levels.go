@@ -6,25 +6,58 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Levels are the flags that say up to which SLSA level each builder is trusted,
 // and which levels are required.
-type Levels struct{ Builders, Require []string }
+type Levels struct {
+	Builders, Require []string
+	source            source
+}
+
+// source are the flags of the summary of the source, and who may sign it.
+type source struct{ file, verifier, subject, issuer string }
 
 // AddFlags adds the flags.
 func (l *Levels) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats")
-	f.StringArrayVar(&l.Require, "require-level", nil, "refuse a lower SLSA level: build=1 to build=3, v0.1=1 to v0.1=4; repeats")
+	f.StringVar(&l.source.file, "source-vsa", "", "file with a verification summary (VSA) of the source revision; it counts for provenance that names its commit and repository")
+	f.StringVar(&l.source.verifier, "source-verifier", "", "ID=LEVEL: trust this verifier of --source-vsa up to this level of the SLSA Source track, 1 to 4")
+	f.StringVar(&l.source.subject, "source-identity", "", "exactly who must have signed --source-vsa: an e-mail address or a URI")
+	f.StringVar(&l.source.issuer, "source-oidc-issuer", "", "exactly which identity provider vouched for the signer of --source-vsa")
+	f.StringArrayVar(&l.Require, "require-level", nil, "refuse a lower SLSA level: "+levelsOffered+"; repeats")
+}
+
+// levelsOffered are the levels that can be required.
+const levelsOffered = "build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, the levels of KEP-3027, which kep-3027=N also names"
+
+// AddSources adds the flag that names summaries of source revisions.
+func AddSources(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVar(files, "source-vsa", nil, "file with a verification summary (VSA) of the source revision, by a verifier that the policy lists under sources; it counts for provenance that names its commit and repository; repeats")
+}
+
+// demands parses required levels.
+func demands(list []string) (out []slsa.Demand, err error) {
+	for _, text := range list {
+		d, err := slsa.ParseDemand(text)
+		if err != nil {
+			return nil, verdict.Wrap(verdict.Usage, "--require-level", err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
 }
 
 // levels makes the levels that the gate requires. The signer may sign for every
 // builder that is named.
-func (l *Levels) levels(signer slsa.Pair) (out gate.Levels, err error) {
+func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, err error) {
 	var pairs []slsa.Pair
 	var seen []string
 	for _, text := range l.Builders {
@@ -42,15 +75,51 @@ func (l *Levels) levels(signer slsa.Pair) (out gate.Levels, err error) {
 			pairs = append(pairs, signer)
 		}
 	}
-	if out.Builders, err = slsa.NewTrust(pairs, nil); err != nil {
+	verifiers, err := l.source.verifiers()
+	if err != nil {
+		return gate.Levels{}, err
+	}
+	if out.Source, err = l.source.read(v); err != nil {
+		return gate.Levels{}, err
+	}
+	if out.Builders, err = slsa.NewTrust(pairs, verifiers); err != nil {
 		return gate.Levels{}, verdict.Wrap(verdict.Usage, "--builder", err)
 	}
-	for _, text := range l.Require {
-		d, err := slsa.ParseDemand(text)
-		if err != nil {
-			return gate.Levels{}, verdict.Wrap(verdict.Usage, "--require-level", err)
-		}
-		out.Require = append(out.Require, d)
+	out.Require, err = demands(l.Require)
+	return out, err
+}
+
+// verifiers is the one verifier of sources that is trusted, if the flags name a
+// summary. A part of the flags has no effect, and is refused.
+func (s source) verifiers() ([]slsa.Verifier, error) {
+	if s == (source{}) {
+		return nil, nil
 	}
-	return out, nil
+	if s.file == "" || s.verifier == "" || s.subject == "" || s.issuer == "" {
+		return nil, verdict.Refuse(verdict.Usage, "--source-vsa", "want all of --source-vsa, --source-verifier, --source-identity and --source-oidc-issuer, or none")
+	}
+	at := strings.LastIndexByte(s.verifier, '=')
+	id, level := s.verifier[:max(at, 0)], strings.Index("01234", s.verifier[at+1:])
+	if id == "" || len(s.verifier)-at != 2 || level < 1 {
+		return nil, verdict.Refuse(verdict.Usage, "--source-verifier", "%q: want ID=LEVEL, LEVEL 1 to 4", s.verifier)
+	}
+	named := who{exact: s.subject, issuer: s.issuer}
+	m, err := identity.Exact(identity.Identity{Issuer: s.issuer, Subject: s.subject, Type: named.sanType()})
+	if err != nil {
+		return nil, verdict.Wrap(verdict.Usage, "--source-identity", err)
+	}
+	return []slsa.Verifier{{Signer: m, VerifierID: id, Level: level}}, nil
+}
+
+// read reads and verifies the summary; zero if none is named.
+func (s source) read(v *verify.Verifier) (verify.Evidence, error) {
+	if s.file == "" {
+		return verify.Evidence{}, nil
+	}
+	raw, err := store.ReadNamed(s.file, verify.MaxBundle)
+	if err != nil {
+		return verify.Evidence{}, err
+	}
+	e, err := v.Attestation(raw)
+	return e, verdict.InFile(s.file, err)
 }

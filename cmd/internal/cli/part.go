@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/download"
 	"github.com/waybill-release/waybill/pkg/gate/latest"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -24,7 +23,9 @@ type Part struct {
 	Depth    string
 	Only     string
 	Platform string
-	Require  string
+	Require  []string
+	// Sources are files with summaries of the source revision.
+	Sources []string
 	// Vouched accepts a verifier's summary instead of evaluating provenance.
 	Vouched bool
 }
@@ -40,6 +41,7 @@ const (
 // AddDepth adds the flag that every verification has.
 func (p *Part) AddDepth(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "how much to check. files: the bytes are those that the manifest lists; signatures: also who signed them; provenance: also all other evidence that manifest and policy require; full: also compare the SBOM of each artifact with its content. With files or signatures the verdict is partial")
+	AddSources(cmd, &p.Sources)
 	cmd.Flags().BoolVar(&p.Vouched, "accept-vsa", false, "accept a verifier's summary (VSA) instead of evaluating provenance, if it satisfies the policy's summaries: signer and verifier, resource, policy digest, levels, age, and no later FAILED. Everything is still hashed and listed; the verdict names the summary and is partial")
 }
 
@@ -48,12 +50,15 @@ func (p *Part) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.Only, "only", "", "judge only the files or only the images; the verdict is then partial")
 	f.StringVar(&p.Platform, "platform", "", "judge only artifacts of this platform, such as linux/amd64, and those of no platform; the verdict is then partial")
-	f.StringVar(&p.Require, "require-level", "", "refuse a release in which any artifact, or anything that it was built from, has a lower SLSA level: build=1 to build=3")
+	f.StringArrayVar(&p.Require, "require-level", nil, "refuse a release in which any artifact, or anything that it was built from, has a lower SLSA level: "+levelsOffered+"; repeats")
 }
 
 func (p *Part) check() error {
 	if !slices.Contains([]string{depthFiles, depthSignatures, depthEvidence, depthFull}, p.Depth) {
 		return verdict.Refuse(verdict.Usage, "--depth", "%q: want files, signatures, provenance or full", p.Depth)
+	}
+	if len(p.Sources) > 0 && p.Depth != depthEvidence && p.Depth != depthFull {
+		return verdict.Refuse(verdict.Usage, "--source-vsa", "levels are read from provenance, which --depth leaves out; leave one of the flags out")
 	}
 	if p.Only != "" && p.Only != policy.Files && p.Only != policy.Images {
 		return verdict.Refuse(verdict.Usage, "--only", "%q: want files or images; to say where they are, use --files and --images", p.Only)
@@ -73,18 +78,9 @@ func (p *Part) Scope(files []string) (gate.Scope, error) {
 	case depthSignatures:
 		s.Depth = gate.OnlySignatures
 	}
-	if p.Require == "" {
-		return s, nil
-	}
-	d, err := slsa.ParseDemand(p.Require)
-	if err != nil {
-		return gate.Scope{}, verdict.Wrap(verdict.Usage, "--require-level", err)
-	}
-	if d.Track != slsa.Build {
-		return gate.Scope{}, verdict.Refuse(verdict.Usage, "--require-level", "%q: want a level of the Build track for a whole release, such as build=3", p.Require)
-	}
-	s.Level = d.Level
-	return s, nil
+	var err error
+	s.Levels, err = demands(p.Require)
+	return s, err
 }
 
 // Keep says what to do with the verified files.

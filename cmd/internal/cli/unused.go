@@ -57,6 +57,9 @@ func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 		if err := Unused(cmd, "without a manifest, files are compared by every digest in every list of the release", "digests"); err != nil {
 			return err
 		}
+		if err := Unused(cmd, "the profile is for releases without a manifest, whose provenance is unsigned and names no source that counts", "source-vsa"); err != nil {
+			return err
+		}
 		return Unused(cmd, "the profile is for releases without a manifest, where a summary cannot replace the signatures of files", "accept-vsa")
 	}
 	return Unused(cmd, "the release has a manifest, whose signatures carry their time: no log is searched", "rekor-url", "evidence")

@@ -22,13 +22,16 @@ import (
 // policyEntry is the one place in a policy that lists an identity.
 type policyEntry struct {
 	role    Role
-	builder string // id of the builder; empty for other roles
+	builder string // id of the builder or verifier of sources; empty for other roles
 	signers []allowedSigner
 }
 
 func (p policyEntry) String() string {
-	if p.role == Builder {
+	switch p.role {
+	case Builder:
 		return "builder " + p.builder
+	case sources:
+		return "source verifier " + p.builder
 	}
 	return "role " + string(p.role)
 }

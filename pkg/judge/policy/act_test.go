@@ -27,6 +27,8 @@ roles:
   reconciler: [%[6]s]
 builders:
 - {id: "https://example.test/builder", level: 3, signers: [%[7]s]}
+sources:
+- {id: "https://verifier.example.test/source", levels: {source: 3}, signers: [%[9]s]}
 summaries:
 - verifier: https://verifier.example.test/gate
   signers: [%[8]s]
@@ -70,6 +72,7 @@ func seats() []seat {
 		{"roles/reconciler", "reconciler", "x", "", Reconciler},
 		{"builders/items/signers", "builder", "https://slsa.dev/provenance/v1", plan.Archive, ""},
 		{"summaries/items/signers", "verifier", vsa.PredicateType, plan.Binary, ""},
+		{"sources/items/signers", "source", "x", "", sources},
 	}
 }
 
@@ -179,7 +182,7 @@ const (
 func overlapping(t *testing.T, more string) *Policy {
 	t.Helper()
 	text := court(t, -1, nil)
-	a, b := strings.Index(text, "builders:\n"), strings.Index(text, "summaries:\n")
+	a, b := strings.Index(text, "builders:\n"), strings.Index(text, "sources:\n")
 	text = text[:a] + "builders:\n- {id: one, level: 3, signers: [" + ofBuildAny + "]}\n- {id: two, level: 1, signers: [" + ofAnyTwo + "]}\n" + more + text[b:]
 	p, err := Parse([]byte(text), nil)
 	if err != nil {

@@ -41,13 +41,24 @@ type Question struct {
 // Session decides about many artifacts with one policy, and parses each piece
 // of evidence once. It is safe for concurrent use.
 type Session struct {
-	policy Policy
-	mu     sync.Mutex // guards facts
-	facts  map[digest.Digest]*fact
+	policy  Policy
+	sources []sourceEvidence
+	mu      sync.Mutex // guards facts
+	facts   map[digest.Digest]*fact
 }
 
-// NewSession starts a session.
-func (p Policy) NewSession() *Session { return &Session{policy: p, facts: map[digest.Digest]*fact{}} }
+// NewSession starts a session. The sources are verified summaries of source
+// revisions; they count for the provenance that names the revision, as far as
+// the policy trusts their signers.
+func (p Policy) NewSession(sources ...verify.Evidence) *Session {
+	h := &Session{policy: p, facts: map[digest.Digest]*fact{}}
+	for _, e := range sources {
+		if f := factOf(e); !e.IsZero() {
+			h.sources = append(h.sources, sourceEvidence{&f, e})
+		}
+	}
+	return h
+}
 
 // Decide answers one question from verified evidence. Only Decide makes a
 // Verdict.
@@ -61,7 +72,7 @@ func (p Policy) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict 
 func (h *Session) Decide(evidence []verify.Evidence, q Question) *verdict.Verdict {
 	v := verdict.New(string(q.Class)+" "+q.Subject, q.At)
 	v.Policy, v.Features = h.policy.digest, h.policy.Features()
-	for _, a := range (&judgement{policy: &h.policy, q: q, facts: h.read(evidence)}).decide() {
+	for _, a := range (&judgement{policy: &h.policy, q: q, facts: h.read(evidence), sources: h.sources}).decide() {
 		switch {
 		case a.mode == Require:
 			v.Counts.Required++
@@ -112,6 +123,8 @@ type judgement struct {
 	policy *Policy
 	q      Question
 	facts  []*fact
+	// sources are summaries of source revisions.
+	sources []sourceEvidence
 }
 
 // item is one check that a cell requires.
@@ -164,19 +177,16 @@ func (q Question) check() error {
 }
 
 // Level reports the SLSA levels that provenance shows for an artifact, limited
-// by how far the policy trusts its builder. The evidence must be bound to the
+// by how far the policy trusts its builder, the verifiers of its source and
+// declarations. The evidence must be bound to the
 // artifact.
 func (h *Session) Level(e verify.Evidence, q Question) (slsa.Report, error) {
-	m := &judgement{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e})}
+	m := &judgement{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e}), sources: h.sources}
 	if len(m.facts) == 0 || !m.binds(m.facts[0]) {
 		return slsa.Report{}, verdict.Refuse(verdict.NotBound, q.Subject, "the provenance does not cover this artifact")
 	}
 	return m.facts[0].level(m)
 }
-
-// Level is the SLSA Build level that the policy requires of a class at a stage;
-// 0 if none.
-func (p Policy) Level(stage Stage, class plan.Class) int { return p.cells[cell{stage, class}].level }
 
 // Complete reports whether SBOMs of a class must be complete.
 func (p Policy) Complete(stage Stage, class plan.Class) bool {

@@ -24,7 +24,7 @@ func (s *Section) add(format string, args ...any) {
 // it does not check, and who can bypass which requirement.
 func Explain(p Policy) []Section {
 	all := []Section{
-		p.actors.explain(), explainBuilds(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
+		p.actors.explain(), explainBuilds(p), explainSources(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
 		{Title: "Who can bypass it", Lines: Overriders(p)},
 	}
 	return slices.DeleteFunc(all, func(s Section) bool { return len(s.Lines) == 0 })
@@ -181,6 +181,9 @@ func (d demand) describe() string {
 	}
 	if d.level > 0 {
 		text += fmt.Sprintf(", at SLSA Build level %d", d.level)
+	}
+	for _, other := range d.others {
+		text += fmt.Sprintf(", at %s", other)
 	}
 	return text
 }

@@ -107,17 +107,18 @@ func (f *fact) claim() (*provenance.Claim, error) {
 	return f.read.provenance, f.read.err
 }
 
-// level is the SLSA Build level that provenance shows for an artifact that it
-// is bound to. The level is the same for all artifacts with the same binding,
+// level says which SLSA levels provenance shows for an artifact that it is bound
+// to, with the summaries of its source and the declarations of the policy. They
+// are the same for all artifacts with the same binding,
 // because builders are not limited to stages or classes. A signer that may not
 // act as the builder shows no level.
 func (f *fact) level(m *judgement) (slsa.Report, error) {
-	return f.memory.level(levelKey{m.policy, m.entire(f)}, func() (slsa.Report, error) {
+	return f.memory.level(levelKey{m.policy, m.entire(f), m.q.At}, func() (slsa.Report, error) {
 		trust := m.policy.actors.trust
 		if m.policy.actors.acts(f, Builder, &m.q) != nil {
 			trust = slsa.Trust{}
 		}
-		return f.reached(trust, slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest})
+		return m.reach(f, trust)
 	})
 }
 

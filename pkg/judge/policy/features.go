@@ -105,7 +105,7 @@ func (d demand) withProvenance(to Mode) demand {
 			d.items[i].mode = to
 		}
 	}
-	d.level = 0
+	d.level, d.others = 0, nil
 	return d
 }
 

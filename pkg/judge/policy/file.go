@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
@@ -16,6 +17,8 @@ type file struct {
 	TrustRoot  *fileTrustRoot    `yaml:"trustRoot"`
 	Roles      map[Role][]signer `yaml:"roles"`
 	Builders   []fileBuilder     `yaml:"builders"`
+	Sources    []fileVerifier    `yaml:"sources"`
+	Declares   []fileDeclaration `yaml:"declares"`
 	Source     fileSource        `yaml:"source"`
 	Build      *fileBuild        `yaml:"build"`
 	Require    []fileRequire     `yaml:"require"`
@@ -95,6 +98,8 @@ type fileRequire struct {
 	Classes []plan.Class   `yaml:"classes"`
 	Checks  map[Check]Mode `yaml:"checks"`
 	Level   int            `yaml:"level"`
+	// Levels are required levels of other tracks than Build.
+	Levels map[slsa.Track]int `yaml:"levels"`
 }
 
 type fileLate struct {

@@ -196,15 +196,15 @@ func ofBuilder(id string) clause {
 	}
 }
 
-// reaches checks for a level of the SLSA Build track.
-func reaches(level int) clause {
+// reaches checks for a level of a SLSA track.
+func reaches(d slsa.Demand) clause {
 	return func(m *judgement, f *fact) error {
 		report, err := f.level(m)
 		if err != nil {
 			return err
 		}
 		report.Artifact = m.q.Subject
-		return report.Meet(slsa.Demand{Track: slsa.Build, Level: level})
+		return report.Meet(d)
 	}
 }
 
@@ -324,7 +324,7 @@ func (r rule) judge(m *judgement) answer {
 // compile converts the modes of a cell to rules.
 func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	rules := map[Check]func() (requirement, error){
-		Provenance: func() (requirement, error) { return l.provenance(d.level) },
+		Provenance: func() (requirement, error) { return l.provenance(d.demands()) },
 		Signature:  func() (requirement, error) { return signature(class), nil },
 		SBOM:       func() (requirement, error) { return described{d.whole}, nil },
 		Summary:    l.summary,
@@ -347,7 +347,7 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	return nil
 }
 
-func (l *loader) provenance(level int) (requirement, error) {
+func (l *loader) provenance(levels []slsa.Demand) (requirement, error) {
 	var builders []requirement
 	for _, b := range l.policy.actors.builders {
 		s := &some{role: Builder, absent: verdict.NoProvenance, what: "provenance", check: Provenance, clauses: []step{
@@ -355,8 +355,8 @@ func (l *loader) provenance(level int) (requirement, error) {
 			perRelease(byRole(Builder)), perRelease(ofBuilder(b.id)), perArtifact(agrees), perArtifact(bound),
 			perRelease(fromSource), perRelease(ofCommit), perRelease(ofType), perRelease(withParameters),
 		}}
-		if level > 0 {
-			s.clauses = append(s.clauses, perRelease(reaches(level)))
+		for _, d := range levels {
+			s.clauses = append(s.clauses, perRelease(reaches(d)))
 		}
 		builders = append(builders, s)
 	}

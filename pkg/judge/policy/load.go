@@ -30,6 +30,8 @@ type loader struct {
 	policy   Policy
 	failed   string // code of the failure
 	people   int    // number of identities read
+	// verifiers are those of sources, for the trust map.
+	verifiers []slsa.Verifier
 }
 
 // maxEntries limits each list of a policy, and the total number of its
@@ -74,7 +76,7 @@ func at(path ...any) []any { return path }
 func (l *loader) load() (Policy, error) {
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
 	for _, part := range []func() error{
-		l.loadHead, l.loadRoles, l.loadBuilders, l.checkSeparate, l.loadSource, l.loadParameters,
+		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, func() error { return loadDeclares(l) }, l.checkSeparate, l.loadSource, l.loadParameters,
 		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
 	} {
 		if err := part(); err != nil {
@@ -312,7 +314,7 @@ func (l *loader) loadBuilders() error {
 		}
 	}
 	var err error
-	if l.policy.actors.trust, err = slsa.NewTrust(pairs, nil); err != nil {
+	if l.policy.actors.trust, err = slsa.NewTrust(pairs, l.verifiers); err != nil {
 		return l.fail(codeWeak, at("builders"), "%v", err)
 	}
 	return nil
@@ -338,6 +340,12 @@ func (l *loader) checkSeparate() error {
 	for n, b := range l.policy.actors.builders {
 		for i, s := range b.signers {
 			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id})
+		}
+	}
+	for n := range l.Sources {
+		entry := l.policy.actors.entries[slices.IndexFunc(l.policy.actors.entries, func(e policyEntry) bool { return e.role == sources && e.builder == l.Sources[n].ID })]
+		for i, s := range entry.signers {
+			all = append(all, place{s, at("sources", n, "signers", i), entry.String()})
 		}
 	}
 	for i, one := range all {

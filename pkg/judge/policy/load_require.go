@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -19,10 +21,11 @@ type cell struct {
 
 // demand lists the requirements of a cell.
 type demand struct {
-	modes map[Check]Mode
-	level int
-	whole bool // SBOMs must be complete
-	items []item
+	modes  map[Check]Mode
+	level  int           // of the Build track
+	others []slsa.Demand // levels of other tracks
+	whole  bool          // SBOMs must be complete
+	items  []item
 }
 
 // loadRequire fills every cell exactly once, so that an omission never means
@@ -82,7 +85,11 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 
 // demand checks the modes of one class and compiles its requirements.
 func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, error) {
-	d := demand{modes: map[Check]Mode{}, level: r.Level}
+	others, err := otherLevels(l, r.Levels, append(slices.Clone(path), "levels"))
+	if err != nil {
+		return demand{}, err
+	}
+	d := demand{modes: map[Check]Mode{}, level: r.Level, others: others}
 	known := ChecksOf(class)
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
 		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
@@ -110,8 +117,12 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 		}
 		d.modes[check] = Off
 	}
-	if d.level > 0 && d.modes[Provenance] != Require {
-		return demand{}, l.fail(codeWeak, append(path, "level"), "the level of %s comes from provenance, which is not required", class)
+	if len(d.demands()) > 0 && d.modes[Provenance] != Require {
+		key := "level"
+		if d.level == 0 {
+			key = "levels"
+		}
+		return demand{}, l.fail(codeWeak, append(path, key), "the level of %s comes from provenance, which is not required", class)
 	}
 	if err := l.compile(&d, class, path); err != nil {
 		return demand{}, err
@@ -196,7 +207,7 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
 			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than builder, channel, signoff and reconciler", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")

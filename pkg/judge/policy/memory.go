@@ -2,6 +2,7 @@ package policy
 
 import (
 	"sync"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
@@ -40,6 +41,7 @@ type memoKey struct {
 type levelKey struct {
 	policy *Policy
 	entire bool
+	at     time.Time // declarations end
 }
 
 // levels is a cached result of the trust map.

@@ -24,7 +24,7 @@ func (p Policy) Narrow(keep ...Check) Policy {
 			}
 		}
 		if slices.Contains(keep, Provenance) {
-			narrow.level = d.level
+			narrow.level, narrow.others = d.level, d.others
 		}
 		narrow.whole = d.whole && slices.Contains(keep, SBOM)
 		cells[at] = narrow

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -52,6 +53,7 @@ type Policy struct {
 	actors    actors
 	build     expectations
 	summaries []summary
+	declares  []slsa.Declaration
 	counts    thresholds
 
 	cells    map[cell]demand

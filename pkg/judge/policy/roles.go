@@ -19,11 +19,14 @@ const (
 	Signoffs Role = "signoff"
 	// Reconciler signs which requirements are switched on.
 	Reconciler Role = "reconciler"
+	// sources signs which level the source of a revision has. Its identities
+	// are listed by verifier, as those of builders are by builder.
+	sources Role = "source"
 )
 
 // Roles are all roles.
 func Roles() []Role {
-	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder}
+	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder, sources}
 }
 
 // The places that a policy can close, so that they may contain only the

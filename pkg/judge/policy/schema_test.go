@@ -21,6 +21,8 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 		"trustRoot":                         fileTrustRoot{},
 		"$defs/signers/items":               signer{},
 		"builders/items":                    fileBuilder{},
+		"sources/items":                     fileVerifier{},
+		"declares/items":                    fileDeclaration{},
 		"source":                            fileSource{},
 		"build":                             fileBuild{},
 		"build/properties/parameters/items": fileParameter{},

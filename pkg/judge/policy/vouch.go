@@ -24,7 +24,7 @@ func (p Policy) Vouching() (Policy, error) {
 	p.vouch = map[cell]requirement{}
 	for at, d := range cells {
 		i := slices.IndexFunc(d.items, func(it item) bool { return it.name == string(Provenance) })
-		if i < 0 {
+		if i < 0 || len(d.others) > 0 { // a summary of an artifact shows no level of these tracks
 			continue
 		}
 		vouched, err := summarized(p.summaries, d.level)

@@ -14,18 +14,23 @@ type Demand struct {
 	Level int
 }
 
-// ParseDemand parses a requirement on provenance: build=2, v0.1=3. The Source
-// track is excluded, because the level of the source cannot come from a
-// builder.
+// kep3027 is another name of [V01]: the levels that KEP-3027 counts by.
+const kep3027 = "kep-3027"
+
+// ParseDemand parses a required level: build=2, source=2, v0.1=3 or, the same,
+// kep-3027=3.
 func ParseDemand(s string) (Demand, error) {
 	track, number, _ := strings.Cut(s, "=")
 	level, err := strconv.Atoi(number)
+	if track == kep3027 {
+		track = string(V01)
+	}
 	for _, scale := range scales() {
-		if string(scale.Track) == track && track != string(Source) && err == nil && level >= 1 && level <= scale.Most {
+		if string(scale.Track) == track && err == nil && level >= 1 && level <= scale.Most {
 			return Demand{scale.Track, level}, nil
 		}
 	}
-	return Demand{}, fmt.Errorf("%s: want build=1 to build=3, or v0.1=1 to v0.1=4", quote(s))
+	return Demand{}, fmt.Errorf("%s: want build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, which kep-3027 is another name of", quote(s))
 }
 
 // String formats the demand as [ParseDemand] reads it.
@@ -73,7 +78,7 @@ func (r Report) On(t Track) verdict.Levels {
 		if a.Track == t {
 			out.Requirements = append(out.Requirements, verdict.Requirement{
 				ID: a.Requirement, Title: a.Title, Level: a.Level, Optional: a.Optional,
-				State: a.State.String(), Why: a.Why, Evidence: a.Evidence,
+				State: a.State.String(), Why: a.Why, DeclaredBy: a.DeclaredBy, Until: a.Until, Evidence: a.Evidence,
 			})
 		}
 	}

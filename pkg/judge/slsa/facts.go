@@ -1,7 +1,9 @@
 package slsa
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,15 +41,37 @@ type sourceFacts struct {
 // twoParty is the property of a revision that two people approved.
 const twoParty vsa.Level = "SLSA_SOURCE_TWO_PARTY_REVIEWED"
 
-// declarable lists the requirements that only people can assess.
-func declarable() []string {
-	return []string{"source.retained", "source.retained-indefinitely", "common.security", "common.access", "common.superusers"}
+// reviewLevel is the Source level that requires two parties. A verifier that is
+// trusted for less cannot confirm it.
+const reviewLevel = 4
+
+// declarable lists the requirements of [V01] that only people can assess, and the
+// lowest level that requires each.
+func declarable() map[string]int {
+	return map[string]int{
+		"source.retained": 3, "source.retained-indefinitely": 4, "common.security": 4, "common.access": 4, "common.superusers": 4,
+	}
+}
+
+// Check refuses a declaration of something else, one that has no effect, and one
+// without author, end or document.
+func (d Declaration) Check() error {
+	least, known := declarable()[d.Requirement]
+	switch {
+	case !known:
+		return fmt.Errorf("%q cannot be declared, want one of %v", d.Requirement, slices.Sorted(maps.Keys(declarable())))
+	case d.By == "" || d.Until.IsZero() || d.Evidence.IsZero():
+		return fmt.Errorf("the declaration of %s lacks who makes it, its end, or its document", d.Requirement)
+	case d.UpTo < least || d.UpTo > 4:
+		return fmt.Errorf("the declaration of %s counts up to level %d, want %d to 4", d.Requirement, d.UpTo, least)
+	}
+	return nil
 }
 
 func (f *facts) declare(list []Declaration) error {
 	for _, d := range list {
-		if !slices.Contains(declarable(), d.Requirement) || d.By == "" || d.Evidence.IsZero() {
-			return verdict.Refuse(verdict.Usage, "declaration", "%q cannot be declared by %q", d.Requirement, d.By)
+		if err := d.Check(); err != nil {
+			return verdict.Wrap(verdict.Usage, "declaration", err)
 		}
 		f.declared[d.Requirement] = d
 	}
@@ -109,8 +133,9 @@ const noCanonicalSource = "a canonical source; a git+file:// URL is local to one
 
 // judgeSource accepts a source summary only if its signer may sign for its
 // verifier, and it covers the revision that a trusted builder built.
-func (f *facts) judgeSource(t Trust, e testimony) error {
-	f.source.why = "a verification summary of the source revision"
+func (f *facts) judgeSource(t Trust, q question) error {
+	e := q.source
+	f.source.why = cmp.Or(q.NoSource, "a verification summary of the source revision")
 	if e.IsZero() {
 		return nil
 	}
@@ -136,7 +161,7 @@ func (f *facts) judgeSource(t Trust, e testimony) error {
 	default:
 		f.source = sourceFacts{
 			level: min(said, most), evidence: []digest.Digest{e.Bundle()},
-			reviewed: slices.Contains(s.Levels, twoParty),
+			reviewed: most >= reviewLevel && slices.Contains(s.Levels, twoParty),
 			why:      fmt.Sprintf("a higher level; the verifier states %d and is trusted up to %d", said, most),
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
@@ -11,11 +12,13 @@ import (
 // State is the state of one requirement. The zero State is "not shown".
 type State uint8
 
-// The three states.
+// The states. Declared is met by the word of a person, where a program cannot
+// check; it counts up to the level that the policy allows.
 const (
 	NotShown State = iota
 	NotMet
 	Met
+	Declared
 )
 
 // String returns the state in words.
@@ -25,6 +28,8 @@ func (s State) String() string {
 		return "met"
 	case NotMet:
 		return "not met"
+	case Declared:
+		return "declared"
 	}
 	return "not shown"
 }
@@ -52,9 +57,12 @@ type Answer struct {
 	State       State  `json:"state"`
 	// Why says what meets or contradicts the requirement, or what is missing.
 	Why string `json:"why"`
-	// ClaimedBy names the person who declares it, where a program cannot check.
-	ClaimedBy string          `json:"claimedBy,omitempty"`
-	Evidence  []digest.Digest `json:"evidence,omitempty"`
+	// DeclaredBy names who declares it, where a program cannot check, and
+	// Until is when that ends. The declaration counts up to the level UpTo.
+	DeclaredBy string          `json:"declaredBy,omitempty"`
+	Until      string          `json:"until,omitempty"`
+	UpTo       int             `json:"upTo,omitempty"`
+	Evidence   []digest.Digest `json:"evidence,omitempty"`
 }
 
 func met(why string, evidence []digest.Digest) Answer {
@@ -70,9 +78,21 @@ func missing(what string, args ...any) Answer {
 	return Answer{Why: "missing: " + fmt.Sprintf(what, args...)}
 }
 
+// declaredBy answers with a declaration, unless it has ended.
 func (a Answer) declaredBy(d Declaration) Answer {
-	a.State, a.Why, a.ClaimedBy, a.Evidence = Met, "claimed by "+quote(d.By), d.By, []digest.Digest{d.Evidence}
+	until := d.Until.UTC().Format(time.RFC3339)
+	if d.Ended {
+		a.Why = fmt.Sprintf("missing: a declaration of the policy; that of %s ended at %s", quote(d.By), until)
+		return a
+	}
+	a.State, a.DeclaredBy, a.Until, a.UpTo, a.Evidence = Declared, d.By, until, d.UpTo, []digest.Digest{d.Evidence}
+	a.Why = fmt.Sprintf("declared by %s until %s: %s (counts up to %s)", quote(d.By), until, quote(d.Reason), Demand{a.Track, d.UpTo})
 	return a
+}
+
+// meets reports whether the answer is enough for a level of its track.
+func (a Answer) meets(level int) bool {
+	return a.State == Met || a.State == Declared && level <= a.UpTo
 }
 
 // Reached is the level of one track.
@@ -126,16 +146,19 @@ func levelsOf(answers []Answer) (out []Reached) {
 	return out
 }
 
-// open lists the requirements of one level that are not met. A level without
-// any requirement is never reached.
+// open lists the requirements of one level that are not met, and those of lower
+// levels whose declarations do not count up to this level. A level without any
+// requirement is never reached.
 func open(answers []Answer, t Track, level int) (list []string) {
 	asked := 0
 	for _, a := range answers {
-		if a.Track != t || a.Level != level || a.Optional {
+		if a.Track != t || a.Level > level || a.Optional {
 			continue
 		}
-		asked++
-		if a.State != Met {
+		if a.Level == level {
+			asked++
+		}
+		if (a.Level == level || a.State == Declared) && !a.meets(level) {
 			list = append(list, a.Requirement)
 		}
 	}

@@ -1,9 +1,10 @@
 // Package slsa determines which SLSA level an artifact has reached, and what is
 // missing for the next.
 //
-// Every requirement gets an [Answer]: met, not met, or not shown, with the
-// evidence or the name of what is missing. A level is reached when every
-// requirement up to it is met; nothing is assumed. The statements of a builder
+// Every requirement gets an [Answer]: met, not met, declared, or not shown, with
+// the evidence or the name of what is missing. A level is reached when every
+// requirement up to it is met, or declared as far as the policy lets
+// declarations count; nothing is assumed. The statements of a builder
 // about itself count only if [Trust], which the verifier chooses, allows the
 // signer to sign for that builder.
 //
@@ -22,6 +23,8 @@
 package slsa
 
 import (
+	"time"
+
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -44,6 +47,9 @@ type Question struct {
 	Unsigned   intoto.Statement
 	// Source is a verified verification summary of the source revision.
 	Source verify.Evidence
+	// NoSource says why none of the summaries at hand is the Source; empty if
+	// there was none.
+	NoSource string
 	// Rebuilds are verified provenances of other builders of the same artifact.
 	Rebuilds []verify.Evidence
 	// Declared lists what a policy declares where a program cannot check.
@@ -55,7 +61,14 @@ type Question struct {
 type Declaration struct {
 	Requirement string
 	By          string
-	Evidence    digest.Digest
+	Reason      string
+	Until       time.Time
+	// Ended says that Until has passed: the declaration no longer counts.
+	Ended bool
+	// UpTo is the highest level of [V01] that can be reached with it.
+	UpTo int
+	// Evidence is the document that makes the declaration, such as the policy.
+	Evidence digest.Digest
 }
 
 // testimony is a verified statement and its signer. Outside of tests it is
@@ -105,7 +118,7 @@ func (t Trust) judge(q question) (Report, error) {
 	for _, req := range all {
 		a := req.ask(f)
 		a.Track, a.Requirement, a.Title, a.Level, a.Optional = req.track, req.id, req.title, req.level, req.optional
-		if d, ok := f.declared[req.id]; ok && a.State == NotShown {
+		if d, ok := f.declared[req.id]; ok && a.State == NotShown && req.track == V01 {
 			a = a.declaredBy(d)
 		}
 		r.Answers = append(r.Answers, a)
@@ -139,7 +152,7 @@ func (t Trust) gather(q question) (*facts, error) {
 	if f.signed && f.exists {
 		f.trust(t, q.provenance)
 	}
-	if err := f.judgeSource(t, q.source); err != nil {
+	if err := f.judgeSource(t, q); err != nil {
 		return nil, err
 	}
 	return f, f.countRebuilds(t, q)

@@ -95,6 +95,7 @@ type world struct {
 	pair           Pair
 	verifierLevel  int
 	unsigned, bare bool
+	declared       func([]Declaration) // changes the declarations
 }
 
 func everything() world {
@@ -102,13 +103,6 @@ func everything() world {
 		builder: "builder", provenance: claimed(), subject: theArtifact(), source: summary(), verifier: "verifier", revision: commit(),
 		pair: Pair{BuilderID: builderID, Level: 3, Hermetic: true, Complete: true}, verifierLevel: 4,
 	}
-}
-
-func declarations() (list []Declaration) {
-	for _, id := range declarable() {
-		list = append(list, Declaration{Requirement: id, By: "the policy of the tests", Evidence: digest.Of(digest.SHA256, []byte(id))})
-	}
-	return list
 }
 
 func (w world) judge(t testing.TB) (Report, error) {
@@ -122,6 +116,9 @@ func (w world) judge(t testing.TB) (Report, error) {
 		t.Fatal(err)
 	}
 	w.q.Name, w.q.Bytes, w.q.Declared = "bin/lantern", artifact(), declarations()
+	if w.declared != nil {
+		w.declared(w.q.Declared)
+	}
 	w.q.provenance, w.q.source = witness{}, witness{}
 	if w.unsigned {
 		w.q.Unsigned = says(t, provenance.PredicateTypeV02, w.subject, w.provenance)
@@ -203,6 +200,13 @@ func TestJudge(t *testing.T) {
 		{"a source summary that the builder signed", func(w *world) { w.verifier = "builder" }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another commit", func(w *world) { w.revision = strings.Repeat("d", 40) }, 2, 3, 0, Source, "source.level-1", NotShown},
 		{"a source summary of another repository", func(w *world) { w.source = strings.Replace(w.source, "lantern", "other", 1) }, 2, 3, 0, Source, "source.level-1", NotShown},
+		{"a reviewed source, by a verifier believed up to 3", func(w *world) {
+			w.source = strings.Replace(w.source, `LEVEL_4"`, `LEVEL_3","SLSA_SOURCE_TWO_PARTY_REVIEWED"`, 1)
+			w.verifierLevel = 3
+		}, 3, 3, 3, V01, "source.two-person", NotShown},
+		{"a declaration that counts up to 3", declare("source.retained", func(d *Declaration) { d.UpTo = 3 }), 3, 3, 4, V01, "source.retained", Declared},
+		{"a declaration that has ended", declare("source.retained", func(d *Declaration) { d.Ended = true }), 2, 3, 4, V01, "source.retained", NotShown},
+		{"a declaration for level 4 that has ended", declare("common.access", func(d *Declaration) { d.Ended = true }), 3, 3, 4, V01, "common.access", NotShown},
 		{"a local source is under no known control", local, 1, 3, 0, V01, "source.version-controlled", NotShown},
 		{"a local source is found by nobody else", local, 1, 3, 0, V01, "content.source-authenticated", NotShown},
 		{"a local source still has its commit", local, 1, 3, 0, V01, "content.source", Met},
@@ -259,31 +263,6 @@ func TestOurUnisolatedBuildsAreNotLevelThree(t *testing.T) {
 		}
 		if a := got.answer(Build, "build.isolated"); a.State != r.want {
 			t.Errorf("%s: %s, %s", r.name, a.State, a.Why)
-		}
-	}
-}
-
-func TestDeclarationsAreShownAsClaims(t *testing.T) {
-	r, err := everything().judge(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range declarable() {
-		if a := r.answer(V01, id); a.State != Met || a.ClaimedBy != "the policy of the tests" || len(a.Evidence) != 1 {
-			t.Errorf("%+v", a)
-		}
-	}
-	w := everything()
-	trust := Trust{}
-	for why, d := range map[string]Declaration{
-		"what a tool can see": {Requirement: "build.hermetic", By: "x", Evidence: digest.Of(digest.SHA256, nil)},
-		"by nobody":           {Requirement: "common.access", Evidence: digest.Of(digest.SHA256, nil)},
-		"without evidence":    {Requirement: "common.access", By: "x"},
-	} {
-		w.q.Name, w.q.Bytes, w.q.Declared = "a", artifact(), []Declaration{d}
-		w.q.provenance, w.q.source = witness{}, witness{}
-		if _, err := trust.judge(w.q); verdict.FindingOf("", err).Code != verdict.Usage {
-			t.Errorf("%s: %v", why, err)
 		}
 	}
 }

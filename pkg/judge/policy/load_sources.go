@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/value/identity"
+)
+
+// fileVerifier is a verifier of source revisions: who signs for it, and the
+// highest level that it may state on each track.
+type fileVerifier struct {
+	ID      string             `yaml:"id"`
+	Levels  map[slsa.Track]int `yaml:"levels"`
+	Signers []signer           `yaml:"signers"`
+}
+
+// fileDeclaration declares a requirement of a level that no program can check.
+type fileDeclaration struct {
+	Requirement string `yaml:"requirement"`
+	By          string `yaml:"by"`
+	Until       string `yaml:"until"`
+	Reason      string `yaml:"reason"`
+	// Levels is, for each track, the highest level that can be reached with the
+	// declaration.
+	Levels map[slsa.Track]int `yaml:"levels"`
+}
+
+// loadSources reads the verifiers of sources. They share no identity with any
+// role or builder: see checkSeparate.
+func (l *loader) loadSources() error {
+	if err := filled(l, l.Sources, "sources"); err != nil {
+		return err
+	}
+	if l.Sources != nil && len(l.Builders) == 0 {
+		return l.fail(codeEmpty, at("builders"), "empty, so no provenance names a revision that the sources could be about; add a builder or remove sources")
+	}
+	for i, s := range l.Sources {
+		path := at("sources", i)
+		if s.ID == "" || slices.ContainsFunc(l.Sources[:i], func(o fileVerifier) bool { return o.ID == s.ID }) {
+			return l.fail(codeValue, append(path, "id"), "%q is empty or occurs twice", s.ID)
+		}
+		if err := upTo(l, s.Levels, slsa.Source, append(path, "levels")); err != nil {
+			return err
+		}
+		signers, err := l.signers(s.Signers, append(path, "signers"))
+		if err != nil {
+			return err
+		}
+		if n := slices.IndexFunc(signers, narrowed); n >= 0 {
+			return l.fail(codeValue, append(path, "signers", n), "stages and classes limit signers of artifacts, but a verifier of sources signs for revisions; leave them out")
+		}
+		if n := slices.IndexFunc(signers, func(s allowedSigner) bool { return s.exact.Type == identity.Key }); n >= 0 {
+			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the verifier by identity")
+		}
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, signers})
+		for _, who := range signers {
+			l.verifiers = append(l.verifiers, slsa.Verifier{Signer: who.matcher, VerifierID: s.ID, Level: s.Levels[slsa.Source]})
+		}
+	}
+	return nil
+}
+
+// upTo checks the highest levels of an entry, which is about one track.
+func upTo(l *loader, levels map[slsa.Track]int, track slsa.Track, path []any) error {
+	if len(levels) == 0 {
+		return l.fail(codeEmpty, path, "empty; want {%s: LEVEL}, the highest level that this can show", track)
+	}
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		if name != track {
+			return l.fail(codeValue, append(path, string(name)), "unknown track %q here, want %s", name, track)
+		}
+		if n := levels[name]; n < 1 || n > 4 {
+			return l.fail(codeValue, append(path, string(name)), "%d, want 1 to 4", n)
+		}
+	}
+	return nil
+}
+
+// loadDeclares reads the declarations. They end, and have a reason: others have
+// to be able to judge them.
+func loadDeclares(l *loader) error {
+	if err := filled(l, l.Declares, "declares"); err != nil {
+		return err
+	}
+	if l.Declares != nil && len(l.Builders) == 0 {
+		return l.fail(codeEmpty, at("builders"), "empty, so declares counts for nothing; add a builder or remove declares")
+	}
+	for i, d := range l.Declares {
+		path := at("declares", i)
+		switch {
+		case slices.ContainsFunc(l.Declares[:i], func(o fileDeclaration) bool { return o.Requirement == d.Requirement }):
+			return l.fail(codeValue, append(path, "requirement"), "%q is declared twice", d.Requirement)
+		case d.By == "" || d.Reason == "" || d.Until == "":
+			return l.fail(codeEmpty, path, "want by, reason and until: who declares it, why it holds, and when the declaration ends")
+		}
+		if err := upTo(l, d.Levels, slsa.V01, append(path, "levels")); err != nil {
+			return err
+		}
+		until, err := l.instant(d.Until, append(path, "until"))
+		if err != nil {
+			return err
+		}
+		made := slsa.Declaration{Requirement: d.Requirement, By: d.By, Reason: d.Reason, Until: until, UpTo: d.Levels[slsa.V01], Evidence: l.policy.digest}
+		if err := made.Check(); err != nil {
+			return l.fail(codeValue, path, "%v", err)
+		}
+		l.policy.declares = append(l.policy.declares, made)
+	}
+	return nil
+}
+
+// otherLevels reads the levels that a row requires besides that of the Build
+// track.
+func otherLevels(l *loader, levels map[slsa.Track]int, path []any) (list []slsa.Demand, err error) {
+	if levels != nil && len(levels) == 0 {
+		return nil, l.fail(codeEmpty, path, "empty; leave the key out, or require a level")
+	}
+	for _, track := range slices.Sorted(maps.Keys(levels)) {
+		switch n := levels[track]; {
+		case track != slsa.V01 && track != slsa.Source:
+			return nil, l.fail(codeValue, append(path, string(track)), "want v0.1 or source; level is the level of the Build track")
+		case n < 1 || n > 4:
+			return nil, l.fail(codeValue, append(path, string(track)), "%d, want 1 to 4", n)
+		default:
+			list = append(list, slsa.Demand{Track: track, Level: n})
+		}
+	}
+	return list, nil
+}
