@@ -82,7 +82,7 @@ feature-gates: [{name: Lantern, components: [kubelet]}]
 // readers are those of bytes that others write, in this process.
 func readers(t *testing.T) map[string]func([]byte) {
 	v := must[version.Version](t)(version.Parse("v0.1.0"))
-	shipped := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(policies.Read("slsa-build-l1.yaml")), nil))
+	shipped := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(policies.Read("slsa-build-l1")), nil))
 	statement := func(raw []byte, read func(intoto.Statement)) {
 		if s, err := intoto.Parse(raw); err == nil {
 			read(s)

@@ -121,6 +121,13 @@ func (p checkedPage) answers(by string) (codes []string, why string) {
 	}
 }
 
+// unjudged compiles any rule to one that holds: only the names of the cases and
+// the answers that they expect are read here, not what the policy answers.
+type unjudged struct{}
+
+func (unjudged) Compile(string) (policy.Expression, error) { return unjudged{}, nil }
+func (unjudged) Holds(policy.View) (bool, error)           { return true, nil }
+
 // casesOf are the cases of a policy, each with the codes of its answer. Pages
 // that are no policy's have none.
 func casesOf(t *testing.T, path string) map[string][]string {
@@ -130,7 +137,7 @@ func casesOf(t *testing.T, path string) map[string][]string {
 		return nil
 	}
 	accepted(t, err)
-	p := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(os.ReadFile(strings.TrimSuffix(path, ".txtar")+".yaml")), nil))
+	p := must[policy.Policy](t)(policy.Parse(must[[]byte](t)(os.ReadFile(strings.TrimSuffix(path, ".txtar")+".yaml")), unjudged{}))
 	cases := map[string][]string{}
 	for _, c := range must[policy.CaseReport](t)(policy.Rehearse(p, raw)).Cases {
 		cases[c.Name] = c.Want
