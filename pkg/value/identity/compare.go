@@ -15,7 +15,7 @@ const (
 	Stranger    Difference = iota // another name
 	OtherIssuer                   // the expected name, vouched for by another issuer
 	OtherType                     // the expected text, as a name of another kind
-	None                          // the expected identity
+	noType                          // the expected identity
 )
 
 // Compare says how i differs from the expected identity.
@@ -31,7 +31,7 @@ func (m Matcher) Compare(i Identity) Difference {
 	}
 	switch {
 	case m.Match(i):
-		return None
+		return noType
 	case m.Match(otherwise):
 		return OtherType
 	case m.Match(elsewhere):

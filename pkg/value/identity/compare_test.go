@@ -22,7 +22,7 @@ func TestCompare(t *testing.T) {
 		change func(*Identity)
 		want   Difference
 	}{
-		{"the one that is meant", func(*Identity) {}, None},
+		{"the one that is meant", func(*Identity) {}, noType},
 		{"C11 another issuer", func(i *Identity) { i.Issuer += ".evil.example" }, OtherIssuer},
 		{"C08 another kind", func(i *Identity) { i.Type = URI }, OtherType},
 		{"another issuer and kind", func(i *Identity) { i.Issuer, i.Type = "https://evil.example", URI }, Stranger},
