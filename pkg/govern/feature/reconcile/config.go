@@ -225,7 +225,7 @@ func (c Config) checkTasks(k feature.Key) error {
 	d, _ := c.Registry.Definition(k)
 	deeds := c.Deeds[k]
 	if deeds.Dangling == nil {
-		return errors.New("Dangling is missing: it counts the objects that refer to the feature; use Nothing if there are none")
+		return errors.New("no Dangling was given: it counts the objects that refer to the feature; use Nothing if there are none")
 	}
 	for _, j := range d.Jobs() {
 		if j.Kind == feature.Sweep && deeds.Sweeps[j.Name] == nil || j.Kind == feature.Hold && deeds.Holds[j.Name] == nil {
