@@ -15,7 +15,7 @@ const (
 	Stranger    Difference = iota // another name
 	OtherIssuer                   // the expected name, vouched for by another issuer
 	OtherType                     // the expected text, as a name of another kind
-	noType                          // the expected identity
+	noType                        // the expected identity
 )
 
 // Compare says how i differs from the expected identity.
