@@ -10,10 +10,10 @@ import (
 	"github.com/waybill-release/waybill/test/scene"
 )
 
-// TestFetchStory: what a build takes from the world is what the source pins.
+// TestLongFetchStory: what a build takes from the world is what the source pins.
 // A proxy that lies, one that lost it and one that does not answer each stop
 // the build before any step runs, and each in its own way.
-func TestFetchStory(t *testing.T) {
+func TestLongFetchStory(t *testing.T) {
 	s := openExample(t, small)
 	name := modules.Path + "/@v/" + modules.Version + ".mod"
 	genuine := read(t, s.Lab.Modules+"/"+name)

@@ -187,9 +187,9 @@ places:
   images: {uri: registry.example.test/lantern, owns: {tags: ["{version}"]}}
 `
 
-// TestEveryKindOfStep: what the format can say is built, sealed, published and
+// TestLongEveryKindOfStep: what the format can say is built, sealed, published and
 // verified, to the last sidecar.
-func TestEveryKindOfStep(t *testing.T) {
+func TestLongEveryKindOfStep(t *testing.T) {
 	s := openExample(t, small)
 	if err := os.WriteFile(s.Path("lantern", "release.yaml"), []byte(everyKind), 0o644); err != nil {
 		t.Fatal(err)

@@ -177,7 +177,7 @@ func todayGiven(t *testing.T, s *scene.Scene, r *kubernetes.Release) {
 	want(t, given("kubectl", append([]byte("x"), r.Files[kubectl]...)), 1, "TAMPERED")
 	want(t, given("kubectl", r.Files[kubelet]), 1, "NAME_SWAP", kubelet)
 	want(t, given("kubectl2", []byte("x")), 1, "EXTRA", "→ the file is not part of this release")
-	want(t, given("kube-proxy.docker_tag", r.Files["bin/linux/amd64/kube-proxy.docker_tag"]), 1, "UNSIGNED", "nobody signs")
+	want(t, given("kube-proxy.docker_tag", r.Files["bin/linux/amd64/kube-proxy.docker_tag"]), 1, "UNSIGNED", "published unsigned")
 }
 
 // todayOffline verifies a copy on this machine with what the log answered

@@ -52,7 +52,7 @@ func TestUnsignedFile(t *testing.T) {
 	want(t, c.ask(t, unsigned, "--sbom=a.spdx.json"), 1, "SBOM_SUBJECT")
 	// Checksums of which nothing is required are accepted by nothing.
 	c.write(t, "sums.json", c.sign(t, "release", blobOf("changed")))
-	want(t, c.ask(t, []string{"[sums], checks: {signature: require}", "[sums], checks: {signature: warn}"}, "sums --class=sums"), 2, "POLICY_EMPTY", `requires nothing of "sums"`)
+	want(t, c.ask(t, []string{"[sums], checks: {signature: require}", "[sums], checks: {signature: warn}"}, "sums --class=sums"), 2, "POLICY_EMPTY", `requires nothing of class "sums"`)
 	want(t, c.ask(t, nil, "sums --class=sums"), 0, "ACCEPTED")
 }
 

@@ -110,7 +110,7 @@ func (d *desk) exceptions(t *testing.T) {
 	name := "lantern-windows-amd64.tar.gz"
 	want(t, d.except(t, "--profile strict-profile.yaml", "--name "+name, "--subject "+digests[name],
 		"--destination https://mirror.example.test/", "--output mirror.json", "--confirm"), 0)
-	want(t, check(append(all[:6:6], "--exception", "mirror.json")...), 1, `it is for "https://mirror.example.test/", not for`)
+	want(t, check(append(all[:6:6], "--exception", "mirror.json")...), 1, `the exception is for the destination "https://mirror.example.test/", not`)
 	d.write(t, "forged.json", d.sign(t, "release", d.said(t, "windows-amd64.json")))
 	want(t, check(append(all[:6:6], "--exception", "forged.json")...), 1, "IDENTITY_ROLE")
 }
