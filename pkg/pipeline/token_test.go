@@ -86,8 +86,8 @@ func TestWaitingForATokenEnds(t *testing.T) {
 	}
 }
 
-// TestLongAgain: a command that is told can be pasted, whatever is in it.
-func TestLongAgain(t *testing.T) {
+// TestAgain: a command that is told can be pasted, whatever is in it.
+func TestAgain(t *testing.T) {
 	for line, typed := range map[string]Typed{
 		"waybill sign v0.1.0 --state state/a":           {Args: []string{"waybill", "sign", "v0.1.0", "--state", "state/a"}, Dir: "/here"},
 		"cd '/the r'\\''s' && waybill sign v0.1.0":      {Args: []string{"waybill", "sign", "v0.1.0"}, Dir: "/the r's"},
