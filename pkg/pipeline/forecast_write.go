@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // Write prints a forecast for people.
@@ -62,8 +63,8 @@ func (s Signatures) write(w io.Writer) {
 	for _, h := range s.What {
 		fmt.Fprintf(w, "  %s\t%d to sign%s\n", h.Kind, h.Due, already(h.Signed))
 	}
-	fmt.Fprintf(w, "  takes\t%s, %s, %s%s\n", several(s.Certificates, "certificate", "certificates"),
-		several(s.Timestamps, "timestamp", "timestamps"), several(s.Entries, "log entry", "log entries"), s.resumed())
+	fmt.Fprintf(w, "  takes\t%s, %s, %s%s\n", plural.Of(s.Certificates, "certificate"),
+		plural.Of(s.Timestamps, "timestamp"), plural.Of(s.Entries, "log entry"), s.resumed())
 }
 
 // resumed says what is reused from an earlier run.
@@ -82,11 +83,4 @@ func already(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(", %d signed already", n)
-}
-
-func several(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -144,7 +145,7 @@ func (r recording) all(ctx context.Context) (said []string, err error) {
 		return nil, err
 	}
 	if promoted > 0 {
-		said = append(said, "recorded: the promotion of "+several(promoted, "image", "images"))
+		said = append(said, "recorded: the promotion of "+plural.Of(promoted, "image"))
 	}
 	if !r.records.Summarizes() {
 		return append(said, unsummarized), nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -76,7 +77,7 @@ func watched(w World, name string) (work sign.Work, end func()) {
 
 // String is the summary in one line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%s: signed %d, reused %d, %s, %s, in %s", s.Act, s.Signed, s.Reused, several(s.Entries, "log entry", "log entries"), several(s.Retries, "retry", "retries"),
+	text := fmt.Sprintf("%s: signed %d, reused %d, %s, %s, in %s", s.Act, s.Signed, s.Reused, plural.Of(s.Entries, "log entry"), plural.Of(s.Retries, "retry"),
 		time.Duration(s.Seconds*float64(time.Second)).Round(time.Millisecond))
 	if s.Finished > 0 {
 		text += fmt.Sprintf("; finished from an earlier run: %d", s.Finished)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -164,7 +165,7 @@ var (
 // checkText checks the text as a whole.
 func (j *judging) checkText() {
 	if n := len(j.d.page.broken); n > 0 {
-		j.find(verdict.SignoffDocument, j.readme(), "line %d is not UTF-8 (%s in all)", j.d.page.broken[0], lines(n))
+		j.find(verdict.SignoffDocument, j.readme(), "line %d is not UTF-8 (%s in all)", j.d.page.broken[0], plural.Of(n, "line"))
 	}
 	if drift := j.d.drift(); drift != "" {
 		j.find(verdict.SignoffTOC, j.readme(), "the table of contents differs from the headings: %s", drift)
@@ -203,11 +204,4 @@ func (j *judging) checkComments() {
 		say = j.find
 	}
 	say(verdict.SignoffGuidance, j.readme(), "comments remain, the first at line %d, %d in all", first, left)
-}
-
-func lines(n int) string {
-	if n == 1 {
-		return "1 line"
-	}
-	return fmt.Sprintf("%d lines", n)
 }

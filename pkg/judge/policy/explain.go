@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
 
 // Section is one part of the explanation of a policy.
@@ -154,13 +155,10 @@ func explainAsked(p Policy) Section {
 }
 
 func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+	if n > 1 {
+		what = "different " + what
 	}
-	if strings.HasSuffix(what, "y") {
-		what = strings.TrimSuffix(what, "y") + "ie"
-	}
-	return fmt.Sprintf("%d different %ss", n, what)
+	return plural.Of(n, what)
 }
 
 func (d demand) describe() string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
@@ -123,15 +124,15 @@ func (j joint) title() string {
 	case Step:
 		text = "step " + j.Name
 	case Signature:
-		text = "signed " + several(n, "artifact")
+		text = "signed " + plural.Of(n, "artifact")
 	case Seal:
-		text = "sealed " + j.Name + ", " + several(n, "artifact")
+		text = "sealed " + j.Name + ", " + plural.Of(n, "artifact")
 	case Amendment:
-		text = "amended " + j.Name + ", " + several(n, "artifact") + ": " + j.Result
+		text = "amended " + j.Name + ", " + plural.Of(n, "artifact") + ": " + j.Result
 	case Withdrawal:
 		text = "WITHDREW " + j.Name + ": " + j.Result
 	case Promotion:
-		text = "promoted " + several(n, "image")
+		text = "promoted " + plural.Of(n, "image")
 	case Summary:
 		text = j.Result + " by " + j.Name
 	case Command:
@@ -156,13 +157,6 @@ func (j joint) ending() string {
 		return ", which still runs"
 	}
 	return ", which never ended"
-}
-
-func several(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // signed describes who signed an act, and its log entry.
