@@ -120,20 +120,19 @@ func tooLow(name string, want slsa.Demand, limit slsa.Limit, limiting slsa.Repor
 	if want.Track == slsa.Build {
 		word, fix = "Build", fixLevel
 	}
-	message := "the provenance shows a lower " + word + " level"
+	message, lacks := "the provenance shows a lower "+word+" level", ""
 	var evidence []digest.Digest
 	if short := limiting.Meet(want); short != nil {
 		because := verdict.FindingOf(name, short)
-		message += ": " + because.Message
-		evidence = because.Evidence
+		lacks, evidence = ": "+because.Message, because.Evidence
 	}
 	switch {
 	case unknown != nil:
-		message = fmt.Sprintf("no %s level can be computed over the inputs: %v", word, unknown)
+		message, lacks = fmt.Sprintf("no %s level can be computed over the inputs: %v", word, unknown), ""
 	case len(limit.Path) > 1:
-		message = "an input has a lower " + word + " level: " + limit.String() + strings.TrimPrefix(message, "the provenance shows a lower "+word+" level")
+		message = "an input has a lower " + word + " level: " + limit.String()
 	}
-	f := verdict.Find(verdict.Level, name, "%s", message).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...)
+	f := verdict.Find(verdict.Level, name, "%s", message+lacks).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...)
 	f.Fix = fix
 	return f
 }
@@ -156,8 +155,13 @@ func (g gathered) uncounted(shown map[string]bool) (n int, first string) {
 }
 
 // levelOf is the level that policy and user require of an artifact on a track.
-func (g gathered) levelOf(a manifest.Artifact, track slsa.Track) (level int) {
-	for _, d := range slices.Concat(g.release.session.Demands(g.release.Stage, a.Class), g.release.Options.Scope.Levels) {
+func (g gathered) levelOf(a manifest.Artifact, track slsa.Track) int {
+	return max(highest(g.release.session.Demands(g.release.Stage, a.Class), track), highest(g.release.Options.Scope.Levels, track))
+}
+
+// highest is the highest level that is demanded on a track.
+func highest(list []slsa.Demand, track slsa.Track) (level int) {
+	for _, d := range list {
 		if d.Track == track {
 			level = max(level, d.Level)
 		}
@@ -169,12 +173,7 @@ func (g gathered) levelOf(a manifest.Artifact, track slsa.Track) (level int) {
 // besides the policy: no accepted provenance means that nothing is known about
 // the build.
 func (g gathered) demandLevel(track slsa.Track, shown map[string]bool, f *facts) {
-	want := slsa.Demand{Track: track}
-	for _, d := range g.release.Options.Scope.Levels {
-		if d.Track == track {
-			want.Level = max(want.Level, d.Level)
-		}
-	}
+	want := slsa.Demand{Track: track, Level: highest(g.release.Options.Scope.Levels, track)}
 	if want.Level == 0 {
 		return
 	}

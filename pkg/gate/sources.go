@@ -38,16 +38,23 @@ func readSources(paths []string, v *verify.Verifier, p policy.Policy, now time.T
 		if err != nil {
 			return nil, err
 		}
-		e, err := v.Attestation(raw)
-		if err == nil {
-			err = session.SourceSummary(e, now)
-		}
+		e, err := verifySource(raw, v, session, now)
 		if err != nil {
 			return nil, verdict.InFile(path, err)
 		}
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// verifySource verifies a summary of a source revision, by an identity that the
+// policy lists under sources.
+func verifySource(raw []byte, v *verify.Verifier, session *policy.Session, now time.Time) (verify.Evidence, error) {
+	e, err := v.Attestation(raw)
+	if err == nil {
+		err = session.SourceSummary(e, now)
+	}
+	return e, err
 }
 
 // allSources are the summaries of source revisions that count for the release:
@@ -69,10 +76,7 @@ func allSources(ctx context.Context, s *sealed, f *facts) []verify.Evidence {
 		f.fail(sourceName, err)
 		return list
 	}
-	e, err := s.Verifier.Attestation(raw)
-	if err == nil {
-		err = session.SourceSummary(e, s.Now)
-	}
+	e, err := verifySource(raw, s.Verifier, session, s.Now)
 	if err != nil {
 		f.note("ignored %s: %s", sourceName, whyNot(err))
 		return list

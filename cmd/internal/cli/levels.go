@@ -61,10 +61,9 @@ func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, 
 	var pairs []slsa.Pair
 	var seen []string
 	for _, text := range l.Builders {
-		at := strings.LastIndexByte(text, '=')
-		id, level := text[:max(at, 0)], strings.Index("0123", text[at+1:])
-		if id == "" || len(text)-at != 2 || level < 0 {
-			return gate.Levels{}, verdict.Refuse(verdict.Usage, "--builder", "%q: want ID=LEVEL, LEVEL 0 to 3", text)
+		id, level, err := idLevel("--builder", text, 0, 3)
+		if err != nil {
+			return gate.Levels{}, err
 		}
 		if slices.Contains(seen, id) {
 			return gate.Levels{}, verdict.Refuse(verdict.Usage, "--builder", "%q has two levels", id)
@@ -89,6 +88,17 @@ func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, 
 	return out, err
 }
 
+// idLevel parses the value of a flag that trusts somebody up to a level of one
+// digit.
+func idLevel(flag, text string, least, most int) (id string, level int, err error) {
+	at := strings.LastIndexByte(text, '=')
+	id, level = text[:max(at, 0)], strings.Index("01234"[:most+1], text[at+1:])
+	if id == "" || len(text)-at != 2 || level < least {
+		return "", 0, verdict.Refuse(verdict.Usage, flag, "%q: want ID=LEVEL, LEVEL %d to %d", text, least, most)
+	}
+	return id, level, nil
+}
+
 // verifiers is the one verifier of sources that is trusted, if the flags name a
 // summary. A part of the flags has no effect, and is refused.
 func (s source) verifiers() ([]slsa.Verifier, error) {
@@ -98,10 +108,9 @@ func (s source) verifiers() ([]slsa.Verifier, error) {
 	if s.file == "" || s.verifier == "" || s.subject == "" || s.issuer == "" {
 		return nil, verdict.Refuse(verdict.Usage, "--source-vsa", "want all of --source-vsa, --source-verifier, --source-identity and --source-oidc-issuer, or none")
 	}
-	at := strings.LastIndexByte(s.verifier, '=')
-	id, level := s.verifier[:max(at, 0)], strings.Index("01234", s.verifier[at+1:])
-	if id == "" || len(s.verifier)-at != 2 || level < 1 {
-		return nil, verdict.Refuse(verdict.Usage, "--source-verifier", "%q: want ID=LEVEL, LEVEL 1 to 4", s.verifier)
+	id, level, err := idLevel("--source-verifier", s.verifier, 1, 4)
+	if err != nil {
+		return nil, err
 	}
 	named := who{exact: s.subject, issuer: s.issuer}
 	m, err := identity.Exact(identity.Identity{Issuer: s.issuer, Subject: s.subject, Type: named.sanType()})
