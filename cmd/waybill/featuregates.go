@@ -121,9 +121,9 @@ func (f *featureFlags) asks(name featuregate.Feature) func() bool {
 	return func() bool { return f.gate.Enabled(name) }
 }
 
-// options says which optional evidence is made. A command without --feature-gates
+// evidenceOptions says which optional evidence is made. A command without --feature-gates
 // makes all of it.
-func (f *featureFlags) ways() attest.Options {
+func (f *featureFlags) evidenceOptions() attest.Options {
 	if f.gate == nil {
 		return attest.Options{}
 	}

@@ -161,7 +161,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	}
 	return pipeline.Config{
 		Gate: by, Source: source, Parameters: chosen, RunState: hold,
-		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), RecordOptions: o.feature.ways()},
+		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), RecordOptions: o.feature.evidenceOptions()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},

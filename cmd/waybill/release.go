@@ -183,7 +183,7 @@ EmitVSA=false), none is reported missing; without that state directory, give the
 flag here, too.
 
 EXIT STATUS
-  0  everything could be read, whatever the progress of the release
+  0  the state was read and printed; the release itself may be unfinished
   1  refused: the state directory is inconsistent
   2  wrong use, or a malformed policy, profile or configuration
   3  a place did not answer; the state of the others is printed

@@ -197,7 +197,7 @@ func check(f string) error {
 	return err
 }
 
-// Write writes a verdict in every format that was asked for, whatever its outcome.
+// Write writes a verdict in every requested format, refusals included.
 // Files are written whole or not at all. The next acts are those of the command's
 // audience.
 func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {

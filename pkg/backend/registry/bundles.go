@@ -15,8 +15,8 @@ import (
 
 // Limits on the evidence read for one manifest: the manifests that refer to it,
 // and the bundles that they name. The smallest are read first, so bundles of up
-// to alwaysRead bytes are read, or refused with their manifest, whatever others
-// attach.
+// to alwaysRead bytes are read, or refused with their manifest, even if others
+// attach large ones.
 const (
 	maxBundles     = 1000
 	maxBundleBytes = 32 << 20

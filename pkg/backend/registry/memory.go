@@ -196,7 +196,7 @@ func (k cached) size() int64 { return k.Size() }
 // Close implements [io.Closer].
 func (cached) Close() error { return nil }
 
-// read reads all of d, which is verified meanwhile.
+// read reads all of d and verifies its digest.
 func (m *Memory) read(ctx context.Context, repo string, d Descriptor, a *answered) error {
 	body, err := m.src.Fetch(ctx, repo, d)
 	if err != nil {

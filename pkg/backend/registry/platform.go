@@ -32,7 +32,7 @@ func (e *PlatformError) Code() string { return "PLATFORM" }
 
 // CheckPlatform reads the configuration of n and checks that it is for the
 // platform under which an index lists n: a client that pulls by platform runs
-// whatever the entry names. An image outside an index, or a manifest that is
+// the image of that entry. An image outside an index, or a manifest that is
 // not an image, cannot differ.
 func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error {
 	if !n.saysPlatform() {

@@ -16,7 +16,7 @@ import (
 )
 
 // dir is a directory. Every operation opens the directory anew and stays inside
-// it by [os.Root], even if links are created meanwhile.
+// it by [os.Root], even if links are created at the same time.
 type dir struct {
 	path string // absolute
 	uri  string
@@ -108,7 +108,7 @@ func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.D
 		info, err := l.root.Lstat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && IsStaging(name):
-			return nil // removed by its writer meanwhile
+			return nil // its writer removed it after the listing
 		case err != nil:
 			return l.dir.unavailable("listing", err)
 		}

@@ -84,8 +84,8 @@ type Writer interface {
 
 // PutOptions says how an object is written.
 type PutOptions struct {
-	// IfAbsent makes Put answer [ErrExists] if the object exists, whatever its
-	// bytes. Otherwise the object is replaced.
+	// IfAbsent makes Put answer [ErrExists] if the object exists, even with
+	// the same bytes. Otherwise the object is replaced.
 	IfAbsent bool
 	// MediaType is stored with the object if the place supports that. Default
 	// "application/octet-stream".
