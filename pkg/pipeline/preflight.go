@@ -33,6 +33,10 @@ type found struct {
 	plan      plan.Plan
 	source    run.Source
 	isolation sandbox.Report
+	// built says that another account, such as a build service, has run all
+	// steps: their provenance is in the state directory, and no builder
+	// identity was given.
+	built bool
 }
 
 func (f found) identity(invocation string) workspace.Identity {
@@ -103,10 +107,9 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 	asks := []doctor.Ask{answered(doctor.Root(p.Profile.TrustRoot, now), doctor.Policy(p.Profile.Policy, p.Profile.TrustRoot, now))}
 	makes := purpose == doctor.Build || purpose == doctor.Stage
 	if makes {
-		f.isolation = sandbox.Examine(ctx)
-		asks = append(asks, p.examineSource(ctx, purpose, &f), answered(doctor.Isolation(f.isolation, p.Tokens[TokenUnisolated] != nil)...),
-			doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask())
-		asks = append(asks, p.examineTokens(purpose, f.isolation.Mode)...)
+		asks = append(asks, p.examineSource(ctx, purpose, &f))
+		asks = append(asks, p.examineBuild(ctx, purpose, &f)...)
+		asks = append(asks, p.examineTokens(purpose, f)...)
 	}
 	asks = append(asks, p.examineServices(makes))
 	for _, f := range p.withdrawn(manifest.Manifest{}) {
@@ -122,6 +125,41 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
 	}
 	return doctor.Examine(ctx, purpose, now, asks...), f
+}
+
+// examineBuild checks what the steps need, unless all were run already.
+func (p checkup) examineBuild(ctx context.Context, purpose doctor.Purpose, f *found) []doctor.Ask {
+	disk := doctor.Disk{Dir: p.State, Need: doctor.Estimate(f.plan)}.Ask()
+	if f.built = purpose == doctor.Stage && p.isBuilt(ctx, *f); f.built {
+		return []doctor.Ask{answered(doctor.Fine("build", "%s was built before, and no builder identity was given: no step runs", p.Version)), disk}
+	}
+	f.isolation = sandbox.Examine(ctx)
+	return []doctor.Ask{
+		answered(doctor.Isolation(f.isolation, p.Tokens[TokenUnisolated] != nil)...),
+		doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), disk,
+	}
+}
+
+// isBuilt reports whether the state directory has the provenance of every step
+// and no builder identity was given. Whether the provenance is genuine is
+// checked before anything is signed.
+func (p checkup) isBuilt(ctx context.Context, f found) bool {
+	for _, name := range []string{TokenBuilder, TokenUnisolated} {
+		if p.Tokens[name] != nil || p.Keys[name] != nil {
+			return false
+		}
+	}
+	w, err := runner{p.job}.workspaceHere()
+	if err != nil || w == nil || w.Identity().Plan != f.plan.Digest() {
+		return false
+	}
+	objects, err := w.Files().List(ctx)
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(provenances(f.plan), func(a plan.Artifact) bool {
+		return !slices.ContainsFunc(objects, func(o store.Object) bool { return o.Name == a.Name })
+	})
 }
 
 // placesOf merges the places that acts use, in order.
@@ -203,7 +241,7 @@ func noVersion(what string) doctor.Check {
 }
 
 // examineTokens checks the tokens that are going to be used.
-func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks []doctor.Ask) {
+func (p checkup) examineTokens(purpose doctor.Purpose, f found) (asks []doctor.Ask) {
 	var names []string
 	ask := func(name string, role policy.Role) {
 		if key := p.Keys[name]; key != nil {
@@ -214,7 +252,10 @@ func (p checkup) examineTokens(purpose doctor.Purpose, mode sandbox.Mode) (asks 
 		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock))
 	}
 	for _, a := range actsFor(purpose) {
-		name := a.signs.tokenIn(mode)
+		if a.name == actBuild && f.built {
+			continue
+		}
+		name := a.signs.tokenIn(f.isolation.Mode)
 		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is reported by the isolation check
 		if a.signs.role != "" && !asked {
 			names = append(names, name)
