@@ -145,10 +145,27 @@ func (s *Scene) git(ctx context.Context, args ...string) error {
 }
 
 // Repository is how provenance names the project's repository.
-func (s *Scene) Repository() string { return "git+file://" + s.Path("lantern") }
+func (s *Scene) Repository() string {
+	if s.service != nil {
+		return "git+" + s.service.server.URL + "/source/lantern"
+	}
+	return "git+file://" + s.Path("lantern")
+}
+
+// Source is the repository as commands name it.
+func (s *Scene) Source() string {
+	if s.service != nil {
+		return s.Repository()
+	}
+	return "lantern"
+}
 
 func (s *Scene) writePolicy(context.Context) error {
-	return s.writeFile("policy.yaml", Policy(s.Lab, s.Repository()))
+	policy := Policy(s.Lab, s.Repository())
+	if s.service != nil {
+		policy = s.strict(policy)
+	}
+	return s.writeFile("policy.yaml", policy)
 }
 
 // Policy is the policy of a project that is released in a lab.

@@ -28,6 +28,9 @@ type Options struct {
 	Bin     string // directory of the built commands
 	Dir     string // where the scene is set; must be empty
 	Example string // the example project
+	// Service starts a build service under an account of its own, if
+	// [LowerLevel] has no objection.
+	Service bool
 	// Watch sees every command before it runs, and its output after.
 	Watch func(Result)
 }
@@ -38,6 +41,8 @@ type Scene struct {
 	Lab *lab.Lab
 	// Env is added to the environment of the commands that are run.
 	Env []string
+
+	service *buildService // nil if there is none
 }
 
 // Result is how one command ended.
@@ -55,16 +60,25 @@ func Open(ctx context.Context, o Options) (*Scene, error) {
 		return nil, err
 	}
 	s := &Scene{Options: o, Lab: l}
-	for _, set := range []func(context.Context) error{s.writeTrust, s.pushBase, s.writeProject, s.writePolicy, s.writeProfile} {
+	set := []func(context.Context) error{s.writeTrust, s.pushBase, s.writeProject, s.writePolicy, s.writeProfile}
+	if o.Service {
+		set = append(append([]func(context.Context) error{s.openService}, set...), s.handOver)
+	}
+	for _, set := range set {
 		if err := set(ctx); err != nil {
-			return nil, errors.Join(err, l.Close())
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
 
 // Close ends the lab.
-func (s *Scene) Close() error { return s.Lab.Close() }
+func (s *Scene) Close() error {
+	if s.service != nil {
+		s.service.server.Close()
+	}
+	return s.Lab.Close()
+}
 
 // Path is a file of the scene.
 func (s *Scene) Path(elem ...string) string {
@@ -73,9 +87,21 @@ func (s *Scene) Path(elem ...string) string {
 
 // Run runs one of the built commands in the scene's directory.
 func (s *Scene) Run(ctx context.Context, args ...string) Result {
+	account := -1
+	if s.service != nil {
+		account = s.service.user
+	}
+	return s.runAs(ctx, account, args...)
+}
+
+// runAs runs a command under an account; -1 is that of this process.
+func (s *Scene) runAs(ctx context.Context, account int, args ...string) Result {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
 	cmd.Dir = s.Dir
 	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache")), s.Env...) // nobody's trust but the scene's
+	if account >= 0 {
+		runUnder(cmd, account)
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	r := Result{Args: args}
@@ -97,8 +123,12 @@ func (s *Scene) Run(ctx context.Context, args ...string) Result {
 
 // Stage builds and stages the release.
 func (s *Scene) Stage(ctx context.Context, flags ...string) Result {
-	args := []string{"waybill", "stage", Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}
-	args = append(append(args, s.tokenFlags("builder", "builder-unisolated", "release")...), flags...)
+	roles := []string{"builder", "builder-unisolated", "release"}
+	if s.service != nil {
+		roles = []string{"release"} // only the service has the builder's token
+	}
+	args := []string{"waybill", "stage", Version, "--profile", "profile.yaml", "--state", "state", "--source", s.Source()}
+	args = append(append(args, s.tokenFlags(roles...)...), flags...)
 	return s.Run(ctx, append(args, "--confirm")...)
 }
 
@@ -123,7 +153,11 @@ func (s *Scene) tokenFlags(roles ...string) []string {
 	var flags []string
 	for _, role := range roles {
 		name := role + ".token"
-		if err := os.WriteFile(s.Path(name), []byte(s.Lab.Token(role)), 0o600); err != nil {
+		err := os.WriteFile(s.Path(name), []byte(s.Lab.Token(role)), 0o600)
+		if s.service != nil {
+			err = errors.Join(err, os.Chown(s.Path(name), s.service.user, s.service.user))
+		}
+		if err != nil {
 			panic("scene: writing a token: " + err.Error())
 		}
 		flags = append(flags, "--identity-token", role+"="+name)

@@ -42,30 +42,44 @@ func demo(ctx context.Context, w io.Writer, bin, example, keep string) error {
 	}
 	d := &teller{w: w, start: time.Now()}
 	d.say("A lab starts: an identity provider, Fulcio, a transparency log, a timestamp\nauthority, a registry and a bucket, all on loopback. Nothing else is dialled.")
-	s, err := scene.Open(ctx, scene.Options{Bin: bin, Dir: dir, Example: example, Watch: d.show})
+	lower := scene.LowerLevel(ctx, bin)
+	if lower == "" {
+		d.say("With it starts a build service. It alone holds the builder's token, and its account is\nnot the one that types the commands below.")
+	}
+	s, err := scene.Open(ctx, scene.Options{Bin: bin, Dir: dir, Example: example, Service: lower == "", Watch: d.show})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := release(ctx, d, s); err != nil {
+	if err := release(ctx, d, s, lower); err != nil {
 		return err
 	}
 	if err := attacks(ctx, d, s); err != nil {
+		return err
+	}
+	if err := levels(ctx, d, s, lower); err != nil {
 		return err
 	}
 	return d.ending(keep)
 }
 
 // release takes the example the whole way.
-func release(ctx context.Context, d *teller, s *scene.Scene) error {
+func release(ctx context.Context, d *teller, s *scene.Scene, lower string) error {
 	d.title("1. What will exist")
 	d.say("release.yaml, as it is in the tagged commit, expands to a plan: every file to come,\nwith every signature, SBOM and provenance about it. Nothing is implicit.")
-	planned := s.Run(ctx, "waybill", "plan", scene.Version, "--profile", "profile.yaml", "--source", "lantern")
+	planned := s.Run(ctx, "waybill", "plan", scene.Version, "--profile", "profile.yaml", "--source", s.Source())
 	if err := accepted(planned); err != nil {
 		return err
 	}
 	d.title("2. Build, describe, sign, seal, stage")
 	d.say("Each step runs isolated; the builder identity signs its provenance before an output\nleaves. Then the release identity signs what was planned and proven, and seals the list.")
+	if lower == "" {
+		d.say("The release manager asks the service for the version. It fetches the tag from the\nsource's server, and its account runs:")
+		if err := s.Build(ctx); err != nil {
+			return err
+		}
+		d.say("The release manager has what was built, with its signed provenance, and no token of\nthe builder:")
+	}
 	if err := accepted(s.Stage(ctx)); err != nil {
 		return err
 	}
@@ -76,6 +90,21 @@ func release(ctx context.Context, d *teller, s *scene.Scene) error {
 	}
 	d.title("4. What a downstream user types")
 	return accepted(s.Verify(ctx))
+}
+
+// levels shows every requirement of KEP-3027's levels, and which one the machine
+// cannot meet.
+func levels(ctx context.Context, d *teller, s *scene.Scene, lower string) error {
+	d.title("The levels of KEP-3027, requirement by requirement")
+	if lower != "" {
+		d.say("Level 3 needs a build service under an account of its own, and this machine has none:\n" + lower + ".")
+		return accepted(s.Verify(ctx))
+	}
+	d.say("The lab's source verifier signs a summary of the revision, and the policy declares what\nno program can check. Both are facts of the lab, and are shown as what they are.")
+	if err := s.VerifySource(ctx); err != nil {
+		return err
+	}
+	return accepted(s.Verify(ctx, "--source-vsa", scene.SourceSummary, "--require-level", "kep-3027=3"))
 }
 
 // attacks shows each attack refused, and the same release accepted once the

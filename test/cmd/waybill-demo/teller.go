@@ -60,10 +60,10 @@ func (t *teller) ending(keep string) error {
 	t.title("The end")
 	fmt.Fprintf(t.w, "\nOne release made, published and verified; six attacks refused, each for its own\nreason; %d commands in %s. Nothing is left running.\n", t.runs, time.Since(t.start).Round(100*time.Millisecond))
 	if keep == "" {
-		fmt.Fprintln(t.w, "\nTo do it by hand: `make demo KEEP=DIR` leaves the scene in DIR; then\n`bin/waybill-lab up --dir DIR/lab` brings its world back, and the commands above\nwork in DIR.")
+		fmt.Fprintln(t.w, "\nTo do it by hand: `make demo KEEP=DIR` leaves the scene in DIR; then\n`bin/waybill-lab up --dir DIR/lab` brings its world back, and the commands above\nthat only read work in DIR.")
 		return nil
 	}
-	fmt.Fprintf(t.w, "\nThe scene is in %s. `bin/waybill-lab up --dir %s/lab` brings its world back;\nthen the commands above work there.\n", keep, keep)
+	fmt.Fprintf(t.w, "\nThe scene is in %s. `bin/waybill-lab up --dir %s/lab` brings its world back;\nthen the commands above that only read work there.\n", keep, keep)
 	return nil
 }
 
