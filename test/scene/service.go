@@ -45,7 +45,9 @@ func LowerLevel(ctx context.Context, bin string) string {
 		return "this account is not root, so the builder would run under the account that types the commands"
 	}
 	out, _ := exec.CommandContext(ctx, filepath.Join(bin, "waybill"), "doctor", "--for", "build", "--output", "json").Output() // fails, without a profile
-	var report struct{ Checks []struct{ Name, State, Says string } }
+	var report struct {
+		Checks []struct{ Name, State, Says string }
+	}
 	if err := json.Unmarshal(out, &report); err != nil {
 		return "waybill doctor did not answer: " + err.Error()
 	}
