@@ -50,7 +50,7 @@ detected: if the policy requires that, nothing is decided (NOT_LISTABLE). --list
 or the profile, names a bucket that lists the same files. Buckets are read without
 credentials; waybill verify release uses those of the environment.
 
-A channel (latest, stable, stable-1.31) is the release that the channel index of the
+A channel (latest, stable, stable-1, stable-1.31) is the release that the channel index of the
 profile names. The highest index number seen is stored, and a lower one is refused.
 A profile may name version markers instead, which are unsigned: the verdict then
 says that rollback was not checked.

@@ -188,11 +188,16 @@ func (m signedManifest) inScope(tag string) bool {
 		if end < len(tag) && isWord(tag[end]) {
 			continue // within a number or a word
 		}
-		if owner, err := version.Parse(tag[:end]); err == nil {
+		if owner, err := versionIn(tag[:end]); err == nil {
 			return owner == m.Version
 		}
 	}
 	return false
+}
+
+// versionIn is the version that an image's tag is: see [version.Version.ImageTag].
+func versionIn(tag string) (version.Version, error) {
+	return version.Parse(strings.Replace(tag, "_", "+", 1))
 }
 
 func isWord(c byte) bool {

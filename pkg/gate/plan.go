@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 const (
@@ -303,7 +302,7 @@ func (r PlanRequest) about(c *planCase, f verdict.Finding) verdict.Finding {
 // one. A policy may compare build parameters with it.
 func VersionOf(tags []string) (found string) {
 	for _, tag := range tags {
-		v, err := version.Parse(tag)
+		v, err := versionIn(tag)
 		if err != nil {
 			continue
 		}

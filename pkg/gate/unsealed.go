@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // unsignedAct is the next act for a file or image that is unsigned and that no
@@ -57,7 +59,7 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 		classOf: func(name string) plan.Class { return k8slayout.KindOf(name).Class },
 	}
 	if !j.refused() {
-		j.fail("scope", req.Options.Scope.fitsUnsealed())
+		j.fail("scope", errors.Join(req.Options.Scope.fitsUnsealed(), ofRelease(req.Version)))
 	}
 	if j.refused() {
 		return decided
@@ -70,6 +72,16 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 	j.end(req.Version, c.subjects(req.Canon))
 	decided.sums, decided.kept = c.verified(j.holds)
 	return decided
+}
+
+// ofRelease refuses builds between two releases, as continuous integration of
+// Kubernetes publishes them.
+func ofRelease(v version.Version) error {
+	if !v.IsBuild() {
+		return nil
+	}
+	return verdict.Refuse(verdict.Unsigned, v.String(), "this is a build of continuous integration: such builds of Kubernetes have no signatures and no SBOM, so nothing about them can be verified").
+		Advise("use a release, such as the one that stable names, or build the commit yourself")
 }
 
 // unsealed is a release without a manifest, and the request about it. All steps

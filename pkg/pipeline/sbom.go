@@ -205,7 +205,7 @@ func (d *describer) children(ctx context.Context, index plan.Artifact, content s
 
 // graph is an image as built.
 func (d *describer) graph(ctx context.Context, a plan.Artifact) (*registry.Node, error) {
-	at, err := d.w.Images().Resolve(ctx, a.Repository, d.plan.Version.String())
+	at, err := d.w.Images().Resolve(ctx, a.Repository, d.plan.Version.ImageTag())
 	if err != nil {
 		return nil, err
 	}

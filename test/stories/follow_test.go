@@ -41,7 +41,10 @@ func TestFollowingAChannel(t *testing.T) {
 	}{
 		{"stable", scene.Version + "\n", 0, "rollback not checked"},
 		{"stable-0.1", scene.Version, 0, "rollback not checked"},
+		{"stable-0", scene.Version + "\n", 0, "rollback not checked"},
 		{"latest", scene.Version + "\n", 0, "according to the unsigned "},
+		{"latest-1", scene.Version + "\n", 1, "VERSION"},
+		{"latest", "v0.1.0-alpha.0.7+2a4f1c09d3be1f", 1, "is a build between two releases"},
 		{"rc", scene.Version + "\n", 1, "VERSION"},
 		{"stable-0.2", scene.Version + "\n", 1, "VERSION"},
 		{"stable", "v0.1.0 v0.2.0", 1, "VERSION"},
@@ -50,6 +53,10 @@ func TestFollowingAChannel(t *testing.T) {
 	} {
 		d.write(t, "markers/"+r.channel+".txt", []byte(r.says))
 		want(t, d.follows(t, r.channel), r.code, r.said)
+	}
+
+	for _, marker := range []string{"ci/latest", "ci/latest-0.1", "k8s-master"} {
+		want(t, d.follows(t, marker), 2, "is a marker of builds between two releases")
 	}
 
 	at(fmt.Sprintf("index: %q", "file://"+d.Path(channelindex.Name)))

@@ -65,6 +65,9 @@ func TestKubernetesToday(t *testing.T) {
 		want(t, verify("--depth", "full"), 2, "USAGE")
 		want(t, verify("--require-level", "build=1"), 2, "USAGE", "its provenance is unsigned, which shows level 1 at most")
 	})
+	t.Run("a build of continuous integration", func(t *testing.T) {
+		want(t, s.Run(t.Context(), "k8s-verify-release", "v1.32.0-alpha.0.123+2a4f1c09d3be1f", "--profile", "profile.yaml"), 1, "UNSIGNED", "such builds of Kubernetes have no signatures")
+	})
 	t.Run("a part of it", func(t *testing.T) { todayParts(t, s, r, verify) })
 	t.Run("downloaded", func(t *testing.T) { todayDownloaded(t, s, r, verify) })
 	t.Run("no version", func(t *testing.T) {

@@ -43,8 +43,8 @@ const maxChannels = 1000
 var projects = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
 // channels matches latest, or one of the kinds of releases; of all versions, or
-// of those of one minor version.
-var channels = regexp.MustCompile(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8}))?\z`)
+// of those of one major or minor version.
+var channels = regexp.MustCompile(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8}))?)?\z`)
 
 // Predicate says which version each channel points to. The subjects of its
 // statement are the manifests of those versions.
@@ -101,18 +101,21 @@ func IsChannel(name string) bool { return channels.MatchString(name) }
 // Validate refuses a channel whose version does not fit its name.
 func (e Entry) Validate() error {
 	if !IsChannel(e.Channel) {
-		return refuse("channel %q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", e.Channel)
+		return refuse("channel %q: want latest, stable, rc, beta or alpha, alone or with -MAJOR or -MAJOR.MINOR", e.Channel)
 	}
 	v, err := version.Parse(e.Version)
 	if err != nil {
 		return refuse("channel %s: %v", e.Channel, err)
 	}
-	kind, minor, some := strings.Cut(e.Channel, "-")
+	kind, numbers, some := strings.Cut(e.Channel, "-")
 	if kind != "latest" && kind != v.Channel().String() {
 		return refuse("channel %s: %s is %s", e.Channel, v, v.Channel())
 	}
-	if some && !strings.HasPrefix(e.Version, "v"+minor+".") {
-		return refuse("channel %s: %s is of another minor version", e.Channel, v)
+	if v.IsBuild() {
+		return refuse("channel %s: %s is a build between two releases, and channels point to releases", e.Channel, v)
+	}
+	if some && !strings.HasPrefix(e.Version, "v"+numbers+".") {
+		return refuse("channel %s: %s is of another major or minor version", e.Channel, v)
 	}
 	return nil
 }

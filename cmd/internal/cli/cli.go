@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,10 @@ func (m *Moment) Time() (time.Time, error) {
 // Version parses the version argument of a command.
 func Version(args []string) (version.Version, error) {
 	v, err := version.Parse(args[0])
+	if err != nil && (strings.HasPrefix(args[0], "ci/") || strings.HasPrefix(args[0], "k8s-")) {
+		return version.Version{}, verdict.Refuse(verdict.Usage, "VERSION", "%q is a marker of builds between two releases: it is unsigned, and moves with every build", args[0]).
+			Advise("name a version, or a channel such as stable-1.31")
+	}
 	if err != nil {
 		return version.Version{}, verdict.Wrap(verdict.Usage, "VERSION", err)
 	}

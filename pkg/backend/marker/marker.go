@@ -64,12 +64,20 @@ func (m Moved) String() string {
 	return m.Name + " stays at " + m.Now.String()
 }
 
+// builds is the directory of the markers for builds between two releases.
+const builds = "ci"
+
 // Check refuses versions that do not fit a marker's channel: stable.txt must
-// not hold a release candidate. Names that are not channels accept any version.
+// not hold a release candidate, and only markers in a directory ci hold builds
+// between two releases. Other names that are not channels accept any version.
 func Check(names []string, v version.Version) error {
 	for _, name := range names {
+		if ofBuilds := path.Base(path.Dir(name)) == builds; ofBuilds != v.IsBuild() {
+			return verdict.Refuse(verdict.Version, name, "version %s does not fit this marker: markers in %s/ hold builds between two releases, all others releases", v, builds).
+				Advise("correct the markers in release.yaml")
+		}
 		channel := strings.TrimSuffix(path.Base(name), ".txt")
-		if !channelindex.IsChannel(channel) {
+		if !channelindex.IsChannel(channel) || v.IsBuild() {
 			continue
 		}
 		if err := (channelindex.Entry{Channel: channel, Version: v.String()}).Validate(); err != nil {

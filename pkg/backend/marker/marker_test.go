@@ -146,7 +146,14 @@ func TestCheck(t *testing.T) {
 		{"rc.txt latest-1.2.txt", "v1.2.3-rc.0", true},
 		{"stable.txt", "v1.2.3-rc.0", false},
 		{"release/stable-1.1.txt", "v1.2.3", false},
-		{"newest.txt stable-1.txt", "v1.2.3-rc.0", true},
+		{"newest.txt latest-1.txt rc-1.txt", "v1.2.3-rc.0", true},
+		{"stable-1.txt", "v1.2.3-rc.0", false},
+		{"stable-2.txt", "v1.2.3", false},
+		{"stable-1.txt", "v1.2.3", true},
+		{"ci/latest.txt ci/latest-1.2.txt ci/k8s-main.txt", "v1.2.3-rc.0.7+2a4f1c09d3be1f", true},
+		{"latest.txt", "v1.2.3-rc.0.7+2a4f1c09d3be1f", false},
+		{"newest.txt", "v1.2.3-rc.0.7+2a4f1c09d3be1f", false},
+		{"ci/latest.txt", "v1.2.3-rc.0", false},
 	} {
 		if err := marker.Check(strings.Fields(r.names), parse(t, r.version)); (err == nil) != r.good {
 			t.Errorf("%s of %s: %v", r.names, r.version, err)

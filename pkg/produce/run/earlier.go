@@ -98,7 +98,7 @@ func (t *earlierTry) rehash(ctx context.Context, name string) (made, error) {
 // rehashImage reads the manifest of an existing image.
 func (t *earlierTry) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
 	images := t.run.Workspace.Images()
-	d, err := images.Resolve(ctx, a.Repository, t.run.Plan.Version.String())
+	d, err := images.Resolve(ctx, a.Repository, t.run.Plan.Version.ImageTag())
 	if err != nil {
 		return made{}, err
 	}

@@ -144,7 +144,7 @@ func (r *run) imageOutputs(step plan.Step, built *image.Built, inputs []provenan
 			if err != nil {
 				return err
 			}
-			return images.Tag(ctx, step.Image.Repository, r.Plan.Version.String(), d)
+			return images.Tag(ctx, step.Image.Repository, r.Plan.Version.ImageTag(), d)
 		},
 	}}}
 	for _, c := range built.Children {
@@ -167,6 +167,6 @@ func (r *run) single(repository string, c image.Child) func(context.Context) err
 		if err := images.PushManifest(ctx, repository, d, c.Raw); err != nil {
 			return err
 		}
-		return images.Tag(ctx, repository, r.Plan.Version.String(), d)
+		return images.Tag(ctx, repository, r.Plan.Version.ImageTag(), d)
 	}
 }

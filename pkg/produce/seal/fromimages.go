@@ -161,7 +161,7 @@ func importImages(ctx context.Context, req Request, from registry.Source) error 
 		if _, err := registry.Copy(ctx, images, src, a.Repository, d); err != nil {
 			return fmt.Errorf("importing %s: %w", g.From, err)
 		}
-		if err := images.Tag(ctx, a.Repository, req.Plan.Version.String(), d); err != nil {
+		if err := images.Tag(ctx, a.Repository, req.Plan.Version.ImageTag(), d); err != nil {
 			return fmt.Errorf("importing %s: %w", g.From, err)
 		}
 	}

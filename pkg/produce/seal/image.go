@@ -185,7 +185,7 @@ func signatureOf(ctx context.Context, req Request, a plan.Artifact, d registry.D
 // bytes of its manifest.
 func findImage(ctx context.Context, req Request, a plan.Artifact) (registry.Descriptor, []byte, error) {
 	images := req.Workspace.Images()
-	d, err := images.Resolve(ctx, a.Repository, req.Plan.Version.String())
+	d, err := images.Resolve(ctx, a.Repository, req.Plan.Version.ImageTag())
 	if err != nil {
 		return registry.Descriptor{}, nil, verdict.Wrap(verdict.SealMissing, a.Name, err)
 	}

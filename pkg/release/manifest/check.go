@@ -38,7 +38,7 @@ func (m *Manifest) checkEntry(a Artifact, place string) error {
 		return refuse("the class is that of an image, but there is no place or repository of images")
 	case a.Class == plan.Image && a.Name != "oci/"+a.Repository:
 		return refuse("the name does not match the repository")
-	case a.Class == plan.Image && !slices.Equal(a.Tags, []string{m.Version.String()}):
+	case a.Class == plan.Image && !slices.Equal(a.Tags, []string{m.Version.ImageTag()}):
 		return refuse("the only tag of an image must be the version")
 	case a.Class == plan.ImageChild && (a.Platform == "" || a.Name != "oci/"+a.Repository+"/"+a.Platform || len(a.Tags) > 0):
 		return refuse("the name must match repository and platform, and there must be no tags")

@@ -55,7 +55,7 @@ func (m Manifest) places() []releasemanifest.Place {
 	places := []releasemanifest.Place{{Kind: "files", URI: m.FilesURI, Scope: releasemanifest.Scope{Prefix: true}}}
 	if m.ImagesURI != "" {
 		places = append(places, releasemanifest.Place{
-			Kind: "images", URI: m.ImagesURI, Scope: releasemanifest.Scope{Tags: []string{m.Version.String()}},
+			Kind: "images", URI: m.ImagesURI, Scope: releasemanifest.Scope{Tags: []string{m.Version.ImageTag()}},
 		})
 	}
 	return places
@@ -145,7 +145,7 @@ func (m *Manifest) readPlaces(places []releasemanifest.Place) error {
 		switch {
 		case p.Kind == "files" && p.URI != "" && m.FilesURI == "" && p.Scope.Prefix && len(p.Scope.Tags) == 0:
 			m.FilesURI = p.URI
-		case p.Kind == "images" && p.URI != "" && m.ImagesURI == "" && !p.Scope.Prefix && slices.Equal(p.Scope.Tags, []string{m.Version.String()}):
+		case p.Kind == "images" && p.URI != "" && m.ImagesURI == "" && !p.Scope.Prefix && slices.Equal(p.Scope.Tags, []string{m.Version.ImageTag()}):
 			m.ImagesURI = p.URI
 		default:
 			return verdict.Refuse(verdict.ManifestParse, "manifest", "place %q of kind %q is listed twice, or has an unknown scope", p.URI, p.Kind)

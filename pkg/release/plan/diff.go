@@ -137,7 +137,7 @@ func members(v any) map[string]json.RawMessage {
 func (p Plan) anonymous() Plan {
 	v := p.Version.String()
 	replace := strings.NewReplacer(
-		v, "{version}", strings.TrimPrefix(v, "v"), "{version.number}",
+		v, "{version}", p.Version.ImageTag(), "{version}", strings.TrimPrefix(v, "v"), "{version.number}",
 	).Replace
 	out := p
 	out.Tag, out.Files, out.Images = replace(p.Tag), replace(p.Files), replace(p.Images)

@@ -132,7 +132,7 @@ func (x *expander) places(s scope) {
 	p.Owns.Files = "prefix"
 	if x.c.places.images.given() {
 		p.Images = x.fill(x.c.places.images, s)
-		p.Owns.Tags = []string{p.Version.String()}
+		p.Owns.Tags = []string{p.Version.ImageTag()}
 	}
 	p.Tag = p.Version.String()
 	if t := x.c.version.tag; t.given() {

@@ -190,7 +190,7 @@ func (x *expander) image(s step, sc scope, step Step) {
 	}
 	index := Artifact{
 		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: placeImages, Step: step.Instance,
-		Repository: repository, Tags: []string{x.p.Version.String()},
+		Repository: repository, Tags: []string{x.p.Version.ImageTag()},
 	}
 	step.Outputs = []string{index.Name}
 	x.add(index, o.name.at)

@@ -161,7 +161,7 @@ func (x *expander) planGiven(g given, sc scope) {
 // repository of its own, the image in each of them.
 func (x *expander) giveImage(g given, sc scope) {
 	repository := x.fill(g.name, sc)
-	from, tag := repository, x.p.Version.String()
+	from, tag := repository, x.p.Version.ImageTag()
 	if g.from.given() {
 		from = x.fill(g.from, sc)
 	}
@@ -170,7 +170,7 @@ func (x *expander) giveImage(g given, sc scope) {
 	}
 	index := Artifact{
 		Name: "oci/" + repository, Class: Image, MediaType: mediaIndex, Place: placeImages,
-		Repository: repository, Tags: []string{x.p.Version.String()}, Evidence: append(x.carryAll(g, sc), Evidence{Kind: kindSignature}),
+		Repository: repository, Tags: []string{x.p.Version.ImageTag()}, Evidence: append(x.carryAll(g, sc), Evidence{Kind: kindSignature}),
 	}
 	offer := func(a Artifact, from string, at where) {
 		x.add(a, at)

@@ -5,11 +5,16 @@
 //
 //	v1.31.0-alpha.1 < v1.31.0-beta.0 < v1.31.0-rc.1 < v1.31.0 < v1.31.1
 //
+// A build between two releases, as continuous integration makes them, also has
+// the number of commits since the tag, and the commit:
+//
+//	v1.31.0-alpha.1 < v1.31.0-alpha.1.35+2a4f1c09d3be1f < v1.31.0-alpha.2
+//
 // This is the subset of Semantic Versioning 2.0.0 that release tags use, and
 // its precedence (clause 11) holds. Everything else is refused: a missing or
-// upper-case v, a missing part, leading zeros, other pre-release words, build
-// metadata, numbers of a thousand million or more. One version therefore has
-// one spelling.
+// upper-case v, a missing part, leading zeros, other pre-release words, other
+// build metadata, numbers of a thousand million or more. One version therefore
+// has one spelling.
 //
 //	v, err := version.Parse("v1.31.0-rc.1")
 //	…
@@ -33,6 +38,8 @@ const (
 	Beta   Channel = "beta"   // Beta is feature complete, or nearly.
 	RC     Channel = "rc"     // RC is a release candidate.
 	Stable Channel = "stable" // Stable is a release without suffix.
+
+	ci Channel = "ci" // of builds between two releases
 )
 
 // String returns the name of the channel.
@@ -70,6 +77,8 @@ func (r rank) channel() Channel {
 type Version struct {
 	major, minor, patch, n uint32
 	rank                   rank
+	since                  uint32 // commits since the tag, of a build
+	commit                 string // of a build
 }
 
 // FormError reports text that is not a version.
@@ -97,7 +106,7 @@ func Parse(s string) (Version, error) {
 	v := Version{rank: rankStable}
 	reason := parseNumbers(numbers, &v.major, &v.minor, &v.patch)
 	if reason == "" && prerelease {
-		v.rank, v.n, reason = parseSuffix(suffix)
+		reason = v.parseSuffix(suffix)
 	}
 	if reason != "" {
 		return Version{}, &FormError{Text: s, Reason: reason}
@@ -121,15 +130,34 @@ func parseNumbers(s string, places ...*uint32) (reason string) {
 	return ""
 }
 
-func parseSuffix(s string) (rank, uint32, string) {
-	word, number, _ := strings.Cut(s, ".")
-	n, reason := parseNumber(number)
+// parseSuffix reads -alpha.N and the like, and what a build adds.
+func (v *Version) parseSuffix(s string) (reason string) {
+	tag, commit, build := strings.Cut(s, "+")
+	word, number, _ := strings.Cut(tag, ".")
+	number, since, more := strings.Cut(number, ".")
 	for r := rankAlpha; r < rankStable; r++ {
-		if word == string(r.channel()) {
-			return r, n, reason
+		if word != string(r.channel()) {
+			continue
 		}
+		if v.n, reason = parseNumber(number); reason == "" && (build || more) {
+			v.since, v.commit = 0, commit
+			reason = v.parseBuild(since)
+		}
+		v.rank = r
+		return reason
 	}
-	return rankNone, 0, "want -alpha.N, -beta.N or -rc.N after the numbers"
+	return "want -alpha.N, -beta.N or -rc.N after the numbers"
+}
+
+// parseBuild reads the number of commits, and checks the commit.
+func (v *Version) parseBuild(since string) (reason string) {
+	v.since, reason = parseNumber(since)
+	isHex := strings.Trim(v.commit, "0123456789abcdef") == ""
+	switch {
+	case reason != "" || v.since == 0 || !isHex || len(v.commit) < 7 || len(v.commit) > 40:
+		return "want a build between two releases as in v1.32.0-alpha.0.123+2a4f1c09d3be1f: the commits since the tag, and the commit"
+	}
+	return ""
 }
 
 // parseNumber accepts 0 and decimal numbers without leading zeros below 1e9,
@@ -161,15 +189,28 @@ func (v Version) String() string {
 	case rankStable:
 		return fmt.Sprintf("v%d.%d.%d", v.major, v.minor, v.patch)
 	}
-	return fmt.Sprintf("v%d.%d.%d-%s.%d", v.major, v.minor, v.patch, v.rank.channel(), v.n)
+	tag := fmt.Sprintf("v%d.%d.%d-%s.%d", v.major, v.minor, v.patch, v.rank.channel(), v.n)
+	if v.IsBuild() {
+		return fmt.Sprintf("%s.%d+%s", tag, v.since, v.commit)
+	}
+	return tag
 }
+
+// IsBuild reports whether the version is of a build between two releases.
+func (v Version) IsBuild() bool { return v.commit != "" }
+
+// ImageTag returns the version as the tag of an image, which cannot contain a
+// plus sign.
+func (v Version) ImageTag() string { return strings.ReplaceAll(v.String(), "+", "_") }
 
 // IsZero reports whether v is the invalid zero value.
 func (v Version) IsZero() bool { return v.rank == rankNone }
 
 // Compare returns -1, 0 or +1 as v is lower than, the same as or higher than
-// other. Numbers come first, then alpha < beta < rc < stable, then N. It is a
-// total order in which 0 means ==, fit for [slices.SortFunc].
+// other. Numbers come first, then alpha < beta < rc < stable, then N, then the
+// commits since the tag. It is a total order in which 0 means ==, fit for
+// [slices.SortFunc]: builds of two commits at the same distance are ordered by
+// the text of the commit, which says nothing.
 func (v Version) Compare(other Version) int {
 	return cmp.Or(
 		// Only the zero value has rankNone; it is below v0.0.0-alpha.0 too.
@@ -179,14 +220,21 @@ func (v Version) Compare(other Version) int {
 		cmp.Compare(v.patch, other.patch),
 		cmp.Compare(v.rank, other.rank),
 		cmp.Compare(v.n, other.n),
+		cmp.Compare(v.since, other.since),
+		cmp.Compare(v.commit, other.commit),
 	)
 }
 
 // Less reports whether v is lower than other.
 func (v Version) Less(other Version) bool { return v.Compare(other) < 0 }
 
-// Channel returns the channel, "" for the zero Version.
-func (v Version) Channel() Channel { return v.rank.channel() }
+// Channel returns the channel, "" for the zero Version. That of a build is "ci".
+func (v Version) Channel() Channel {
+	if v.IsBuild() {
+		return ci
+	}
+	return v.rank.channel()
+}
 
 // Major returns the first number.
 func (v Version) Major() int { return int(v.major) }

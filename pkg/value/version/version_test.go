@@ -19,7 +19,7 @@ func ascending(t *testing.T) []version.Version {
 		for _, minor := range []int{0, 2, 31} {
 			for _, patch := range []int{0, 9, 10} {
 				for _, suffix := range []string{
-					"-alpha.0", "-alpha.2", "-alpha.10", "-beta.0", "-beta.1", "-rc.0", "-rc.999999999", "",
+					"-alpha.0", "-alpha.0.1+2a4f1c0", "-alpha.0.1+2a4f1c09d3be1f", "-alpha.0.35+0a4f1c09d3be1f", "-alpha.2", "-alpha.10", "-beta.0", "-beta.1", "-rc.0", "-rc.999999999", "",
 				} {
 					s := fmt.Sprintf("v%d.%d.%d%s", major, minor, patch, suffix)
 					v, err := version.Parse(s)
@@ -44,6 +44,8 @@ func TestParse(t *testing.T) {
 		"v1.31.0-alpha.1":  {1, 31, 0, version.Alpha},
 		"v1.31.0-beta.0":   {1, 31, 0, version.Beta},
 		"v12.345.678-rc.9": {12, 345, 678, version.RC},
+
+		"v1.32.0-alpha.0.123+2a4f1c09d3be1f": {1, 32, 0, "ci"},
 	} {
 		v, err := version.Parse(s)
 		if err != nil {
@@ -71,6 +73,9 @@ func TestParseRefuses(t *testing.T) {
 		"v1.31.2+build", "v1.31.2-rc.1+build", "v1.31.2-rc.1+", "v1.31.2/../x",
 		"v1000000000.0.0", "v0.1000000000.0", "v0.0.4294967296", "v0.0.0-rc.1000000000",
 		"v1.31.99999999999999999999999999", "latest", "stable-1.31",
+		"v1.32.0-alpha.0.123", "v1.32.0-alpha.0+2a4f1c09d3be1f", "v1.32.0-alpha.0.0+2a4f1c09d3be1f", "v1.32.0-alpha.0.123+", "v1.32.0-alpha.0.123+2a4f1c",
+		"v1.32.0-alpha.0.123+2A4F1C09D3BE1F", "v1.32.0-alpha.0.123+2a4f1c09d3be1g", "v1.32.0-alpha.0.0123+2a4f1c09d3be1f", "v1.32.0-alpha.0.1.2+2a4f1c09d3be1f",
+		"v1.32.0-alpha.0.123+2a4f1c09d3be1f+2a4f1c09d3be1f", "v1.32.0-alpha.0.123+2a4f1c09d3be1f-dirty", "v1.32.0-alpha.0.123_2a4f1c09d3be1f", "v1.32.0-123+2a4f1c09d3be1f",
 	} {
 		t.Run(s, func(t *testing.T) {
 			v, err := version.Parse(s)
@@ -79,6 +84,15 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("Parse(%q) = %q, %v, want a FormError", s, v, err)
 			}
 		})
+	}
+}
+
+func TestImageTag(t *testing.T) {
+	for text, want := range map[string]string{"v1.31.2": "v1.31.2", "v1.32.0-alpha.0.123+2a4f1c09d3be1f": "v1.32.0-alpha.0.123_2a4f1c09d3be1f"} {
+		v, err := version.Parse(text)
+		if err != nil || v.ImageTag() != want || v.IsBuild() != (text != want) {
+			t.Errorf("%q: tag %q, build %t, %v", text, v.ImageTag(), v.IsBuild(), err)
+		}
 	}
 }
 

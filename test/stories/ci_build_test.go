@@ -1,0 +1,26 @@
+package stories
+
+import "testing"
+
+// TestBuildBetweenReleases: a build of continuous integration is staged, sealed
+// and verified like a release, from the commit that it names as its source. Its
+// images have its version as a tag, without the plus sign.
+func TestBuildBetweenReleases(t *testing.T) {
+	const build, tag = "v0.2.0-alpha.0.7+2a4f1c09d3be1f", "v0.2.0-alpha.0.7_2a4f1c09d3be1f"
+	s := openSourced(t)
+	flags := append([]string{"--profile", "profile.yaml", "--state", "state"}, s.flags(t)[2:]...) // the tokens alone
+	run := func(command string, more ...string) []string {
+		return append(append([]string{"waybill", command, build}, flags...), more...)
+	}
+	want(t, s.Run(t.Context(), run("stage", "--source", "lantern", "--confirm")...), 2, "create the tag") // a commit has to be named
+	want(t, s.Run(t.Context(), run("stage", "--source", "lantern@main", "--confirm")...), 0, "ACCEPTED: complete")
+	want(t, s.Run(t.Context(), "waybill", "release", build, "--profile", "profile.yaml", "--state", "state", "--confirm"), 0)
+	want(t, s.Run(t.Context(), "k8s-verify-release", build, "--profile", "profile.yaml"), 0, "ACCEPTED: complete")
+	want(t, s.Run(t.Context(), "k8s-verify-release", "v0.2.0-alpha.0.8+2a4f1c09d3be1f", "--profile", "profile.yaml"), 1, "EVIDENCE_MISSING")
+	// The build's tag is not an extra one of the release that the build came after.
+	s.git(t, "tag", "-a", "-m", "alpha", "v0.2.0-alpha.0")
+	flags = append([]string{"--profile", "profile.yaml", "--state", "alpha"}, s.flags(t)...)
+	want(t, s.Run(t.Context(), append(append([]string{"waybill", "stage", "v0.2.0-alpha.0"}, flags...), "--confirm")...), 0)
+	want(t, s.Run(t.Context(), "waybill", "release", "v0.2.0-alpha.0", "--profile", "profile.yaml", "--state", "alpha", "--confirm"), 0, "ACCEPTED: complete")
+	want(t, s.Run(t.Context(), "waybill", "inspect", s.Lab.Registry+"/release/lantern/lantern:"+tag), 0)
+}
