@@ -77,10 +77,10 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if err != nil {
 		return pipeline.Officer{}, err
 	}
-	given := slices.DeleteFunc(o.names(), func(name string) bool { return tokens[name] == nil && opened[name] == nil })
-	switch name := strings.Join(o.names(), "|"); {
+	given := slices.DeleteFunc(slices.Clone(o.names()), func(name string) bool { return tokens[name] == nil && opened[name] == nil })
+	switch names := strings.Join(o.names(), "=FILE or "); {
 	case o.confirm && len(given) == 0:
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", name)
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", names)
 	case len(given) > 1:
 		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "%s are given; one of them signs, so leave the other out", strings.Join(given, " and "))
 	}

@@ -51,7 +51,9 @@ func TestNote(t *testing.T) {
 		"split twice":      {func() { split(2, 2) }, 100, "split", ""},
 		"split otherwise":  {func() { split(4) }, 100, "", "MISSING"},
 		"split to the end": {func() { split(slicesOf(head)...) }, 100, "", "MISSING"},
-		"a link":           {func() { r.git("update-ref", NotesRef, r.git("commit-tree", "-m", "notes", r.tree("120000", head, r.object("blob", "x")))) }, 100, "", "FILE_TYPE"},
+		"a link": {func() {
+			r.git("update-ref", NotesRef, r.git("commit-tree", "-m", "notes", r.tree("120000", head, r.object("blob", "x"))))
+		}, 100, "", "FILE_TYPE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := r.git("rev-parse", NotesRef)
