@@ -123,12 +123,12 @@ func allSources(ctx context.Context, s *sealed, f *facts) []verify.Evidence {
 	case err != nil: // it may take back what a named one states
 		f.fail(sourceName, err)
 	default:
-		list = append(list, s.foundSource(session, raw, verdict.Input{Name: sourceName, Place: s.Files.URI()}, f)...)
+		list = append(list, foundSource(s, session, raw, verdict.Input{Name: sourceName, Place: s.Files.URI()}, f)...)
 	}
 	if !s.FindSources {
 		return list
 	}
-	list = append(list, s.notedSources(ctx, session, f)...)
+	list = append(list, notedSources(ctx, s, session, f)...)
 	if !slices.ContainsFunc(list, func(e verify.Evidence) bool { return e.Kind() != declaration.PredicateType }) {
 		f.note("no summary of the source of commit %s was found: neither %s in the release, nor a note under %s in the repository", s.manifest.Source.Commit, sourceName, git.NotesRef)
 	}
@@ -137,7 +137,7 @@ func allSources(ctx context.Context, s *sealed, f *facts) []verify.Evidence {
 
 // foundSource verifies a summary that was found as a named one would be. One
 // that does not count is noted and ignored.
-func (s *sealed) foundSource(session *policy.Session, raw []byte, from verdict.Input, f *facts) []verify.Evidence {
+func foundSource(s *sealed, session *policy.Session, raw []byte, from verdict.Input, f *facts) []verify.Evidence {
 	e, err := verifySource(raw, s.Verifier, session, s.Now)
 	if err != nil {
 		f.note("ignored %s: %s", from.Name, whyNot(err))
@@ -158,7 +158,7 @@ const (
 // notedSources reads the summaries in the git note of the commit: one bundle on
 // each line, as source-tool keeps them. They are read from the checkout that the
 // user named, or from the repository of the current directory.
-func (s *sealed) notedSources(ctx context.Context, session *policy.Session, f *facts) (list []verify.Evidence) {
+func notedSources(ctx context.Context, s *sealed, session *policy.Session, f *facts) (list []verify.Evidence) {
 	repository := cmp.Or(s.Options.Checkout.Repository, git.Above("."))
 	if repository == "" {
 		f.note("no git notes were read: the current directory is in no repository (use --source REPOSITORY)")
@@ -186,7 +186,7 @@ func (s *sealed) notedSources(ctx context.Context, session *policy.Session, f *f
 			f.fail("source", verdict.Refuse(verdict.Limit, git.NotesRef, "the note of commit %s has more than %d lines", s.manifest.Source.Commit, maxNoteLines))
 			break
 		}
-		list = append(list, s.foundSource(session, line, verdict.Input{Name: fmt.Sprintf("line %d of %s", n, git.NotesRef), Place: repo.Name()}, f)...)
+		list = append(list, foundSource(s, session, line, verdict.Input{Name: fmt.Sprintf("line %d of %s", n, git.NotesRef), Place: repo.Name()}, f)...)
 	}
 	return list
 }

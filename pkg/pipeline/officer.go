@@ -107,7 +107,7 @@ func (o Officer) DraftDeclaration(file string, raw []byte) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	role, err := o.Profile.Policy.DeclaringRole(said.Requirement)
+	role, err := o.Profile.Policy.NewSession().DeclaringRole(said.Requirement)
 	if err != nil {
 		return Draft{}, err
 	}

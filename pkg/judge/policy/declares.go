@@ -86,7 +86,7 @@ func (h *Session) Declaration(e verify.Evidence) (verdict.Proof, error) {
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	row, err := h.policy.declaring(said.Requirement)
+	row, err := declaring(&h.policy, said.Requirement)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
@@ -100,12 +100,12 @@ func (h *Session) ReadsDeclarations() bool {
 }
 
 // DeclaringRole is the role that may declare a requirement in a signed file.
-func (p Policy) DeclaringRole(requirement string) (Role, error) {
-	row, err := p.declaring(requirement)
+func (h *Session) DeclaringRole(requirement string) (Role, error) {
+	row, err := declaring(&h.policy, requirement)
 	return row.role, err
 }
 
-func (p Policy) declaring(requirement string) (declares, error) {
+func declaring(p *Policy, requirement string) (declares, error) {
 	for _, d := range p.declares {
 		if d.Requirement == requirement && d.role != "" {
 			return d, nil
