@@ -14,6 +14,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -64,6 +65,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return releasesignoff.New(x.Release, x.Predicate)
+		},
+		"declaration/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			p, err := declaration.Parse(s)
+			if err != nil {
+				return intoto.Statement{}, err
+			}
+			return declaration.New(s.Subjects()[0].Name, s.Subjects()[0].Digests, p)
 		},
 	}
 }
@@ -134,6 +142,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 		"policy/v1":             {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
 		"exception/v1":          {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
 		"known-defects/v1":      {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
+		"declaration/v1":        {"unknown-field", "no-sequence", "sequence-zero", "sequence-as-text", "no-requirement", "no-about", "about-is-a-name", "no-author", "no-reason", "endless-reason", "no-end", "until-is-no-time"},
 	} {
 		s := loadSchema(t, dir)
 		for _, name := range names {
@@ -151,7 +160,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20} {
+	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20, "declaration/v1": 8 << 10} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {
@@ -179,6 +188,27 @@ func TestPolicyNamesItsBytes(t *testing.T) {
 	}
 	if err := (signedpolicy.Policy{}).Names(nil); err == nil {
 		t.Error("the zero policy names something")
+	}
+}
+
+// TestDeclarationAsPeopleWriteIt: the file says what the statement says.
+func TestDeclarationAsPeopleWriteIt(t *testing.T) {
+	good := read(t, "declaration/v1/testdata/retained.yaml")
+	p, err := declaration.ParseFile([]byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := declaration.New("retained.yaml", digest.SetOf([]byte(good)), p)
+	if err != nil || canonical(t, json.RawMessage(s.Raw())) != canonical(t, json.RawMessage(read(t, "declaration/v1/testdata/accept-full.json"))) {
+		t.Errorf("the file says %s, %v", s.Raw(), err)
+	}
+	for name, change := range map[string][2]string{
+		"another kind": {"kind: Declaration", "kind: Policy"}, "another version": {"waybill/v1", "waybill/v2"},
+		"an unknown key": {"sequence: 1", "sequence: 1\nlevel: 3"}, "no number": {"sequence: 1\n", ""},
+	} {
+		if _, err := declaration.ParseFile([]byte(strings.Replace(good, change[0], change[1], 1))); verdict.FindingOf("", err).Code != verdict.ConfigParse {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

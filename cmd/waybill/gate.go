@@ -111,8 +111,8 @@ var (
 // policyFlags are the flags that only apply with --policy, and localFlags those that only
 // apply to a decision that this program makes itself.
 var (
-	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa", "source-vsa"}
-	localFlags  = []string{"accept-vsa", "source-vsa", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
+	policyFlags = []string{"stage", "release-version", "commit", "accept-vsa", "source-vsa", "declaration"}
+	localFlags  = []string{"accept-vsa", "source-vsa", "declaration", "offline", "cache", "min-root", "now", "rekor-url", "evidence", "features", "report-as"}
 )
 
 func (o *gateCheck) run(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ type onePolicy struct {
 	commit  string
 	defects string
 	vouched bool
-	sources []string
+	sources cli.Sources
 	trust   cli.Trust
 	log     cli.Log
 	output  cli.Output
@@ -42,7 +42,7 @@ func (o *oneArtifact) addFlags(cmd *cobra.Command) {
 	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&o.defects, "known-defects", "", "list of known defects: a bundle signed by the policy officer, or unsigned YAML, which explains findings but cannot set them aside")
 	cmd.Flags().BoolVar(&o.vouched, "accept-vsa", false, "accept a verifier's summary (VSA) that satisfies the policy's summaries instead of provenance; the verdict names it")
-	cli.AddSources(cmd, &o.sources)
+	o.sources.AddFlags(cmd)
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	o.output.AddFlags(cmd)
@@ -84,7 +84,7 @@ func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err err
 	if req.Verifier, err = verify.NewWith(root.Root, req.Policy.Verification()); err != nil {
 		return req, err
 	}
-	if err = req.AddSources(o.sources); err != nil || o.defects == "" {
+	if err = req.AddSources(o.sources.Summaries, o.sources.Declarations); err != nil || o.defects == "" {
 		return req, err
 	}
 	list, err := profile.ReadDefects(o.defects, root.Root, req.Policy)

@@ -45,6 +45,8 @@ type serving struct {
 	check bool
 	as    identities
 	gates *componentbase.Gate
+	// sources are read at the start and at each reload.
+	sources cli.Sources
 }
 
 func gateServeCommand() *cobra.Command {
@@ -61,6 +63,7 @@ func gateServeCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for programs, text for people; the record of decisions is always JSON")
 	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
+	o.sources.AddFlags(cmd)
 	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read the configuration, report what is wrong, and exit")
 	return cmd
@@ -134,8 +137,8 @@ decision and each rejected request, with the digest of the line before. waybill 
 audit checks it; GET /v1/audit lists the last decisions, and the last line of the
 record, for auditors. A decision that cannot be recorded is not returned.
 
-SIGHUP reloads policy, trust root, known defects and callers. If one cannot be read,
-the last version stays in force, and /statusz says so. SIGTERM finishes the requests
+SIGHUP reloads policy, trust root, known defects, callers, and the files of
+--source-vsa and --declaration. If one cannot be read, the last version stays in force, and /statusz says so. SIGTERM finishes the requests
 in progress, for ` + serve.DrainTime.String() + ` at most, and exits. --check reads the configuration and exits.
 
 ` + exit.Table("the service stopped as requested; with --check: the configuration is valid")
@@ -154,7 +157,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return verdict.InFile(args[0], err)
 	}
-	world, err := serviceWorld(c, o.as, logger)
+	world, err := serviceWorld(c, o.as, o.sources, logger)
 	if err != nil {
 		return err
 	}
@@ -186,7 +189,7 @@ const serveGCPercent = 400
 // serviceWorld makes the connections of the service. Callers name the registries,
 // so the service reaches only those that the grants name: nothing else inside of
 // our network.
-func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.World, error) {
+func serviceWorld(c serve.Config, as identities, sources cli.Sources, logger *slog.Logger) (serve.World, error) {
 	// Allow as many connections to a registry as requests are served at once.
 	rt := transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), PerHost: serve.AtOnce})
 	found, err := as.from(token.World{Transport: rt, Env: os.Getenv, Clock: time.Now})
@@ -205,7 +208,7 @@ func serviceWorld(c serve.Config, as identities, logger *slog.Logger) (serve.Wor
 			Advise("give --identity-token reconciler=FILE or --identity reconciler=SOURCE to a service that reconciles, and to no other")
 	}
 	w := serve.World{
-		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, verifier) },
+		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, sources, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 		Keys: serve.IssuerKeys(rt), Clock: time.Now, Log: logger,
 	}
@@ -230,9 +233,10 @@ func openLedger(uri string, rt http.RoundTripper) (serve.Ledger, error) {
 }
 
 // loadBasis reads what decisions depend on: profile, callers and known defects.
-func loadBasis(ctx context.Context, c serve.Config, verifier token.Source) (serve.Basis, error) {
+func loadBasis(ctx context.Context, c serve.Config, sources cli.Sources, verifier token.Source) (serve.Basis, error) {
 	by, err := gate.Open(ctx, c.Profile, gate.Opening{
 		Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)}, Transport: cli.Transport(false),
+		Sources: sources.Summaries, Declarations: sources.Declarations,
 	})
 	if err != nil {
 		return serve.Basis{}, err

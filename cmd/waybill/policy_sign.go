@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -28,7 +30,7 @@ import (
 // officer are the options of every command that signs as the policy officer, or as
 // the identity that signs releases off.
 type officer struct {
-	signsAs string // name of token and key; empty for the policy officer
+	signsAs []string // names of tokens and keys, of which one signs; empty for the policy officer
 	profile string
 	as      identities
 	keys    keys
@@ -36,14 +38,19 @@ type officer struct {
 	confirm bool
 }
 
-// token is the name of the token and the key on the command line.
-func (o *officer) token() string { return cmp.Or(o.signsAs, pipeline.TokenPolicy) }
+// names are the names of the token and the key on the command line.
+func (o *officer) names() []string {
+	if len(o.signsAs) == 0 {
+		return []string{pipeline.TokenPolicy}
+	}
+	return o.signsAs
+}
 
 func (o *officer) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
-	o.as.addFlags(cmd, o.token())
-	o.keys.addFlags(cmd, o.token())
+	o.as.addFlags(cmd, o.names()...)
+	o.keys.addFlags(cmd, o.names()...)
 	o.feature.addFlags(cmd)
 	o.keys.services = o.feature.asks(known.KMSSigning)
 	f.BoolVar(&o.confirm, "confirm", false, "sign; without it, only print what would be signed")
@@ -70,10 +77,15 @@ func (o *officer) open(cmd *cobra.Command) (pipeline.Officer, error) {
 	if err != nil {
 		return pipeline.Officer{}, err
 	}
-	if o.confirm && tokens[o.token()] == nil && opened[o.token()] == nil {
-		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", o.token())
+	given := slices.DeleteFunc(slices.Clone(o.names()), func(name string) bool { return tokens[name] == nil && opened[name] == nil })
+	switch names := strings.Join(o.names(), "=FILE or "); {
+	case o.confirm && len(given) == 0:
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "required to sign; use --identity-token %[1]s=FILE, or --key %[1]s=FILE", names)
+	case len(given) > 1:
+		return pipeline.Officer{}, verdict.Refuse(verdict.Usage, "--identity-token", "%s are given; one of them signs, so leave the other out", strings.Join(given, " and "))
 	}
-	return pipeline.Officer{Profile: loaded, Token: tokens[o.token()], Key: opened[o.token()], World: pipeline.World{
+	by := strings.Join(given, "")
+	return pipeline.Officer{Profile: loaded, Token: tokens[by], Key: opened[by], World: pipeline.World{
 		Transport: rt, Clock: time.Now,
 		OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 		OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
@@ -104,21 +116,27 @@ func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Dr
 var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 
 func policySignCommand() *cobra.Command {
-	o := &officer{}
+	o := &officer{signsAs: []string{pipeline.TokenPolicy, pipeline.TokenSignoff}}
 	cmd := &cobra.Command{
 		Use:   "sign FILE",
-		Short: "Sign a policy or a list of known defects as the policy officer",
+		Short: "Sign a policy, a list of known defects or a declaration",
 		Long: `Sign FILE with the identity that the profile's policy names in the role "policy",
 and write the bundle beside it, as FILE` + signedpolicy.Suffix + `. FILE is a policy (kind
 Policy) or a list of known defects (kind ` + knowndefects.Kind + `), and must have a
 sequence number: a bundle is replaced only by one with a higher number. The written
-bundle is read back and verified. Without --confirm nothing is signed, and the
+bundle is read back and verified.
+
+FILE can also be a declaration of a requirement that no program can check (kind
+` + declaration.Kind + `), for the --declaration of the verifying commands. It is signed in the
+role that the policy's declares names for the requirement: policy or signoff.
+ Without --confirm nothing is signed, and the
 statement is printed. Signing adds an entry to the transparency log, which cannot be
 removed.
 
 ` + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
 		Example: `  waybill policy sign policy.yaml --profile profile.yaml
-  waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm`,
+  waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm
+  waybill policy sign retained.yaml --profile profile.yaml --identity-token signoff=signoff.token --confirm`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			off, err := o.open(cmd)
@@ -147,6 +165,8 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 	case kind == nil:
 	case string(kind[1]) == knowndefects.Kind:
 		return off.DraftDefects(file, raw)
+	case string(kind[1]) == declaration.Kind:
+		return off.DraftDeclaration(file, raw)
 	case string(kind[1]) == "Policy":
 		p, err := policy.Parse(raw, rules())
 		if err != nil {
@@ -154,5 +174,5 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 		}
 		return off.DraftPolicy(file, raw, p)
 	}
-	return pipeline.Draft{}, verdict.Refuse(verdict.Usage, path, "want a file of kind Policy or %s", knowndefects.Kind)
+	return pipeline.Draft{}, verdict.Refuse(verdict.Usage, path, "want a file of kind Policy, %s or %s", knowndefects.Kind, declaration.Kind)
 }

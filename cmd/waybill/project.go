@@ -40,6 +40,7 @@ type project struct {
 	signs   bool // files or images
 	feature featureFlags
 	waivers cli.Waivers
+	sources cli.Sources         // about the source that was built, and its builder
 	alone   *pipeline.Exclusion // for commands that take a lease of the release; else nil
 }
 
@@ -120,6 +121,7 @@ func (o *project) gate(ctx context.Context) (gate.Gate, error) {
 	return gate.Open(ctx, o.profile, gate.Opening{
 		Reader:    profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)},
 		Transport: cli.Transport(false), OpenPlace: cloud.OpenPlace, Named: o.waivers.Named, Switches: o.feature.switches,
+		Sources: o.sources.Summaries, Declarations: o.sources.Declarations,
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 
 // decisionFlags are the flags that influence a decision. Promotion to staging makes none:
 // the gate decides when the release is promoted from there.
-var decisionFlags = []string{"exception", "accept-defect", "known-defects", "features", "report-as"}
+var decisionFlags = []string{"exception", "accept-defect", "known-defects", "source-vsa", "declaration", "features", "report-as"}
 
 const noDecision = "promotion to staging makes no decision; the gate decides when the release is promoted from there. Leave the flag out"
 
@@ -76,6 +76,7 @@ and without its manifest the copy does not count as a release.
 	}
 	o.addFlags(cmd)
 	o.waivers.AddFlags(cmd)
+	o.sources.AddFlags(cmd)
 	o.feature.addSiteFlags(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "staging or release (required)")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "copy; without it, only print what would be copied")

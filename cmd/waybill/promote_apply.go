@@ -95,6 +95,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.wait, "patience", 10*time.Minute, "how long to wait for a signing service, or for a new token after one has expired")
 	o.sharing.addFlags(cmd)
 	o.waivers.AddFlags(cmd)
+	o.sources.AddFlags(cmd)
 	o.output.AddFlags(cmd)
 	f.BoolVar(&o.confirm, "confirm", false, "promote; without it, only print the size of the plan")
 }

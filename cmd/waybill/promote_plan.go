@@ -73,6 +73,7 @@ as the same, missing, or different, which no promotion overwrites.
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with those at the destinations")
 	o.waivers.AddFlags(cmd)
+	o.sources.AddFlags(cmd)
 	o.feature.addSiteFlags(cmd)
 	return cmd
 }

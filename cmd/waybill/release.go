@@ -125,6 +125,7 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 	o.addTokenFlags(&cmd)
 	o.addFeatureFlags(&cmd)
 	o.waivers.AddFlags(&cmd)
+	o.sources.AddFlags(&cmd)
 	for _, add := range more {
 		add(o, &cmd)
 	}

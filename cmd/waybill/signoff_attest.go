@@ -30,7 +30,7 @@ type attesting struct {
 }
 
 func signoffAttestCommand() *cobra.Command {
-	o := &attesting{officer: officer{signsAs: pipeline.TokenSignoff}}
+	o := &attesting{officer: officer{signsAs: []string{pipeline.TokenSignoff}}}
 	cmd := &cobra.Command{
 		Use:   "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
 		Short: "Check the documents, and sign the release off",

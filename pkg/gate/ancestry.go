@@ -111,7 +111,7 @@ const fixLevel = "require a lower level, or use an artifact whose named part com
 
 // fixLevels is the next act on the tracks that also depend on the source and on
 // declarations.
-const fixLevels = "require a lower level, or supply what the named requirement lacks: a summary of the source with --source-vsa, or a declaration in the policy"
+const fixLevels = "require a lower level, or supply what the named requirement lacks: a summary of the source with --source-vsa, a declaration in the policy, or a signed one with --declaration"
 
 // tooLow names the input that limits the level of an artifact and the first
 // requirement that it lacks, or says why no level is known.

@@ -25,6 +25,7 @@ type Gate struct {
 	waivers  Waivers
 	switches Switches
 	sources  []verify.Evidence
+	find     bool // look for further sources
 	opening  Opening
 }
 
@@ -44,8 +45,8 @@ func Under(p profile.Profile, v *verify.Verifier, named Waivers, s Switches) Gat
 	return g
 }
 
-// WithSources returns the gate with verified summaries of source revisions, which
-// count as far as the policy trusts their signers.
+// WithSources returns the gate with verified summaries of source revisions, and
+// declarations, which count as far as the policy trusts their signers.
 func (g Gate) WithSources(sources ...verify.Evidence) Gate {
 	g.sources = sources
 	return g
@@ -75,7 +76,7 @@ func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Ti
 	return Request{
 		Version: v, Files: at.Files, Images: at.Images, Canon: g.Canonical(v),
 		Verifier: g.verifier, Policy: g.profile.Policy, Stage: policy.Stage(s), Now: now,
-		Waivers: g.waivers, Switches: g.switches, Sources: g.sources,
+		Waivers: g.waivers, Switches: g.switches, Sources: g.sources, FindSources: g.find,
 	}
 }
 
@@ -83,6 +84,9 @@ func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Ti
 // places. The policy is the one in force there. Without a place, each
 // requirement is in force as strictly as in any place.
 func (g Gate) One(s profile.Stage, now time.Time, goals ...string) (PolicyRequest, error) {
+	if g.find {
+		return PolicyRequest{}, noAuto()
+	}
 	effective, err := Effective(g.switches, g.profile.Policy, goals...)
 	if err != nil {
 		return PolicyRequest{}, err

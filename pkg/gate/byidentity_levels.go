@@ -14,14 +14,14 @@ import (
 type Levels struct {
 	Builders slsa.Trust
 	Require  []slsa.Demand
-	// Source is a verified summary of the source revision; it counts as far as
-	// Builders trusts its signer.
-	Source verify.Evidence
+	// Sources are verified summaries of source revisions; they count as far as
+	// Builders trusts their signers.
+	Sources []verify.Evidence
 }
 
 // check refuses to require levels of other statements than provenance.
 func (a Ask) check() error {
-	if (len(a.Levels.Require) > 0 || !a.Levels.Source.IsZero()) && !a.provenance() {
+	if (len(a.Levels.Require) > 0 || len(a.Levels.Sources) > 0) && !a.provenance() {
 		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance: ask for an attestation of a provenance type")
 	}
 	return a.Signer.check()
@@ -50,7 +50,7 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 	}
 	if len(report.Levels) > 0 {
 		v.Levels = append(v.Levels, report.On(slsa.Build), report.On(slsa.V01))
-		if !a.Levels.Source.IsZero() {
+		if len(a.Levels.Sources) > 0 {
 			v.Levels = append(v.Levels, report.On(slsa.Source))
 		}
 	}
@@ -64,7 +64,7 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 // judge reads the levels that provenance shows for an item to which it is
 // bound, and compares them with the required ones.
 func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
-	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e, Source: l.Source}
+	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e, Sources: l.Sources}
 	for _, s := range boundSubjects(e, i) {
 		q.Bytes = s.Digests // the digests that are known here were compared
 	}

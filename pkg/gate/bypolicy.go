@@ -26,7 +26,8 @@ type PolicyRequest struct {
 	Commit   string // commit that provenance must name; empty accepts any
 	Now      time.Time
 	Waivers  Waivers
-	// Sources are verified summaries of source revisions: see [PolicyRequest.AddSources].
+	// Sources are verified summaries of source revisions, and declarations: see
+	// [PolicyRequest.AddSources].
 	Sources []verify.Evidence
 	// Finder completes signatures in legacy forms.
 	Finder rekorv1.Finder

@@ -72,8 +72,12 @@ type Request struct {
 	Waivers Waivers
 	// Switches say which requirements of the policy are in force; may be nil.
 	Switches Switches
-	// Sources are verified summaries of source revisions: see [Gate.WithSources].
+	// Sources are verified summaries of source revisions, and declarations,
+	// which count as far as the policy trusts their signers.
 	Sources []verify.Evidence
+	// FindSources also looks for summaries in git notes: in the checkout of the
+	// options, or in the repository of the current directory.
+	FindSources bool
 }
 
 // Waivers are the lists of known defects, and what the policy's officer or the

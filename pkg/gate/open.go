@@ -38,8 +38,12 @@ type Opening struct {
 	// Named are the waivers that the user names besides those of the profile.
 	Named Named
 	// Sources are files with verification summaries of source revisions, by
-	// verifiers that the policy lists under sources.
+	// verifiers that the policy lists under sources. The word "auto" looks for
+	// those of a release in git notes.
 	Sources []string
+	// Declarations are files with declarations, signed in a role that the
+	// policy lists under declares.
+	Declarations []string
 	// Switches read which requirements of the policy are in force; nil without
 	// features.
 	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (Switches, error)
@@ -88,12 +92,12 @@ func Open(ctx context.Context, path string, with Opening) (Gate, error) {
 	}
 	g := Under(p, v, named, s)
 	g.opening = with
-	sources, err := readSources(with.Sources, v, p.Policy, at.Now)
+	sources, find, err := readSources(with.Sources, with.Declarations, v, p.Policy, at.Now)
 	if err != nil {
 		return Gate{}, err
 	}
-	g = g.WithSources(sources...)
-	return g, nil
+	g.find = find
+	return g.WithSources(sources...), nil
 }
 
 // complete fills in the defaults.

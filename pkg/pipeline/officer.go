@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"time"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
@@ -22,8 +24,8 @@ import (
 )
 
 // Officer signs statements outside of any release: policies, lists of known
-// defects and exceptions as the policy's officer, and sign-offs as the role
-// that signs releases off.
+// defects and exceptions as the policy's officer, sign-offs as the role that
+// signs releases off, and declarations as either.
 //
 //	draft, err := officer.DraftException(artifact, predicate)
 //	proof, err := officer.Sign(ctx, draft, pipeline.Target{Dir: ".", Name: "a.exception.sigstore.json"})
@@ -96,6 +98,29 @@ func (o Officer) DraftDefects(file string, raw []byte) (Draft, error) {
 		return said.Sequence, err
 	}
 	return Draft{Statement: s, role: policy.Officer, accept: accept, number: number}, err
+}
+
+// DraftDeclaration drafts the statement of a declaration, which the role signs
+// that the policy names for its requirement.
+func (o Officer) DraftDeclaration(file string, raw []byte) (Draft, error) {
+	said, err := declaration.ParseFile(raw)
+	if err != nil {
+		return Draft{}, err
+	}
+	role, err := o.Profile.Policy.NewSession().DeclaringRole(said.Requirement)
+	if err != nil {
+		return Draft{}, err
+	}
+	if now := o.Clock(); !now.Before(said.Until) || said.Until.After(now.Add(declaration.MaxLife)) {
+		return Draft{}, verdict.Refuse(verdict.ConfigParse, file, "until: %s, want a time in the next %d days", said.Until.Format(time.RFC3339), declaration.MaxLife/(24*time.Hour))
+	}
+	s, err := declaration.New(file, digest.SetOf(raw), said)
+	accept := func(e verify.Evidence) (verdict.Proof, error) { return o.Profile.Policy.NewSession().Declaration(e) }
+	number := func(s intoto.Statement) (int, error) {
+		said, err := declaration.Parse(s)
+		return said.Sequence, err
+	}
+	return Draft{Statement: s, role: role, accept: accept, number: number}, err
 }
 
 // DraftException drafts the statement of an exception.

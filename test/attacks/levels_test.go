@@ -27,7 +27,7 @@ const (
 	canonical      = "git+https://example.test/lantern"
 	sourceVerifier = "https://verifier.example.test/source"
 	sourceSummary  = "source.vsa.sigstore.json"
-	declaration    = "declares:\n- {requirement: source.retained, by: SIG Release, until: \"2099-06-30\", reason: mirrored daily, levels: {v0.1: 3}}\n"
+	declaresItself = "declares:\n- {requirement: source.retained, by: SIG Release, until: \"2099-06-30\", reason: mirrored daily, levels: {v0.1: 3}}\n"
 )
 
 // leveled is a sealed release whose builder is trusted up to Build level 3, and
@@ -50,7 +50,7 @@ func (w *world) leveled(t *testing.T) leveled {
 		}
 	}, func(m *manifest.Manifest) { m.Source.Repository = canonical })
 	issuer, subject := w.Lab.Identity(lab.RoleVerifier)
-	sources := fmt.Sprintf("sources:\n- {id: %q, levels: {source: 3}, signers: [{issuer: %q, subject: %q, type: email}]}\n%s", sourceVerifier, issuer, subject, declaration)
+	sources := fmt.Sprintf("sources:\n- {id: %q, levels: {source: 3}, signers: [{issuer: %q, subject: %q, type: email}]}\n%s", sourceVerifier, issuer, subject, declaresItself)
 	text := string(must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))))
 	for _, change := range [][2]string{
 		{fmt.Sprintf("  verifier: [{issuer: %q, subject: %q, type: email}]\n", issuer, subject), ""}, // it is a verifier of sources here
@@ -96,7 +96,7 @@ func TestLevelsOfARelease(t *testing.T) {
 	r := w.leveled(t)
 	good := r.summary(t, lab.RoleVerifier)
 	failed := []string{`"PASSED"`, `"FAILED"`, `"SLSA_SOURCE_LEVEL_3"`, `"FAILED"`}
-	without := strings.Replace(r.text, declaration, "", 1)
+	without := strings.Replace(r.text, declaresItself, "", 1)
 	for _, row := range []struct {
 		name, text string
 		sources    [][]byte

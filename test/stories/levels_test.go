@@ -176,13 +176,18 @@ func TestSourceSummaryOfAFile(t *testing.T) {
 		`{"_type":%q,"subject":[{"name":"bin/a","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{"buildDefinition":{"buildType":"https://example.test/script",`+
 			`"externalParameters":{"entryPoint":"build.sh","source":%[4]q},"resolvedDependencies":[{"uri":%[4]q,"digest":{"gitCommit":%[5]q}}]},"runDetails":{"builder":{"id":%[6]q},"metadata":{"invocationId":"one"}}}}`,
 		intoto.TypeV1, digest.Of(digest.SHA256, []byte("the first file")).Hex(), provenance.PredicateType, repository, commit, id)}))
+	passed := [2]string{"PASSED", "SLSA_SOURCE_LEVEL_3"}
+	result := passed
 	summary := func(name, role, of string) {
 		w.write(t, name, w.sign(t, role, &sign.DSSEData{PayloadType: intoto.PayloadType, Data: fmt.Appendf(nil,
 			`{"_type":%q,"subject":[{"uri":%[2]q,"digest":{"gitCommit":%[3]q}}],"predicateType":%[4]q,"predicate":{"verifier":{"id":%[5]q},"timeVerified":"2026-03-01T12:00:00Z","resourceUri":%[2]q,`+
-				`"policy":{"uri":"https://example.test/policy","digest":{"sha256":"%064[6]d"}},"verificationResult":"PASSED","verifiedLevels":["SLSA_SOURCE_LEVEL_3"],"slsaVersion":"1.2"}}`,
-			intoto.TypeV1, repository, of, vsa.PredicateType, verifier, 1)}))
+				`"policy":{"uri":"https://example.test/policy","digest":{"sha256":"%064[6]d"}},"verificationResult":%[7]q,"verifiedLevels":[%[8]q],"slsaVersion":"1.2"}}`,
+			intoto.TypeV1, repository, of, vsa.PredicateType, verifier, 1, result[0], result[1])}))
 	}
 	summary("good.json", "verifier", commit)
+	result = [2]string{"FAILED", "FAILED"}
+	summary("failed.json", "verifier", commit)
+	result = passed
 	summary("other.json", "verifier", strings.Repeat("d", 40))
 	summary("stranger.json", "release", commit)
 	issuer, subject := w.Lab.Identity("verifier")
@@ -199,6 +204,11 @@ func TestSourceSummaryOfAFile(t *testing.T) {
 		{"by another identity", file + " --source-vsa stranger.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "may not sign for"}},
 		{"of a verifier that is trusted less", file + " --source-vsa good.json" + strings.Replace(flags, "=3", "=2", 1) + " --require-level source=3", 1, []string{"LEVEL", "trusted up to 2"}},
 		{"what the policy would have to declare", file + " --source-vsa good.json" + flags + " --require-level kep-3027=3", 1, []string{"LEVEL", "source.retained (not shown)"}},
+		{"beside one of another commit", file + " --source-vsa other.json --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"before one of another commit", file + " --source-vsa good.json --source-vsa other.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"beside one that took it back", file + " --source-vsa good.json --source-vsa failed.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "a passed verification summary"}},
+		{"beside one that cannot be read", file + " --source-vsa good.json --source-vsa nowhere.json" + flags + " --require-level source=3", 2, []string{"nowhere.json"}},
+		{"auto, which is for a release", file + " --source-vsa auto" + flags, 2, []string{"auto"}},
 		{"without who may sign it", file + " --source-vsa good.json", 2, []string{"USAGE", "want all of --source-vsa"}},
 		{"without the summary", file + flags, 2, []string{"USAGE", "want all of --source-vsa"}},
 		{"of a signature", "file a.bin --source-vsa good.json" + flags, 2, []string{"USAGE", "levels are read from provenance"}},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
@@ -21,14 +22,17 @@ type Levels struct {
 	source            source
 }
 
-// source are the flags of the summary of the source, and who may sign it.
-type source struct{ file, verifier, subject, issuer string }
+// source are the flags of the summaries of the source, and who may sign them.
+type source struct {
+	files                     []string
+	verifier, subject, issuer string
+}
 
 // AddFlags adds the flags.
 func (l *Levels) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats")
-	f.StringVar(&l.source.file, "source-vsa", "", "file with a verification summary (VSA) of the source revision; it counts for provenance that names its commit and repository")
+	f.StringArrayVar(&l.source.files, "source-vsa", nil, "file with a verification summary (VSA) of the source revision; it counts for provenance that names its commit and repository; repeats")
 	f.StringVar(&l.source.verifier, "source-verifier", "", "ID=LEVEL: trust this verifier of --source-vsa up to this level of the SLSA Source track, 1 to 4")
 	f.StringVar(&l.source.subject, "source-identity", "", "exactly who must have signed --source-vsa: an e-mail address or a URI")
 	f.StringVar(&l.source.issuer, "source-oidc-issuer", "", "exactly which identity provider vouched for the signer of --source-vsa")
@@ -38,9 +42,15 @@ func (l *Levels) AddFlags(cmd *cobra.Command) {
 // levelsOffered are the levels that can be required.
 const levelsOffered = "build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, the levels of KEP-3027, which kep-3027=N also names"
 
-// AddSources adds the flag that names summaries of source revisions.
-func AddSources(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVar(files, "source-vsa", nil, "file with a verification summary (VSA) of the source revision, by a verifier that the policy lists under sources; it counts for provenance that names its commit and repository; repeats")
+// Sources are the flags that name what others say about the source and the
+// builder.
+type Sources struct{ Summaries, Declarations []string }
+
+// AddFlags adds the flags.
+func (s *Sources) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&s.Summaries, "source-vsa", nil, "file with a verification summary (VSA) of the source revision, by a verifier that the policy lists under sources; it counts for provenance that names its commit and repository. auto: look for those of a release in the git notes ("+git.NotesRef+") of the checkout that verification compares it with, else of the current directory's repository; repeats")
+	f.StringArrayVar(&s.Declarations, "declaration", nil, "file with a declaration (waybill policy sign), signed in a role that the policy lists under declares; it counts for provenance that names the repository or builder that it is about; repeats")
 }
 
 // demands parses required levels.
@@ -78,7 +88,7 @@ func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, 
 	if err != nil {
 		return gate.Levels{}, err
 	}
-	if out.Source, err = l.source.read(v); err != nil {
+	if out.Sources, err = l.source.read(v); err != nil {
 		return gate.Levels{}, err
 	}
 	if out.Builders, err = slsa.NewTrust(pairs, verifiers); err != nil {
@@ -102,10 +112,10 @@ func idLevel(flag, text string, least, most int) (id string, level int, err erro
 // verifiers is the one verifier of sources that is trusted, if the flags name a
 // summary. A part of the flags has no effect, and is refused.
 func (s source) verifiers() ([]slsa.Verifier, error) {
-	if s == (source{}) {
+	if len(s.files) == 0 && s.verifier+s.subject+s.issuer == "" {
 		return nil, nil
 	}
-	if s.file == "" || s.verifier == "" || s.subject == "" || s.issuer == "" {
+	if len(s.files) == 0 || s.verifier == "" || s.subject == "" || s.issuer == "" {
 		return nil, verdict.Refuse(verdict.Usage, "--source-vsa", "want all of --source-vsa, --source-verifier, --source-identity and --source-oidc-issuer, or none")
 	}
 	id, level, err := idLevel("--source-verifier", s.verifier, 1, 4)
@@ -120,15 +130,18 @@ func (s source) verifiers() ([]slsa.Verifier, error) {
 	return []slsa.Verifier{{Signer: m, VerifierID: id, Level: level}}, nil
 }
 
-// read reads and verifies the summary; zero if none is named.
-func (s source) read(v *verify.Verifier) (verify.Evidence, error) {
-	if s.file == "" {
-		return verify.Evidence{}, nil
+// read reads and verifies the summaries.
+func (s source) read(v *verify.Verifier) (list []verify.Evidence, err error) {
+	for _, path := range s.files {
+		raw, err := store.ReadNamed(path, verify.MaxBundle)
+		if err != nil {
+			return nil, err
+		}
+		e, err := v.Attestation(raw)
+		if err != nil {
+			return nil, verdict.InFile(path, err)
+		}
+		list = append(list, e)
 	}
-	raw, err := store.ReadNamed(s.file, verify.MaxBundle)
-	if err != nil {
-		return verify.Evidence{}, err
-	}
-	e, err := v.Attestation(raw)
-	return e, verdict.InFile(s.file, err)
+	return list, nil
 }

@@ -24,8 +24,8 @@ type Part struct {
 	Only     string
 	Platform string
 	Require  []string
-	// Sources are files with summaries of the source revision.
-	Sources []string
+	// Sources are files about the source and the builder.
+	Sources Sources
 	// Vouched accepts a verifier's summary instead of evaluating provenance.
 	Vouched bool
 }
@@ -41,7 +41,7 @@ const (
 // AddDepth adds the flag that every verification has.
 func (p *Part) AddDepth(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.Depth, "depth", depthEvidence, "how much to check. files: the bytes are those that the manifest lists; signatures: also who signed them; provenance: also all other evidence that manifest and policy require; full: also compare the SBOM of each artifact with its content. With files or signatures the verdict is partial")
-	AddSources(cmd, &p.Sources)
+	p.Sources.AddFlags(cmd)
 	cmd.Flags().BoolVar(&p.Vouched, "accept-vsa", false, "accept a verifier's summary (VSA) instead of evaluating provenance, if it satisfies the policy's summaries: signer and verifier, resource, policy digest, levels, age, and no later FAILED. Everything is still hashed and listed; the verdict names the summary and is partial")
 }
 
@@ -57,8 +57,8 @@ func (p *Part) check() error {
 	if !slices.Contains([]string{depthFiles, depthSignatures, depthEvidence, depthFull}, p.Depth) {
 		return verdict.Refuse(verdict.Usage, "--depth", "%q: want files, signatures, provenance or full", p.Depth)
 	}
-	if len(p.Sources) > 0 && p.Depth != depthEvidence && p.Depth != depthFull {
-		return verdict.Refuse(verdict.Usage, "--source-vsa", "levels are read from provenance, which --depth leaves out; leave one of the flags out")
+	if len(p.Sources.Summaries)+len(p.Sources.Declarations) > 0 && p.Depth != depthEvidence && p.Depth != depthFull {
+		return verdict.Refuse(verdict.Usage, "--depth", "--source-vsa and --declaration are about levels, and levels are read from provenance, which --depth leaves out; leave one of the flags out")
 	}
 	if p.Only != "" && p.Only != policy.Files && p.Only != policy.Images {
 		return verdict.Refuse(verdict.Usage, "--only", "%q: want files or images; to say where they are, use --files and --images", p.Only)

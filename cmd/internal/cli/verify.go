@@ -154,7 +154,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 	}
 	by, err := gate.Open(ctx, o.Profile, gate.Opening{
 		Reader:  profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)},
-		Offline: o.Trust.Offline, Transport: Transport(o.Trust.Offline), OpenPlace: o.OpenPlace, Named: o.Waivers.Named, Switches: o.Switches, Sources: o.Part.Sources,
+		Offline: o.Trust.Offline, Transport: Transport(o.Trust.Offline), OpenPlace: o.OpenPlace, Named: o.Waivers.Named, Switches: o.Switches, Sources: o.Part.Sources.Summaries, Declarations: o.Part.Sources.Declarations,
 	})
 	if err != nil {
 		return asking{}, err

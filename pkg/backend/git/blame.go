@@ -87,14 +87,27 @@ func findWorkTree(file string) (top, name string, found bool) {
 	if err != nil {
 		return "", "", false
 	}
-	for dir := filepath.Dir(abs); ; dir = filepath.Dir(dir) {
+	if top = Above(filepath.Dir(abs)); top == "" {
+		return "", "", false
+	}
+	rel, err := filepath.Rel(top, abs)
+	return top, filepath.ToSlash(rel), err == nil
+}
+
+// Above returns the work tree that a directory is in; "" if it is in none.
+func Above(dir string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			rel, err := filepath.Rel(dir, abs)
-			return dir, filepath.ToSlash(rel), err == nil
+			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			return "", "", false
+			return ""
 		}
+		dir = filepath.Dir(dir)
 	}
 }
 

@@ -24,6 +24,7 @@ type policyEntry struct {
 	role    Role
 	builder string // id of the builder or verifier of sources; empty for other roles
 	signers []allowedSigner
+	age     time.Duration // how long summaries of sources count; zero: no limit
 }
 
 func (p policyEntry) String() string {

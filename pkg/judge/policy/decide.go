@@ -48,8 +48,9 @@ type Session struct {
 }
 
 // NewSession starts a session. The sources are verified summaries of source
-// revisions; they count for the provenance that names the revision, as far as
-// the policy trusts their signers.
+// revisions, and declarations; they count for the provenance that names the
+// revision, or what the declaration is about, as far as the policy trusts their
+// signers.
 func (p Policy) NewSession(sources ...verify.Evidence) *Session {
 	h := &Session{policy: p, facts: map[digest.Digest]*fact{}}
 	for _, e := range sources {
@@ -123,7 +124,7 @@ type judgement struct {
 	policy *Policy
 	q      Question
 	facts  []*fact
-	// sources are summaries of source revisions.
+	// sources are summaries of source revisions, and declarations.
 	sources []sourceEvidence
 }
 

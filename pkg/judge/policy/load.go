@@ -308,7 +308,7 @@ func (l *loader) loadBuilders() error {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the builder by identity")
 		}
 		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{Builder, b.ID, signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: Builder, builder: b.ID, signers: signers})
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}

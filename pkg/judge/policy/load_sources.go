@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -14,14 +16,20 @@ type fileVerifier struct {
 	ID      string             `yaml:"id"`
 	Levels  map[slsa.Track]int `yaml:"levels"`
 	Signers []signer           `yaml:"signers"`
+	MaxAge  string             `yaml:"maxAge"`
 }
 
-// fileDeclaration declares a requirement of a level that no program can check.
+// fileDeclaration declares a requirement of a level that no program can check,
+// says which role may declare it in a signed file, or says that it is not
+// implementable.
 type fileDeclaration struct {
-	Requirement string `yaml:"requirement"`
-	By          string `yaml:"by"`
-	Until       string `yaml:"until"`
-	Reason      string `yaml:"reason"`
+	Requirement      string `yaml:"requirement"`
+	Role             Role   `yaml:"role"`
+	NotImplementable bool   `yaml:"notImplementable"`
+
+	By     string `yaml:"by"`
+	Until  string `yaml:"until"`
+	Reason string `yaml:"reason"`
 	// Levels is, for each track, the highest level that can be reached with the
 	// declaration.
 	Levels map[slsa.Track]int `yaml:"levels"`
@@ -54,7 +62,13 @@ func (l *loader) loadSources() error {
 		if n := slices.IndexFunc(signers, func(s allowedSigner) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the verifier by identity")
 		}
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, signers})
+		var age time.Duration
+		if s.MaxAge != "" {
+			if age, err = l.duration(s.MaxAge, append(path, "maxAge")); err != nil {
+				return err
+			}
+		}
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, signers, age})
 		for _, who := range signers {
 			l.verifiers = append(l.verifiers, slsa.Verifier{Signer: who.matcher, VerifierID: s.ID, Level: s.Levels[slsa.Source]})
 		}
@@ -89,24 +103,46 @@ func loadDeclares(l *loader) error {
 	}
 	for i, d := range l.Declares {
 		path := at("declares", i)
-		switch {
-		case slices.ContainsFunc(l.Declares[:i], func(o fileDeclaration) bool { return o.Requirement == d.Requirement }):
+		if slices.ContainsFunc(l.Declares[:i], func(o fileDeclaration) bool { return o.Requirement == d.Requirement }) {
 			return l.fail(codeValue, append(path, "requirement"), "%q is declared twice", d.Requirement)
-		case d.By == "" || d.Reason == "" || d.Until == "":
-			return l.fail(codeEmpty, path, "want by, reason and until: who declares it, why it holds, and when the declaration ends")
 		}
-		if err := upTo(l, d.Levels, slsa.V01, append(path, "levels")); err != nil {
+		if err := d.check(l, path); err != nil {
 			return err
+		}
+		if !d.NotImplementable {
+			if err := upTo(l, d.Levels, slsa.V01, append(path, "levels")); err != nil {
+				return err
+			}
 		}
 		until, err := l.instant(d.Until, append(path, "until"))
 		if err != nil {
 			return err
 		}
-		made := slsa.Declaration{Requirement: d.Requirement, By: d.By, Reason: d.Reason, Until: until, UpTo: d.Levels[slsa.V01], Evidence: l.policy.digest}
+		made := slsa.Declaration{Requirement: d.Requirement, By: d.By, Reason: d.Reason, Until: until, NotImplementable: d.NotImplementable, UpTo: d.Levels[slsa.V01], Evidence: l.policy.digest}
+		if d.Role != "" {
+			made.Lacks = fmt.Sprintf("a declaration signed in the role %s (--declaration FILE)", d.Role)
+		}
 		if err := made.Check(); err != nil {
 			return l.fail(codeValue, path, "%v", err)
 		}
-		l.policy.declares = append(l.policy.declares, made)
+		l.policy.declares = append(l.policy.declares, declares{made, d.Role})
+	}
+	return nil
+}
+
+// check refuses a row that lacks a part of its kind, or has one of another kind.
+func (d fileDeclaration) check(l *loader, path []any) error {
+	switch {
+	case d.Role != "" && (d.NotImplementable || d.By != "" || d.Reason != "" || d.Until != ""):
+		return l.fail(codeValue, path, "with role, the signed file says by, reason and until; leave them and notImplementable out, or leave role out")
+	case d.Role != "" && (!d.Role.MayDeclare() || len(l.policy.actors.roles[d.Role]) == 0):
+		return l.fail(codeValue, append(path, "role"), "%q, want %s or %s, with identities in roles", d.Role, Officer, Signoffs)
+	case d.NotImplementable && (d.Until != "" || d.Levels != nil):
+		return l.fail(codeValue, path, "what is not implementable counts towards no level; leave until and levels out")
+	case d.NotImplementable && (d.By == "" || d.Reason == ""):
+		return l.fail(codeEmpty, path, "want by and reason: who says that it is not implementable, and why")
+	case d.Role == "" && !d.NotImplementable && (d.By == "" || d.Reason == "" || d.Until == ""):
+		return l.fail(codeEmpty, path, "want by, reason and until: who declares it, why it holds, and when the declaration ends; or role: who may sign a declaration")
 	}
 	return nil
 }

@@ -29,7 +29,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -53,7 +52,7 @@ type Policy struct {
 	actors    actors
 	build     expectations
 	summaries []summary
-	declares  []slsa.Declaration
+	declares  []declares
 	counts    thresholds
 
 	cells    map[cell]demand

@@ -2,90 +2,46 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// sourceEvidence is evidence about the source, with its fact.
+// sourceEvidence is a summary of a source revision or a declaration, with its
+// fact.
 type sourceEvidence struct {
 	*fact
 	evidence verify.Evidence
 }
 
-// sourceSummary is a verified summary of a source revision that its signer may
-// make.
-type sourceSummary struct {
-	vsa.Summary
-	evidence verify.Evidence
-}
-
-// reach answers every requirement of every level for provenance. Of several
-// summaries of the source the one that shows most counts.
-func (m *judgement) reach(f *fact, trust slsa.Trust) (best slsa.Report, err error) {
-	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: declaredAt(m.policy.declares, m.q.At)}
-	var list []sourceSummary
-	if list, q.NoSource = m.sourcesOf(f); len(list) == 0 {
-		return f.reached(trust, q)
-	}
-	for i, s := range list {
-		q.Source = s.evidence
-		report, err := f.reached(trust, q)
-		if err != nil {
-			return slsa.Report{}, err
-		}
-		if i == 0 || report.Level(slsa.Source) > best.Level(slsa.Source) || report.Level(slsa.Source) == best.Level(slsa.Source) && report.Level(slsa.V01) > best.Level(slsa.V01) {
-			best = report
-		}
-	}
-	return best, nil
-}
-
-// sourcesOf lists the summaries that may count for the revision that provenance
-// names, or says why none does. Of the summaries of one verifier about the
-// revision only the latest counts: it may have taken back an earlier one.
-func (m *judgement) sourcesOf(f *fact) (list []sourceSummary, why string) {
-	claim, err := f.claim()
-	if err != nil {
-		return nil, ""
-	}
+// reach answers every requirement of every level for provenance.
+func (m *judgement) reach(f *fact, trust slsa.Trust) (slsa.Report, error) {
+	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: m.declarations()}
 	for _, e := range m.sources {
-		said, err := m.sourceSummary(e.fact)
-		if err != nil {
-			if why == "" {
-				found := verdict.FindingOf("source", err)
-				why = "a verification summary of the source revision that counts; " + found.Message
-				if found.Got != "" {
-					why += fmt.Sprintf(" (want %s, got %s)", found.Want, found.Got)
-				}
-			}
+		if e.kind == declaration.PredicateType {
 			continue
 		}
-		list = append(list, sourceSummary{said, e.evidence})
+		if _, err := m.sourceSummary(e.fact); err == nil {
+			q.Sources = append(q.Sources, e.evidence)
+		} else if q.NoSource == "" {
+			q.NoSource = "a verification summary of the source revision that counts; " + whyNot(err)
+		}
 	}
-	names := func(s sourceSummary) bool {
-		return slices.ContainsFunc(s.Statement().Resources(), func(r intoto.Resource) bool {
-			return claim.Source.Commit != "" && r.Digest["gitCommit"] == claim.Source.Commit
-		})
-	}
-	all := slices.Clone(list)
-	return slices.DeleteFunc(list, func(s sourceSummary) bool {
-		return slices.ContainsFunc(all, func(o sourceSummary) bool {
-			return names(o) && names(s) && o.Verifier.ID == s.Verifier.ID && o.ResourceURI == s.ResourceURI && o.replaces(s)
-		})
-	}), why
+	return f.reached(trust, q)
 }
 
-// replaces reports whether a summary is later than another. Of two at the same
-// time the one that did not pass counts.
-func (s sourceSummary) replaces(o sourceSummary) bool {
-	return s.Verified.After(o.Verified) || s.Verified.Equal(o.Verified) && s.Result != vsa.Passed && o.Result == vsa.Passed
+// whyNot says why evidence does not count, in one line.
+func whyNot(err error) string {
+	found := verdict.FindingOf("source", err)
+	if found.Got == "" {
+		return found.Message
+	}
+	return fmt.Sprintf("%s (want %s, got %s)", found.Message, found.Want, found.Got)
 }
 
 // sourceSummary checks that evidence is a verification summary, of a time that
@@ -113,6 +69,8 @@ func (m *judgement) sourceSummary(f *fact) (vsa.Summary, error) {
 		return vsa.Summary{}, differ(verdict.VSAVerifier, "the signer may not sign for the verifier that the summary names", entry.builder, said.Verifier.ID)
 	case said.Verified.IsZero() || said.Verified.After(m.q.At):
 		return vsa.Summary{}, differ(verdict.VSAStale, "the summary of the source has no time of verification, or one in the future", "a time until "+m.q.At.Format(time.RFC3339), said.Verified.Format(time.RFC3339))
+	case entry.age > 0 && m.q.At.Sub(said.Verified) > entry.age:
+		return vsa.Summary{}, differ(verdict.VSAStale, "the summary of the source is too old", "at most "+entry.age.String()+" old", m.q.At.Sub(said.Verified).Truncate(time.Second).String())
 	}
 	return said, nil
 }
@@ -127,15 +85,6 @@ func (h *Session) SourceSummary(e verify.Evidence, now time.Time) error {
 	f := factOf(e)
 	_, err := (&judgement{policy: &h.policy, q: Question{Subject: "source", At: now}}).sourceSummary(&f)
 	return err
-}
-
-// declaredAt are the declarations of a policy at a time.
-func declaredAt(list []slsa.Declaration, now time.Time) []slsa.Declaration {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].Ended = !now.Before(list[i].Until)
-	}
-	return list
 }
 
 // JudgesLevels reports whether the policy says more about the SLSA levels than
@@ -168,10 +117,22 @@ func explainSources(p Policy) Section {
 			continue
 		}
 		for _, who := range one.signers {
-			s.add("%s", who.describe("signs summaries of source revisions for "+one.builder))
+			deed := "signs summaries of source revisions for " + one.builder
+			if one.age > 0 {
+				deed += fmt.Sprintf(", which count for %s", one.age)
+			}
+			s.add("%s", who.describe(deed))
 		}
 	}
 	for _, d := range p.declares {
+		switch {
+		case d.NotImplementable:
+			s.add("%s is not implementable, says %s, and counts towards no level: %s", d.Requirement, d.By, d.Reason)
+			continue
+		case d.role != "":
+			s.add("%s can be declared in a file signed in the role %s, for at most %d days, and counts up to %s", d.Requirement, d.role, declaration.MaxLife/(24*time.Hour), slsa.Demand{Track: slsa.V01, Level: d.UpTo})
+			continue
+		}
 		s.add("%s is declared by %s until %s, and counts up to %s: %s", d.Requirement, d.By, d.Until.Format(time.DateOnly), slsa.Demand{Track: slsa.V01, Level: d.UpTo}, d.Reason)
 	}
 	return s

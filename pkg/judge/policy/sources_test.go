@@ -24,6 +24,7 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 	base := strings.Replace(court(t, -1, nil), "summaries:\n", declared+"summaries:\n", 1)
 	base = strings.Replace(base, "  checks: {provenance: require, signature: \"off\", sbom: \"off\"}\n", "  checks: {provenance: require, signature: \"off\", sbom: \"off\"}\n  levels: {v0.1: 3}\n", 1)
 	const entry = `{requirement: source.retained, by: SIG Release, until: "2027-06-30", reason: mirrored daily, levels: {v0.1: 3}}`
+	const signed, excused = "{requirement: source.retained, role: policy, levels: {v0.1: 3}}", "{requirement: build.hermetic, notImplementable: true, by: SIG Release, reason: the builds need a network}"
 	for _, row := range []struct {
 		name, old, new, twin string
 		code                 verdict.Code
@@ -48,7 +49,19 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 		{"a declaration without level", ", levels: {v0.1: 3}}", "}", ", levels: {v0.1: 4}}", verdict.PolicyEmpty, "levels"},
 		{"a level that it cannot reach", "levels: {v0.1: 3}}", "levels: {v0.1: 2}}", "levels: {v0.1: 4}}", verdict.ConfigParse, "up to level 2, want 3 to 4"},
 		{"a level of another track", "levels: {v0.1: 3}}", "levels: {build: 3}}", "levels: {v0.1: 3}}", verdict.ConfigParse, "unknown track"},
-		{"an unknown key", "by: SIG Release", "by: SIG Release, role: policy", "by: SIG Release", verdict.ConfigParse, "role"},
+		{"an unknown key", "by: SIG Release", "by: SIG Release, roles: policy", "by: SIG Release", verdict.ConfigParse, "roles"},
+		{"a role beside a declaration of the policy", "by: SIG Release", "by: SIG Release, role: policy", "by: SIG Release", verdict.ConfigParse, "with role, the signed file says by, reason and until"},
+		{"a role that signs artifacts", entry, "{requirement: source.retained, role: release, levels: {v0.1: 3}}", signed, verdict.ConfigParse, `"release", want policy or signoff`},
+		{"a role that there is not", entry, "{requirement: source.retained, role: builder, levels: {v0.1: 3}}", signed, verdict.ConfigParse, `"builder", want policy or signoff`},
+		{"a role without levels", entry, "{requirement: source.retained, role: policy}", signed, verdict.PolicyEmpty, "levels"},
+		{"a role for what a program checks", entry, strings.Replace(signed, "source.retained", "build.hermetic", 1), signed, verdict.ConfigParse, `"build.hermetic" cannot be declared`},
+		{"not implementable, and an end", entry, strings.Replace(excused, "}", `, until: "2027-06-30"}`, 1), excused, verdict.ConfigParse, "counts towards no level"},
+		{"not implementable, and a level", entry, strings.Replace(excused, "}", ", levels: {v0.1: 4}}", 1), excused, verdict.ConfigParse, "counts towards no level"},
+		{"not implementable, and a role", entry, "{requirement: build.hermetic, notImplementable: true, role: policy}", excused, verdict.ConfigParse, "leave them and notImplementable out"},
+		{"not implementable, says nobody", entry, strings.Replace(excused, "by: SIG Release, ", "", 1), excused, verdict.PolicyEmpty, "want by and reason"},
+		{"not implementable without reason", entry, strings.Replace(excused, ", reason: the builds need a network", "", 1), excused, verdict.PolicyEmpty, "want by and reason"},
+		{"not implementable, of another track", entry, strings.Replace(excused, "build.hermetic", "source.level-1", 1), excused, verdict.ConfigParse, `"source.level-1" is no requirement of v0.1`},
+		{"an age that is none", "levels: {source: 3}, ", "levels: {source: 3}, maxAge: soon, ", "levels: {source: 3}, maxAge: 720h, ", verdict.ConfigParse, "want a duration"},
 		{"a required level of no track", "levels: {v0.1: 3}\n", "levels: {}\n", "levels: {v0.1: 3}\n", verdict.PolicyEmpty, "empty"},
 		{"a required level of the Build track", "levels: {v0.1: 3}\n", "levels: {build: 3}\n", "levels: {source: 2}\n", verdict.ConfigParse, "level is the level of the Build track"},
 		{"a required level 5", "levels: {v0.1: 3}\n", "levels: {v0.1: 5}\n", "levels: {v0.1: 4}\n", verdict.ConfigParse, "5, want 1 to 4"},

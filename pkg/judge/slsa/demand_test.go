@@ -102,7 +102,7 @@ func TestKeysSpeakForBuilders(t *testing.T) {
 	}
 	for _, r := range rows {
 		r.said.statement = statement
-		report, err := r.trust.judge(question{Question: Question{Name: "bin/lantern", Bytes: artifact()}, provenance: r.said, source: witness{}})
+		report, err := r.trust.judge(question{Question: Question{Name: "bin/lantern", Bytes: artifact()}, provenance: r.said})
 		if err != nil || report.Level(Build) != r.level {
 			t.Errorf("%s: level %d, want %d; %v", r.name, report.Level(Build), r.level, err)
 		}

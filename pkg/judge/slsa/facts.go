@@ -26,8 +26,7 @@ type facts struct {
 	lint     []provenance.Note
 	evidence []digest.Digest
 	source   sourceFacts
-	rebuilds []digest.Digest
-	declared map[string]Declaration
+	declared map[string][]Declaration
 }
 
 // sourceFacts is what a verification summary states about the revision.
@@ -56,16 +55,44 @@ func declarable() map[string]int {
 // Check refuses a declaration of something else, one that has no effect, and one
 // without author, end or document.
 func (d Declaration) Check() error {
+	if d.NotImplementable {
+		if !slices.ContainsFunc(v01(), func(r requirement) bool { return r.id == d.Requirement }) {
+			return fmt.Errorf("%q is no requirement of %s", d.Requirement, V01)
+		}
+		if d.By == "" || d.Reason == "" || d.UpTo != 0 || !d.Until.IsZero() {
+			return fmt.Errorf("that %s is not implementable needs by and reason, and has neither until nor levels: it counts towards no level", d.Requirement)
+		}
+		return nil
+	}
 	least, known := declarable()[d.Requirement]
 	switch {
 	case !known:
 		return fmt.Errorf("%q cannot be declared, want one of %v", d.Requirement, slices.Sorted(maps.Keys(declarable())))
-	case d.By == "" || d.Until.IsZero() || d.Evidence.IsZero():
-		return fmt.Errorf("the declaration of %s lacks who makes it, its end, or its document", d.Requirement)
 	case d.UpTo < least || d.UpTo > 4:
 		return fmt.Errorf("the declaration of %s counts up to level %d, want %d to 4", d.Requirement, d.UpTo, least)
+	case d.Lacks == "" && (d.By == "" || d.Until.IsZero() || d.Evidence.IsZero()):
+		return fmt.Errorf("the declaration of %s lacks who makes it, its end, or its document", d.Requirement)
 	}
 	return nil
+}
+
+// lacks says what is missing for a declaration to count; empty if nothing is. A
+// signed declaration about the source names its repository, and one about the
+// platform its builder.
+func (f *facts) lacks(d Declaration) string {
+	what, want := "builder", f.claim.Builder.ID
+	if strings.HasPrefix(d.Requirement, "source.") {
+		what, want = "repository", f.claim.Source.Repository
+	}
+	switch {
+	case d.Lacks != "" || d.About == "":
+		return d.Lacks
+	case f.level() < 2:
+		return "a builder that is trusted to name the revision it built"
+	case d.About != want:
+		return fmt.Sprintf("a declaration about the %s %s, which the provenance names; that of %s is about %s", what, quote(want), quote(d.By), quote(d.About))
+	}
+	return ""
 }
 
 func (f *facts) declare(list []Declaration) error {
@@ -73,7 +100,7 @@ func (f *facts) declare(list []Declaration) error {
 		if err := d.Check(); err != nil {
 			return verdict.Wrap(verdict.Usage, "declaration", err)
 		}
-		f.declared[d.Requirement] = d
+		f.declared[d.Requirement] = append(f.declared[d.Requirement], d)
 	}
 	return nil
 }
@@ -131,69 +158,86 @@ func (f *facts) local() bool { return strings.HasPrefix(f.claim.Source.Repositor
 // noCanonicalSource is the missing requirement for a local source.
 const noCanonicalSource = "a canonical source; a git+file:// URL is local to one machine"
 
-// judgeSource accepts a source summary only if its signer may sign for its
-// verifier, and it covers the revision that a trusted builder built.
-func (f *facts) judgeSource(t Trust, q question) error {
-	e := q.source
+// sourceSummary is a summary of the revision by a trusted verifier, and its
+// signer.
+type sourceSummary struct {
+	vsa.Summary
+	testimony
+	most int // highest level that the verifier may state
+}
+
+// judgeSources accepts a source summary only if its signer may sign for its
+// verifier, and it covers the revision that a trusted builder built. Of several
+// the one that shows most counts.
+func (f *facts) judgeSources(t Trust, q question) error {
 	f.source.why = cmp.Or(q.NoSource, "a verification summary of the source revision")
-	if e.IsZero() {
-		return nil
+	var list []sourceSummary
+	for _, e := range q.sources {
+		if e.IsZero() {
+			continue
+		}
+		s, err := vsa.Parse(e.Statement())
+		if err != nil {
+			return err
+		}
+		one := sourceSummary{s, e, t.verifier(e.Identity(), s.Verifier.ID)}
+		if why := f.notAbout(one); why != "" {
+			f.source.why = why
+			continue
+		}
+		list = append(list, one)
 	}
-	s, err := vsa.Parse(e.Statement())
-	if err != nil {
-		return err
-	}
-	said, stated := s.Level(vsa.TrackSource)
-	most := t.verifier(e.Identity(), s.Verifier.ID)
-	switch {
-	case f.local():
-		f.source.why = noCanonicalSource
-	case f.level() < 2:
-		f.source.why = "a builder that is trusted to name the revision it built"
-	case f.claim.Source.Commit == "" || !namesCommit(s, f.claim.Source.Commit):
-		f.source.why = fmt.Sprintf("a verification summary of revision %q; the given one is of another", f.claim.Source.Commit)
-	case s.ResourceURI != f.claim.Source.Repository:
-		f.source.why = fmt.Sprintf("a verification summary of repository %q; the given one is of another", f.claim.Source.Repository)
-	case most == 0:
-		f.source.why = fmt.Sprintf("a trusted verifier of sources; %s may not sign for %q", e.Identity(), s.Verifier.ID)
-	case s.Result != vsa.Passed || !stated:
-		f.source.why = "a passed verification summary that states a level of the Source track"
-	default:
-		f.source = sourceFacts{
-			level: min(said, most), evidence: []digest.Digest{e.Bundle()},
-			reviewed: most >= reviewLevel && slices.Contains(s.Levels, twoParty),
-			why:      fmt.Sprintf("a higher level; the verifier states %d and is trusted up to %d", said, most),
+	for _, one := range list {
+		replaced := slices.ContainsFunc(list, func(o sourceSummary) bool { return o.Verifier.ID == one.Verifier.ID && o.replaces(one) })
+		if found := one.facts(); !replaced && (f.source.level == 0 || found.shows(f.source)) {
+			f.source = found
 		}
 	}
 	return nil
+}
+
+// notAbout says what is missing for a summary to be about the revision, by a
+// trusted verifier; empty if nothing is.
+func (f *facts) notAbout(s sourceSummary) string {
+	switch {
+	case f.local():
+		return noCanonicalSource
+	case f.level() < 2:
+		return "a builder that is trusted to name the revision it built"
+	case f.claim.Source.Commit == "" || !namesCommit(s.Summary, f.claim.Source.Commit):
+		return fmt.Sprintf("a verification summary of revision %q; the given one is of another", f.claim.Source.Commit)
+	case s.ResourceURI != f.claim.Source.Repository:
+		return fmt.Sprintf("a verification summary of repository %q; the given one is of another", f.claim.Source.Repository)
+	case s.most == 0:
+		return fmt.Sprintf("a trusted verifier of sources; %s may not sign for %q", s.Identity(), s.Verifier.ID)
+	}
+	return ""
+}
+
+// replaces reports whether a summary is later than another. Of two at the same
+// time the one that did not pass counts.
+func (s sourceSummary) replaces(o sourceSummary) bool {
+	return s.Verified.After(o.Verified) || s.Verified.Equal(o.Verified) && s.Result != vsa.Passed && o.Result == vsa.Passed
+}
+
+// facts are what a summary states.
+func (s sourceSummary) facts() sourceFacts {
+	said, stated := s.Level(vsa.TrackSource)
+	if s.Result != vsa.Passed || !stated {
+		return sourceFacts{why: "a passed verification summary that states a level of the Source track"}
+	}
+	return sourceFacts{
+		level: min(said, s.most), evidence: []digest.Digest{s.Bundle()},
+		reviewed: s.most >= reviewLevel && slices.Contains(s.Levels, twoParty),
+		why:      fmt.Sprintf("a higher level; the verifier states %d and is trusted up to %d", said, s.most),
+	}
+}
+
+// shows reports whether these facts show more than others.
+func (s sourceFacts) shows(o sourceFacts) bool {
+	return s.level > o.level || s.level == o.level && s.reviewed && !o.reviewed
 }
 
 func namesCommit(s vsa.Summary, commit string) bool {
 	return slices.ContainsFunc(s.Statement().Resources(), func(r intoto.Resource) bool { return r.Digest["gitCommit"] == commit })
-}
-
-// countRebuilds counts other builders of the same bytes from the same source,
-// each signer and each builder once, without the first builder.
-func (f *facts) countRebuilds(t Trust, q question) error {
-	if f.level() == 0 {
-		return nil
-	}
-	signers, builders := []string{f.signer}, []string{f.claim.Builder.ID}
-	for _, e := range q.rebuilds {
-		if e.IsZero() || !q.binds(e.Statement()) {
-			continue
-		}
-		c, err := provenance.Read(e.Statement())
-		if err != nil {
-			return err
-		}
-		who, id := signerOf(e), c.Builder.ID
-		p, _ := t.pair(e, id)
-		if p.Level == 0 || c.Source != f.claim.Source || slices.Contains(signers, who) || slices.Contains(builders, id) {
-			continue
-		}
-		signers, builders = append(signers, who), append(builders, id)
-		f.rebuilds = append(f.rebuilds, e.Bundle())
-	}
-	return nil
 }

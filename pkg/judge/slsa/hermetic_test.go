@@ -29,7 +29,7 @@ func TestOurStepsSayWhetherTheyWereHermetic(t *testing.T) {
 			t.Fatal(err)
 		}
 		predicate := `{"buildDefinition":{"buildType":"` + r.buildType + `","externalParameters":{"step":"x"},"internalParameters":` + r.inside + tool + `},"runDetails":{"builder":{"id":"` + builderID + `"}}}`
-		q := question{provenance: witness{who: who("builder"), statement: says(t, provenance.PredicateType, theArtifact(), predicate)}, source: witness{}}
+		q := question{provenance: witness{who: who("builder"), statement: says(t, provenance.PredicateType, theArtifact(), predicate)}}
 		q.Name, q.Bytes = "bin/lantern", artifact()
 		got, err := trust.judge(q)
 		if err != nil {

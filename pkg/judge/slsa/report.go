@@ -1,6 +1,7 @@
 package slsa
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -13,12 +14,14 @@ import (
 type State uint8
 
 // The states. Declared is met by the word of a person, where a program cannot
-// check; it counts up to the level that the policy allows.
+// check; it counts up to the level that the policy allows. notImplementable is
+// not met, and a person says why nobody can.
 const (
 	NotShown State = iota
 	NotMet
 	Met
 	Declared
+	notImplementable
 )
 
 // String returns the state in words.
@@ -30,6 +33,8 @@ func (s State) String() string {
 		return "not met"
 	case Declared:
 		return "declared"
+	case notImplementable:
+		return "not implementable"
 	}
 	return "not shown"
 }
@@ -57,8 +62,8 @@ type Answer struct {
 	State       State  `json:"state"`
 	// Why says what meets or contradicts the requirement, or what is missing.
 	Why string `json:"why"`
-	// DeclaredBy names who declares it, where a program cannot check, and
-	// Until is when that ends. The declaration counts up to the level UpTo.
+	// DeclaredBy names who declares it, where a program cannot check, or who
+	// says that it is not implementable. Until is when a declaration ends. The declaration counts up to the level UpTo.
 	DeclaredBy string          `json:"declaredBy,omitempty"`
 	Until      string          `json:"until,omitempty"`
 	UpTo       int             `json:"upTo,omitempty"`
@@ -78,15 +83,39 @@ func missing(what string, args ...any) Answer {
 	return Answer{Why: "missing: " + fmt.Sprintf(what, args...)}
 }
 
-// declaredBy answers with a declaration, unless it has ended.
+// declared answers with the first declaration that counts, where no evidence
+// meets the requirement. If none counts, it says what the first one lacks.
+func (a Answer) declared(f *facts) Answer {
+	lacks := ""
+	for _, d := range f.declared[a.Requirement] {
+		switch {
+		case d.NotImplementable && (a.State == NotShown || a.State == NotMet):
+			a.State, a.DeclaredBy = notImplementable, d.By
+			a.Why = fmt.Sprintf("not implementable, says %s: %s (%s)", quote(d.By), quote(d.Reason), a.Why)
+			return a
+		case a.State != NotShown || d.NotImplementable:
+			return a
+		}
+		why := f.lacks(d)
+		if why == "" {
+			return a.declaredBy(d)
+		}
+		lacks = cmp.Or(lacks, why)
+	}
+	if lacks != "" {
+		a.Why = "missing: " + lacks
+	}
+	return a
+}
+
+// declaredBy answers with a declaration that counts.
 func (a Answer) declaredBy(d Declaration) Answer {
-	until := d.Until.UTC().Format(time.RFC3339)
-	if d.Ended {
-		a.Why = fmt.Sprintf("missing: a declaration of the policy; that of %s ended at %s", quote(d.By), until)
-		return a
+	until, signed := d.Until.UTC().Format(time.RFC3339), ""
+	if d.Signer != "" {
+		signed = ", signed by " + quote(d.Signer)
 	}
 	a.State, a.DeclaredBy, a.Until, a.UpTo, a.Evidence = Declared, d.By, until, d.UpTo, []digest.Digest{d.Evidence}
-	a.Why = fmt.Sprintf("declared by %s until %s: %s (counts up to %s)", quote(d.By), until, quote(d.Reason), Demand{a.Track, d.UpTo})
+	a.Why = fmt.Sprintf("declared by %s until %s%s: %s (counts up to %s)", quote(d.By), until, signed, quote(d.Reason), Demand{a.Track, d.UpTo})
 	return a
 }
 

@@ -172,10 +172,7 @@ func (f *facts) hermetic() Answer {
 }
 
 func (f *facts) reproducible() Answer {
-	if len(f.rebuilds) == 0 {
-		return missing("provenance of another trusted builder for the same bytes from the same source")
-	}
-	return met("other builders built the same bytes", f.rebuilds)
+	return missing("provenance of another trusted builder for the same bytes from the same source")
 }
 
 // dependencies: the builder can list all, and the list does not contradict
@@ -202,8 +199,6 @@ func (f *facts) dependencies() Answer {
 func (f *facts) reproducibleSaid() Answer {
 	a := atLeast(3, "records whether a build can be reproduced")(f)
 	switch {
-	case len(f.rebuilds) > 0:
-		return met("other builders built the same bytes", f.rebuilds)
 	case a.State != Met:
 		return a
 	case f.claim.Reproducible == provenance.NotSaid:

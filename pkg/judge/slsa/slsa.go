@@ -4,7 +4,8 @@
 // Every requirement gets an [Answer]: met, not met, declared, or not shown, with
 // the evidence or the name of what is missing. A level is reached when every
 // requirement up to it is met, or declared as far as the policy lets
-// declarations count; nothing is assumed. The statements of a builder
+// declarations count; nothing is assumed. A requirement that is not met can be
+// shown as not implementable; that counts towards no level. The statements of a builder
 // about itself count only if [Trust], which the verifier chooses, allows the
 // signer to sign for that builder.
 //
@@ -45,26 +46,35 @@ type Question struct {
 	// without a signature, which shows only that there is one.
 	Provenance verify.Evidence
 	Unsigned   intoto.Statement
-	// Source is a verified verification summary of the source revision.
-	Source verify.Evidence
-	// NoSource says why none of the summaries at hand is the Source; empty if
-	// there was none.
+	// Sources are verified verification summaries of source revisions. The one
+	// that shows most about the revision counts; of those by one verifier only
+	// the latest, because it may have taken back an earlier one.
+	Sources []verify.Evidence
+	// NoSource says why another summary at hand is none of the Sources; empty
+	// if there was none.
 	NoSource string
-	// Rebuilds are verified provenances of other builders of the same artifact.
-	Rebuilds []verify.Evidence
 	// Declared lists what a policy declares where a program cannot check.
 	Declared []Declaration
 }
 
-// Declaration is a claim by a person that a requirement is met. It is shown as
-// such.
+// Declaration is a claim by a person that a requirement is met, or that it is
+// not implementable. It is shown as such.
 type Declaration struct {
 	Requirement string
 	By          string
 	Reason      string
 	Until       time.Time
-	// Ended says that Until has passed: the declaration no longer counts.
-	Ended bool
+	// Lacks says what is missing for the declaration to count, for example
+	// because Until has passed; empty if it counts.
+	Lacks string
+	// About is the repository or builder that provenance must name for the
+	// declaration to count; empty if it is about everything that is judged.
+	About string
+	// Signer signed the declaration; empty if the policy itself makes it.
+	Signer string
+	// NotImplementable says that nobody can meet the requirement, and why. It
+	// counts towards no level.
+	NotImplementable bool
 	// UpTo is the highest level of [V01] that can be reached with it.
 	UpTo int
 	// Evidence is the document that makes the declaration, such as the policy.
@@ -90,18 +100,20 @@ type signed interface {
 type question struct {
 	Question
 	provenance testimony
-	source     testimony
-	rebuilds   []testimony
+	sources    []testimony
 }
 
 // Judge answers every requirement. An error means that no answer is possible:
 // the question has no artifact, or a statement is malformed.
 func (t Trust) Judge(q Question) (Report, error) {
-	inner := question{Question: q, provenance: q.Provenance, source: q.Source}
-	for _, r := range q.Rebuilds {
-		inner.rebuilds = append(inner.rebuilds, r)
+	return t.judge(question{q, q.Provenance, testimonies(q.Sources)})
+}
+
+func testimonies(list []verify.Evidence) (out []testimony) {
+	for _, e := range list {
+		out = append(out, e)
 	}
-	return t.judge(inner)
+	return out
 }
 
 func (t Trust) judge(q question) (Report, error) {
@@ -118,8 +130,8 @@ func (t Trust) judge(q question) (Report, error) {
 	for _, req := range all {
 		a := req.ask(f)
 		a.Track, a.Requirement, a.Title, a.Level, a.Optional = req.track, req.id, req.title, req.level, req.optional
-		if d, ok := f.declared[req.id]; ok && a.State == NotShown && req.track == V01 {
-			a = a.declaredBy(d)
+		if req.track == V01 {
+			a = a.declared(f)
 		}
 		r.Answers = append(r.Answers, a)
 	}
@@ -130,7 +142,7 @@ func (t Trust) judge(q question) (Report, error) {
 // gather turns the question into facts. A statement counts only if it covers
 // this artifact.
 func (t Trust) gather(q question) (*facts, error) {
-	f := &facts{declared: map[string]Declaration{}}
+	f := &facts{declared: map[string][]Declaration{}}
 	if err := f.declare(q.Declared); err != nil {
 		return nil, err
 	}
@@ -152,10 +164,7 @@ func (t Trust) gather(q question) (*facts, error) {
 	if f.signed && f.exists {
 		f.trust(t, q.provenance)
 	}
-	if err := f.judgeSource(t, q); err != nil {
-		return nil, err
-	}
-	return f, f.countRebuilds(t, q)
+	return f, f.judgeSources(t, q)
 }
 
 // binds reports whether a statement covers the artifact.
@@ -170,7 +179,7 @@ func (q question) binds(s intoto.Statement) bool {
 // in place of the question's provenance. It is for test cases of a policy:
 // nothing is verified.
 func (t Trust) Suppose(q Question, who identity.Identity, said intoto.Statement) (Report, error) {
-	return t.judge(question{Question: q, provenance: supposed{who, said}, source: q.Source})
+	return t.judge(question{Question: q, provenance: supposed{who, said}, sources: testimonies(q.Sources)})
 }
 
 // supposed is a statement with an assumed signer.

@@ -115,18 +115,18 @@ func (w world) judge(t testing.TB) (Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.q.Name, w.q.Bytes, w.q.Declared = "bin/lantern", artifact(), declarations()
+	w.q.Name, w.q.Bytes, w.q.Declared = "bin/lantern", artifact(), append(declarations(), w.q.Declared...)
 	if w.declared != nil {
 		w.declared(w.q.Declared)
 	}
-	w.q.provenance, w.q.source = witness{}, witness{}
+	w.q.provenance, w.q.sources = witness{}, nil
 	if w.unsigned {
 		w.q.Unsigned = says(t, provenance.PredicateTypeV02, w.subject, w.provenance)
 	} else if !w.bare {
 		w.q.provenance = witness{who: who(w.builder), statement: says(t, provenance.PredicateTypeV02, w.subject, w.provenance)}
 	}
 	if w.source != "" {
-		w.q.source = witness{who: who(w.verifier), statement: says(t, vsa.PredicateType, `{"digest":{"gitCommit":"`+w.revision+`"}}`, w.source)}
+		w.q.sources = []testimony{witness{}, witness{who: who(w.verifier), statement: says(t, vsa.PredicateType, `{"digest":{"gitCommit":"`+w.revision+`"}}`, w.source)}}
 	}
 	return trust.judge(w.q)
 }
@@ -205,8 +205,8 @@ func TestJudge(t *testing.T) {
 			w.verifierLevel = 3
 		}, 3, 3, 3, V01, "source.two-person", NotShown},
 		{"a declaration that counts up to 3", declare("source.retained", func(d *Declaration) { d.UpTo = 3 }), 3, 3, 4, V01, "source.retained", Declared},
-		{"a declaration that has ended", declare("source.retained", func(d *Declaration) { d.Ended = true }), 2, 3, 4, V01, "source.retained", NotShown},
-		{"a declaration for level 4 that has ended", declare("common.access", func(d *Declaration) { d.Ended = true }), 3, 3, 4, V01, "common.access", NotShown},
+		{"a declaration that has ended", declare("source.retained", func(d *Declaration) { d.Lacks = "a declaration that has not ended" }), 2, 3, 4, V01, "source.retained", NotShown},
+		{"a declaration for level 4 that has ended", declare("common.access", func(d *Declaration) { d.Lacks = "a declaration that has not ended" }), 3, 3, 4, V01, "common.access", NotShown},
 		{"a local source is under no known control", local, 1, 3, 0, V01, "source.version-controlled", NotShown},
 		{"a local source is found by nobody else", local, 1, 3, 0, V01, "content.source-authenticated", NotShown},
 		{"a local source still has its commit", local, 1, 3, 0, V01, "content.source", Met},
@@ -255,7 +255,7 @@ func TestOurUnisolatedBuildsAreNotLevelThree(t *testing.T) {
 			t.Fatal(err)
 		}
 		predicate := `{"buildDefinition":{"buildType":"` + r.buildType + `","externalParameters":{"step":"x"},"internalParameters":` + r.isolation + `},"runDetails":{"builder":{"id":"` + r.builder + `"}}}`
-		q := question{provenance: witness{who: who("builder"), statement: says(t, provenance.PredicateType, theArtifact(), predicate)}, source: witness{}}
+		q := question{provenance: witness{who: who("builder"), statement: says(t, provenance.PredicateType, theArtifact(), predicate)}}
 		q.Name, q.Bytes = "bin/lantern", artifact()
 		got, err := trust.judge(q)
 		if err != nil {
@@ -294,36 +294,6 @@ func TestByDigest(t *testing.T) {
 		r, err := (Trust{}).Judge(Question{Name: "lantern", Bytes: artifact(), ByDigest: byDigest, Unsigned: s})
 		if err != nil || r.Level(Build) != want {
 			t.Errorf("by digest %t: %v, %v", byDigest, r.Levels, err)
-		}
-	}
-}
-
-func TestRebuildsCountOthers(t *testing.T) {
-	rows := []struct {
-		name       string
-		signer     string
-		old, new   string
-		reproduced bool
-	}{
-		{"another builder", "second", builderID, otherID, true},
-		{"the builder again", "builder", "", "", false},
-		{"another name of the builder", "builder", builderID, otherID, false},
-		{"a stranger", "stranger", builderID, otherID, false},
-		{"another commit", "second", `"sha1":"cc`, `"sha1":"dd`, false},
-	}
-	for _, r := range rows {
-		w := everything()
-		text := strings.Replace(claimed(), r.old, r.new, 1)
-		if r.name == "another commit" {
-			text = strings.Replace(text, builderID, otherID, 1)
-		}
-		w.q.rebuilds = []testimony{witness{}, witness{who: who(r.signer), statement: says(t, provenance.PredicateTypeV02, theArtifact(), text)}}
-		got, err := w.judge(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a := got.answer(V01, "build.reproducible"); (a.State == Met) != r.reproduced {
-			t.Errorf("%s: %s, %s", r.name, a.State, a.Why)
 		}
 	}
 }

@@ -45,6 +45,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
@@ -211,8 +212,11 @@ func (s *Signer) contentOf(o Order) (content, error) {
 
 // mayState reports whether a role may sign a kind of statement. The release
 // role also signs kinds that no role owns; all others sign their own kinds
-// only.
+// only, and those that may declare sign declarations.
 func mayState(role policy.Role, kind string) bool {
+	if kind == declaration.PredicateType {
+		return role.MayDeclare()
+	}
 	owner := policy.Owner(kind)
 	return owner == role || owner == "" && !ownKindsOnly(role)
 }

@@ -8,6 +8,7 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -22,6 +23,7 @@ func configs() map[string]func([]byte) (Document, error) {
 		"Lock":    config(Lock, func(raw []byte) error { _, err := plan.ParseLock(raw); return err }),
 
 		knowndefects.Kind: config(KnownDefects, func(raw []byte) error { _, err := knowndefects.ParseFile(raw); return err }),
+		declaration.Kind:  config(Declaration, func(raw []byte) error { _, err := declaration.ParseFile(raw); return err }),
 	}
 }
 

@@ -52,6 +52,7 @@ const (
 	Release       Kind = "release.yaml"
 	Lock          Kind = "release.lock.yaml"
 	KnownDefects  Kind = "known defects"
+	Declaration   Kind = "declaration"
 	Verdict       Kind = "verdict"
 	Collection    Kind = "collection"
 	Image         Kind = "image"

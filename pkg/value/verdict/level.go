@@ -31,10 +31,11 @@ type Requirement struct {
 	Title    string `json:"title"`
 	Level    int    `json:"level"` // from which on it is required
 	Optional bool   `json:"optional,omitempty"`
-	State    string `json:"state"` // "met", "not met", "declared" or "not shown"
+	State    string `json:"state"` // "met", "not met", "declared", "not implementable" or "not shown"
 	// Why says what meets or contradicts it, or what is missing.
 	Why string `json:"why"`
-	// DeclaredBy names who declares it, until when, if the state is "declared".
+	// DeclaredBy names who declares it, until when, if the state is "declared",
+	// or who says that it is not implementable.
 	DeclaredBy string          `json:"declaredBy,omitempty"`
 	Until      string          `json:"until,omitempty"`
 	Evidence   []digest.Digest `json:"evidence,omitempty"`
