@@ -25,7 +25,7 @@ const maxDocument = 64 << 20
 // manifest, which must list exactly what the source planned.
 func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f facts) {
 	mode := s.Policy.Plan()
-	if mode == policy.Off || s.Options.Scope.Depth != AllEvidence {
+	if mode == policy.Off || s.Options.Scope.Depth != allEvidence {
 		return p, f
 	}
 	raw, err := s.readListed(ctx, plan.ConfigName)
@@ -250,7 +250,7 @@ func (s *sealed) attest(ctx context.Context, name string) (got attested) {
 // artifacts that were built in that run.
 func checkRuns(_ context.Context, g gathered) (f facts) {
 	for _, a := range g.release.manifest.Artifacts {
-		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != AllEvidence {
+		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != allEvidence {
 			continue
 		}
 		mode := g.weightOf(a)

@@ -61,7 +61,7 @@ func verifySource(raw []byte, v *verify.Verifier, session *policy.Session, now t
 // those that the user named, and the one in its place of files.
 func allSources(ctx context.Context, s *sealed, f *facts) []verify.Evidence {
 	session := s.Policy.NewSession()
-	if s.Options.Scope.Depth != AllEvidence || !session.ReadsSources() {
+	if s.Options.Scope.Depth != allEvidence || !session.ReadsSources() {
 		return nil
 	}
 	list := slices.Clone(s.Sources)
