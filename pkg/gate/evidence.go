@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -50,6 +51,9 @@ func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f fac
 	}
 	if !maps.Equal(p.Parameters, chosen) {
 		f.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
+	}
+	if _, listed := s.manifest.Find(sbomlist.Name); !listed {
+		p = p.WithoutSBOMList() // sealed before there were such lists; the policy may require one
 	}
 	p = s.manifest.withLegacy(p)
 	f.weigh(mode, s.comparePlan(p)...)
@@ -142,6 +146,9 @@ func (g gathered) items(ctx context.Context, due []manifest.Artifact) facts {
 
 // item collects the evidence of one artifact.
 func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
+	if a.Class == plan.SBOM {
+		return g.sbomItem(a)
+	}
 	i := item{question: g.release.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
 	q := &i.question
 	bring := func(check policy.Check, from func(context.Context, manifest.Artifact) (verify.Evidence, error)) {

@@ -235,6 +235,9 @@ func (o Options) checks() []string {
 // asks reports whether artifacts of a class have any check in this scope.
 func (s *sealed) asks(class plan.Class) bool {
 	checks := policy.ChecksOf(class)
+	if class == plan.SBOM { // only if the policy has a row for it
+		return s.Policy.Asks(s.Stage, class, policy.Signature) != policy.Off
+	}
 	if s.Options.Scope.Depth == allEvidence {
 		return len(checks) > 0
 	}
