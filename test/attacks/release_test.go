@@ -159,9 +159,15 @@ func (r *attacked) relist(t testing.TB, m *manifest.Manifest, names ...string) {
 		sboms = sboms || a.Class == plan.SBOM
 	}
 	if _, listed := m.Find(sbomlist.Name); sboms && listed {
-		r.write(t, sbomlist.Name, r.sign(t, lab.RoleRelease, must[intoto.Statement](t)(m.SBOMList()).Raw()))
-		r.relist(t, m, sbomlist.Name)
+		r.relistSBOMs(t, m)
 	}
+}
+
+// relistSBOMs signs the list of the SBOMs in a manifest again.
+func (r *attacked) relistSBOMs(t testing.TB, m *manifest.Manifest) {
+	t.Helper()
+	r.write(t, sbomlist.Name, r.sign(t, lab.RoleRelease, must[intoto.Statement](t)(m.SBOMList()).Raw()))
+	r.relist(t, m, sbomlist.Name)
 }
 
 // resum changes a line of a checksum file, signs it again and lists both.
