@@ -160,7 +160,7 @@ const (
 func (w *world) fetch(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{
-		binary, binary + bundleSuffix, otherBinary, archive, archive + bundleSuffix, sums, sums + bundleSuffix, sbom, compiled, packed, manifest,
+		binary, binary + bundleSuffix, otherBinary, archive, archive + bundleSuffix, sums, sums + bundleSuffix, sbom, compiled, packed, manifest, sbomlist.Name,
 	} {
 		body := download(t, fmt.Sprintf("%s/release/lantern/%s/%s", w.Lab.Bucket, scene.Version, name))
 		w.write(t, name, body)

@@ -50,6 +50,7 @@ type Question struct {
 	// NoSource says why none of the summaries at hand is the Source; empty if
 	// there was none.
 	NoSource string
+	supposed supposed // see [Question.SupposeSource]
 	// Rebuilds are verified provenances of other builders of the same artifact.
 	Rebuilds []verify.Evidence
 	// Declared lists what a policy declares where a program cannot check.
@@ -170,7 +171,14 @@ func (q question) binds(s intoto.Statement) bool {
 // in place of the question's provenance. It is for test cases of a policy:
 // nothing is verified.
 func (t Trust) Suppose(q Question, who identity.Identity, said intoto.Statement) (Report, error) {
-	return t.judge(question{Question: q, provenance: supposed{who, said}, source: q.Source})
+	return t.judge(question{Question: q, provenance: supposed{who, said}, source: q.supposed})
+}
+
+// SupposeSource is the question with a summary of the source that an identity
+// is assumed to have signed. Only [Trust.Suppose] reads it.
+func (q Question) SupposeSource(who identity.Identity, said intoto.Statement) Question {
+	q.supposed = supposed{who, said}
+	return q
 }
 
 // supposed is a statement with an assumed signer.
