@@ -21,6 +21,7 @@ import (
 	"sync"
 	"testing"
 
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
