@@ -5,10 +5,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -70,4 +73,41 @@ func TestListOfSBOMs(t *testing.T) {
 	d.bucket(t, http.MethodPut, "release/lantern/"+scene.Version+"/"+sbomlist.Name, "{}")
 	want(t, d.Verify(t.Context()), 1, "TAMPERED", sbomlist.Name)
 	want(t, d.Verify(t.Context(), d.Path(files(sbom))), 1, "TAMPERED", sbomlist.Name)
+}
+
+// TestReleaseBegunBeforeLists: a release that was built before lists of SBOMs
+// were planned is finished, amended and verified as it was planned. Only a
+// policy that requires the list refuses it.
+func TestReleaseBegunBeforeLists(t *testing.T) {
+	d := &desk{&workshop{Scene: open(t)}}
+	config, err := plan.ParseConfig(d.read(t, filepath.Join("lantern", "release.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := version.Parse(scene.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned, err := config.Expand(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []string{"builder", "builder-unisolated", "release"} {
+		d.write(t, role+".token", []byte(d.Lab.Token(role)))
+	}
+	runs := func(words string) scene.Result {
+		return d.Run(t.Context(), append([]string{"waybill"}, strings.Fields(words+" --profile profile.yaml --state state")...)...)
+	}
+	want(t, runs("build v0.1.0 --source lantern --identity-token builder=builder.token --identity-token builder-unisolated=builder-unisolated.token"), 0)
+	want(t, runs("sbom v0.1.0"), 0)
+	edit(t, d.Path("state", "release.json"), planned.Digest().String(), planned.WithoutSBOMList().Digest().String())
+	want(t, runs("sign v0.1.0 --identity-token release=release.token --confirm"), 0, "signed 6 files")
+	want(t, d.seals(t, "release", "--confirm"), 0, "sealed")
+	want(t, d.seals(t, "release", "--amend", "--reason", "again", "--confirm"), 0, "revision 2 is sealed")
+	d.absent(t, filepath.Join("state", "files", sbomlist.Name))
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, d.Release(t.Context()), 0, "ACCEPTED: complete")
+	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
+	edit(t, d.Path("policy.yaml"), "plan: require\n", "- {stages: [staging, release], classes: [sbom], checks: {signature: require}}\nplan: require\n")
+	want(t, d.Verify(t.Context()), 1, "7 UNSIGNED", sbomlist.Name)
 }
