@@ -187,7 +187,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
 	j.addFacts(found)
-	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: s.readSBOMList(ctx), holds: j.holds}
+	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
 		j.addFacts(g.items(ctx, some))
 	}

@@ -22,7 +22,7 @@ type sbomList struct {
 
 // readSBOMList reads the list of SBOMs, if the manifest lists one and it or an
 // SBOM is in scope.
-func (s *sealed) readSBOMList(ctx context.Context) (l sbomList) {
+func readSBOMList(ctx context.Context, s *sealed) (l sbomList) {
 	a, there := s.manifest.Find(sbomlist.Name)
 	if !there || !a.IsSBOMList() || s.Options.Scope.Depth == OnlyFiles {
 		return l

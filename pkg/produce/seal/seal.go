@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -102,9 +101,6 @@ func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest,
 		}
 	}
 	if len(findings) == 0 {
-		if err := checkSBOMList(ctx, req, m); err != nil {
-			return manifest.Manifest{}, findingsError(req, []verdict.Finding{verdict.FindingOf(sbomlist.Name, err)})
-		}
 		findings, err := addStatement(ctx, req, &m)
 		if err != nil {
 			return manifest.Manifest{}, err
