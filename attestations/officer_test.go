@@ -13,6 +13,7 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -21,7 +22,7 @@ import (
 
 // officers are the statements that are made outside of any release, by the
 // policy's officer, by whoever tends the channels, by whoever signs off and by
-// the gate: how each is read, and written again from what was read.
+// the gate, and the list of SBOMs: how each is read, and written again from what was read.
 func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 	return map[string]func(intoto.Statement) (intoto.Statement, error){
 		"policy/v1": func(s intoto.Statement) (intoto.Statement, error) {
@@ -72,6 +73,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return declaration.New(s.Subjects()[0].Name, s.Subjects()[0].Digests, p)
+		},
+		"sbom-list/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			p, err := sbomlist.Parse(s)
+			if err != nil {
+				return intoto.Statement{}, err
+			}
+			return p.Of(s.Subjects())
 		},
 	}
 }
@@ -138,6 +146,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 	for dir, names := range map[string][]string{
 		"release-signoff/v1":    {"unknown-field", "unknown-field-of-a-document", "no-documents", "no-milestone", "milestone-of-another-form", "milestone-of-another-spelling", "no-source", "short-commit", "no-expiry", "template-by-name-only", "stage-of-nobody", "no-files", "no-section-required", "evidence-of-another-kind", "exception-without-a-reason"},
 		"feature-transition/v1": {"unknown-field", "unknown-field-of-a-scope", "number-zero", "number-as-text", "name-in-lower-case", "namespace-with-a-slash", "state-of-nobody", "no-reconciler", "no-reason", "version-of-another-form", "scope-with-a-pattern", "task-of-another-kind", "task-without-a-name", "trace-in-upper-case"},
+		"sbom-list/v1":          {"unknown-field", "no-name", "no-version", "name-with-a-slash", "version-of-another-form"},
 		"channel/v1":            {"unknown-field", "unknown-field-of-a-channel", "number-zero", "no-number", "no-name", "name-with-a-slash", "no-issue", "no-expiry", "no-channels", "channel-of-nobody", "version-of-another-form"},
 		"policy/v1":             {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
 		"exception/v1":          {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
@@ -160,7 +169,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20, "declaration/v1": 8 << 10} {
+	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "sbom-list/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20, "declaration/v1": 8 << 10} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {

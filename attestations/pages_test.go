@@ -19,6 +19,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
@@ -42,7 +43,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, sbomlist.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -102,6 +103,7 @@ func TestPagesNameEveryField(t *testing.T) {
 		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
 		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 		"declaration/v1":        reflect.TypeFor[declaration.Predicate](),
+		"sbom-list/v1":          reflect.TypeFor[sbomlist.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
 		all := structs(kind)
@@ -144,6 +146,7 @@ func TestSchemasMatchTheStructs(t *testing.T) {
 		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
 		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 		"declaration/v1":        reflect.TypeFor[declaration.Predicate](),
+		"sbom-list/v1":          reflect.TypeFor[sbomlist.Predicate](),
 	} {
 		s := loadSchema(t, dir)
 		if want := home + dir + "/schema.json"; s.root["$id"] != want {
@@ -224,7 +227,7 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 // is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
 	for dir, example := range map[string]string{
-		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full", "feature-transition/v1": "accept-full", "declaration/v1": "accept-full",
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full", "feature-transition/v1": "accept-full", "declaration/v1": "accept-full", "sbom-list/v1": "accept-full",
 	} {
 		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
 			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)

@@ -161,7 +161,7 @@ func judgedFile(path, class string) (gate.JudgedFile, error) {
 }
 
 func fileClasses() []string {
-	return []string{string(plan.Binary), string(plan.Archive), string(plan.Other), string(plan.Sums)}
+	return []string{string(plan.Binary), string(plan.Archive), string(plan.Other), string(plan.Sums), string(plan.SBOM)}
 }
 
 func gateImageCommand() *cobra.Command {

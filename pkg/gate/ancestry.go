@@ -19,7 +19,7 @@ import (
 // the release. Where a level is required, the artifact and all its inputs back
 // to the source must have it.
 func checkAncestry(_ context.Context, g gathered) (f facts) {
-	if g.release.Options.Scope.Depth != AllEvidence {
+	if g.release.Options.Scope.Depth != allEvidence {
 		return f
 	}
 	all := g.built(&f)

@@ -35,7 +35,7 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	}); fetched {
 		ask.Expect = into.Expect
 	}
-	return Unsealed(ctx, ask), nil
+	return ask.Decide(ctx), nil
 }
 
 // unsealedAct is the next act where a flag needs a manifest.
@@ -49,7 +49,7 @@ func withoutManifest(req Request) error {
 	switch o := req.Options; {
 	case o.Checkout.Repository != "":
 		return refuse("--source", ", and no signed document names a commit")
-	case o.Inside != nil || o.Scope.Depth != AllEvidence:
+	case o.Inside != nil || o.Scope.Depth != allEvidence:
 		return refuse("--depth", ", so all evidence is always checked")
 	case len(o.Scope.Levels) > 0:
 		return refuse("--require-level", ", and its provenance is unsigned, which shows level 1 at most")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -25,7 +26,7 @@ const maxDocument = 64 << 20
 // manifest, which must list exactly what the source planned.
 func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f facts) {
 	mode := s.Policy.Plan()
-	if mode == policy.Off || s.Options.Scope.Depth != AllEvidence {
+	if mode == policy.Off || s.Options.Scope.Depth != allEvidence {
 		return p, f
 	}
 	raw, err := s.readListed(ctx, plan.ConfigName)
@@ -50,6 +51,9 @@ func (s *sealed) checkPlan(ctx context.Context, by vouching) (p plan.Plan, f fac
 	}
 	if !maps.Equal(p.Parameters, chosen) {
 		f.weigh(mode, verdict.Find(verdict.ParamValue, plan.ConfigName, "the provenance does not name every parameter that release.yaml declares"))
+	}
+	if _, listed := s.manifest.Find(sbomlist.Name); !listed {
+		p = p.WithoutSBOMList() // sealed before there were such lists; the policy may require one
 	}
 	p = s.manifest.withLegacy(p)
 	f.weigh(mode, s.comparePlan(p)...)
@@ -142,6 +146,9 @@ func (g gathered) items(ctx context.Context, due []manifest.Artifact) facts {
 
 // item collects the evidence of one artifact.
 func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
+	if a.Class == plan.SBOM {
+		return g.sbomItem(a)
+	}
 	i := item{question: g.release.question(a), evidence: slices.Clip(g.late[a.Digests.SHA256])}
 	q := &i.question
 	bring := func(check policy.Check, from func(context.Context, manifest.Artifact) (verify.Evidence, error)) {
@@ -250,7 +257,7 @@ func (s *sealed) attest(ctx context.Context, name string) (got attested) {
 // artifacts that were built in that run.
 func checkRuns(_ context.Context, g gathered) (f facts) {
 	for _, a := range g.release.manifest.Artifacts {
-		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != AllEvidence {
+		if a.Class != plan.Provenance || g.release.Options.Scope.Depth != allEvidence {
 			continue
 		}
 		mode := g.weightOf(a)

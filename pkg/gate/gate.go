@@ -191,7 +191,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
 	j.addFacts(found)
-	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), holds: j.holds}
+	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
 		j.addFacts(g.items(ctx, some))
 	}
@@ -211,6 +211,7 @@ type gathered struct {
 	vouched vouching
 	planned plan.Plan // the expanded release.yaml; zero if it does not expand
 	sboms   *documents
+	list    sbomList
 	// holds reports whether an artifact has no finding so far. Consequences of
 	// a finding are not reported again.
 	holds func(artifact string) bool
@@ -223,7 +224,7 @@ type check func(context.Context, gathered) facts
 // of another.
 func checks() []check {
 	return []check{
-		checkRuns, checkSource, checkTags, checkDocuments, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry,
+		checkRuns, checkSource, checkTags, checkDocuments, checkSBOMList, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry,
 	}
 }
 

@@ -21,7 +21,7 @@ type Depth int
 // The depths. The zero Depth checks all evidence that manifest and policy
 // require; any other makes the verdict partial.
 const (
-	AllEvidence Depth = iota
+	allEvidence Depth = iota
 	// OnlyFiles checks that the bytes are those that were sealed.
 	OnlyFiles
 	// OnlySignatures also checks the signatures.
@@ -55,7 +55,7 @@ func (s Scope) check(m manifest.Manifest) error {
 		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
-	case len(s.Levels) > 0 && s.Depth != AllEvidence:
+	case len(s.Levels) > 0 && s.Depth != allEvidence:
 		return verdict.Refuse(verdict.Usage, "--require-level", "levels are read from provenance, which --depth leaves out")
 	}
 	var files, images []string
@@ -107,7 +107,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	if err := scope.check(m.Manifest); err != nil {
 		return nil, f, err
 	}
-	more := scope.Depth != AllEvidence && hasMore(s.Policy, s.Stage)
+	more := scope.Depth != allEvidence && hasMore(s.Policy, s.Stage)
 	switch scope.Depth {
 	case OnlyFiles:
 		s.Policy = s.Policy.Narrow()
@@ -115,7 +115,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	case OnlySignatures:
 		s.Policy = s.Policy.Narrow(policy.Signature)
 		f.leave("provenance", "SBOMs", "plan")
-	case AllEvidence:
+	case allEvidence:
 	}
 	if more {
 		f.leave("rules and summaries of the policy")
@@ -212,13 +212,13 @@ func (m signedManifest) isNamed(want digest.Set) error {
 // checks are the names of the checks that are made.
 func (o Options) checks() []string {
 	list := []string{"manifest", "files", "closed places"}
-	if o.Scope.Depth == AllEvidence {
+	if o.Scope.Depth == allEvidence {
 		list = append(list, "plan", "provenance")
 	}
 	if o.Scope.Depth != OnlyFiles {
 		list = append(list, "signatures")
 	}
-	if o.Scope.Depth == AllEvidence {
+	if o.Scope.Depth == allEvidence {
 		list = append(list, "sboms")
 	}
 	list = append(list, "images")
@@ -235,7 +235,10 @@ func (o Options) checks() []string {
 // asks reports whether artifacts of a class have any check in this scope.
 func (s *sealed) asks(class plan.Class) bool {
 	checks := policy.ChecksOf(class)
-	if s.Options.Scope.Depth == AllEvidence {
+	if class == plan.SBOM { // only if the policy has a row for it
+		return s.Policy.Asks(s.Stage, class, policy.Signature) != policy.Off
+	}
+	if s.Options.Scope.Depth == allEvidence {
 		return len(checks) > 0
 	}
 	return slices.ContainsFunc(checks, func(c policy.Check) bool { return s.Policy.Asks(s.Stage, class, c) != policy.Off })

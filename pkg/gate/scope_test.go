@@ -26,7 +26,7 @@ func TestScopeLeavesSomething(t *testing.T) {
 			"": {"", policy.Files, policy.Images}, "linux/amd64": {"", policy.Files, policy.Images},
 			"windows/amd64": {"", policy.Files}, "linux/s390x": {"", policy.Images}, "plan9/386": nil,
 		} {
-			for _, depth := range []Depth{AllEvidence, OnlySignatures, OnlyFiles} {
+			for _, depth := range []Depth{allEvidence, OnlySignatures, OnlyFiles} {
 				want := false
 				for _, part := range in {
 					want = want || part == only

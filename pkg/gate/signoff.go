@@ -19,7 +19,7 @@ func checkSignoff(ctx context.Context, g gathered) (f facts) {
 	switch {
 	case mode == policy.Off:
 		return f
-	case g.release.Options.Scope.Depth != AllEvidence:
+	case g.release.Options.Scope.Depth != allEvidence:
 		f.leave("sign-off")
 		return f
 	}

@@ -103,7 +103,7 @@ func verifySource(raw []byte, v *verify.Verifier, session *policy.Session, now t
 // files and, where asked for, those in git notes.
 func allSources(ctx context.Context, s *sealed, f *facts) []verify.Evidence {
 	session := s.Policy.NewSession()
-	if s.Options.Scope.Depth != AllEvidence || !session.ReadsSources() && len(s.Sources) == 0 {
+	if s.Options.Scope.Depth != allEvidence || !session.ReadsSources() && len(s.Sources) == 0 {
 		return nil
 	}
 	list := slices.Clone(s.Sources)

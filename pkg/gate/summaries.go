@@ -32,7 +32,7 @@ type vouching map[string]vouched
 // takesSummaries returns the policy that accepts summaries in place of
 // provenance.
 func takesSummaries(req Request) (policy.Policy, error) {
-	if req.Options.Scope.Depth != AllEvidence {
+	if req.Options.Scope.Depth != allEvidence {
 		return policy.Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "--depth leaves provenance out, so no summary can replace it")
 	}
 	return req.Policy.Vouching()

@@ -37,7 +37,7 @@ type UnsealedRequest struct {
 	Expect func(claimed map[string]digest.Set) error
 }
 
-// Unsealed decides about a release without a manifest. A file or image is
+// Decide decides about a release without a manifest. A file or image is
 // accepted only if it has a signature that the policy accepts and the signed
 // SBOM of the release binds it to its name and version: see
 // [unsealed.readSBOM]. The expected contents are worked out from all documents
@@ -51,7 +51,7 @@ type UnsealedRequest struct {
 // exist here. So under any policy, a file that no document names is EXTRA where
 // the place can be listed; where it cannot, the verdict says that extra files
 // were not looked for.
-func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
+func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	req.Options.AllDigests = true // some lists have only SHA-512, and unsigned lists could otherwise differ unnoticed
 	j := req.terms().begin("release " + req.Version.String() + " at " + req.Files.URI() + ", which has no manifest")
 	decided := Decided{

@@ -16,7 +16,7 @@ func (s Scope) fitsUnsealed() error {
 	switch {
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
-	case s.Depth != AllEvidence:
+	case s.Depth != allEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
 	case len(s.Levels) > 0:
 		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most")

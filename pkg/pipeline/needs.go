@@ -116,6 +116,9 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	if err != nil {
 		return in, err
 	}
+	if older := planned.WithoutSBOMList(); older.Digest() == id.Plan {
+		planned = older // begun before lists of SBOMs were planned: it keeps its plan
+	}
 	if planned.Digest() != id.Plan {
 		return in, verdict.Refuse(verdict.PlanStale, j.State, "release.yaml expands to a different plan than the one that was built")
 	}

@@ -82,6 +82,8 @@ func signaturesOf(_ context.Context, o *outlook) ([]KindCount, []sign.Order) {
 		switch {
 		case a.IsStatement():
 			list.count("statement", o.Sealed)
+		case a.IsSBOMList():
+			list.count("list of SBOMs", in(o.Signed, a.Name))
 		case legacy:
 			list.count(legacyForm, in(o.Signed, a.Name))
 		case a.IsLegacy():

@@ -227,10 +227,14 @@ func TestGateAgainstItsOwnRelease(t *testing.T) {
 		}, codes(verdict.PlanExtra)},
 		{"F26 less than planned", func(t *testing.T, r *attacked) {
 			r.remove(t, "lantern.spdx.json")
-			r.reseal(t, func(m *manifest.Manifest) { drop(t, m, "lantern.spdx.json") })
+			r.reseal(t, func(m *manifest.Manifest) {
+				drop(t, m, "lantern.spdx.json")
+				r.relistSBOMs(t, m)
+			})
 		}, codes(verdict.PlanMissing)},
-		{"a binary that calls itself an SBOM", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) {
+		{"a binary that calls itself an SBOM", resealed(func(t *testing.T, r *attacked, m *manifest.Manifest) {
 			entry(t, m, binary).Class = plan.SBOM
+			r.relistSBOMs(t, m)
 		}), codes(verdict.PlanMissing)},
 		{"no provenance named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Provenance = "" }), codes(verdict.NoProvenance)},
 		{"unlisted provenance named", resealed(func(t *testing.T, _ *attacked, m *manifest.Manifest) { entry(t, m, binary).Provenance = "p.json" }), codes(verdict.NoProvenance)},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -141,10 +142,11 @@ func (r *attacked) resealJSON(t testing.TB, edit func(predicate map[string]any))
 	r.write(t, releasemanifest.Name, r.sign(t, lab.RoleRelease, must[[]byte](t)(json.Marshal(st))))
 }
 
-// relist lists a file as it is now, in the checksum files too: who can sign a
-// manifest can sign those.
+// relist lists a file as it is now, in the checksum files and in the list of
+// SBOMs too: who can sign a manifest can sign those.
 func (r *attacked) relist(t testing.TB, m *manifest.Manifest, names ...string) {
 	t.Helper()
+	sboms := false
 	for _, name := range names {
 		body := r.read(t, name)
 		a := entry(t, m, name)
@@ -154,7 +156,18 @@ func (r *attacked) relist(t testing.TB, m *manifest.Manifest, names ...string) {
 			r.resum(t, m, plan.SHA256Sums, was.SHA256.Hex()+"  "+name+"\n", a.Digests.SHA256.Hex()+"  "+name+"\n")
 			r.resum(t, m, plan.SHA512Sums, was.SHA512.Hex()+"  "+name+"\n", a.Digests.SHA512.Hex()+"  "+name+"\n")
 		}
+		sboms = sboms || a.Class == plan.SBOM
 	}
+	if _, listed := m.Find(sbomlist.Name); sboms && listed {
+		r.relistSBOMs(t, m)
+	}
+}
+
+// relistSBOMs signs the list of the SBOMs in a manifest again.
+func (r *attacked) relistSBOMs(t testing.TB, m *manifest.Manifest) {
+	t.Helper()
+	r.write(t, sbomlist.Name, r.sign(t, lab.RoleRelease, must[intoto.Statement](t)(m.SBOMList()).Raw()))
+	r.relist(t, m, sbomlist.Name)
 }
 
 // resum changes a line of a checksum file, signs it again and lists both.

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"testing"
 
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -160,7 +161,7 @@ const (
 func (w *world) fetch(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{
-		binary, binary + bundleSuffix, otherBinary, archive, archive + bundleSuffix, sums, sums + bundleSuffix, sbom, compiled, packed, manifest,
+		binary, binary + bundleSuffix, otherBinary, archive, archive + bundleSuffix, sums, sums + bundleSuffix, sbom, compiled, packed, manifest, sbomlist.Name,
 	} {
 		body := download(t, fmt.Sprintf("%s/release/lantern/%s/%s", w.Lab.Bucket, scene.Version, name))
 		w.write(t, name, body)

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/test/lab"
@@ -32,6 +33,7 @@ func (w *world) questions() []question {
 		w.attested("binary: manifest", lab.RoleRelease, releasemanifest.PredicateType, manifest, binary),
 		w.attested("archive: manifest", lab.RoleRelease, releasemanifest.PredicateType, manifest, archive),
 		w.attested("sums: manifest", lab.RoleRelease, releasemanifest.PredicateType, manifest, sums),
+		w.attested("SBOM of a binary: list of SBOMs", lab.RoleRelease, sbomlist.PredicateType, sbomlist.Name, sbom),
 	}
 	for _, part := range []string{"tag", "index", "linux/amd64", "linux/arm64"} {
 		qs = append(qs,

@@ -95,7 +95,7 @@ func wantHeaps(t *testing.T, s pipeline.Signatures, want map[string][2]int) {
 // released are what the example release has of each kind, none signed.
 func released(due bool) map[string][2]int {
 	all := map[string][2]int{}
-	for kind, n := range map[string]int{"binary": 2, "archive": 2, "sums": 2, "image": 1, "image-child": 2, "SBOM of an image": 3} {
+	for kind, n := range map[string]int{"binary": 2, "archive": 2, "sums": 2, "image": 1, "image-child": 2, "SBOM of an image": 3, "list of SBOMs": 1} {
 		if due {
 			all[kind] = [2]int{n, 0}
 		} else {
@@ -138,7 +138,7 @@ func TestLookingAhead(t *testing.T) {
 
 	// Nobody's token is fine for looking; somebody else's is refused now.
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern"), 0,
-		"no token was given; use --identity-token release=FILE", "5 to sign", "1 certificate, 12 timestamps, 12 log entries", "no signing service", "nothing was done")
+		"no token was given; use --identity-token release=FILE", "5 to sign", "1 certificate, 13 timestamps, 13 log entries", "no signing service", "nothing was done")
 	want(t, d.looks(t, "stage", scene.Version, "--source", "lantern", "--identity-token", token("release", "verifier")), 1, "SIGNED_AS_ELSE")
 
 	build := append([]string{"waybill", "build", scene.Version, "--profile", "profile.yaml", "--state", "state", "--source", "lantern"}, builders...)
@@ -153,7 +153,7 @@ func TestLookingAhead(t *testing.T) {
 
 	before := len(d.Lab.Logged())
 	r := d.Run(t.Context(), append([]string{"waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", "state", "--confirm", "--output", "json"}, release...)...)
-	want(t, r, 0, "sign: signed 12, reused 0, 12 log entries, 0 retries")
+	want(t, r, 0, "sign: signed 13, reused 0, 13 log entries, 0 retries")
 	var done pipeline.Done
 	if err := json.Unmarshal([]byte(r.Stdout), &done); err != nil || len(done.Acts) != 1 || done.Acts[0].Signed != f.Signatures[0].Entries || len(done.Failures) != 0 {
 		t.Errorf("%v: %s", err, r.Stdout)

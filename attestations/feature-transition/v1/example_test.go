@@ -22,7 +22,8 @@ func ExampleParse() {
 	}
 	t, err := featuretransition.Parse(s)
 	fmt.Println(t.Subject(), t.From, "to", t.To, err)
-	fmt.Println("may turn on without preparation:", featuretransition.May("Off", "On"))
+	t.To = featuretransition.On
+	fmt.Println("may turn on without preparation:", t.Validate() == nil)
 	// Output:
 	// waybill/RequireProvenance Off to TurningOn <nil>
 	// may turn on without preparation: false

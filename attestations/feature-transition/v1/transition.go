@@ -144,10 +144,10 @@ func IsNamespace(text string) bool { return namespaces.MatchString(text) }
 // IsName reports whether text is the name of a feature.
 func IsName(text string) bool { return names.MatchString(text) }
 
-// May reports whether a feature may change from one state to another. Both are
+// may reports whether a feature may change from one state to another. Both are
 // equal if only the scope changes. A steady state never changes directly to the
 // other one, or back: a transition that was begun is undone by its own tasks.
-func May(from, to string) bool {
+func may(from, to string) bool {
 	switch from {
 	case Off:
 		return to == TurningOn
@@ -169,7 +169,7 @@ func (p Predicate) Validate() error {
 		return refuse("feature %q in namespace %q: want a name such as RequireProvenance, in a namespace of lower-case letters, digits and -", p.Name, p.Namespace)
 	case p.Number < 1:
 		return refuse("number %d: numbers start at 1, and each transition has the next one", p.Number)
-	case !May(p.From, p.To):
+	case !may(p.From, p.To):
 		return refuse("from %q to %q: not an allowed transition", p.From, p.To)
 	case p.At.IsZero():
 		return refuse("at: want the time of the transition")

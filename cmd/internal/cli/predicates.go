@@ -1,6 +1,9 @@
 package cli
 
-import "github.com/waybill-release/waybill/pkg/document/intoto"
+import (
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+)
 
 // predicateNames maps the names that people use on the command line, as in
 // cosign, to predicate types.
@@ -19,6 +22,7 @@ func predicateNames() map[string]string {
 		"link":             "https://in-toto.io/Link/v1",
 		"release":          intoto.Release,
 		"manifest":         "https://github.com/waybill-release/waybill/attestations/release-manifest/v1",
+		"sbom-list":        sbomlist.PredicateType,
 		"signature":        intoto.CosignSignature,
 		"custom":           "https://cosign.sigstore.dev/attestation/v1",
 	}

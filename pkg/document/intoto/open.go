@@ -72,7 +72,7 @@ func parseOpen(raw []byte) (Statement, error) {
 	if err := strictjson.UnmarshalOpen(raw, &wire); err != nil {
 		return Statement{}, verdict.Wrap(verdict.StatementParse, "statement", err)
 	}
-	if wire.Type != TypeV1 && wire.Type != TypeV01 {
+	if wire.Type != TypeV1 && wire.Type != typeV01 {
 		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
 	}
 	if err := checkPredicate(wire.PredicateType, wire.Predicate); err != nil {

@@ -33,7 +33,7 @@ func plainStatement(raw []byte) (Statement, bool) {
 		s.predicateType = string(p.Text())
 	}
 	p.must(`,"predicate":`)
-	known := s.kind == TypeV1 || s.kind == TypeV01
+	known := s.kind == TypeV1 || s.kind == typeV01
 	if p.other || !known || p.Peek() != '{' || s.predicateType == "" {
 		return Statement{}, false
 	}

@@ -74,7 +74,7 @@ func plainSeeds(t testing.TB) map[string][]byte {
 	}
 	deep := json.RawMessage(strings.Repeat(`{"a":`, 62) + `{}` + strings.Repeat(`}`, 62))
 	write("four subjects", TypeV1, "https://example.test/p/v1", list, struct{}{})
-	write("the older version", TypeV01, "https://example.test/p/v1", list[:1], map[string]any{"ä": []any{1, "\n", nil}})
+	write("the older version", typeV01, "https://example.test/p/v1", list[:1], map[string]any{"ä": []any{1, "\n", nil}})
 	write("a name twice", TypeV1, "x:y", append(list[:2:2], list[0]), struct{}{})
 	write("as deep as can be", TypeV1, "x:y", list[:1], deep)
 	write("one level too deep", TypeV1, "x:y", list[:1], json.RawMessage(`{"a":`+string(deep)+`}`))
@@ -83,7 +83,7 @@ func plainSeeds(t testing.TB) map[string][]byte {
 		t.Fatal(err)
 	}
 	seeds["white space"] = append([]byte("\n"), append(spaced.Bytes(), "\r\n"...)...)
-	seeds["predicate type first"] = []byte(`{"_type":"` + TypeV01 + `","predicateType":"x:y","subject":[{"name":"\u0061\n","digest":{"sha256":"` +
+	seeds["predicate type first"] = []byte(`{"_type":"` + typeV01 + `","predicateType":"x:y","subject":[{"name":"\u0061\n","digest":{"sha256":"` +
 		list[0].Digests.SHA256.Hex() + `"}}],"predicate":{}}`)
 	vectors, err := filepath.Glob(filepath.Join("..", "..", "..", "attestations", "*", "*", "testdata", "*.json"))
 	if err != nil || len(vectors) == 0 {
@@ -141,7 +141,7 @@ func TestPlain(t *testing.T) {
 		`,"predicateType":"`:  `,"predicateType":"x","predicateType":"`,
 		`"predicate":{}`:      `"predicate":{"a":1,"a":1}`,
 		`}}],"predicateType`:  `,"sha512":""}}],"predicateType`,
-		`{"_type":"` + TypeV1: `{"_type":"` + TypeV01,
+		`{"_type":"` + TypeV1: `{"_type":"` + typeV01,
 		`"predicate":{}}`:     `"predicate":{"n":1e400}}`,
 		`"predicate":{} }`:    `"predicate":{}} {}`,
 		`https://example`:     "\xffhttps://example",

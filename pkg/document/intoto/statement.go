@@ -40,7 +40,7 @@ import (
 // The names that the specification defines.
 const (
 	TypeV1      = "https://in-toto.io/Statement/v1"
-	TypeV01     = "https://in-toto.io/Statement/v0.1" // written only for predicates of its time
+	typeV01     = "https://in-toto.io/Statement/v0.1" // written only for predicates of its time
 	PayloadType = "application/vnd.in-toto+json"
 )
 
@@ -101,7 +101,7 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 // NewV01 encodes a statement of version 0.1, for a predicate whose readers know
 // no newer version.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, _, _, err := encode(TypeV01, predicateType, subjects, predicate)
+	raw, _, _, err := encode(typeV01, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}

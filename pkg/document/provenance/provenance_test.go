@@ -85,7 +85,7 @@ func TestEncodeV02(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Type() != intoto.TypeV01 || s.PredicateType() != "https://slsa.dev/provenance/v0.2" || len(s.Subjects()) != 1 {
+		if s.Type() != "https://in-toto.io/Statement/v0.1" || s.PredicateType() != "https://slsa.dev/provenance/v0.2" || len(s.Subjects()) != 1 {
 			t.Errorf("%s, %s, %d subjects", s.Type(), s.PredicateType(), len(s.Subjects()))
 		}
 		claim, err := provenance.Read(s)

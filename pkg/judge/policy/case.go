@@ -53,8 +53,11 @@ type caseFact struct {
 	Claims map[string]string `yaml:"claims"`
 	Signed string            `yaml:"signed"`
 	// Of is the text of the bytes that it covers; the artifact's text if empty.
-	Of        string         `yaml:"of"`
-	Name      string         `yaml:"name"`
+	Of   string `yaml:"of"`
+	Name string `yaml:"name"`
+	// Revision is the commit that a summary of the source is about, in place of
+	// the artifact.
+	Revision  string         `yaml:"revision"`
 	Predicate map[string]any `yaml:"predicate"`
 }
 
@@ -298,17 +301,20 @@ func (c testCase) rehearse(p *Policy) (CaseResult, error) {
 	if err != nil {
 		return CaseResult{}, err
 	}
-	var facts []*fact
+	m := &judgement{policy: p, q: q}
 	for _, name := range slices.Sorted(maps.Keys(c.Said)) {
 		f, err := c.Said[name].fact(q)
 		if err != nil {
 			return CaseResult{}, fmt.Errorf("evidence %q: %w", name, err)
 		}
-		facts = append(facts, f)
+		if c.Said[name].Revision != "" {
+			m.sources = append(m.sources, sourceEvidence{fact: f})
+			continue
+		}
+		m.facts = append(m.facts, f)
 	}
 	result := CaseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
 	codes := map[string]bool{}
-	m := &judgement{policy: p, q: q, facts: facts}
 	results := m.rehearseSignoff()
 	if results == nil {
 		results = m.decide()
@@ -367,12 +373,26 @@ func (c caseFact) fact(q Question) (*fact, error) {
 	if c.Name != "" {
 		name = c.Name
 	}
-	f.said, err = intoto.New(c.Type, []intoto.Subject{{Name: name, Digests: bytes}}, c.Predicate)
-	if err != nil {
+	if f.said, err = c.statement(intoto.Subject{Name: name, Digests: bytes}); err != nil {
 		return nil, err
 	}
 	f.covers = f.said.Names
 	f.reached = func(t slsa.Trust, q slsa.Question) (slsa.Report, error) { return t.Suppose(q, c.By, f.said) }
 	f.remember()
 	return f, nil
+}
+
+// statement is what was signed: about an artifact, or about a revision.
+func (c caseFact) statement(of intoto.Subject) (intoto.Statement, error) {
+	if c.Revision == "" {
+		return intoto.New(c.Type, []intoto.Subject{of}, c.Predicate)
+	}
+	raw, err := json.Marshal(map[string]any{
+		"_type": intoto.TypeV1, "predicateType": c.Type, "predicate": c.Predicate,
+		"subject": []any{map[string]any{"digest": map[string]string{"gitCommit": c.Revision}}},
+	})
+	if err != nil {
+		return intoto.Statement{}, err
+	}
+	return intoto.ParseOpen(raw)
 }

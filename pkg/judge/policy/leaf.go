@@ -6,6 +6,7 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -329,7 +330,7 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 		SBOM:       func() (requirement, error) { return described{d.whole}, nil },
 		Summary:    l.summary,
 	}
-	for _, check := range ChecksOf(class) {
+	for _, check := range checksOf(class) {
 		if d.modes[check] == Off {
 			continue
 		}
@@ -365,8 +366,11 @@ func (l *loader) provenance(levels []slsa.Demand) (requirement, error) {
 
 func signature(class plan.Class) requirement {
 	kinds := []string{kindBlob}
-	if class == plan.Image || class == plan.ImageChild {
+	switch class {
+	case plan.Image, plan.ImageChild:
 		kinds = []string{intoto.CosignSignature, verify.KindImage}
+	case plan.SBOM:
+		kinds = []string{sbomlist.PredicateType}
 	}
 	return &some{role: Release, absent: verdict.Unsigned, what: "signature by the release identity", check: Signature,
 		clauses: []step{perArtifact(asSignature(kinds)), perRelease(byRole(Release)), perArtifact(bound)}}

@@ -260,7 +260,7 @@ func (l *loader) checkExtent(s signer, path []any) error {
 	}
 	for i, class := range s.Classes {
 		if !isJudged(class) || slices.Contains(s.Classes[:i], class) {
-			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or is listed twice", class, Judged())
+			return l.fail(codeValue, append(path, "classes", i), "%q is not one of %v, or is listed twice", class, judgeable())
 		}
 	}
 	return nil
@@ -437,7 +437,7 @@ func (l *loader) loadRules() error {
 			return l.fail(codeEmpty, append(path, "classes"), "empty, so the rule applies to nothing; list the classes that it applies to")
 		}
 		for n, class := range r.Classes {
-			if !isJudged(class) || slices.Contains(r.Classes[:n], class) {
+			if !slices.Contains(Judged(), class) || slices.Contains(r.Classes[:n], class) {
 				return l.fail(codeValue, append(path, "classes", n), "%q is not one of %v, or is listed twice", class, Judged())
 			}
 		}

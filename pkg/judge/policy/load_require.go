@@ -67,7 +67,7 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 	}
 	for n, class := range r.Classes {
 		if !isJudged(class) {
-			return l.fail(codeValue, append(path, "classes", n), "%q, want one of %v", class, Judged())
+			return l.fail(codeValue, append(path, "classes", n), "%q, want one of %v", class, judgeable())
 		}
 		d, err := l.demand(r, class, path)
 		if err != nil {
@@ -90,7 +90,7 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 		return demand{}, err
 	}
 	d := demand{modes: map[Check]Mode{}, level: r.Level, others: others}
-	known := ChecksOf(class)
+	known := checksOf(class)
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
 		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
 		if check == SBOM && mode == complete {
@@ -140,7 +140,7 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 func (l *loader) checkSigned(d demand, class plan.Class, path []any) error {
 	switch {
 	case !d.requires():
-		if class == plan.Sums { // sums accept no other artifact
+		if class == plan.Sums || class == plan.SBOM { // they accept no other artifact
 			return nil
 		}
 		return l.fail(codeEmpty, path, "nothing is required of %s, so everything would be accepted", class)

@@ -11,6 +11,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -36,7 +37,7 @@ func Owner(kind string) Role {
 		return Verifier
 	case featuretransition.PredicateType:
 		return Reconciler
-	case releasemanifest.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.CosignSignature, verify.KindImage, kindBlob:
+	case releasemanifest.PredicateType, sbomlist.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.CosignSignature, verify.KindImage, kindBlob:
 		return Release
 	}
 	return ""

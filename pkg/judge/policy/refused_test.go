@@ -2,11 +2,13 @@ package policy_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -37,18 +39,31 @@ func TestQuestionsOfNothing(t *testing.T) {
 // TestParseRefusesEmptyAndTwice: what is written twice, or says nothing, does
 // not load; with one value it does.
 func TestParseRefusesEmptyAndTwice(t *testing.T) {
-	const release, plan = "subject: release@example.test", "plan: require\n"
+	const release, planned = "subject: release@example.test", "plan: require\n"
 	for _, row := range []struct{ name, old, loads, not, says string }{
 		{"a stage of a signer twice", release, release + ", stages: [release]", release + ", stages: [release, release]", "twice"},
 		{"a claim that says nothing", release, release + `, claims: {sourceRepositoryRef: refs/heads/main}`, release + `, claims: {sourceRepositoryRef: ""}`, "empty"},
-		{"limits of nothing", plan, plan + "limits: {manifest: 720h}\n", plan + "limits: {}\n", "empty"},
 		{
-			"a stage of late evidence twice", plan, plan + "late: [{predicate: x, role: verifier, stages: [release]}]\n",
-			plan + "late: [{predicate: x, role: verifier, stages: [release, release]}]\n", "twice",
+			"a level of SBOMs", planned, "- {stages: [release], classes: [sbom], checks: {signature: require}}\n" + planned,
+			"- {stages: [release], classes: [sbom], checks: {signature: require}, level: 1}\n" + planned, "comes from provenance",
 		},
 		{
-			"late evidence at a stage that is none", plan, plan + "late: [{predicate: x, role: verifier, stages: [staging]}]\n",
-			plan + "late: [{predicate: x, role: verifier, stages: [dream]}]\n", "dream",
+			"provenance of SBOMs", planned, "- {stages: [release], classes: [sbom], checks: {signature: warn}}\n" + planned,
+			"- {stages: [release], classes: [sbom], checks: {signature: require, provenance: require}}\n" + planned, "not a check for sbom",
+		},
+		{
+			"SBOMs of which nothing is asked", planned, "- {stages: [staging, release], classes: [sbom], checks: {signature: require}}\n" + planned,
+			"- {stages: [staging, release], classes: [sbom], checks: {signature: \"off\"}}\n" + planned, "all checks of sbom are off",
+		},
+		{"a signer of evidence that is not judged", release, release + ", classes: [sbom]", release + ", classes: [provenance]", "not one of"},
+		{"limits of nothing", planned, planned + "limits: {manifest: 720h}\n", planned + "limits: {}\n", "empty"},
+		{
+			"a stage of late evidence twice", planned, planned + "late: [{predicate: x, role: verifier, stages: [release]}]\n",
+			planned + "late: [{predicate: x, role: verifier, stages: [release, release]}]\n", "twice",
+		},
+		{
+			"late evidence at a stage that is none", planned, planned + "late: [{predicate: x, role: verifier, stages: [staging]}]\n",
+			planned + "late: [{predicate: x, role: verifier, stages: [dream]}]\n", "dream",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -85,5 +100,27 @@ func TestCasesThatRefuseAll(t *testing.T) {
 	_, err = policy.ParseCases([]byte(never))
 	if err == nil || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), "no case is accepted") {
 		t.Errorf("nothing accepted: %v", err)
+	}
+}
+
+// TestSBOMRow: a row for SBOMs is optional, and asks for the signed list alone.
+// A warning is something that the policy lacks.
+func TestSBOMRow(t *testing.T) {
+	for mode, want := range map[string]struct {
+		asks  policy.Mode
+		lacks bool
+	}{"": {policy.Off, false}, "require": {policy.Require, false}, "warn": {policy.Warn, true}} {
+		row := ""
+		if mode != "" {
+			row = "- {stages: [staging, release], classes: [sbom], checks: {signature: " + mode + "}}\n"
+		}
+		p, err := policy.Parse([]byte(strings.Replace(text(t), "plan: require\n", row+"plan: require\n", 1)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lacks := slices.Contains(p.Lacks(policy.Published, []plan.Class{plan.SBOM}), "signature of sbom")
+		if got := p.Asks(policy.Published, plan.SBOM, policy.Signature); got != want.asks || lacks != want.lacks {
+			t.Errorf("%q: asks %s, lacks %t", mode, got, lacks)
+		}
 	}
 }

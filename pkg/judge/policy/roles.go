@@ -95,4 +95,25 @@ func ChecksOf(c plan.Class) []Check {
 	return nil
 }
 
-func isJudged(c plan.Class) bool { return slices.Contains(Judged(), c) }
+// isJudged reports whether a policy can have requirements for a class. Those for
+// SBOMs are optional: without a row, an SBOM is bound by the manifest alone.
+func isJudged(c plan.Class) bool { return c == plan.SBOM || slices.Contains(Judged(), c) }
+
+// judgeable lists the classes that a policy can have requirements for.
+func judgeable() []plan.Class { return append(Judged(), plan.SBOM) }
+
+// checksOf lists the checks that apply to a class, in the rows of a policy.
+func checksOf(c plan.Class) []Check {
+	if c == plan.SBOM { // the signed list of SBOMs is the signature of each
+		return []Check{Signature}
+	}
+	return ChecksOf(c)
+}
+
+// judged lists the classes that the policy has requirements for at a stage.
+func (p Policy) judged(stage Stage) []plan.Class {
+	if _, there := p.cells[cell{stage, plan.SBOM}]; there {
+		return judgeable()
+	}
+	return Judged()
+}

@@ -68,7 +68,7 @@ func shippedNames(t testing.TB) (names []string) {
 		}
 	}
 	for _, name := range []string{
-		"slsa-build-l1", "slsa-build-l2", "slsa-build-l3", "kubernetes-release", "kubernetes-today", "kubernetes-promotion", "waybill-release",
+		"slsa-build-l1", "slsa-build-l2", "slsa-build-l3", "kep-3027-l1", "kep-3027-l2", "kep-3027-l3", "kubernetes-release", "kubernetes-today", "kubernetes-promotion", "waybill-release",
 	} {
 		if !slices.Contains(names, name) {
 			t.Fatalf("%s is not shipped", name)
@@ -188,6 +188,9 @@ func (s shipped) covers(t *testing.T) {
 				t.Errorf("no case of %s is accepted at stage %s", class, stage)
 			}
 		}
+		if s.Asks(stage, plan.SBOM, policy.Signature) == policy.Require && (!has(stage, plan.SBOM, "UNSIGNED") || !has(stage, plan.SBOM, "accepted")) {
+			t.Errorf("no case lacks the list of SBOMs at stage %s, or none has it", stage)
+		}
 	}
 }
 
@@ -271,13 +274,16 @@ func TestPromotionStopsWhatIsStale(t *testing.T) {
 
 // TestLevelsDiffer says of each template which levels it takes.
 func TestLevelsDiffer(t *testing.T) {
-	for name, want := range map[string]string{"slsa-build-l1": "Build level 1", "slsa-build-l2": "Build level 2", "slsa-build-l3": "Build level 3"} {
+	for name, want := range map[string]string{
+		"slsa-build-l1": "at SLSA Build level 1", "slsa-build-l2": "at SLSA Build level 2", "slsa-build-l3": "at SLSA Build level 3",
+		"kep-3027-l1": "at v0.1=1", "kep-3027-l2": "at v0.1=2", "kep-3027-l3": "at v0.1=3",
+	} {
 		s := ship(t, name)
 		var asked strings.Builder
 		for _, section := range policy.Explain(s.Policy) {
 			asked.WriteString(strings.Join(section.Lines, "\n"))
 		}
-		if n := strings.Count(asked.String(), "at SLSA Build level"); n == 0 || n != strings.Count(asked.String(), "at SLSA "+want) {
+		if n := strings.Count(asked.String(), "at SLSA Build level") + strings.Count(asked.String(), "at v0.1="); n == 0 || n != strings.Count(asked.String(), want) {
 			t.Errorf("%s does not ask for %s everywhere", name, want)
 		}
 	}

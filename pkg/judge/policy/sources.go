@@ -26,9 +26,13 @@ func (m *judgement) reach(f *fact, trust slsa.Trust) (slsa.Report, error) {
 		if e.kind == declaration.PredicateType {
 			continue
 		}
-		if _, err := m.sourceSummary(e.fact); err == nil {
+		_, err := m.sourceSummary(e.fact)
+		switch {
+		case err == nil && e.evidence.IsZero(): // of a test case
+			q = q.SupposeSource(e.who, e.said)
+		case err == nil:
 			q.Sources = append(q.Sources, e.evidence)
-		} else if q.NoSource == "" {
+		case q.NoSource == "":
 			q.NoSource = "a verification summary of the source revision that counts; " + whyNot(err)
 		}
 	}

@@ -24,6 +24,7 @@
 package slsa
 
 import (
+	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
@@ -53,6 +54,7 @@ type Question struct {
 	// NoSource says why another summary at hand is none of the Sources; empty
 	// if there was none.
 	NoSource string
+	supposed []supposed // see [Question.SupposeSource]
 	// Declared lists what a policy declares where a program cannot check.
 	Declared []Declaration
 }
@@ -179,7 +181,18 @@ func (q question) binds(s intoto.Statement) bool {
 // in place of the question's provenance. It is for test cases of a policy:
 // nothing is verified.
 func (t Trust) Suppose(q Question, who identity.Identity, said intoto.Statement) (Report, error) {
-	return t.judge(question{Question: q, provenance: supposed{who, said}, sources: testimonies(q.Sources)})
+	sources := testimonies(q.Sources)
+	for _, s := range q.supposed {
+		sources = append(sources, s)
+	}
+	return t.judge(question{Question: q, provenance: supposed{who, said}, sources: sources})
+}
+
+// SupposeSource is the question with one more summary of the source, which an
+// identity is assumed to have signed. Only [Trust.Suppose] reads it.
+func (q Question) SupposeSource(who identity.Identity, said intoto.Statement) Question {
+	q.supposed = append(slices.Clone(q.supposed), supposed{who, said})
+	return q
 }
 
 // supposed is a statement with an assumed signer.

@@ -113,6 +113,10 @@ type signingInput struct {
 // order is what is signed for a planned signature of a file: its bytes, if
 // they are the proven ones.
 func (l signingInput) order(ctx context.Context, a plan.Artifact) (sign.Order, error) {
+	if a.IsSBOMList() {
+		list, err := l.sbomList(ctx)
+		return sign.Order{Statement: list}, err
+	}
 	_, legacy := a.SignedBySig()
 	of, _ := l.Plan.Find(a.Of)
 	set, read := l.hashed[a.Of] // read for the sums already
@@ -145,7 +149,7 @@ func (l signingInput) isSigned(ctx context.Context, a plan.Artifact, o sign.Orde
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	return err == nil && checkBlob(l.Request, a.Of, o.Bytes, raw) == nil, nil
+	return err == nil && checkSignature(l.Request, a, o, raw) == nil, nil
 }
 
 // findImage is a planned image in the layout, if it is the proven one.
@@ -175,8 +179,8 @@ func (l signingInput) statements(ctx context.Context, image planned) (documents 
 func (o *Outlook) file(ctx context.Context, l signingInput, a plan.Artifact) error {
 	order, err := l.order(ctx, a)
 	switch {
-	case errors.Is(err, errUnwritten):
-		return nil
+	case errors.Is(err, errUnwritten), a.IsSBOMList() && errors.Is(err, store.ErrNotFound):
+		return nil // what is missing is a finding of its own
 	case errors.Is(err, store.ErrNotFound):
 		return missing(l.Request, a.Of)
 	case err != nil:
@@ -186,7 +190,7 @@ func (o *Outlook) file(ctx context.Context, l signingInput, a plan.Artifact) err
 	if err != nil {
 		return err
 	}
-	if !order.Legacy {
+	if !order.Legacy && !a.IsSBOMList() {
 		a, _ = l.Plan.Find(a.Of)
 	}
 	o.add(a, held, order)

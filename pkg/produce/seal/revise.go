@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -211,5 +212,11 @@ func list(ctx context.Context, req Request) (manifest.Manifest, error) {
 		return manifest.Manifest{}, err
 	}
 	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
-	return m, crossCheck(ctx, req, p)
+	if err := crossCheck(ctx, req, p); err != nil {
+		return m, err
+	}
+	if err := checkSBOMList(ctx, req, m); err != nil {
+		return m, findingsError(req, []verdict.Finding{verdict.FindingOf(sbomlist.Name, err)})
+	}
+	return m, nil
 }

@@ -3,6 +3,7 @@ package seal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *Signed) files(ctx context.Context, l signingInput) error {
 			held, err = l.isSigned(ctx, a, order)
 		}
 		if err != nil {
-			return fmt.Errorf("signing %q: %w", a.Of, err)
+			return fmt.Errorf("signing %q: %w", signedSubject(a), err)
 		}
 		if held {
 			s.Held++
@@ -90,8 +91,8 @@ func (s *Signed) files(ctx context.Context, l signingInput) error {
 		return nil
 	}
 	err := l.Signer.Each(ctx, orders, func(i int, bundle []byte, _ verify.Evidence) error {
-		if err := checkBlob(l.Request, due[i].Of, orders[i].Bytes, bundle); err != nil {
-			return fmt.Errorf("signing %q: %w", due[i].Of, err)
+		if err := checkSignature(l.Request, due[i], orders[i], bundle); err != nil {
+			return fmt.Errorf("signing %q: %w", signedSubject(due[i]), err)
 		}
 		if err := l.Workspace.Writer().Put(ctx, due[i].Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
 			return err
@@ -99,8 +100,12 @@ func (s *Signed) files(ctx context.Context, l signingInput) error {
 		s.Files++
 		return nil
 	})
-	return naming(err, func(i int) string { return due[i].Of })
+	return naming(err, func(i int) string { return signedSubject(due[i]) })
 }
+
+// signedSubject is what a planned signature file signs: another file, or the list
+// that it contains.
+func signedSubject(a plan.Artifact) string { return cmp.Or(a.Of, a.Name) }
 
 func checkBlob(req Request, subject string, set digest.Set, bundle []byte) error {
 	e, err := req.Verifier.Blob(bundle, set)

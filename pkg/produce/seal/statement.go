@@ -10,7 +10,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -74,12 +73,8 @@ func existingStatement(ctx context.Context, req Request, name string, want intot
 	if err != nil {
 		return nil, err
 	}
-	e, err := req.Verifier.Attestation(raw)
-	if err != nil || !equalStatements(e.Statement(), want) {
-		return nil, nil //nolint:nilerr // of another run, or half written: it is made again
-	}
-	if _, err := req.Policy.Judge(e, policy.Ask{Role: policy.Release, Kind: intoto.Release, Subject: name, Whole: true}); err != nil {
-		return nil, nil //nolint:nilerr // as above
+	if checkStatement(req, name, want, raw) != nil {
+		return nil, nil // of another run, or half written: it is made again
 	}
 	return raw, nil
 }

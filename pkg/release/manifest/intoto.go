@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // inTotoRelease is in-toto's release predicate, with the fields that all its
@@ -30,4 +32,15 @@ func (m Manifest) InToto(file string) (intoto.Statement, error) {
 		}
 	}
 	return intoto.New(intoto.Release, subjects, inTotoRelease{PURL: "pkg:generic/" + m.Name + "@" + m.Version.String()})
+}
+
+// SBOMList is the statement that lists the SBOMs of the release.
+func (m Manifest) SBOMList() (intoto.Statement, error) {
+	var sboms []intoto.Subject
+	for _, a := range m.Artifacts {
+		if a.Class == plan.SBOM {
+			sboms = append(sboms, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		}
+	}
+	return sbomlist.Predicate{Name: m.Name, Version: m.Version.String()}.Of(sboms)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 )
 
 // evidence plans the evidence about all outputs, and the files about the whole
@@ -16,7 +17,7 @@ func (x *expander) evidence(s scope) {
 	p := x.p
 	if len(x.c.given) > 0 {
 		x.evidenceGiven()
-		x.p.Artifacts = append(x.p.Artifacts, x.statement(s)...)
+		p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statement(s)...)
 		return
 	}
 	p.SBOMs = Documents{Release: p.Name + ".spdx.json"}
@@ -55,7 +56,27 @@ func (x *expander) evidence(s scope) {
 		sums.Evidence = []Evidence{{kindBundle, BundleName(name)}}
 		more = append(more, sums, about(BundleName(name), Signature, MediaBundle, name))
 	}
-	p.Artifacts = append(append(p.Artifacts, more...), x.statement(s)...)
+	p.Artifacts = append(p.Artifacts, more...)
+	p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statement(s)...)
+}
+
+// sbomList plans the signed list of the planned SBOMs, if there are any.
+func (p *Plan) sbomList() []Artifact {
+	if !slices.ContainsFunc(p.Artifacts, func(a Artifact) bool { return a.Class == SBOM }) {
+		return nil
+	}
+	return []Artifact{about(sbomlist.Name, Signature, MediaBundle, "")}
+}
+
+// IsSBOMList reports whether the artifact is the signed list of the release's
+// SBOMs.
+func (a Artifact) IsSBOMList() bool { return a.Class == Signature && a.Name == sbomlist.Name }
+
+// WithoutSBOMList is the plan of a release that was sealed before such lists
+// were planned.
+func (p Plan) WithoutSBOMList() Plan {
+	p.Artifacts = slices.DeleteFunc(slices.Clone(p.Artifacts), Artifact.IsSBOMList)
+	return p
 }
 
 // statement plans the in-toto release statement, if release.yaml names one.
@@ -69,7 +90,7 @@ func (x *expander) statement(s scope) []Artifact {
 // IsStatement reports whether the artifact is the in-toto release statement,
 // which is about the whole release.
 func (a Artifact) IsStatement() bool {
-	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == ""
+	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == "" && !a.IsSBOMList()
 }
 
 // countEvidence is a lower limit of how many artifacts evidence will add.

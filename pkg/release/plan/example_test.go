@@ -42,5 +42,5 @@ places:
 	// Output:
 	// binary bin/linux/amd64/hello 3
 	// binary bin/linux/arm64/hello 3
-	// with evidence, sums and release.yaml: 14 <nil>
+	// with evidence, sums and release.yaml: 15 <nil>
 }

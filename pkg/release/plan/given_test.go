@@ -134,3 +134,22 @@ func TestGivenRefused(t *testing.T) {
 	_, err := expand(t, change(t, full, "steps:\n", "outside: [a]\nsteps:\n"))
 	refused(t, err, "outside")
 }
+
+// TestGivenListOfSBOMs: SBOMs that came along are listed; without any there is
+// no list.
+func TestGivenListOfSBOMs(t *testing.T) {
+	for text, want := range map[string]bool{
+		dist: true,
+		strings.Replace(dist, `, sbom: "lantern_{os}_{arch}.sbom.spdx.json"`, "", 1): false,
+	} {
+		p, err := expand(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sboms := slices.ContainsFunc(p.Artifacts, func(a plan.Artifact) bool { return a.Class == plan.SBOM })
+		a, planned := p.Find("sboms.sigstore.json")
+		if sboms != want || planned != want || planned && (!a.IsSBOMList() || a.IsStatement()) {
+			t.Errorf("SBOMs %t, want %t: planned %t, %+v", sboms, want, planned, a)
+		}
+	}
+}

@@ -81,7 +81,7 @@ func TestKubernetesShape(t *testing.T) {
 	}
 	files := want[plan.Binary] + want[plan.Archive]
 	want[plan.Checksum] = 2 * files
-	want[plan.Signature] = files + 2
+	want[plan.Signature] = files + 2 + 1 // checksum files; the list of SBOMs
 	want[plan.SBOM] = files + want[plan.Image] + 2
 	want[plan.Provenance] = 11 + 1 + 31 + 1 + 6 // platforms, manifests, archives, source, images
 	for class, n := range want {
@@ -111,7 +111,7 @@ func TestKubernetesNames(t *testing.T) {
 		},
 		plan.SBOM:       {"kubernetes-release.spdx", "kubernetes-source.spdx", "bin/linux/amd64/kubectl.spdx.json", "image/kube-proxy.spdx.json"},
 		plan.Checksum:   {"bin/linux/amd64/kubectl.sha256", "kubernetes-src.tar.gz.sha512"},
-		plan.Signature:  {"bin/linux/amd64/kubectl.sigstore.json", "SHA256SUMS.sigstore.json"},
+		plan.Signature:  {"bin/linux/amd64/kubectl.sigstore.json", "SHA256SUMS.sigstore.json", "sboms.sigstore.json"},
 		plan.Sums:       {"SHA256SUMS", "SHA512SUMS"},
 		plan.Image:      {"oci/kube-apiserver", "oci/conformance", "oci/kubectl", "oci/kube-scheduler-arm64", "oci/conformance-s390x"},
 		plan.ImageChild: {"oci/kube-proxy/linux/ppc64le"},

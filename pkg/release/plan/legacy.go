@@ -42,7 +42,7 @@ func (p Plan) Legacy() bool { return p.legacy }
 func (p Plan) WithLegacy() (Plan, error) {
 	all := slices.Clone(p.Artifacts)
 	for _, a := range p.Artifacts {
-		if a.Class != Signature || a.MediaType != MediaBundle || a.IsStatement() {
+		if a.Class != Signature || a.MediaType != MediaBundle || a.Of == "" {
 			continue
 		}
 		for _, name := range []string{SigName(a.Of), CertName(a.Of)} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
@@ -246,6 +247,12 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 		}
 		m := r.Head()
 		d.say("release", m.Name+" "+m.Version.String())
+	case sbomlist.PredicateType:
+		p, err := sbomlist.Parse(s)
+		if err != nil {
+			return err
+		}
+		d.say("release", p.Name+" "+p.Version)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -141,7 +142,7 @@ func (h markedBundle) act(name string) (Act, error) {
 		err = a.readSummary(h.said)
 	case promotionrecord.PredicateType:
 		err = a.readPromotion(h.said)
-	case intoto.CosignSignature:
+	case intoto.CosignSignature, sbomlist.PredicateType: // the list is a signature of each SBOM
 		a.Kind, a.Name = Signature, ""
 	}
 	if err != nil {

@@ -236,6 +236,8 @@ func shortStatement(s string) string {
 		return "provenance"
 	case strings.Contains(s, "release-manifest"):
 		return "release manifest"
+	case strings.Contains(s, "sbom-list"):
+		return "list of SBOMs"
 	case strings.Contains(s, "cosign/sign"):
 		return "image signature"
 	case s == "blob":

@@ -134,7 +134,7 @@ func (w *world) ask(t testing.TB, change func(*question)) *verdict.Verdict {
 	if q.Images = q.images; q.images == nil {
 		q.Images = push(t, q.release)
 	}
-	return gate.Unsealed(t.Context(), q.UnsealedRequest).Verdict
+	return q.Decide(t.Context()).Verdict
 }
 
 func push(t testing.TB, r *kubernetes.Release) *kubernetes.Memory {
