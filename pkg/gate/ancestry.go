@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		return f
 	}
 	all := g.built(&f)
-	for _, track := range g.tracks() {
+	for _, track := range tracks() {
 		g.checkTrack(track, all, &f)
 	}
 	if g.release.manifest.isGiven() {
@@ -32,19 +33,16 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 	return f
 }
 
-// tracks are those to report on: Build always, and the others if the user
-// requires a level on them or the policy says something about them.
-func (g gathered) tracks() []slsa.Track {
-	list := []slsa.Track{slsa.Build}
-	for _, track := range []slsa.Track{slsa.V01, slsa.Source} {
-		asked := g.release.session.JudgesLevels() || slices.ContainsFunc(g.release.manifest.Artifacts, func(a manifest.Artifact) bool {
-			return g.release.covers(a) && g.levelOf(a, track) > 0
-		})
-		if asked {
-			list = append(list, track)
-		}
-	}
-	return list
+// tracks are those of every report.
+func tracks() []slsa.Track { return []slsa.Track{slsa.Build, slsa.V01, slsa.Source} }
+
+// notes reports whether the level on a track is noted: of the Build track
+// always, of the others if the user requires a level on them or the policy says
+// something about them.
+func (g gathered) notes(track slsa.Track) bool {
+	return track == slsa.Build || g.release.session.JudgesLevels() || slices.ContainsFunc(g.release.manifest.Artifacts, func(a manifest.Artifact) bool {
+		return g.release.covers(a) && g.levelOf(a, track) > 0
+	})
 }
 
 // checkTrack reports the level on one track, and refuses what is below the
@@ -78,23 +76,48 @@ func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
 	}
 	g.demandLevel(track, shown, f)
 	if lowest.Level >= 0 {
-		g.sayLevel(track, lowest, reports[lowest.Path[len(lowest.Path)-1]], shown, f)
+		g.sayLevel(lowest, joinLevels(track, all, shown), shown, f)
 	}
 }
 
-// sayLevel reports the lowest level on a track, and what limits it. Of a track
-// other than Build it shows the answer to every requirement for the artifact
-// that limits it: such levels depend on more than provenance.
-func (g gathered) sayLevel(track slsa.Track, lowest slsa.Limit, limiting slsa.Report, shown map[string]bool, f *facts) {
-	word := string(track)
+// joinLevels joins the answers for the shown artifacts and for everything that
+// these were made of.
+func joinLevels(track slsa.Track, all []builtArtifact, shown map[string]bool) (on verdict.Levels) {
+	inputs, counted := make(map[string][]string, len(all)), maps.Clone(shown)
+	for _, b := range all {
+		inputs[b.name] = b.inputs
+	}
+	for due := slices.Collect(maps.Keys(shown)); len(due) > 0; due = due[1:] {
+		for _, input := range inputs[due[0]] {
+			if !counted[input] {
+				counted[input] = true
+				due = append(due, input)
+			}
+		}
+	}
+	for _, b := range all {
+		if counted[b.name] {
+			on.Join(b.report.On(track))
+		}
+	}
+	return on
+}
+
+// sayLevel reports the lowest level on a track, what limits it, and the joined
+// answers to its requirements. What is declared is always said.
+func (g gathered) sayLevel(lowest slsa.Limit, on verdict.Levels, shown map[string]bool, f *facts) {
+	word, track := on.Track, slsa.Track(on.Track)
 	if track == slsa.Build {
-		f.least = &verdict.Least{Track: string(track), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
+		f.least = &verdict.Least{Track: on.Track, Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
 		word = "Build"
 	}
-	on := limiting.On(track)
-	if track != slsa.Build {
-		on.Subject = lowest.Path[len(lowest.Path)-1]
-		f.levels = append(f.levels, on)
+	if on.Level != lowest.Level { // unknown inputs limit it, and no requirement
+		on.Level, on.Next = lowest.Level, nil
+	}
+	on.Subject = lowest.Path[len(lowest.Path)-1]
+	f.levels = append(f.levels, on)
+	if !g.notes(track) {
+		return
 	}
 	of, rest := "every built artifact", ""
 	if g.release.manifest.isGiven() {
@@ -102,6 +125,11 @@ func (g gathered) sayLevel(track slsa.Track, lowest slsa.Limit, limiting slsa.Re
 	} else if n, first := g.uncounted(shown); n > 0 {
 		of = fmt.Sprintf("%d of %d built artifacts", len(shown), len(shown)+n)
 		rest = fmt.Sprintf("; the others have findings, or a verifier's summary in place of provenance, the first: %s", first)
+	}
+	for _, r := range on.Requirements {
+		if r.DeclaredBy != "" {
+			rest += fmt.Sprintf("; %s is %s by %q until %s", r.ID, r.State, r.DeclaredBy, r.Until)
+		}
 	}
 	f.note("%s level %d of %d for %s, limited by %s%s", word, lowest.Level, on.Most, of, strings.Join(lowest.Path, " made of "), rest)
 }
