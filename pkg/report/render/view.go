@@ -120,7 +120,7 @@ func short(evidence []digest.Digest) string {
 	case 1:
 		return fmt.Sprintf(" [%.12s]", evidence[0].Hex())
 	}
-	return fmt.Sprintf(" [%.12s …]", evidence[0].Hex())
+	return fmt.Sprintf(" [%.12s…]", evidence[0].Hex())
 }
 
 // some is how many requirements the last line names.
