@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -48,59 +47,62 @@ func (g gathered) notes(track slsa.Track) bool {
 // checkTrack reports the level on one track, and refuses what is below the
 // required one.
 func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
-	steps, reports := make([]slsa.Step, len(all)), map[string]slsa.Report{}
-	for i, b := range all {
-		steps[i] = slsa.Step{ID: b.name, Level: b.report.Level(track), Inputs: b.inputs}
-		reports[b.name] = b.report
+	by := make(map[string]builtArtifact, len(all))
+	for _, b := range all {
+		by[b.name] = b
 	}
 	lowest := slsa.Limit{Level: -1}
-	shown := map[string]bool{}
-	for _, s := range steps {
-		a, _ := g.release.manifest.Find(s.ID)
-		if !g.release.covers(a) || !g.holds(s.ID) {
+	shown, counted := map[string]bool{}, map[string]bool{}
+	for _, b := range all {
+		a, _ := g.release.manifest.Find(b.name)
+		if !g.release.covers(a) || !g.holds(b.name) {
 			continue // reported by another check
 		}
-		shown[s.ID] = true
-		limit, err := slsa.Minimum(s.ID, steps)
+		shown[b.name] = true
+		steps := family(b, by, track)
+		for _, s := range steps {
+			counted[s.ID] = true
+		}
+		limit, err := slsa.Minimum(b.name, steps)
 		if err != nil {
-			limit = slsa.Limit{Path: []string{s.ID}}
+			limit = slsa.Limit{Path: []string{b.name}}
 		}
 		if lowest.Level < 0 || limit.Level < lowest.Level {
 			lowest = limit
 		}
 		if want := (slsa.Demand{Track: track, Level: g.levelOf(a, track)}); limit.Level < want.Level {
-			f.refuse(tooLow(s.ID, want, limit, reports[limit.Path[len(limit.Path)-1]], err))
+			f.refuse(tooLow(b.name, want, limit, by[limit.Path[len(limit.Path)-1]].report, err))
 		} else if err != nil && track == slsa.Build {
-			f.note("%s: no Build level can be computed over its inputs: %v", s.ID, err)
+			f.note("%s: no Build level can be computed over its inputs: %v", b.name, err)
 		}
 	}
 	g.demandLevel(track, shown, f)
-	if lowest.Level >= 0 {
-		g.sayLevel(lowest, joinLevels(track, all, shown), shown, f)
+	if lowest.Level < 0 {
+		return
 	}
-}
-
-// joinLevels joins the answers for the shown artifacts and for everything that
-// these were made of.
-func joinLevels(track slsa.Track, all []builtArtifact, shown map[string]bool) (on verdict.Levels) {
-	inputs, counted := make(map[string][]string, len(all)), maps.Clone(shown)
-	for _, b := range all {
-		inputs[b.name] = b.inputs
-	}
-	for due := slices.Collect(maps.Keys(shown)); len(due) > 0; due = due[1:] {
-		for _, input := range inputs[due[0]] {
-			if !counted[input] {
-				counted[input] = true
-				due = append(due, input)
-			}
-		}
-	}
+	var on verdict.Levels
 	for _, b := range all {
 		if counted[b.name] {
 			on.Join(b.report.On(track))
 		}
 	}
-	return on
+	g.sayLevel(lowest, on, shown, f)
+}
+
+// family are the steps of an artifact and of everything that it was made of, as
+// far as there is any provenance.
+func family(b builtArtifact, by map[string]builtArtifact, track slsa.Track) (steps []slsa.Step) {
+	seen := map[string]bool{b.name: true}
+	for due := []builtArtifact{b}; len(due) > 0; due = due[1:] {
+		steps = append(steps, slsa.Step{ID: due[0].name, Level: due[0].report.Level(track), Inputs: due[0].inputs})
+		for _, input := range due[0].inputs {
+			if next, known := by[input]; known && !seen[input] {
+				seen[input] = true
+				due = append(due, next)
+			}
+		}
+	}
+	return steps
 }
 
 // sayLevel reports the lowest level on a track, what limits it, and the joined
