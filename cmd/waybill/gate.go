@@ -149,6 +149,11 @@ func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
 			return err
 		}
 	}
+	if len(asked.plans) > 0 {
+		if err := cli.Unused(cmd, "levels are of releases, images and files, and a promotion was given", "report"); err != nil {
+			return err
+		}
+	}
 	if o.one.policy == "" && len(asked.images)+len(asked.files) == 0 {
 		return cli.Unused(cmd, "the flag needs --policy", policyFlags...)
 	}
@@ -158,6 +163,9 @@ func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
 // ask lets a gate service decide.
 func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 	if err := o.release.Output.Check(); err != nil {
+		return err
+	}
+	if err := cli.Unused(cmd, "the answer of a gate service has no levels; leave the flag out", "report"); err != nil {
 		return err
 	}
 	local := slices.DeleteFunc(slices.Concat(releaseFlags, nonReleaseFlags, localFlags), func(name string) bool { return name == "release-version" || name == "exception" })

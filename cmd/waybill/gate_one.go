@@ -46,6 +46,7 @@ func (o *oneArtifact) addFlags(cmd *cobra.Command) {
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
 	o.output.AddFlags(cmd)
+	o.output.AddReport(cmd)
 }
 
 // addQuestion adds the flags of the question to the policy.

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -45,6 +46,9 @@ does not answer, nothing is decided.
 		if err != nil {
 			return err
 		}
+		if err := o.reports(ask); err != nil {
+			return err
+		}
 		v, err := run(c, ask, believed.Now, args)
 		if cause := context.Cause(c.Context()); cause != nil {
 			return cause
@@ -53,9 +57,22 @@ does not answer, nothing is decided.
 	}
 	o.ask.AddFlags(&cmd)
 	o.output.AddFlags(&cmd)
+	o.output.AddReport(&cmd)
 	o.trust.AddFlags(&cmd)
 	o.trust.AddChoice(&cmd)
 	return &cmd
+}
+
+// reports refuses a report of levels that the question does not compute.
+func (o *single) reports(ask gate.Ask) error {
+	switch {
+	case o.output.Report == "":
+	case !ask.Provenance():
+		return verdict.Refuse(verdict.Usage, "--report", "levels are read from provenance; add --type slsaprovenance1, or the older type that the evidence has")
+	case o.output.Report == string(render.SLSASource) && len(ask.Levels.Sources) == 0:
+		return verdict.Refuse(verdict.Usage, "--report", "no summary of the source was given, so its level is unknown; add --source-vsa")
+	}
+	return nil
 }
 
 func verifyFileCommand() *cobra.Command {

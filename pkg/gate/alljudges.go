@@ -87,12 +87,25 @@ func merge(v, answer *verdict.Verdict) {
 	v.Warn(answer.Warnings...)
 	v.Waived = append(v.Waived, answer.Waived...)
 	v.Proofs = append(v.Proofs, answer.Proofs...)
-	v.Levels = append(v.Levels, answer.Levels...)
+	v.Levels = joined(append(v.Levels, answer.Levels...))
 	v.Scope.Checks = union(v.Scope.Checks, answer.Scope.Checks)
 	v.Scope.Left = union(v.Scope.Left, answer.Scope.Left)
 	v.Notes = union(v.Notes, answer.Notes)
 	v.Inputs = union(v.Inputs, answer.Inputs)
 	v.AddFeatures(answer.Features...)
+}
+
+// joined joins levels by their track.
+func joined(all []verdict.Levels) (out []verdict.Levels) {
+	for _, on := range all {
+		i := slices.IndexFunc(out, func(o verdict.Levels) bool { return o.Track == on.Track })
+		if i < 0 {
+			i = len(out)
+			out = append(out, verdict.Levels{})
+		}
+		out[i].Join(on)
+	}
+	return out
 }
 
 // union adds to a list the elements that it lacks.

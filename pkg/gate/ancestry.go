@@ -23,7 +23,7 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 		return f
 	}
 	all := g.built(&f)
-	for _, track := range g.tracks() {
+	for _, track := range tracks() {
 		g.checkTrack(track, all, &f)
 	}
 	if g.release.manifest.isGiven() {
@@ -32,69 +32,94 @@ func checkAncestry(_ context.Context, g gathered) (f facts) {
 	return f
 }
 
-// tracks are those to report on: Build always, and the others if the user
-// requires a level on them or the policy says something about them.
-func (g gathered) tracks() []slsa.Track {
-	list := []slsa.Track{slsa.Build}
-	for _, track := range []slsa.Track{slsa.V01, slsa.Source} {
-		asked := g.release.session.JudgesLevels() || slices.ContainsFunc(g.release.manifest.Artifacts, func(a manifest.Artifact) bool {
-			return g.release.covers(a) && g.levelOf(a, track) > 0
-		})
-		if asked {
-			list = append(list, track)
-		}
-	}
-	return list
+// tracks are those of every report.
+func tracks() []slsa.Track { return []slsa.Track{slsa.Build, slsa.V01, slsa.Source} }
+
+// notes reports whether the level on a track is noted: of the Build track
+// always, of the others if the user requires a level on them or the policy says
+// something about them.
+func (g gathered) notes(track slsa.Track) bool {
+	return track == slsa.Build || g.release.session.JudgesLevels() || slices.ContainsFunc(g.release.manifest.Artifacts, func(a manifest.Artifact) bool {
+		return g.release.covers(a) && g.levelOf(a, track) > 0
+	})
 }
 
 // checkTrack reports the level on one track, and refuses what is below the
 // required one.
 func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
-	steps, reports := make([]slsa.Step, len(all)), map[string]slsa.Report{}
-	for i, b := range all {
-		steps[i] = slsa.Step{ID: b.name, Level: b.report.Level(track), Inputs: b.inputs}
-		reports[b.name] = b.report
+	by := make(map[string]builtArtifact, len(all))
+	for _, b := range all {
+		by[b.name] = b
 	}
 	lowest := slsa.Limit{Level: -1}
-	shown := map[string]bool{}
-	for _, s := range steps {
-		a, _ := g.release.manifest.Find(s.ID)
-		if !g.release.covers(a) || !g.holds(s.ID) {
+	shown, counted := map[string]bool{}, map[string]bool{}
+	for _, b := range all {
+		a, _ := g.release.manifest.Find(b.name)
+		if !g.release.covers(a) || !g.holds(b.name) {
 			continue // reported by another check
 		}
-		shown[s.ID] = true
-		limit, err := slsa.Minimum(s.ID, steps)
+		shown[b.name] = true
+		steps := family(b, by, track)
+		for _, s := range steps {
+			counted[s.ID] = true
+		}
+		limit, err := slsa.Minimum(b.name, steps)
 		if err != nil {
-			limit = slsa.Limit{Path: []string{s.ID}}
+			limit = slsa.Limit{Path: []string{b.name}}
 		}
 		if lowest.Level < 0 || limit.Level < lowest.Level {
 			lowest = limit
 		}
 		if want := (slsa.Demand{Track: track, Level: g.levelOf(a, track)}); limit.Level < want.Level {
-			f.refuse(tooLow(s.ID, want, limit, reports[limit.Path[len(limit.Path)-1]], err))
+			f.refuse(tooLow(b.name, want, limit, by[limit.Path[len(limit.Path)-1]].report, err))
 		} else if err != nil && track == slsa.Build {
-			f.note("%s: no Build level can be computed over its inputs: %v", s.ID, err)
+			f.note("%s: no Build level can be computed over its inputs: %v", b.name, err)
 		}
 	}
 	g.demandLevel(track, shown, f)
-	if lowest.Level >= 0 {
-		g.sayLevel(track, lowest, reports[lowest.Path[len(lowest.Path)-1]], shown, f)
+	if lowest.Level < 0 {
+		return
 	}
+	var on verdict.Levels
+	for _, b := range all {
+		if counted[b.name] {
+			on.Join(b.report.On(track))
+		}
+	}
+	g.sayLevel(lowest, on, shown, f)
 }
 
-// sayLevel reports the lowest level on a track, and what limits it. Of a track
-// other than Build it shows the answer to every requirement for the artifact
-// that limits it: such levels depend on more than provenance.
-func (g gathered) sayLevel(track slsa.Track, lowest slsa.Limit, limiting slsa.Report, shown map[string]bool, f *facts) {
-	word := string(track)
+// family are the steps of an artifact and of everything that it was made of, as
+// far as there is any provenance.
+func family(b builtArtifact, by map[string]builtArtifact, track slsa.Track) (steps []slsa.Step) {
+	seen := map[string]bool{b.name: true}
+	for due := []builtArtifact{b}; len(due) > 0; due = due[1:] {
+		steps = append(steps, slsa.Step{ID: due[0].name, Level: due[0].report.Level(track), Inputs: due[0].inputs})
+		for _, input := range due[0].inputs {
+			if next, known := by[input]; known && !seen[input] {
+				seen[input] = true
+				due = append(due, next)
+			}
+		}
+	}
+	return steps
+}
+
+// sayLevel reports the lowest level on a track, what limits it, and the joined
+// answers to its requirements. What is declared is always said.
+func (g gathered) sayLevel(lowest slsa.Limit, on verdict.Levels, shown map[string]bool, f *facts) {
+	word, track := on.Track, slsa.Track(on.Track)
 	if track == slsa.Build {
-		f.least = &verdict.Least{Track: string(track), Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
+		f.least = &verdict.Least{Track: on.Track, Level: lowest.Level, Artifacts: len(shown), Path: lowest.Path}
 		word = "Build"
 	}
-	on := limiting.On(track)
-	if track != slsa.Build {
-		on.Subject = lowest.Path[len(lowest.Path)-1]
-		f.levels = append(f.levels, on)
+	if on.Level != lowest.Level { // unknown inputs limit it, and no requirement
+		on.Level, on.Next = lowest.Level, nil
+	}
+	on.Subject = lowest.Path[len(lowest.Path)-1]
+	f.levels = append(f.levels, on)
+	if !g.notes(track) {
+		return
 	}
 	of, rest := "every built artifact", ""
 	if g.release.manifest.isGiven() {
@@ -102,6 +127,11 @@ func (g gathered) sayLevel(track slsa.Track, lowest slsa.Limit, limiting slsa.Re
 	} else if n, first := g.uncounted(shown); n > 0 {
 		of = fmt.Sprintf("%d of %d built artifacts", len(shown), len(shown)+n)
 		rest = fmt.Sprintf("; the others have findings, or a verifier's summary in place of provenance, the first: %s", first)
+	}
+	for _, r := range on.Requirements {
+		if r.DeclaredBy != "" {
+			rest += fmt.Sprintf("; %s is %s by %q until %s", r.ID, r.State, r.DeclaredBy, r.Until)
+		}
 	}
 	f.note("%s level %d of %d for %s, limited by %s%s", word, lowest.Level, on.Most, of, strings.Join(lowest.Path, " made of "), rest)
 }

@@ -21,13 +21,15 @@ type Levels struct {
 
 // check refuses to require levels of other statements than provenance.
 func (a Ask) check() error {
-	if (len(a.Levels.Require) > 0 || len(a.Levels.Sources) > 0) && !a.provenance() {
+	if (len(a.Levels.Require) > 0 || len(a.Levels.Sources) > 0) && !a.Provenance() {
 		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance: ask for an attestation of a provenance type")
 	}
 	return a.Signer.check()
 }
 
-func (a Ask) provenance() bool {
+// Provenance reports whether the question is about provenance, which alone
+// shows levels.
+func (a Ask) Provenance() bool {
 	return a.Type == provenance.PredicateType || a.Type == provenance.PredicateTypeV02 || a.Type == provenance.PredicateTypeV01
 }
 
@@ -35,7 +37,7 @@ func (a Ask) provenance() bool {
 // first that shows the required levels, else the first. The report on its
 // levels goes into the verdict.
 func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, error) {
-	if !a.provenance() {
+	if !a.Provenance() {
 		return found[0].Proof, nil
 	}
 	best := found[0]

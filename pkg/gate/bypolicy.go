@@ -81,30 +81,32 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 		answer.Add(f)
 	}
 	b.relied(answer, q, answer.Proofs)
-	if q.Class == plan.Image || q.Class == plan.ImageChild {
-		answer.Least = b.least(session, answer.Proofs, i)
-	}
+	b.rate(session, answer, i)
 	return answer
 }
 
-// least is the highest Build level shown by the provenance that the policy
-// counted for an item; nil if none shows a level.
-func (b byPolicyAlone) least(session *policy.Session, counted []verdict.Proof, i item) *verdict.Least {
+// rate adds the levels shown by the provenance that the policy counted for an
+// item, and that shows the highest Build level; none if none shows a level.
+func (b byPolicyAlone) rate(session *policy.Session, answer *verdict.Verdict, i item) {
 	best := -1
 	for _, e := range i.evidence {
-		if !slices.ContainsFunc(counted, func(p verdict.Proof) bool {
+		if !slices.ContainsFunc(answer.Proofs, func(p verdict.Proof) bool {
 			return p.Role == string(policy.Builder) && p.Subject == i.question.Subject && p.Bundle.Equal(e.Bundle())
 		}) {
 			continue
 		}
-		if report, err := session.Level(e, i.question); err == nil {
-			best = max(best, report.On(slsa.Build).Level)
+		report, err := session.Level(e, i.question)
+		if err != nil || report.Level(slsa.Build) <= best {
+			continue
+		}
+		best, answer.Levels = report.Level(slsa.Build), nil
+		for _, track := range tracks() {
+			answer.Levels = append(answer.Levels, report.On(track))
 		}
 	}
-	if best < 0 {
-		return nil
+	if best >= 0 && (i.question.Class == plan.Image || i.question.Class == plan.ImageChild) {
+		answer.Least = &verdict.Least{Track: string(slsa.Build), Level: best, Artifacts: 1, Path: []string{i.question.Subject}}
 	}
-	return &verdict.Least{Track: string(slsa.Build), Level: best, Artifacts: 1, Path: []string{i.question.Subject}}
 }
 
 func (r PolicyRequest) question(class plan.Class, name string, bytes digest.Set) policy.Question {
@@ -126,6 +128,7 @@ func (r PolicyRequest) File(ctx context.Context, f JudgedFile) *verdict.Verdict 
 	if j.accepted[f.Name] && !j.refused() { // else the policy has already said what is missing or differs
 		j.addFacts(strays)
 	}
+	j.v.Levels = joined(j.v.Levels)
 	return j.endCounted()
 }
 

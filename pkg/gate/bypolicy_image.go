@@ -41,6 +41,7 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 		judged[m.subject] = judged[m.subject] || m.platform == nil
 		j.addCounted(r.collectManifest(ctx, image, class, m), image.To)
 	}
+	j.v.Levels = joined(j.v.Levels)
 	v := j.endCounted()
 	refuseUnproven(v)
 	return v

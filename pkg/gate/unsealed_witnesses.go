@@ -88,9 +88,14 @@ func rateUnsigned(statement intoto.Statement, f *facts) {
 			f.note("%s: shows no level: %v", name, err)
 			return
 		}
-		f.levels = append(f.levels, report.On(slsa.Build))
-		for _, track := range []slsa.Track{slsa.Build, slsa.V01} {
+		for _, track := range tracks() {
 			on := report.On(track)
+			var joined verdict.Levels
+			joined.Join(on)
+			f.levels = append(f.levels, joined)
+			if track == slsa.Source {
+				continue
+			}
 			f.note("%s is unsigned and shows level %d of SLSA %s at most; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
 		}
 		return

@@ -229,5 +229,7 @@ func (d *decider) judge(ctx context.Context, basis *standing, a asked) *verdict.
 	defer src.Close()
 	req := basis.PolicyRequest
 	req.Stage, req.Version, req.Now, req.Waivers = policy.Staging, a.Version, d.world.Clock(), waivers
-	return req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
+	v := req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
+	v.Levels = nil // long, and kept as long as the decision; waybill gate check reports them
+	return v
 }

@@ -149,7 +149,7 @@ func TestLevelsOfARelease(t *testing.T) {
 				}
 			}
 		}
-		if len(v.Levels) != 2 || v.Levels[0].Track != string(slsa.V01) || v.Levels[1].Track != string(slsa.Source) {
+		if len(v.Levels) != 3 || v.Levels[0].Track != string(slsa.Build) || v.Levels[1].Track != string(slsa.V01) || v.Levels[2].Track != string(slsa.Source) {
 			t.Errorf("%+v", v.Levels)
 		}
 	})

@@ -199,6 +199,10 @@ func TestSourceSummaryOfAFile(t *testing.T) {
 		says        []string
 	}{
 		{"a summary", file + " --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"a summary, reported", file + " --source-vsa good.json" + flags + " --report slsa-source", 0, []string{"LEVEL 3, continuous technical controls: reached", "SLSA Source level 3 of 4 for 1 artifact"}},
+		{"none, reported", file + " --report slsa-source", 2, []string{"USAGE", "add --source-vsa"}},
+		{"none, the build reported", file + " --report slsa-build", 0, []string{"ACCEPTED", "SLSA Build level 3 of 3"}},
+		{"a signature, reported", "file a.bin --report slsa-build", 2, []string{"USAGE", "add --type slsaprovenance1"}},
 		{"none", file + " --require-level source=3", 1, []string{"LEVEL", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
 		{"of another commit", file + " --source-vsa other.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "the given one is of another"}},
 		{"by another identity", file + " --source-vsa stranger.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "may not sign for"}},

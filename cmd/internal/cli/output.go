@@ -23,6 +23,10 @@ type Output struct {
 	Formats []string
 	// Verbose prints every finding, and no text shortened.
 	Verbose bool
+	// Report is the view of the SLSA levels to print, if any: see [Output.AddReport].
+	Report string
+	// Saved is for a verdict that was read from a file.
+	Saved bool
 
 	begun    bool             // a verdict was written, or an attempt was made
 	each     []*Output        // one for each version
@@ -59,6 +63,11 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		o.misused(c, nil, err)
 		return err
 	})
+}
+
+// AddReport adds --report, for commands whose verdicts have SLSA levels.
+func (o *Output) AddReport(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.Report, "report", "", "answer every requirement of the SLSA levels, in a table, markdown or html: "+strings.Join(render.Views(), ", ")+" (kep-3027 is the levels of SLSA v0.1). The decision and the exit status stay the same")
 }
 
 // outputs reads the values of --output from a command line that is wrong
@@ -125,6 +134,9 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 // Check refuses an unknown format, and a file that cannot be written, before any
 // work is done.
 func (o *Output) Check() error {
+	if err := render.View(o.Report).Check(); err != nil {
+		return err
+	}
 	ends := map[string]string{} // by file; stdout has no name
 	for _, f := range o.Formats {
 		if err := check(f); err != nil {
@@ -206,13 +218,12 @@ func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	var failed []error
 	for _, f := range o.Formats {
 		format, path, toFile := strings.Cut(f, "=")
+		p := render.Printer{Verbose: o.Verbose, View: render.View(o.Report), Saved: o.Saved}
 		if toFile {
-			failed = append(failed, writeFile(path, func(w io.Writer) error {
-				return render.Printer{Verbose: o.Verbose}.Print(w, render.Format(format), v)
-			}))
+			failed = append(failed, writeFile(path, func(w io.Writer) error { return p.Print(w, render.Format(format), v) }))
 			continue
 		}
-		p := render.Printer{Verbose: o.Verbose, Width: ui.Width(stdout)}
+		p.Width = ui.Width(stdout)
 		failed = append(failed, p.Print(stdout, render.Format(format), v))
 	}
 	return errors.Join(failed...)

@@ -65,6 +65,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	o.At.AddFlags(cmd)
 	o.Part.AddDepth(cmd)
 	o.Output.AddFlags(cmd)
+	o.Output.AddReport(cmd)
 	o.Trust.AddFlags(cmd)
 	o.Waivers.AddFlags(cmd)
 	o.Log.AddFlags(cmd)
@@ -228,6 +229,9 @@ func (o *VerifyRelease) check(args []string) error {
 	}
 	if err := o.Part.check(); err != nil {
 		return err
+	}
+	if o.Output.Report != "" && (o.Part.Depth == depthFiles || o.Part.Depth == depthSignatures) {
+		return verdict.Refuse(verdict.Usage, "--report", "levels are read from provenance, which --depth leaves out; leave one of the flags out")
 	}
 	if o.Part.Depth == depthFull && o.Inside == nil {
 		return verdict.Refuse(verdict.Usage, "--depth", "this program does not look into artifacts; waybill verify release does")

@@ -19,7 +19,7 @@ const htmlHead = `<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%s</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; color: #1b1f24; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 code, .mono { font: 0.88em/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 .answer { border-left: 0.5rem solid #8a1c1c; background: #fbeeee; padding: 0.75rem 1rem; margin: 1rem 0 }
 .accepted { border-color: #1a6b34; background: #edf7f0 }
@@ -29,8 +29,10 @@ table { border-collapse: collapse } td, th { text-align: left; padding: 0.15rem 
 td.n, th.n { text-align: right }
 section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { margin: 0.4rem 0 }
 .next { background: #f3f4f6; padding: 0.4rem 0.75rem } dl { margin: 0.2rem 0 0.2rem 1rem } dd { margin: 0 } dt { float: left; width: 4rem; color: #57606a }
+.state { font-weight: 600; min-width: 5.2rem; overflow-wrap: normal } td.state { padding-right: 0.75rem } .met { color: #1a6b34 } .declared, .not-implementable { color: #8a5a00 } .not-met, .not-shown { color: #8a1c1c }
 @media (prefers-color-scheme: dark) { body { color: #e6e8eb; background: #14171a } .answer { background: #341a1a } .accepted { background: #12301c }
- .unavailable, .undecided { background: #362a0e } .next { background: #22262b } dt { color: #9aa4ae } }
+ .unavailable, .undecided { background: #362a0e } .next { background: #22262b } dt { color: #9aa4ae }
+ .met { color: #6fcf8f } .declared, .not-implementable { color: #e0b050 } .not-met, .not-shown { color: #f09090 } }
 </style>
 </head>
 <body>
@@ -38,7 +40,7 @@ section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { m
 
 // html writes one self-contained page. Foreign text is escaped, and isolated so
 // that its writing direction does not affect its surroundings.
-func html(w io.Writer, v verdict.Verdict) error {
+func (p Printer) html(w io.Writer, v verdict.Verdict) error {
 	h := &hyper{w: w}
 	word, rest := headline(v)
 	answer := v.Outcome().String()
@@ -46,14 +48,23 @@ func html(w io.Writer, v verdict.Verdict) error {
 		answer = "UNSIGNED"
 	}
 	h.put(htmlHead, h.text(answer+": "+v.Question))
+	if p.Saved {
+		h.put("<p class=\"next\">%s</p>\n", h.text(notice(v)))
+	}
 	h.put("<h1>%s</h1>\n", h.text(question(v)))
 	h.put("<div class=\"answer %s\"><strong>%s</strong><span class=\"mono\">%s</span></div>\n", answer, h.text(word+rest), v.Counts)
-	h.groups(v.Groups)
+	if p.View == "" {
+		h.groups(v.Groups)
+	}
 	h.findings("", v.Findings)
 	h.findings("Warning: ", v.Warnings)
 	h.waived(v.Waived)
-	h.proofs(v)
-	h.levels(v.Levels)
+	if p.View == "" {
+		h.proofs(v)
+		h.levels(v.Levels)
+	} else {
+		h.view(p.View, v)
+	}
 	h.facts(v)
 	h.put("</body>\n</html>\n")
 	return h.err

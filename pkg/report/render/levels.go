@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -9,8 +10,12 @@ import (
 )
 
 // levels prints how far each artifact came on each SLSA track. With few
-// artifacts it prints every requirement.
+// artifacts it prints every requirement. Joined levels of several are long: a
+// note has the result, and --verbose or a view prints the requirements.
 func (p *page) levels(all []verdict.Levels) {
+	if !p.Verbose {
+		all = slices.DeleteFunc(slices.Clone(all), func(l verdict.Levels) bool { return l.Artifacts > 0 })
+	}
 	for _, l := range all {
 		next := ""
 		if len(l.Next) > 0 {
@@ -25,7 +30,7 @@ func (p *page) levels(all []verdict.Levels) {
 			if r.Optional {
 				level = "(" + level + ")"
 			}
-			p.line("    %-3s %-9s  %-28s  %s%s", level, r.State, p.text(r.ID), p.text(r.Why), citing(r.Evidence))
+			p.line("    %-3s %-9s  %-28s  %s%s", level, p.text(r.State), p.text(r.ID), p.text(because(r, l.Artifacts)), citing(r.Evidence))
 		}
 	}
 	if !p.few(len(all)) {

@@ -13,7 +13,10 @@ import (
 // code with their next acts, then what the answer rests on. Foreign text is
 // never in a table, where it could break a cell.
 func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
-	t := &page{Printer: Printer{Verbose: p.Verbose}, w: w}
+	t := &page{Printer: Printer{Verbose: p.Verbose, View: p.View, Saved: p.Saved}, w: w}
+	if t.saved(v); p.Saved {
+		t.line("")
+	}
 	word, rest := headline(v)
 	t.line("## %s%s", word, prose(t.text(rest)))
 	t.line("")
@@ -21,7 +24,9 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	t.line("")
 	t.line("%s", code(v.Counts.String()))
 	t.line("")
-	t.mdGroups(v.Groups)
+	if p.View == "" {
+		t.mdGroups(v.Groups)
+	}
 	t.mdFindings(v.Findings, "###")
 	if len(v.Warnings) > 0 {
 		t.line("### Warnings")
@@ -29,6 +34,9 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 		t.mdFindings(v.Warnings, "####")
 	}
 	t.mdWaived(v.Waived)
+	if p.View != "" {
+		t.mdView(v)
+	}
 	t.mdFacts(v)
 	return t.err
 }

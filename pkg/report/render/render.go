@@ -46,6 +46,10 @@ func Formats() []string {
 type Printer struct {
 	// Verbose prints every finding and proof, and all texts in full.
 	Verbose bool
+	// View shows the levels in place of groups and proofs, in the formats for people.
+	View View
+	// Saved says first that the verdict was read from a file.
+	Saved bool
 	// Width is how many characters a line of a table may have; 0 means no
 	// limit.
 	Width int
@@ -68,7 +72,7 @@ func (p Printer) Print(w io.Writer, f Format, v verdict.Verdict) error {
 	case Markdown:
 		return p.markdown(w, v)
 	case HTML:
-		return html(w, v)
+		return p.html(w, v)
 	}
 	return verdict.Refuse(verdict.Usage, string(f), "unknown output format, want one of %s", strings.Join(Formats(), ", "))
 }

@@ -17,6 +17,11 @@ const shown = 5
 
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t := &page{Printer: p, w: w}
+	t.saved(v)
+	if p.View != "" {
+		t.view(v)
+		return t.err
+	}
 	t.line("%s", t.text(question(v)))
 	t.line("")
 	t.groups(v.Groups)
@@ -25,26 +30,35 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t.warnings(v.Warnings)
 	t.proofs(v.Proofs)
 	t.levels(v.Levels)
-	if left := leftOut(v); left != "" {
-		t.line("  left out   %s", t.text(left))
-	}
-	for _, n := range v.Notes {
-		t.line("  note       %s", t.text(n))
-	}
-	if !v.TrustRoot.IsZero() {
-		t.line("  trust root %s", v.TrustRoot)
-	}
-	if !v.Policy.IsZero() {
-		t.line("  policy     %s", v.Policy)
-	}
-	for _, f := range v.Features {
-		t.line("  feature    %s", t.text(f.String()))
-	}
+	t.facts(v)
 	t.line("")
-	word, rest := headline(v)
-	t.line("%s%s", word, printable(rest))
+	t.headline(v)
 	t.line("%s", v.Counts)
 	return t.err
+}
+
+func (p *page) headline(v verdict.Verdict) {
+	word, rest := headline(v)
+	p.line("%s%s", word, printable(rest))
+}
+
+// facts prints what the answer is based on.
+func (p *page) facts(v verdict.Verdict) {
+	if left := leftOut(v); left != "" {
+		p.line("  left out   %s", p.text(left))
+	}
+	for _, n := range v.Notes {
+		p.line("  note       %s", p.text(n))
+	}
+	if !v.TrustRoot.IsZero() {
+		p.line("  trust root %s", v.TrustRoot)
+	}
+	if !v.Policy.IsZero() {
+		p.line("  policy     %s", v.Policy)
+	}
+	for _, f := range v.Features {
+		p.line("  feature    %s", p.text(f.String()))
+	}
 }
 
 // leftOut prints what was left out, if the headline does not.

@@ -1,17 +1,26 @@
 package verdict
 
-import "github.com/waybill-release/waybill/pkg/value/digest"
+import (
+	"slices"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
+)
 
 // Levels is the level that one artifact reached on one track, and the answer to each
-// requirement of the track. It is for information: a required level that was not
+// requirement of the track; or the lowest level and the worst answers of several
+// artifacts: see [Levels.Join]. It is for information: a required level that was not
 // reached is a [Finding].
 type Levels struct {
+	// Subject is the artifact; of several, the first with the lowest level.
 	Subject string `json:"subject"`
 	Track   string `json:"track"`
 	Level   int    `json:"level"`
 	Most    int    `json:"most"`
 	// Next names the requirements that the next level lacks.
-	Next         []string      `json:"next,omitempty"`
+	Next []string `json:"next,omitempty"`
+	// Artifacts counts the artifacts whose answers are joined; 0 means that
+	// nothing is joined.
+	Artifacts    int           `json:"artifacts,omitempty"`
 	Requirements []Requirement `json:"requirements"`
 }
 
@@ -39,4 +48,86 @@ type Requirement struct {
 	DeclaredBy string          `json:"declaredBy,omitempty"`
 	Until      string          `json:"until,omitempty"`
 	Evidence   []digest.Digest `json:"evidence,omitempty"`
+	// Met counts the artifacts that meet it, if the answers of several are
+	// joined. The rest is then the answer for Artifact, the first one with the
+	// worst answer; empty if all meet it.
+	Met      int    `json:"met,omitempty"`
+	Artifact string `json:"artifact,omitempty"`
+}
+
+// maxCited is how many pieces of evidence a joined answer names.
+const maxCited = 3
+
+// Join adds the answers for more artifacts, on the same track: the lowest level
+// and the worst answers remain. Joined to the zero Levels, they are counted.
+func (l *Levels) Join(more Levels) {
+	more = more.counted()
+	if l.Track == "" {
+		*l = more
+		l.Requirements = slices.Clone(l.Requirements) // joined in place
+		return
+	}
+	*l = l.counted()
+	l.Artifacts += more.Artifacts
+	switch {
+	case more.Level < l.Level:
+		l.Subject, l.Level, l.Next = more.Subject, more.Level, more.Next
+	case more.Level == l.Level:
+		for _, id := range more.Next {
+			if !slices.Contains(l.Next, id) {
+				l.Next = append(l.Next[:len(l.Next):len(l.Next)], id)
+			}
+		}
+	}
+	for i, r := range more.Requirements {
+		at := i
+		if at >= len(l.Requirements) || l.Requirements[at].ID != r.ID {
+			at = slices.IndexFunc(l.Requirements, func(o Requirement) bool { return o.ID == r.ID })
+		}
+		if at < 0 {
+			l.Requirements = append(l.Requirements, r)
+			continue
+		}
+		l.Requirements[at].join(r)
+	}
+}
+
+// counted is l as joined answers, if it is the answer for one artifact.
+func (l Levels) counted() Levels {
+	if l.Artifacts > 0 {
+		return l
+	}
+	l.Artifacts, l.Requirements = 1, slices.Clone(l.Requirements)
+	for i := range l.Requirements {
+		r := &l.Requirements[i]
+		if r.State == stateMet {
+			r.Met = 1
+		} else {
+			r.Artifact = l.Subject
+		}
+		r.Evidence = r.Evidence[:min(len(r.Evidence), maxCited)]
+	}
+	return l
+}
+
+const stateMet = "met"
+
+// severity orders the states, the worst first. An unknown state is the worst.
+func severity(state string) int {
+	return slices.Index([]string{"not met", "not shown", "not implementable", "declared", stateMet}, state)
+}
+
+func (r *Requirement) join(more Requirement) {
+	met := r.Met + more.Met
+	switch {
+	case severity(more.State) < severity(r.State):
+		*r = more
+	case r.State == stateMet && more.State == stateMet:
+		for _, d := range more.Evidence {
+			if len(r.Evidence) < maxCited && !slices.Contains(r.Evidence, d) {
+				r.Evidence = append(r.Evidence[:len(r.Evidence):len(r.Evidence)], d)
+			}
+		}
+	}
+	r.Met = met
 }

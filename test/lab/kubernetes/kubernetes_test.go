@@ -185,7 +185,7 @@ func TestToday(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, notes)
 		}
 	}
-	if len(v.Levels) != 1 || v.Levels[0].Level != 1 || len(v.Levels[0].Next) == 0 {
+	if len(v.Levels) != 3 || v.Levels[0].Level != 1 || v.Levels[1].Level != 1 || v.Levels[2].Level != 0 || len(v.Levels[0].Next) == 0 {
 		t.Errorf("levels %+v", v.Levels)
 	}
 	if len(v.Warnings) != 2 || v.Warnings[0].Code != verdict.Unsigned {

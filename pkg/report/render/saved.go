@@ -1,0 +1,75 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// MaxSaved is the largest saved verdict that is read, in bytes.
+const MaxSaved = 64 << 20
+
+// Read reads a verdict that was saved as [JSON]. Nothing is verified: anybody
+// can write such a file. One that contradicts itself is refused, such as one
+// whose outcome does not follow from its findings and proofs.
+func Read(raw []byte) (verdict.Verdict, error) {
+	var saved struct {
+		Schema   string `json:"schema"`
+		Outcome  string `json:"outcome"`
+		Headline string `json:"headline"`
+		verdict.Verdict
+	}
+	err := strictjson.UnmarshalOpen(raw, &saved, strictjson.MaxSize(MaxSaved)) // for the schema alone
+	if err == nil && saved.Schema != verdict.Schema {
+		f := verdict.Find(verdict.ConfigParse, "verdict", "not a saved verdict of a version that this program reads").Differ(verdict.Schema, saved.Schema)
+		f.Fix = "name a file that --output json=FILE wrote"
+		return verdict.Verdict{}, &verdict.Error{Finding: f}
+	}
+	if err == nil {
+		err = strictjson.Unmarshal(raw, &saved, strictjson.MaxSize(MaxSaved))
+	}
+	if err == nil {
+		err = consistent(saved.Verdict, saved.Outcome, saved.Headline)
+	}
+	if err != nil {
+		return verdict.Verdict{}, verdict.Wrap(verdict.ConfigParse, "verdict", err)
+	}
+	return saved.Verdict, nil
+}
+
+func consistent(v verdict.Verdict, outcome, headline string) error {
+	switch {
+	case v.Question == "" || v.Time.IsZero():
+		return errors.New("it has no question or no time")
+	case outcome != v.Outcome().String() || headline != v.Headline():
+		return fmt.Errorf("it says %q, and its content says %q", headline, v.Headline())
+	}
+	for _, l := range v.Levels {
+		for _, r := range l.Requirements {
+			if !slices.Contains(states(), r.State) {
+				return fmt.Errorf("requirement %q has the unknown state %q", r.ID, r.State)
+			}
+		}
+	}
+	return nil
+}
+
+// states are those of a requirement.
+func states() []string {
+	return []string{"met", "declared", "not implementable", "not met", "not shown"}
+}
+
+// notice says that a verdict was read from a file.
+func notice(v verdict.Verdict) string {
+	return fmt.Sprintf("SAVED VERDICT of %s: nothing was verified now", v.Time.UTC().Format(time.RFC3339))
+}
+
+func (p *page) saved(v verdict.Verdict) {
+	if p.Saved {
+		p.line("%s", notice(v))
+	}
+}

@@ -1,0 +1,216 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// View is a way to show the SLSA levels of a verdict, requirement by
+// requirement. It replaces the groups, the proofs and the levels of a format for
+// people. The zero View shows these.
+type View string
+
+// The views.
+const (
+	KEP3027    View = "kep-3027"    // the levels of SLSA v0.1, by which KEP-3027 counts
+	SLSABuild  View = "slsa-build"  // the Build track of SLSA v1.2
+	SLSASource View = "slsa-source" // the Source track of SLSA v1.2
+)
+
+// Views lists every view, for help texts.
+func Views() []string { return []string{string(KEP3027), string(SLSABuild), string(SLSASource)} }
+
+// scale is what a view shows: its name, its track, and what each level is about.
+type scale struct {
+	name, track string
+	about       []string
+}
+
+func (w View) scale() scale {
+	switch w {
+	case KEP3027:
+		return scale{"KEP-3027", "v0.1", []string{"the build is documented", "the build service resists tampering", "specific threats are resisted", "the highest confidence"}}
+	case SLSABuild:
+		return scale{"SLSA Build", "build", []string{"provenance exists", "signed provenance of a hosted platform", "a platform that resists its own users"}}
+	case SLSASource:
+		return scale{"SLSA Source", "source", []string{"version controlled", "history is kept", "continuous technical controls", "reviewed by two parties"}}
+	}
+	return scale{}
+}
+
+// Check refuses an unknown view.
+func (w View) Check() error {
+	if w != "" && w.scale().name == "" {
+		return verdict.Refuse(verdict.Usage, "--report", "%q: want one of %s", string(w), strings.Join(Views(), ", "))
+	}
+	return nil
+}
+
+// Of returns the levels that the view shows: the joined answers on its track.
+// Without any, it is wrong use to ask a saved verdict for the view.
+func (w View) Of(v verdict.Verdict) (on verdict.Levels, err error) {
+	scale := w.scale()
+	for _, l := range v.Levels {
+		if l.Track == scale.track {
+			on.Join(l)
+		}
+	}
+	if on.Artifacts == 0 {
+		return on, verdict.Refuse(verdict.Usage, "--report", "%s: no level was computed, because no accepted provenance was judged", scale.name).
+			Advise("verify with the provenance: --depth provenance for a release, --type slsaprovenance1 for a file or an image")
+	}
+	return on, nil
+}
+
+// chapter is one level of a view: its number, what it is about and whether it
+// is reached, and its requirements.
+type chapter struct {
+	number       int
+	title        string
+	requirements []verdict.Requirement
+}
+
+// chapters are none, where no level was computed.
+func (w View) chapters(on verdict.Levels) (all []chapter) {
+	if on.Artifacts == 0 {
+		return nil
+	}
+	for i, about := range w.scale().about {
+		c := chapter{number: i + 1, title: about + ": not reached"}
+		if i < on.Level {
+			c.title = about + ": reached"
+		}
+		for _, r := range on.Requirements {
+			if r.Level == c.number {
+				c.requirements = append(c.requirements, r)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// about says what a requirement asks for.
+func about(r verdict.Requirement) string {
+	if r.Optional {
+		return r.Title + " (optional)"
+	}
+	return r.Title
+}
+
+// because says what meets a requirement, who declares it until when, or what is
+// missing; of several artifacts, for how many, and for which one first.
+func because(r verdict.Requirement, of int) string {
+	if of < 2 || r.Met == of || r.Met == 0 && r.DeclaredBy != "" {
+		return r.Why
+	}
+	return fmt.Sprintf("%d of %d artifacts, first %s: %s", of-r.Met, of, r.Artifact, r.Why)
+}
+
+// short names evidence by the beginning of its first digest; the JSON form has
+// all of it.
+func short(evidence []digest.Digest) string {
+	switch len(evidence) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" [%.12s]", evidence[0].Hex())
+	}
+	return fmt.Sprintf(" [%.12s…]", evidence[0].Hex())
+}
+
+// some is how many requirements the last line names.
+const some = 3
+
+// lastLine is the last line of a view: the level that was reached, and what
+// limits it.
+func (w View) lastLine(v verdict.Verdict) string {
+	on, err := w.Of(v)
+	if err != nil {
+		return w.scale().name + ": no level was computed, because no accepted provenance was judged"
+	}
+	text := fmt.Sprintf("%s level %d of %d for %s", w.scale().name, on.Level, on.Most, plural.Of(on.Artifacts, "artifact"))
+	switch {
+	case on.Level >= on.Most:
+		return text + ": every requirement is met or declared"
+	case len(on.Next) == 0:
+		return text + ", limited by " + on.Subject
+	}
+	limit := on.Subject
+	for _, r := range on.Requirements {
+		if r.ID == on.Next[0] && r.Artifact != "" {
+			limit = r.Artifact
+		}
+	}
+	lacks := strings.Join(on.Next[:min(some, len(on.Next))], ", ")
+	if more := len(on.Next) - some; more > 0 {
+		lacks += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s, limited by %s; level %d lacks %s", text, limit, on.Level+1, lacks)
+}
+
+// viewWidth is the length of lines where the width of the terminal is unknown.
+const viewWidth = 80
+
+// view prints the answer, what contradicts it, and the levels.
+func (p *page) view(v verdict.Verdict) {
+	if p.Width == 0 {
+		p.Width = viewWidth
+	}
+	p.headline(v)
+	p.line("%s", p.text(question(v)))
+	p.line("")
+	p.parts(v.Findings, v.Groups)
+	p.waived(v.Waived)
+	p.warnings(v.Warnings)
+	on, _ := p.View.Of(v)
+	width := len("not shown")
+	for _, r := range on.Requirements {
+		width = max(width, min(len(r.State), labels-5))
+	}
+	for _, c := range p.View.chapters(on) {
+		p.line("LEVEL %d, %s", c.number, c.title)
+		for _, r := range c.requirements {
+			p.line("  %-*s  %s: %s", width, p.text(r.State), p.text(r.ID), p.text(about(r)))
+			p.line("  %-*s  %s%s", width, "", p.text(because(r, on.Artifacts)), short(r.Evidence))
+		}
+		p.line("")
+	}
+	p.facts(v)
+	p.line("")
+	p.line("%s", p.text(p.View.lastLine(v)))
+}
+
+// mdView prints the levels in markdown.
+func (p *page) mdView(v verdict.Verdict) {
+	on, _ := p.View.Of(v)
+	for _, c := range p.View.chapters(on) {
+		p.line("### Level %d, %s", c.number, c.title)
+		p.line("")
+		for _, r := range c.requirements {
+			p.line("- **%s** %s: %s", word(r.State), code(p.text(r.ID)), prose(p.text(about(r))))
+			p.line("  - %s%s", prose(p.text(because(r, on.Artifacts))), code(strings.TrimSpace(short(r.Evidence))))
+		}
+		p.line("")
+	}
+	p.line("**%s**", prose(p.text(p.View.lastLine(v))))
+	p.line("")
+}
+
+// view writes the levels as sections of a page.
+func (h *hyper) view(w View, v verdict.Verdict) {
+	on, _ := w.Of(v)
+	for _, c := range w.chapters(on) {
+		h.put("<section><h2>Level %d, %s</h2>\n<table>\n", c.number, h.text(c.title))
+		for _, r := range c.requirements {
+			h.put("<tr><td class=\"state %s\">%s</td><td>%s <bdi>%s</bdi><br><small><bdi>%s</bdi><span class=\"mono\">%s</span></small></td></tr>\n", strings.ReplaceAll(word(r.State), " ", "-"), h.text(r.State),
+				h.mono(r.ID), h.text(about(r)), h.text(because(r, on.Artifacts)), h.text(short(r.Evidence)))
+		}
+		h.put("</table></section>\n")
+	}
+	h.put("<p class=\"next\"><bdi>%s</bdi></p>\n", h.text(w.lastLine(v)))
+}
