@@ -18,13 +18,18 @@ import (
 // level is at most that of every input that its provenance names and that is in
 // the release. Where a level is required, the artifact and all its inputs back
 // to the source must have it.
-func checkAncestry(_ context.Context, g gathered) (f facts) {
+func checkAncestry(ctx context.Context, g gathered) (f facts) {
 	if g.release.Options.Scope.Depth != AllEvidence {
 		return f
 	}
 	all := g.built(&f)
+	withInputs := g.withInputs(ctx, all, &f)
 	for _, track := range g.tracks() {
-		g.checkTrack(track, all, &f)
+		if track == slsa.Build {
+			g.checkTrack(track, withInputs, &f)
+		} else {
+			g.checkTrack(track, all, &f)
+		}
 	}
 	if g.release.manifest.isGiven() {
 		g.sayUnproven(len(all), &f)
@@ -58,9 +63,9 @@ func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
 	lowest := slsa.Limit{Level: -1}
 	shown := map[string]bool{}
 	for _, s := range steps {
-		a, _ := g.release.manifest.Find(s.ID)
-		if !g.release.covers(a) || !g.holds(s.ID) {
-			continue // reported by another check
+		a, listed := g.release.manifest.Find(s.ID)
+		if !listed || !g.release.covers(a) || !g.holds(s.ID) {
+			continue // an input, or reported by another check
 		}
 		shown[s.ID] = true
 		limit, err := slsa.Minimum(s.ID, steps)
@@ -209,6 +214,7 @@ type builtArtifact struct {
 	name   string
 	report slsa.Report
 	inputs []string
+	uses   []input // of others
 }
 
 // built are the built artifacts. A copy that is missing or changed does not
@@ -235,7 +241,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 			f.note("%s: the provenance shows no level: %v", a.Name, err)
 		}
 		report.Artifact = a.Name // provenance of many artifacts is judged once
-		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name)})
+		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name), inputsOf(got.claim.Dependencies)})
 	}
 	return all
 }

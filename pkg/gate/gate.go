@@ -74,6 +74,7 @@ type Request struct {
 	Switches Switches
 	// Sources are verified summaries of source revisions: see [Gate.WithSources].
 	Sources []verify.Evidence
+	world   *Opening // how to read what is elsewhere; nil if no [Gate] made the request
 }
 
 // Waivers are the lists of known defects, and what the policy's officer or the

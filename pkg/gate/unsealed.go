@@ -56,6 +56,9 @@ func Unsealed(ctx context.Context, req UnsealedRequest) Decided {
 		Verdict: j.v, bad: j.bad,
 		classOf: func(name string) plan.Class { return k8slayout.KindOf(name).Class },
 	}
+	if _, judges := req.Policy.JudgesInputs(); judges {
+		j.addFacts(facts{left: []string{"inputs"}})
+	}
 	if !j.refused() {
 		j.fail("scope", req.Options.Scope.fitsUnsealed())
 	}

@@ -53,6 +53,7 @@ type Policy struct {
 	actors    actors
 	build     expectations
 	summaries []summary
+	inputs    []inputRow // what builds use
 	declares  []slsa.Declaration
 	counts    thresholds
 
