@@ -94,6 +94,11 @@ func (j inputJudge) one(ctx context.Context, row policy.Policy, in input) judged
 	session := row.NewSession()
 	answer := session.Decide(i.evidence, i.question)
 	answer.Notes = append(answer.Notes, notes...)
+	for _, list := range [][]verdict.Finding{answer.Findings, answer.Warnings} {
+		for n, f := range list {
+			list[n] = verdict.FindingOf(in.subject(), about(in.subject(), &verdict.Error{Finding: f}))
+		}
+	}
 	if len(session.Demands(policy.Published, i.question.Class)) == 0 {
 		return judgedInput{answer, nil}
 	}
