@@ -152,7 +152,11 @@ func (j inputJudge) evidence(ctx context.Context, req PolicyRequest, in input) (
 // not there or invalid, why says so.
 func (j inputJudge) besideTool(ctx context.Context, req PolicyRequest, in input, why map[policy.Check]error) (found []verify.Evidence) {
 	addresses := j.policy.BundlesOf(in.tool(), in.uri, in.digest)
-	missingFrom(why, in.subject(), "looked for at "+fmt.Sprint(addresses))
+	where := "it was looked for at " + strings.Join(addresses, " and ")
+	if len(addresses) == 0 {
+		where = "a program has no address; name one in bundles, with {sha256}"
+	}
+	missingFrom(why, in.subject(), where)
 	for _, address := range addresses {
 		e, err := j.bundleAt(ctx, req, address, in)
 		switch {
