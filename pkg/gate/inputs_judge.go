@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 			f.refuse(verdict.Find(verdict.Limit, "inputs", "more than %d images, programs and downloads were used", maxInputs))
 			return answers, f
 		}
-		row, named := j.policy.OfInput(in.repository(), in.tool())
+		row, named := j.policy.NewSession().OfInput(in.repository(), in.tool())
 		if !named {
 			extra := verdict.Find(verdict.Extra, name, "%s was used in the build, and no row of inputs in the policy names it", in.name)
 			extra.Fix = "add a row for it to inputs in the policy, or use another one"
@@ -151,7 +150,7 @@ func (j inputJudge) evidence(ctx context.Context, req PolicyRequest, in input) (
 // besideTool reads the bundles at the addresses of the row. Of a bundle that is
 // not there or invalid, why says so.
 func (j inputJudge) besideTool(ctx context.Context, req PolicyRequest, in input, why map[policy.Check]error) (found []verify.Evidence) {
-	addresses := j.policy.BundlesOf(in.tool(), in.uri, in.digest)
+	addresses := j.policy.NewSession().BundlesOf(in.tool(), in.uri, in.digest)
 	where := "it was looked for at " + strings.Join(addresses, " and ")
 	if len(addresses) == 0 {
 		where = "a program has no address; name one in bundles, with {sha256}"

@@ -28,9 +28,9 @@ func (p Policy) JudgesInputs() (unnamed Mode, judges bool) {
 // OfInput is the policy for an image of a repository (HOST/PATH) or, without a
 // repository, for a program or download of a name. The row with the longest
 // address applies. It says false if no row names the input.
-func (p Policy) OfInput(repository, tool string) (row Policy, named bool) {
+func (h *Session) OfInput(repository, tool string) (row Policy, named bool) {
 	longest := ""
-	for _, r := range p.inputs {
+	for _, r := range h.policy.inputs {
 		switch {
 		case repository == "" && tool != "" && r.tool == tool:
 			return r.policy, true
@@ -45,9 +45,9 @@ func (p Policy) OfInput(repository, tool string) (row Policy, named bool) {
 // BundlesOf are the addresses of the evidence about a tool: by default the
 // bundle beside a download. A program has an address only if the row has one
 // for its digest.
-func (p Policy) BundlesOf(tool, url string, sum digest.Digest) (list []string) {
+func (h *Session) BundlesOf(tool, url string, sum digest.Digest) (list []string) {
 	templates := []string{"{url}.sigstore.json"}
-	for _, r := range p.inputs {
+	for _, r := range h.policy.inputs {
 		if r.tool == tool && r.bundles != nil {
 			templates = r.bundles
 		}

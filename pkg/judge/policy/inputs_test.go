@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func withInputs(t *testing.T) string {
   signers: [{issuer: "https://accounts.example.test", subject: tools@example.test, type: email}]
   checks: {signature: require, provenance: "off"}
 `
-	text := strings.Replace(court(t, -1, nil), "summaries:\n", rows+"summaries:\n", 1)
+	text := strings.Replace(court(t, -1, nil), "inputs:\n", rows, 1)
 	if !strings.Contains(text, "closed: {files: require, images: require}") {
 		t.Fatalf("the policy closes otherwise:\n%s", text)
 	}
@@ -58,7 +59,7 @@ func TestInputsLoadStrictly(t *testing.T) {
 		{"one bundle for every digest", "{sha256}.sigstore", "cross.sigstore", "cross-{sha256}.sigstore", verdict.ConfigParse, "{url} or {sha256}"},
 		{"an unknown placeholder", "{sha256}.sigstore", "{sha256}{version}.sigstore", "{sha256}/{sha256}.sigstore", verdict.ConfigParse, "no other placeholder"},
 		{"a build of any source", source, "", strings.Replace(source, "static", "base", 1), verdict.PolicyEmpty, "a build of any source"},
-		{"the version of the release", "refs/heads/main", "refs/tags/{version}", "refs/heads/stable", verdict.ConfigParse, "not that of its inputs"},
+		{"the version of the release", "ref: refs/heads/main", "ref: \"refs/tags/{version}\"", "ref: refs/heads/stable", verdict.ConfigParse, "not that of its inputs"},
 		{"a level of the builder that there is not", "level: 3, signers", "level: 4, signers", "level: 2, signers", verdict.ConfigParse, "1, 2 or 3"},
 		{"a level that there is not", "  level: 2\n", "  level: 4\n", "  level: 3\n", verdict.ConfigParse, "1, 2 or 3"},
 		{"a level of provenance that is not required", checks, "{signature: require, provenance: warn}", "{signature: require, provenance: require}", verdict.PolicyWeak, "which is not required"},
@@ -90,14 +91,17 @@ func TestInputsLoadStrictly(t *testing.T) {
 			}
 		})
 	}
-	for _, row := range [][2]string{{"inputs: warn}", "closed"}, {"inputs: []\n", "inputs"}} { // no rows
-		text := strings.Replace(court(t, -1, nil), "closed: {files: require, images: require}", "closed: {files: require, images: require, "+row[0], 1)
-		if row[1] == "inputs" {
-			text = strings.Replace(court(t, -1, nil), "summaries:\n", row[0]+"summaries:\n", 1)
+	without := regexp.MustCompile(`inputs:\n(- .*\n(  .*\n)*)+`).ReplaceAllString(base, "")
+	for text, says := range map[string]string{
+		without: "the policy lists no inputs",
+		strings.Replace(without, "summaries:", "inputs: []\nsummaries:", 1): "inputs: empty",
+	} {
+		if _, err := Parse([]byte(text), nil); err == nil || verdict.FindingOf("", err).Code != verdict.PolicyEmpty || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
 		}
-		if _, err := Parse([]byte(text), nil); err == nil || verdict.FindingOf("", err).Code != verdict.PolicyEmpty {
-			t.Errorf("%s: %v", row[0], err)
-		}
+	}
+	if _, err := Parse([]byte(strings.Replace(without, ", inputs: warn", "", 1)), nil); err != nil {
+		t.Errorf("the twin: %v", err)
 	}
 }
 
@@ -125,7 +129,7 @@ func TestInputsAreMatchedExactly(t *testing.T) {
 		{"registry.example.test/cross", "cross", false, 0}, // a tool image is matched by its repository
 		{"", "", false, 0},
 	} {
-		got, named := p.OfInput(row.repository, row.tool)
+		got, named := p.NewSession().OfInput(row.repository, row.tool)
 		level := 0
 		for _, d := range got.NewSession().Demands(Published, plan.Image) {
 			level = d.Level
@@ -143,7 +147,7 @@ func TestInputsAreMatchedExactly(t *testing.T) {
 		{"helper", "https://dl.example.test/helper", []string{"https://dl.example.test/helper.sigstore.json"}},
 		{"go", "", nil},
 	} {
-		if got := p.BundlesOf(row.tool, row.url, sum); !slices.Equal(got, row.want) {
+		if got := p.NewSession().BundlesOf(row.tool, row.url, sum); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q, want %q", row.tool, got, row.want)
 		}
 	}

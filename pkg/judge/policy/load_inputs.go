@@ -36,7 +36,7 @@ func loadInputs(l *loader) error {
 		return l.fail(codeEmpty, at("builders"), "empty, so no provenance says what was used; add a builder or remove inputs")
 	}
 	for i, row := range l.Inputs {
-		if err := l.checkInput(row, i); err != nil {
+		if err := checkInput(l, row, i); err != nil {
 			return err
 		}
 		sub := &loader{file: file{Builders: row.Builders, Source: row.Source}, raw: l.raw, base: at("inputs", i), people: l.people}
@@ -45,7 +45,7 @@ func loadInputs(l *loader) error {
 			validity: validity{lab: l.policy.validity.lab, expires: l.policy.validity.expires},
 		}
 		sub.policy.counts.rules.Keys = nil // its own are added when its signers are read
-		if err := sub.loadInput(row); err != nil {
+		if err := loadInput(sub, row); err != nil {
 			l.failed = sub.failed
 			return err
 		}
@@ -59,7 +59,7 @@ func loadInputs(l *loader) error {
 }
 
 // checkInput checks what a row is about.
-func (l *loader) checkInput(row fileInput, i int) error {
+func checkInput(l *loader, row fileInput, i int) error {
 	path := at("inputs", i)
 	host, repository, _ := strings.Cut(strings.TrimSuffix(row.Image, "/"), "/")
 	twice := slices.ContainsFunc(l.Inputs[:i], func(o fileInput) bool { return o.Image == row.Image && o.Tool == row.Tool })
@@ -85,7 +85,7 @@ func (l *loader) checkInput(row fileInput, i int) error {
 }
 
 // loadInput reads the requirements of a row.
-func (l *loader) loadInput(row fileInput) (err error) {
+func loadInput(l *loader, row fileInput) (err error) {
 	l.policy.actors.roles = map[Role][]allowedSigner{}
 	if row.Signers != nil {
 		signers, err := l.signers(row.Signers, at("signers"))
