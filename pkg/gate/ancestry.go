@@ -16,7 +16,7 @@ import (
 
 // checkAncestry reports the SLSA levels that the release reached. An artifact's
 // level is at most that of every input that its provenance names and that is in
-// the release. Where a level is required, the artifact and all its inputs back
+// the release, or for which the policy requires a level. Where a level is required, the artifact and all its inputs back
 // to the source must have it.
 func checkAncestry(ctx context.Context, g gathered) (f facts) {
 	if g.release.Options.Scope.Depth != AllEvidence {
@@ -241,7 +241,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 			f.note("%s: the provenance shows no level: %v", a.Name, err)
 		}
 		report.Artifact = a.Name // provenance of many artifacts is judged once
-		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name), inputsOf(got.claim.Dependencies)})
+		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name), g.release.manifest.inputsOf(got.claim.Dependencies)})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,26 +16,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// maxInputs is how many different inputs of one release are verified.
+// maxInputs is how many different inputs of one release are looked up.
 const maxInputs = 256
 
-// input is an image, program or download of others that a build used, as
-// provenance and lock name it.
+// input is what a build used of others, as provenance and lock name it: an
+// image, a program, a download.
 type input struct {
 	name   string // "base static", "tool go", "download firmware"
 	uri    string // oci://HOST/REPOSITORY@sha256:… for an image, the address of a download; empty for a program
 	digest digest.Digest
 }
 
-// inputsOf lists the inputs that provenance names. Others are the source, its
-// modules and artifacts of the release.
-func inputsOf(dependencies []intoto.Resource) (list []input) {
+// inputsOf lists the inputs that provenance names: every dependency but the
+// source, Go modules, which go.sum in the source pins, and artifacts of the
+// release. What another tool names in another form is an input, too.
+func (m signedManifest) inputsOf(dependencies []intoto.Resource) (list []input) {
 	for _, r := range dependencies {
-		in := input{name: r.Name, uri: r.URI}
-		if !in.isImage() && in.tool() == "" {
+		own, listed := m.Find(r.Name)
+		if strings.HasPrefix(r.URI, "git+") || strings.HasPrefix(r.URI, "pkg:golang/") || listed && r.Digest["sha256"] == own.Digests.SHA256.Hex() {
 			continue
 		}
-		in.digest, _ = digest.ParseHex(digest.SHA256, r.Digest["sha256"]) // an input without a digest is refused
+		in := input{name: cmp.Or(r.Name, r.URI), uri: r.URI}
+		in.digest, _ = digest.ParseHex(digest.SHA256, r.Digest["sha256"]) // without a digest nothing can be verified about it
 		list = append(list, in)
 	}
 	return list

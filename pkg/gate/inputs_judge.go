@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -39,23 +40,24 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 	unnamed, _ := j.policy.JudgesInputs()
 	answers = map[string]judgedInput{}
 	seen := map[string]bool{}
+	var rest []string
 	for _, in := range list {
 		name := in.subject()
 		if seen[name] {
 			continue
 		}
-		if seen[name] = true; len(seen) > maxInputs {
-			f.refuse(verdict.Find(verdict.Limit, "inputs", "more than %d images, programs and downloads were used", maxInputs))
-			return answers, f
-		}
+		seen[name] = true
 		row, named := j.policy.NewSession().OfInput(in.repository(), in.tool())
 		if !named {
 			extra := verdict.Find(verdict.Extra, name, "%s was used in the build, and no row of inputs in the policy names it", in.name)
 			extra.Fix = "add a row for it to inputs in the policy, or use another one"
-			if f.weigh(unnamed, extra); unnamed == policy.Off {
-				f.note("not verified, because no row of inputs names it: %s", name)
-			}
+			f.weigh(unnamed, extra)
+			rest = append(rest, name)
 			continue
+		}
+		if len(answers) == maxInputs {
+			f.refuse(verdict.Find(verdict.Limit, "inputs", "the builds used more than %d images, programs and downloads", maxInputs))
+			break
 		}
 		a := j.one(ctx, row, in)
 		f.refuse(a.Findings...)
@@ -64,6 +66,9 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 		f.notes = append(f.notes, a.Notes...)
 		f.addInputs(verdict.Input{Name: in.name, Place: in.uri, Digest: in.digest})
 		answers[name] = a
+	}
+	if len(rest) > 0 && unnamed == policy.Off {
+		f.note("not verified, because no row of inputs names them: %s: %s", plural.Of(len(rest), "input"), firstFew(rest))
 	}
 	return answers, f
 }
