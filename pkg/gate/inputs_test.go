@@ -19,7 +19,7 @@ func TestInputsOfProvenance(t *testing.T) {
 	of := func(text string) map[string]string {
 		return map[string]string{"sha256": digest.Of(digest.SHA256, []byte(text)).Hex()}
 	}
-	m := signedManifest{Manifest: manifest.Manifest{Artifacts: []manifest.Artifact{{Name: "bin/lantern", Digests: digest.SetOf([]byte("lantern"))}}}}
+	m := signedManifest{Manifest: manifest.Manifest{Artifacts: []manifest.Artifact{{Artifact: plan.Artifact{Name: "bin/lantern"}, Digests: digest.SetOf([]byte("lantern"))}}}}
 	for _, row := range []struct {
 		name string
 		r    intoto.Resource
