@@ -1,18 +1,25 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/produce/lock"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func lockCommand() *cobra.Command {
-	var dir string
+	var dir, profileName string
 	var bases, tools []string
 	confirm := false
 	cmd := &cobra.Command{
@@ -24,6 +31,11 @@ release.yaml names, show the differences from release.lock.yaml, and with --conf
 write it. --base and --tool say where to look a name up; the lock records that for
 the next run. By default a tool is the program of that name in PATH. Downloads are
 fetched and hashed each time, and not kept.
+
+With --profile, what is pinned is verified by the inputs of the profile's policy:
+signatures and provenance of base images and tool images in their registry, and
+those of programs and downloads in Sigstore bundles beside them. If one is refused,
+or cannot be reached, nothing is written.
 
 ` + exit.Table("release.lock.yaml is up to date or was written;\nwithout --confirm: the differences were printed"),
 		Example: `  waybill lock --base static=registry.example.test/base/static:v1
@@ -38,9 +50,14 @@ fetched and hashed each time, and not kept.
 			if u.Tools, err = assignments("--tool", tools); err != nil {
 				return err
 			}
+			if profileName != "" {
+				if u.Verify, err = verifyPins(cmd, profileName); err != nil {
+					return err
+				}
+			}
 			change, err := u.Find(cmd.Context())
 			if err != nil {
-				return err
+				return answer(cmd, cli.TableOutput(), nil, err)
 			}
 			return writeLock(cmd, change, confirm)
 		},
@@ -49,8 +66,31 @@ fetched and hashed each time, and not kept.
 	f.StringVar(&dir, "dir", ".", "directory of release.yaml")
 	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: where to find a base image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
 	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: where to find a tool: a program in PATH, or an image as for --base; repeats")
+	f.StringVar(&profileName, "profile", "", "profile whose policy says by its inputs who must have signed what is pinned, and at which level; without it nothing is verified")
 	f.BoolVar(&confirm, "confirm", false, "write release.lock.yaml; without it, only print the differences")
 	return cmd
+}
+
+// verifyPins opens the gate of a profile, which verifies what the lock pins.
+func verifyPins(cmd *cobra.Command, path string) (func(context.Context, plan.Lock) error, error) {
+	ctx := cmd.Context()
+	by, err := gate.Open(ctx, path, gate.Opening{
+		Reader:    profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)},
+		Transport: cli.Transport(false), OpenPlace: cloud.OpenPlace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, judges := by.Profile().Policy.JudgesInputs(); !judges {
+		return nil, verdict.Refuse(verdict.Usage, "--profile", "the policy %q has no inputs, so nothing would be verified; add them, or leave the flag out", by.Profile().Policy.Name())
+	}
+	return func(ctx context.Context, pins plan.Lock) error {
+		lines, err := by.Inputs(ctx, pins, time.Now())
+		for _, line := range lines {
+			fmt.Fprintln(cmd.OutOrStdout(), render.Safe(line))
+		}
+		return err
+	}, nil
 }
 
 func writeLock(cmd *cobra.Command, change lock.Change, confirm bool) error {

@@ -16,15 +16,20 @@ import (
 
 // checkAncestry reports the SLSA levels that the release reached. An artifact's
 // level is at most that of every input that its provenance names and that is in
-// the release. Where a level is required, the artifact and all its inputs back
-// to the source must have it.
-func checkAncestry(_ context.Context, g gathered) (f facts) {
+// the release, or for which the policy requires a level. Where a level is
+// required, the artifact and all its inputs back to the source must have it.
+func checkAncestry(ctx context.Context, g gathered) (f facts) {
 	if g.release.Options.Scope.Depth != allEvidence {
 		return f
 	}
 	all := g.built(&f)
+	withInputs := g.withInputs(ctx, all, &f)
 	for _, track := range tracks() {
-		g.checkTrack(track, all, &f)
+		if track == slsa.Build {
+			g.checkTrack(track, withInputs, &f)
+		} else {
+			g.checkTrack(track, all, &f)
+		}
 	}
 	if g.release.manifest.isGiven() {
 		g.sayUnproven(len(all), &f)
@@ -54,9 +59,9 @@ func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
 	lowest := slsa.Limit{Level: -1}
 	shown, counted := map[string]bool{}, map[string]bool{}
 	for _, b := range all {
-		a, _ := g.release.manifest.Find(b.name)
-		if !g.release.covers(a) || !g.holds(b.name) {
-			continue // reported by another check
+		a, listed := g.release.manifest.Find(b.name)
+		if !listed || !g.release.covers(a) || !g.holds(b.name) {
+			continue // an input, or reported by another check
 		}
 		shown[b.name] = true
 		steps := family(b, by, track)
@@ -239,6 +244,7 @@ type builtArtifact struct {
 	name   string
 	report slsa.Report
 	inputs []string
+	uses   []input // of others
 }
 
 // built are the built artifacts. A copy that is missing or changed does not
@@ -265,7 +271,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 			f.note("%s: the provenance shows no level: %v", a.Name, err)
 		}
 		report.Artifact = a.Name // provenance of many artifacts is judged once
-		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name)})
+		all = append(all, builtArtifact{a.Name, report, g.madeOf(got.claim, a.Name), g.release.manifest.inputsOf(got.claim.Dependencies)})
 	}
 	return all
 }

@@ -76,7 +76,7 @@ func (g Gate) Release(v version.Version, s profile.Stage, at Places, now time.Ti
 	return Request{
 		Version: v, Files: at.Files, Images: at.Images, Canon: g.Canonical(v),
 		Verifier: g.verifier, Policy: g.profile.Policy, Stage: policy.Stage(s), Now: now,
-		Waivers: g.waivers, Switches: g.switches, Sources: g.sources, FindSources: g.find,
+		Waivers: g.waivers, Switches: g.switches, Sources: g.sources, FindSources: g.find, world: &g.opening,
 	}
 }
 

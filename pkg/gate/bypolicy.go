@@ -56,6 +56,9 @@ func (r PolicyRequest) begin(question, destination string, classes ...plan.Class
 	j.rule = byPolicyAlone{r.Policy, r.Sources}
 	j.v.Scope.Checks = []string{"policy " + r.Policy.Name() + " at stage " + string(r.Stage)}
 	j.v.Scope.Left = []string{"the rest of the release"}
+	if _, judges := r.Policy.JudgesInputs(); judges {
+		j.v.Scope.Left = append(j.v.Scope.Left, "inputs")
+	}
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
 		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // closure and plan concern the whole release
 			j.v.Scope.Left = append(j.v.Scope.Left, lack)

@@ -78,6 +78,7 @@ type Request struct {
 	// FindSources also looks for summaries in git notes: in the checkout of the
 	// options, or in the repository of the current directory.
 	FindSources bool
+	world       *Opening // how to read what is elsewhere; nil if no [Gate] made the request
 }
 
 // Waivers are the lists of known defects, and what the policy's officer or the

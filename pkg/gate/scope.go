@@ -107,6 +107,9 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	if err := scope.check(m.Manifest); err != nil {
 		return nil, f, err
 	}
+	if _, judges := s.Policy.JudgesInputs(); judges && scope.Depth != allEvidence {
+		f.leave("inputs")
+	}
 	more := scope.Depth != allEvidence && hasMore(s.Policy, s.Stage)
 	switch scope.Depth {
 	case OnlyFiles:

@@ -58,6 +58,9 @@ func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 		Verdict: j.v, bad: j.bad,
 		classOf: func(name string) plan.Class { return k8slayout.KindOf(name).Class },
 	}
+	if _, judges := req.Policy.JudgesInputs(); judges {
+		j.addFacts(facts{left: []string{"inputs"}})
+	}
 	if !j.refused() {
 		j.fail("scope", errors.Join(req.Options.Scope.fitsUnsealed(), ofRelease(req.Version)))
 	}

@@ -26,12 +26,21 @@ func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 	err := run.Run(ctx, run.Request{
 		Plan: f.plan, Source: f.source, Workspace: in.w, Signer: t.signer, Report: t.Report, Progress: t.Progress,
 		Machine: run.Machine{Mode: f.isolation.Mode, Jobs: runtime.GOMAXPROCS(0), Transport: t.Transport, Modules: t.Profile.ModuleProxy, Secrets: secrets(t.Tokens)},
-		Trust:   run.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock},
+		Trust:   run.Trust{Verifier: t.verifier, Policy: t.Profile.Policy, Clock: t.Clock, Inputs: t.verifyInputs},
 	})
 	if err == nil {
 		t.summary.Reused = len(provenances(f.plan)) - t.signer.Tally().Made
 	}
 	return in, err
+}
+
+// verifyInputs verifies what the lock pins, and reports what was verified.
+func (t tools) verifyInputs(ctx context.Context, pins plan.Lock) error {
+	lines, err := t.Gate.Inputs(ctx, pins, t.Clock())
+	for _, line := range lines {
+		t.Report(ctx, "%s", line)
+	}
+	return err
 }
 
 // provenances are the artifacts that the builder signs, in all planned forms.

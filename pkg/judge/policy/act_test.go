@@ -29,6 +29,8 @@ builders:
 - {id: "https://example.test/builder", level: 3, signers: [%[7]s]}
 sources:
 - {id: "https://verifier.example.test/source", levels: {source: 3}, signers: [%[9]s]}
+inputs:
+- {tool: seat, signers: [%[10]s], checks: {signature: require, provenance: "off"}}
 summaries:
 - verifier: https://verifier.example.test/gate
   signers: [%[8]s]
@@ -73,6 +75,7 @@ func seats() []seat {
 		{"builders/items/signers", "builder", "https://slsa.dev/provenance/v1", plan.Archive, ""},
 		{"summaries/items/signers", "verifier", vsa.PredicateType, plan.Binary, ""},
 		{"sources/items/signers", "source", "x", "", sources},
+		{"inputs/items/signers", "keyless", kindBlob, plan.Other, ""},
 	}
 }
 
@@ -162,6 +165,9 @@ func (s seat) asks(t *testing.T, p Policy, who identity.Identity) error {
 	q := asking(t, s.class)
 	predicate := map[string]string{"builder": buildOf("https://example.test/builder"), "verifier": summaryOfTest}[s.name]
 	f := saidBy(t, q, who, s.kind, predicate)
+	if strings.HasPrefix(s.at, "inputs") {
+		p, _ = p.NewSession().OfInput("", "seat")
+	}
 	if s.role != "" {
 		return say(p.actors.acts(f, s.role, &q))
 	}

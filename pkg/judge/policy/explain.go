@@ -25,7 +25,7 @@ func (s *Section) add(format string, args ...any) {
 // it does not check, and who can bypass which requirement.
 func Explain(p Policy) []Section {
 	all := []Section{
-		p.actors.explain(), explainBuilds(p), explainSources(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
+		p.actors.explain(), explainBuilds(p), explainInputs(p), explainSources(p), explainAsked(p), explainWhole(p), p.switches.explain(), explainLeft(p),
 		{Title: "Who can bypass it", Lines: Overriders(p)},
 	}
 	return slices.DeleteFunc(all, func(s Section) bool { return len(s.Lines) == 0 })

@@ -19,6 +19,8 @@ type file struct {
 	Builders   []fileBuilder     `yaml:"builders"`
 	Sources    []fileVerifier    `yaml:"sources"`
 	Declares   []fileDeclaration `yaml:"declares"`
+	// Inputs are the images and tools that builds may use.
+	Inputs     []fileInput       `yaml:"inputs"`
 	Source     fileSource        `yaml:"source"`
 	Build      *fileBuild        `yaml:"build"`
 	Require    []fileRequire     `yaml:"require"`

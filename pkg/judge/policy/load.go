@@ -30,6 +30,7 @@ type loader struct {
 	policy   Policy
 	failed   string // code of the failure
 	people   int    // number of identities read
+	base     []any  // path of the part of the file that is loaded
 	// verifiers are those of sources, for the trust map.
 	verifiers []slsa.Verifier
 }
@@ -68,7 +69,7 @@ func (l *loader) code() verdict.Code {
 // fail refuses the value at a path.
 func (l *loader) fail(code string, path []any, format string, args ...any) error {
 	l.failed = code
-	return strictyaml.At(l.raw, path, code, fmt.Sprintf(format, args...))
+	return strictyaml.At(l.raw, append(slices.Clone(l.base), path...), code, fmt.Sprintf(format, args...))
 }
 
 func at(path ...any) []any { return path }
@@ -77,7 +78,7 @@ func (l *loader) load() (Policy, error) {
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
 	for _, part := range []func() error{
 		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, func() error { return loadDeclares(l) }, l.checkSeparate, l.loadSource, l.loadParameters,
-		l.loadSummaries, l.loadThresholds, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
+		l.loadSummaries, l.loadThresholds, func() error { return loadInputs(l) }, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
 	} {
 		if err := part(); err != nil {
 			return Policy{}, err

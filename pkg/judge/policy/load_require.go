@@ -191,8 +191,11 @@ func (l *loader) loadPlaces() error {
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(l.Closed)) {
-		if place != Files && place != Images || !l.Closed[place].known() {
-			return l.fail(codeValue, at("closed", place), "want files and images, each require, warn or off")
+		if place != Files && place != Images && place != inputs || !l.Closed[place].known() {
+			return l.fail(codeValue, at("closed", place), "want files, images and inputs, each require, warn or off")
+		}
+		if place == inputs && len(l.Inputs) == 0 {
+			return l.fail(codeEmpty, at("closed", place), "set, but the policy lists no inputs; add a row or leave it out")
 		}
 	}
 	return nil

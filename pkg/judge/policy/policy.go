@@ -52,6 +52,7 @@ type Policy struct {
 	actors    actors
 	build     expectations
 	summaries []summary
+	inputs    []inputRow // what builds use
 	declares  []declares
 	counts    thresholds
 

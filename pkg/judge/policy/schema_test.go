@@ -22,6 +22,7 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 		"$defs/signers/items":               signer{},
 		"builders/items":                    fileBuilder{},
 		"sources/items":                     fileVerifier{},
+		"inputs/items":                      fileInput{},
 		"declares/items":                    fileDeclaration{},
 		"source":                            fileSource{},
 		"build":                             fileBuild{},

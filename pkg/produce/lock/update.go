@@ -20,6 +20,8 @@ type Update struct {
 	Dir          string
 	Bases, Tools map[string]string // as in [Request]
 	Transport    http.RoundTripper
+	// Verify verifies what the new lock pins; nil verifies nothing.
+	Verify func(ctx context.Context, pins plan.Lock) error
 }
 
 // Change is a new lock, and its difference from the current one. Nothing is
@@ -59,6 +61,11 @@ func (u Update) Find(ctx context.Context) (Change, error) {
 	})
 	if err != nil {
 		return Change{}, err
+	}
+	if u.Verify != nil {
+		if err := u.Verify(ctx, c.Lock); err != nil {
+			return Change{}, err
+		}
 	}
 	c.raw = c.Lock.Encode()
 	if _, err := plan.ParseLock(c.raw); err != nil {

@@ -36,6 +36,11 @@ type root struct {
 // fetch is the only phase of a build that uses the network. No program of the
 // source runs in it.
 func (r *run) fetch(ctx context.Context) (f fetched, err error) {
+	if r.Trust.Inputs != nil {
+		if err := r.Trust.Inputs(ctx, r.Source.Pins); err != nil {
+			return fetched{}, err
+		}
+	}
 	if f.tools, err = checkTools(r.Source.Pins, r.Plan.Steps); err != nil {
 		return fetched{}, err
 	}

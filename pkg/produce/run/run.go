@@ -73,6 +73,9 @@ type Trust struct {
 	Verifier *verify.Verifier
 	Policy   policy.Policy
 	Clock    func() time.Time
+	// Inputs verifies what the lock pins, before the first step runs; nil if
+	// nothing is required of it.
+	Inputs func(ctx context.Context, pins plan.Lock) error
 }
 
 // run is a build in progress. Its steps run concurrently; they share and
