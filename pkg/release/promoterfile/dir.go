@@ -16,61 +16,116 @@ const (
 	imagesName   = "images.yaml"
 )
 
+func manifestFile(name string) string { return path.Join("manifests", name, manifestName) }
+
+func listFile(name string) string { return path.Join("images", name, imagesName) }
+
 // ReadDir reads all thin manifests of a directory: the manifest in each
 // directory manifests/NAME, and its list in images/NAME. Other files are
-// ignored; a missing list is an error.
-func ReadDir(tree fs.FS) ([]Manifest, error) {
+// ignored; a missing list is an error. The error has every fault of every file.
+func ReadDir(tree fs.FS) ([]Manifest, error) { return whole(ReadUsable(tree)) }
+
+// ReadUsable reads the manifests of a directory as [ReadDir] does, and leaves
+// out those with a bad list. A manifest whose places cannot be read is an error
+// all the same: without them nobody knows whose images the other lists name.
+func ReadUsable(tree fs.FS) ([]Manifest, []BadList, error) {
 	entries, err := fs.ReadDir(tree, "manifests")
 	if err != nil {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
 	}
-	var all []Manifest
+	var all []thin
 	for _, e := range entries {
-		manifest := path.Join("manifests", e.Name(), manifestName)
-		if info, err := fs.Stat(tree, manifest); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
+		if info, err := fs.Stat(tree, manifestFile(e.Name())); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		m, err := readThin(tree, e.Name(), manifest)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
+		all = append(all, readThin(tree, e.Name()))
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
 	}
-	return all, nil
+	refuseForeign(all)
+	good, bad, err := divide(all, func(t *thin) (*halves, BadList) {
+		list := BadList{Manifest: t.Name}
+		for image := range t.named {
+			list.Names = append(list.Names, t.Source.Name+"/"+image)
+		}
+		slices.Sort(list.Names)
+		return &t.halves, list
+	})
+	var manifests []Manifest
+	for _, t := range good {
+		manifests = append(manifests, t.Manifest)
+	}
+	return manifests, bad, err
 }
 
-func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
-	where, err := fs.ReadFile(tree, manifest)
-	if err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
-	}
-	list := path.Join("images", name, imagesName)
-	what, err := fs.ReadFile(tree, list)
+func readThin(tree fs.FS, name string) thin {
+	where, failed := fs.ReadFile(tree, manifestFile(name))
+	list, err := fs.ReadFile(tree, listFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "the manifest %s has no such list", manifest)
+		err = verdict.Refuse(verdict.ConfigParse, "", "the manifest %s has no such list", manifestFile(name))
 	}
-	if err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ConfigParse, list, err)
+	t := parseThin(name, where, list)
+	if failed != nil {
+		t.where = faults{file: t.where.file}
+		t.where.add(0, failed)
 	}
-	return ParseThin(name, where, what)
+	t.what.add(0, err)
+	return t
 }
 
 // fileManifestName is the name of a thin manifest of files in its directory.
 const fileManifestName = "filepromoter-manifest.yaml"
 
+// The places of the only manifest in a directory, and of its lists: one file, or
+// all files in a directory.
+const (
+	filesName = "files.yaml"
+	filesDir  = "files"
+)
+
 // HasFiles reports whether a directory contains manifests of files.
 func HasFiles(tree fs.FS) bool {
 	info, err := fs.Stat(tree, "filestores")
-	return err == nil && info.IsDir()
+	return err == nil && info.IsDir() || exists(tree, fileManifestName)
 }
 
 // ReadFilesDir reads all thin manifests of files of a directory: the manifest
-// in each directory filestores/NAME, and all lists in manifests/NAME. A
-// manifest without a list is an error, and so is a list without a manifest.
-func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
+// in each directory filestores/NAME, and all lists in manifests/NAME; or the
+// only manifest, which lies beside files.yaml or a directory files. A manifest
+// without a list is an error, and so is a list without a manifest. The error has
+// every fault of every file.
+func ReadFilesDir(tree fs.FS) ([]FileManifest, error) { return whole(ReadUsableFiles(tree)) }
+
+// ReadUsableFiles reads the manifests of a directory as [ReadFilesDir] does, and
+// leaves out those with a bad list.
+func ReadUsableFiles(tree fs.FS) ([]FileManifest, []BadList, error) {
+	all, err := readStores(tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	good, bad, err := divide(all, func(t *thinFiles) (*halves, BadList) {
+		list := BadList{Manifest: t.Name}
+		for name := range t.listed {
+			list.Names = append(list.Names, t.Source.Name+name)
+		}
+		slices.Sort(list.Names)
+		return &t.halves, list
+	})
+	var manifests []FileManifest
+	for _, t := range good {
+		manifests = append(manifests, t.FileManifest)
+	}
+	return manifests, bad, err
+}
+
+func readStores(tree fs.FS) (all []thinFiles, err error) {
+	if exists(tree, fileManifestName) {
+		if exists(tree, "filestores") || exists(tree, filesName) && exists(tree, filesDir) {
+			return nil, verdict.Refuse(verdict.ConfigParse, fileManifestName, "want it beside %s or a directory %s, and neither both nor a directory filestores", filesName, filesDir)
+		}
+		return []thinFiles{readThinFiles(tree, fileManifestName, fileManifestName, filesDir)}, nil
+	}
 	stores, err := dirsWith(tree, "filestores", isStore)
 	if err != nil {
 		return nil, err
@@ -79,18 +134,15 @@ func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range stores {
+		all = append(all, readThinFiles(tree, name, path.Join("filestores", name, fileManifestName), path.Join("manifests", name)))
+	}
 	for _, name := range lists {
 		if !slices.Contains(stores, name) {
-			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
+			t := thinFiles{FileManifest: FileManifest{Name: name}, halves: halves{where: faults{file: "manifests/" + name}}}
+			t.where.refuse(0, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
+			all = append(all, t)
 		}
-	}
-	var all []FileManifest
-	for _, name := range stores {
-		m, err := readThinFiles(tree, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
 	}
 	if len(all) == 0 {
 		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory in it has a %s", fileManifestName)
@@ -129,30 +181,50 @@ func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string
 	return names, nil
 }
 
-func readThinFiles(tree fs.FS, name string) (FileManifest, error) {
-	manifest := path.Join("filestores", name, fileManifestName)
-	where, err := fs.ReadFile(tree, manifest)
-	if err != nil {
-		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
-	}
-	dir := path.Join("manifests", name)
-	entries, err := fs.ReadDir(tree, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, dir, err)
+func readThinFiles(tree fs.FS, name, manifest, dir string) thinFiles {
+	where, failed := fs.ReadFile(tree, manifest)
+	names, err := listsIn(tree, dir)
+	if len(names) == 0 && err == nil {
+		err = verdict.Refuse(verdict.ConfigParse, "", "the manifest %s has no list in it", manifest)
 	}
 	var lists []List
-	for _, e := range entries {
-		if e.IsDir() || !isList(e) {
-			continue
-		}
-		l := List{Name: path.Join(dir, e.Name())}
+	for _, name := range names {
+		l := List{Name: name}
 		if l.Raw, err = fs.ReadFile(tree, l.Name); err != nil {
-			return FileManifest{}, verdict.Wrap(verdict.ConfigParse, l.Name, err)
+			break
 		}
 		lists = append(lists, l)
 	}
-	if len(lists) == 0 {
-		return FileManifest{}, verdict.Refuse(verdict.ConfigParse, dir, "the manifest %s has no list in it", manifest)
+	t := parseThinFiles(name, manifest, where, lists)
+	if failed != nil {
+		t.where = faults{file: manifest}
+		t.where.add(0, failed)
 	}
-	return ParseThinFiles(name, where, lists...)
+	if err != nil {
+		t.what = faults{file: dir}
+		t.what.add(0, err)
+	}
+	return t
+}
+
+// listsIn are the lists in a directory, or the list that stands for it.
+func listsIn(tree fs.FS, dir string) (names []string, err error) {
+	if dir == filesDir && exists(tree, filesName) {
+		return []string{filesName}, nil
+	}
+	entries, err := fs.ReadDir(tree, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if !e.IsDir() && isList(e) {
+			names = append(names, path.Join(dir, e.Name()))
+		}
+	}
+	return names, err
+}
+
+func exists(tree fs.FS, name string) bool {
+	_, err := fs.Stat(tree, name)
+	return err == nil
 }

@@ -1,0 +1,155 @@
+package promoterfile
+
+import (
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// maxFaults is how many faults of one file are listed; the others are counted.
+const maxFaults = 1000
+
+// faults collects everything that is wrong with one file. YAML that no reader
+// would understand alike is the exception: after it, the rest of the file is not
+// read.
+type faults struct {
+	file string
+	all  []error
+	more int
+}
+
+// add keeps an error, if it is one, with the file and line as its subject. Line
+// 0 stands for the whole file.
+func (f *faults) add(line int, err error) {
+	if err == nil {
+		return
+	}
+	if len(f.all) == maxFaults {
+		f.more++
+		return
+	}
+	var form *strictyaml.Error
+	if errors.As(err, &form) {
+		line = form.Line
+	}
+	var coded *verdict.Error
+	if !errors.As(err, &coded) {
+		coded = verdict.Wrap(verdict.ConfigParse, "", err)
+	}
+	finding := coded.Finding
+	if finding.Subject != "" {
+		finding.Message = finding.Subject + ": " + finding.Message
+	}
+	finding.Subject = f.at(line)
+	f.all = append(f.all, &verdict.Error{Finding: finding, Cause: err})
+}
+
+func (f *faults) refuse(line int, format string, args ...any) {
+	f.add(line, verdict.Refuse(verdict.ConfigParse, "", format, args...))
+}
+
+// at names a line of the file.
+func (f *faults) at(line int) string {
+	if line == 0 {
+		return f.file
+	}
+	return fmt.Sprintf("%s:%d", f.file, line)
+}
+
+// err is all faults, or nil.
+func (f *faults) err() error {
+	if f.more > 0 {
+		return errors.Join(append(f.all, fmt.Errorf("%s: and %d more", f.file, f.more))...)
+	}
+	return errors.Join(f.all...)
+}
+
+// lineIn is the line of a value in a section, or 0.
+func lineIn(section *yaml.Node, value string) int {
+	for _, n := range section.Content {
+		if n.Kind == yaml.ScalarNode && n.Value == value {
+			return n.Line
+		}
+		if line := lineIn(n, value); line != 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+// BadList is a list that cannot be used, so nothing that it lists is promoted.
+type BadList struct {
+	// Manifest is the name of the manifest that the list belongs to.
+	Manifest string
+	// Names are the images or files that it lists, at the source, as far as it can
+	// be read.
+	Names []string
+	// Err is everything that is wrong with it.
+	Err error
+}
+
+// LeftOut refuses what a plan is without: each list, why, and each image or file
+// that it lists. Without lists it is nil.
+func LeftOut(lists []BadList) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	all := []error{nil}
+	names := 0
+	for _, l := range lists {
+		all = append(all, l.Err)
+		for _, name := range l.Names {
+			all = append(all, fmt.Errorf("left out of %s: %s", l.Manifest, name))
+		}
+		if len(l.Names) == 0 {
+			all = append(all, fmt.Errorf("left out of %s: everything; its names cannot be read", l.Manifest))
+		}
+		names += len(l.Names)
+	}
+	all[0] = verdict.Refuse(verdict.PlanMissing, "plan", "it lacks what %s with faults would promote, %s", plural.Of(len(lists), "list"), plural.Of(names, "name")).
+		Advise("correct the lists at the lines named, and plan again")
+	return errors.Join(all...)
+}
+
+// halves is what is wrong with the places of a manifest, and with its list.
+type halves struct{ where, what faults }
+
+func (h *halves) err() error { return errors.Join(h.where.err(), h.what.err()) }
+
+// divide separates the manifests that can be used from those with a bad list. If
+// the places of any of them cannot be read, nobody knows whose images the others
+// name: then nothing can be used, and all faults are the error.
+func divide[T any](all []T, show func(*T) (*halves, BadList)) (good []*T, bad []BadList, err error) {
+	var faulty []error
+	readable := true
+	for i := range all {
+		h, list := show(&all[i])
+		faulty = append(faulty, h.err())
+		readable = readable && len(h.where.all) == 0
+		if list.Err = h.what.err(); list.Err == nil {
+			good = append(good, &all[i])
+		} else {
+			bad = append(bad, list)
+		}
+	}
+	if !readable {
+		return nil, nil, errors.Join(faulty...)
+	}
+	return good, bad, nil
+}
+
+// whole is every manifest of a directory, or every fault in it.
+func whole[T any](good []T, bad []BadList, err error) ([]T, error) {
+	for _, b := range bad {
+		err = errors.Join(err, b.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return good, nil
+}
