@@ -30,11 +30,8 @@ type listedTag struct {
 // image.
 func (t *thin) readImages(root *yaml.Node) {
 	t.named = map[string]int{}
-	if root.Kind != yaml.SequenceNode {
-		if root.Kind != 0 && !(root.ShortTag() == "!!null" && root.Value == "") {
-			t.what.refuse(root.Line, "want a list of images")
-		}
-		return
+	if root.Kind != yaml.SequenceNode && !isNothing(root) {
+		t.what.refuse(root.Line, "want a list of images")
 	}
 	all := map[string]*listedImage{}
 	for _, n := range root.Content {
@@ -58,7 +55,13 @@ func (t *thin) readImages(root *yaml.Node) {
 	order.Sort(t.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// readImage adds one entry. Several may have the same name, and the same digest.
+// isNothing reports whether there is no node, or a key without a value.
+func isNothing(n *yaml.Node) bool {
+	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && n.Value == ""
+}
+
+// readImage adds one entry. Several may have the same name, and the same digest. In
+// a thin list an image without digests is one that is not promoted yet.
 func (t *thin) readImage(n *yaml.Node, all map[string]*listedImage) {
 	var entry struct {
 		Name    string    `yaml:"name"`
@@ -72,8 +75,13 @@ func (t *thin) readImage(n *yaml.Node, all map[string]*listedImage) {
 	case err != nil:
 		t.what.add(n.Line, err)
 		return
-	case entry.Digests.Kind != yaml.MappingNode || len(entry.Digests.Content) == 0:
-		t.what.refuse(n.Line, "%s: the image has no digests: want a dmap of digests and their tags", entry.Name)
+	case isNothing(&entry.Digests) || entry.Digests.Kind == yaml.MappingNode && len(entry.Digests.Content) == 0:
+		if t.one {
+			t.what.refuse(n.Line, "%s: the image has no digests", entry.Name)
+		}
+		return
+	case entry.Digests.Kind != yaml.MappingNode:
+		t.what.refuse(n.Line, "%s: want a dmap of digests and their tags", entry.Name)
 		return
 	case all[entry.Name] == nil:
 		all[entry.Name] = &listedImage{map[digest.Digest][]string{}, map[string]listedTag{}}

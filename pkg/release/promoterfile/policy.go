@@ -214,10 +214,10 @@ func (p *Policy) check(report func(about string, err error)) {
 			refuse(t, "predicateTypes: %q is not a predicate type", t)
 		}
 	}
-	if p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel) {
+	switch {
+	case p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel):
 		refuse("level", "level %d: want 2 or 3", p.Level)
-	}
-	if p.Level > highest && p.Demands() {
+	case p.Level > highest && p.Demands():
 		refuse("level", "level %d: with these builders and signers no image can show more than %d", p.Level, highest)
 	}
 	for _, l := range p.Levels {

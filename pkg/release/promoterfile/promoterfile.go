@@ -92,7 +92,7 @@ var (
 
 // Parse reads a manifest with places and images in one document.
 func Parse(name string, raw []byte) (Manifest, error) {
-	t := thin{Manifest: Manifest{Name: name}, halves: halves{faults{file: name}, faults{file: name}}}
+	t := thin{Manifest: Manifest{Name: name}, halves: halves{faults{file: name}, faults{file: name}}, one: true}
 	var w struct {
 		where  `yaml:",inline"`
 		Images yaml.Node `yaml:"images"`
@@ -116,6 +116,7 @@ func ParseThin(name string, manifest, list []byte) (Manifest, error) {
 type thin struct {
 	Manifest
 	halves
+	one   bool           // the manifest is one file
 	named map[string]int // the images that the list names, valid or not, and the line of each
 }
 
