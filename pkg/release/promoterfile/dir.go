@@ -33,33 +33,21 @@ func ReadUsable(tree fs.FS) ([]Manifest, []BadList, error) {
 	if err != nil {
 		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
 	}
-	var all []thin
+	var all []reading[Manifest]
 	for _, e := range entries {
 		if info, err := fs.Stat(tree, manifestFile(e.Name())); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		all = append(all, readThin(tree, e.Name()))
+		all = append(all, readThin(tree, e.Name()).reading)
 	}
 	if len(all) == 0 {
 		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
 	}
 	refuseForeign(all)
-	good, bad, err := divide(all, func(t *thin) (*halves, BadList) {
-		list := BadList{Manifest: t.Name}
-		for image := range t.named {
-			list.Names = append(list.Names, t.Source.Name+"/"+image)
-		}
-		slices.Sort(list.Names)
-		return &t.halves, list
-	})
-	var manifests []Manifest
-	for _, t := range good {
-		manifests = append(manifests, t.Manifest)
-	}
-	return manifests, bad, err
+	return divide(all)
 }
 
-func readThin(tree fs.FS, name string) thin {
+func readThin(tree fs.FS, name string) images {
 	where, failed := fs.ReadFile(tree, manifestFile(name))
 	list, err := fs.ReadFile(tree, listFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,27 +92,15 @@ func ReadUsableFiles(tree fs.FS) ([]FileManifest, []BadList, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	good, bad, err := divide(all, func(t *thinFiles) (*halves, BadList) {
-		list := BadList{Manifest: t.Name}
-		for name := range t.listed {
-			list.Names = append(list.Names, t.Source.Name+name)
-		}
-		slices.Sort(list.Names)
-		return &t.halves, list
-	})
-	var manifests []FileManifest
-	for _, t := range good {
-		manifests = append(manifests, t.FileManifest)
-	}
-	return manifests, bad, err
+	return divide(all)
 }
 
-func readStores(tree fs.FS) (all []thinFiles, err error) {
+func readStores(tree fs.FS) (all []reading[FileManifest], err error) {
 	if exists(tree, fileManifestName) {
 		if exists(tree, "filestores") || exists(tree, filesName) && exists(tree, filesDir) {
 			return nil, verdict.Refuse(verdict.ConfigParse, fileManifestName, "want it beside %s or a directory %s, and neither both nor a directory filestores", filesName, filesDir)
 		}
-		return []thinFiles{readThinFiles(tree, fileManifestName, fileManifestName, filesDir)}, nil
+		return append(all, readThinFiles(tree, fileManifestName, fileManifestName, filesDir).reading), nil
 	}
 	stores, err := dirsWith(tree, "filestores", isStore)
 	if err != nil {
@@ -135,11 +111,11 @@ func readStores(tree fs.FS) (all []thinFiles, err error) {
 		return nil, err
 	}
 	for _, name := range stores {
-		all = append(all, readThinFiles(tree, name, path.Join("filestores", name, fileManifestName), path.Join("manifests", name)))
+		all = append(all, readThinFiles(tree, name, path.Join("filestores", name, fileManifestName), path.Join("manifests", name)).reading)
 	}
 	for _, name := range lists {
 		if !slices.Contains(stores, name) {
-			t := thinFiles{FileManifest: FileManifest{Name: name}, halves: halves{where: faults{file: "manifests/" + name}}}
+			t := newReading[FileManifest](name, "manifests/"+name, "")
 			t.where.refuse(0, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
 			all = append(all, t)
 		}
@@ -181,7 +157,7 @@ func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string
 	return names, nil
 }
 
-func readThinFiles(tree fs.FS, name, manifest, dir string) thinFiles {
+func readThinFiles(tree fs.FS, name, manifest, dir string) fileLists {
 	where, failed := fs.ReadFile(tree, manifest)
 	names, err := listsIn(tree, dir)
 	if len(names) == 0 && err == nil {

@@ -3,11 +3,14 @@ package promoterfile
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -99,52 +102,81 @@ func LeftOut(lists []BadList) error {
 	if len(lists) == 0 {
 		return nil
 	}
-	all := []error{nil}
+	var all []error
 	names := 0
 	for _, l := range lists {
+		names += len(l.Names)
 		all = append(all, l.Err)
+		if len(l.Names) == 0 {
+			l.Names = []string{"everything; its names cannot be read"}
+		}
 		for _, name := range l.Names {
 			all = append(all, fmt.Errorf("left out of %s: %s", l.Manifest, name))
 		}
-		if len(l.Names) == 0 {
-			all = append(all, fmt.Errorf("left out of %s: everything; its names cannot be read", l.Manifest))
-		}
-		names += len(l.Names)
 	}
-	all[0] = verdict.Refuse(verdict.PlanMissing, "plan", "it lacks what %s with faults would promote, %s", plural.Of(len(lists), "list"), plural.Of(names, "name")).
+	summary := verdict.Refuse(verdict.PlanMissing, "plan", "it lacks what %s with faults would promote, %s", plural.Of(len(lists), "list"), plural.Of(names, "name")).
 		Advise("correct the lists at the lines named, and plan again")
-	return errors.Join(all...)
+	return errors.Join(summary, errors.Join(all...))
 }
 
-// halves is what is wrong with the places of a manifest, and with its list.
-type halves struct{ where, what faults }
+// reading is a manifest of one kind, and what is wrong with its two parts.
+type reading[M any] struct {
+	manifest    M
+	name        string
+	source      string // prefix of the names at the source
+	where, what faults // the places, and the list
+	// listed is every name in the list, valid or not.
+	listed map[string]listed
+}
 
-func (h *halves) err() error { return errors.Join(h.where.err(), h.what.err()) }
+// listed is where a list first names an image or a file, and the digest of the
+// file; zero if it is faulty.
+type listed struct {
+	digest digest.Digest
+	line   int
+	at     string
+}
+
+func newReading[M any](name, where, what string) reading[M] {
+	return reading[M]{name: name, where: faults{file: where}, what: faults{file: what}, listed: map[string]listed{}}
+}
+
+func (r *reading[M]) err() error { return errors.Join(r.where.err(), r.what.err()) }
+
+// result is the manifest, or all faults of its files.
+func (r *reading[M]) result() (m M, err error) {
+	if err := r.err(); err != nil {
+		return m, err
+	}
+	return r.manifest, nil
+}
 
 // divide separates the manifests that can be used from those with a bad list. If
 // the places of any of them cannot be read, nobody knows whose images the others
 // name: then nothing can be used, and all faults are the error.
-func divide[T any](all []T, show func(*T) (*halves, BadList)) (good []*T, bad []BadList, err error) {
-	var faulty []error
+func divide[M any](all []reading[M]) (good []M, bad []BadList, err error) {
 	readable := true
-	for i := range all {
-		h, list := show(&all[i])
-		faulty = append(faulty, h.err())
-		readable = readable && len(h.where.all) == 0
-		if list.Err = h.what.err(); list.Err == nil {
-			good = append(good, &all[i])
+	for _, r := range all {
+		err = errors.Join(err, r.err())
+		readable = readable && len(r.where.all) == 0
+		if what := r.what.err(); what != nil {
+			b := BadList{Manifest: r.name, Err: what}
+			for _, name := range slices.Sorted(maps.Keys(r.listed)) {
+				b.Names = append(b.Names, r.source+name)
+			}
+			bad = append(bad, b)
 		} else {
-			bad = append(bad, list)
+			good = append(good, r.manifest)
 		}
 	}
 	if !readable {
-		return nil, nil, errors.Join(faulty...)
+		return nil, nil, err
 	}
 	return good, bad, nil
 }
 
 // whole is every manifest of a directory, or every fault in it.
-func whole[T any](good []T, bad []BadList, err error) ([]T, error) {
+func whole[M any](good []M, bad []BadList, err error) ([]M, error) {
 	for _, b := range bad {
 		err = errors.Join(err, b.Err)
 	}

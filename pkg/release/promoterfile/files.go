@@ -70,42 +70,32 @@ type List struct {
 
 // ParseFiles reads a manifest of files with places and files in one document.
 func ParseFiles(name string, raw []byte) (FileManifest, error) {
-	t := thinFiles{FileManifest: FileManifest{Name: name}, halves: halves{faults{file: name}, faults{file: name}}}
+	t := fileLists{newReading[FileManifest](name, name, name)}
 	var w struct {
 		filestores `yaml:",inline"`
 		fileList   `yaml:",inline"`
 	}
 	if err := read(raw, &w); err != nil {
 		t.where.add(0, err)
-		return FileManifest{}, t.err()
+		return t.result()
 	}
 	t.readPlaces(w.filestores)
 	t.readFiles(w.fileList)
 	t.finish()
-	return t.manifest()
+	return t.result()
 }
 
 // ParseThinFiles reads a manifest whose files are in separate lists.
 func ParseThinFiles(name string, manifest []byte, lists ...List) (FileManifest, error) {
 	t := parseThinFiles(name, "filestores/"+name+"/"+fileManifestName, manifest, lists)
-	return t.manifest()
+	return t.result()
 }
 
-// thinFiles is a manifest of files, and what is wrong with it.
-type thinFiles struct {
-	FileManifest
-	halves
-	listed map[string]listedFile // every name in the lists, valid or not
-}
+// fileLists is a manifest of files.
+type fileLists struct{ reading[FileManifest] }
 
-// listedFile is a digest, zero if it is faulty, and the file and line that name it.
-type listedFile struct {
-	digest digest.Digest
-	at     string
-}
-
-func parseThinFiles(name, file string, manifest []byte, lists []List) thinFiles {
-	t := thinFiles{FileManifest: FileManifest{Name: name}, halves: halves{where: faults{file: file}}}
+func parseThinFiles(name, file string, manifest []byte, lists []List) fileLists {
+	t := fileLists{newReading[FileManifest](name, file, "")}
 	var w filestores
 	if err := read(manifest, &w); err != nil {
 		t.where.add(0, err)
@@ -127,17 +117,9 @@ func parseThinFiles(name, file string, manifest []byte, lists []List) thinFiles 
 	return t
 }
 
-// manifest is the manifest, or all faults of its files.
-func (t *thinFiles) manifest() (FileManifest, error) {
-	if err := t.err(); err != nil {
-		return FileManifest{}, err
-	}
-	return t.FileManifest, nil
-}
-
 // readPlaces refuses, too, places inside one another: a write to one would change
 // the other.
-func (t *thinFiles) readPlaces(w filestores) {
+func (t *fileLists) readPlaces(w filestores) {
 	var all []listedPlace
 	for _, n := range w.Filestores {
 		var s struct {
@@ -159,15 +141,15 @@ func (t *thinFiles) readPlaces(w filestores) {
 		}
 		all = append(all, listedPlace{place, s.Source, n.Line})
 	}
-	t.Source, t.Destinations = t.where.places(all)
+	m := &t.manifest
+	m.Name = t.name
+	m.Source, m.Destinations = t.where.places(all)
+	t.source = m.Source.Name
 }
 
 // readFiles adds the files of one list. A file may be listed several times, always
 // with the same digest.
-func (t *thinFiles) readFiles(list fileList) {
-	if t.listed == nil {
-		t.listed = map[string]listedFile{}
-	}
+func (t *fileLists) readFiles(list fileList) {
 	for _, n := range list.Files {
 		var f struct {
 			Name   string    `yaml:"name"`
@@ -192,23 +174,23 @@ func (t *thinFiles) readFiles(list fileList) {
 			d = digest.Digest{}
 		}
 		if name != "" && (!twice || other.digest.IsZero()) {
-			t.listed[name] = listedFile{d, t.what.at(n.Line)}
+			t.listed[name] = listed{d, n.Line, t.what.at(n.Line)}
 		}
 	}
 }
 
 // finish lists the files in the order of their names.
-func (t *thinFiles) finish() {
+func (t *fileLists) finish() {
 	switch {
 	case len(t.listed) > maxFiles:
-		t.what.add(0, verdict.Refuse(verdict.Limit, "", "the lists of %s have more than %d files", t.Name, maxFiles))
+		t.what.add(0, verdict.Refuse(verdict.Limit, "", "the lists of %s have more than %d files", t.name, maxFiles))
 	case len(t.listed) == 0 && len(t.what.all) == 0:
 		t.what.refuse(0, "files: want at least one file")
 	}
 	for name, f := range t.listed {
-		t.Files = append(t.Files, File{Name: name, Digest: f.digest})
+		t.manifest.Files = append(t.manifest.Files, File{Name: name, Digest: f.digest})
 	}
-	slices.SortFunc(t.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.manifest.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // IsFiles reports whether a manifest is of files, not of images, by the one key

@@ -28,15 +28,14 @@ type listedTag struct {
 
 // readImages reads a list. One without entries, or without any value, lists no
 // image.
-func (t *thin) readImages(root *yaml.Node) {
-	t.named = map[string]int{}
+func (t *images) readImages(root *yaml.Node) {
 	if root.Kind != yaml.SequenceNode && !isNothing(root) {
 		t.what.refuse(root.Line, "want a list of images")
 	}
 	all := map[string]*listedImage{}
 	for _, n := range root.Content {
-		if name := nameIn(n); name != "" && t.named[name] == 0 {
-			t.named[name] = n.Line
+		if name := nameIn(n); name != "" && t.listed[name].line == 0 {
+			t.listed[name] = listed{line: n.Line}
 		}
 		t.readImage(n, all)
 	}
@@ -50,9 +49,9 @@ func (t *thin) readImages(root *yaml.Node) {
 			image.Digests = append(image.Digests, Pinned{Digest: d, Tags: slices.Compact(tags)})
 		}
 		slices.SortFunc(image.Digests, func(a, b Pinned) int { return cmp.Compare(a.Digest.Hex(), b.Digest.Hex()) })
-		t.Images = append(t.Images, image)
+		t.manifest.Images = append(t.manifest.Images, image)
 	}
-	order.Sort(t.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
+	order.Sort(t.manifest.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // isNothing reports whether there is no node, or a key without a value.
@@ -62,7 +61,7 @@ func isNothing(n *yaml.Node) bool {
 
 // readImage adds one entry. Several may have the same name, and the same digest. In
 // a thin list an image without digests is one that is not promoted yet.
-func (t *thin) readImage(n *yaml.Node, all map[string]*listedImage) {
+func (t *images) readImage(n *yaml.Node, all map[string]*listedImage) {
 	var entry struct {
 		Name    string    `yaml:"name"`
 		Digests yaml.Node `yaml:"dmap"`
@@ -93,7 +92,7 @@ func (t *thin) readImage(n *yaml.Node, all map[string]*listedImage) {
 
 // readDigest adds a digest and its tags, and refuses a tag that names another
 // digest already.
-func (t *thin) readDigest(name string, key, value *yaml.Node, image *listedImage) {
+func (t *images) readDigest(name string, key, value *yaml.Node, image *listedImage) {
 	d, err := digest.Parse(key.Value)
 	if err != nil || d.Algorithm() != digest.SHA256 {
 		t.what.refuse(key.Line, "%s: %.100q is not a SHA-256 digest", name, key.Value)
@@ -131,19 +130,19 @@ func nameIn(n *yaml.Node) string {
 
 // refuseForeign refuses the images of lists that are in a place of another
 // manifest: only the list of that project may name them.
-func refuseForeign(all []thin) {
+func refuseForeign(all []reading[Manifest]) {
 	owner := map[string]string{}
 	for _, t := range all {
-		for _, p := range append(t.Destinations, t.Source) {
-			owner[p.Name] = t.Name
+		for _, p := range append(t.manifest.Destinations, t.manifest.Source) {
+			owner[p.Name] = t.name
 		}
 	}
 	for i := range all {
 		t := &all[i]
-		own := append(slices.Clone(t.Destinations), t.Source)
-		for _, image := range slices.Sorted(maps.Keys(t.named)) {
+		own := append(slices.Clone(t.manifest.Destinations), t.manifest.Source)
+		for _, image := range slices.Sorted(maps.Keys(t.listed)) {
 			if place, name := foreign(own, image, owner); name != "" {
-				t.what.refuse(t.named[image], "%s: the image is in %s, which is a place of %s", image, place, name)
+				t.what.refuse(t.listed[image].line, "%s: the image is in %s, which is a place of %s", image, place, name)
 			}
 		}
 	}

@@ -92,36 +92,35 @@ var (
 
 // Parse reads a manifest with places and images in one document.
 func Parse(name string, raw []byte) (Manifest, error) {
-	t := thin{Manifest: Manifest{Name: name}, halves: halves{faults{file: name}, faults{file: name}}, one: true}
+	t := images{newReading[Manifest](name, name, name), true}
 	var w struct {
 		where  `yaml:",inline"`
 		Images yaml.Node `yaml:"images"`
 	}
 	if err := read(raw, &w); err != nil {
 		t.where.add(0, err)
-		return Manifest{}, t.where.err()
+		return t.result()
 	}
 	t.readPlaces(w.where)
 	t.readImages(&w.Images)
-	return t.manifest()
+	return t.result()
 }
 
 // ParseThin reads a manifest whose images are in a separate file.
 func ParseThin(name string, manifest, list []byte) (Manifest, error) {
 	t := parseThin(name, manifest, list)
-	return t.manifest()
+	return t.result()
 }
 
-// thin is a manifest, and what is wrong with it.
-type thin struct {
-	Manifest
-	halves
-	one   bool           // the manifest is one file
-	named map[string]int // the images that the list names, valid or not, and the line of each
+// images is a manifest of images. In one of one file, an image without digests is
+// a fault.
+type images struct {
+	reading[Manifest]
+	one bool
 }
 
-func parseThin(name string, manifest, list []byte) thin {
-	t := thin{Manifest: Manifest{Name: name}, halves: halves{faults{file: manifestFile(name)}, faults{file: listFile(name)}}}
+func parseThin(name string, manifest, list []byte) images {
+	t := images{newReading[Manifest](name, manifestFile(name), listFile(name)), false}
 	var w where
 	if err := read(manifest, &w); err != nil {
 		t.where.add(0, err)
@@ -139,19 +138,11 @@ func parseThin(name string, manifest, list []byte) thin {
 	return t
 }
 
-// manifest is the manifest, or all faults of its files.
-func (t *thin) manifest() (Manifest, error) {
-	if err := t.err(); err != nil {
-		return Manifest{}, err
-	}
-	return t.Manifest, nil
-}
-
 func read(raw []byte, v any) error {
 	return strictyaml.Unmarshal(raw, v, strictyaml.MaxSize(maxSize), strictyaml.MaxKeys(maxKeys))
 }
 
-func (t *thin) readPlaces(w where) {
+func (t *images) readPlaces(w where) {
 	var all []listedPlace
 	for _, n := range w.Registries {
 		var r struct {
@@ -169,7 +160,10 @@ func (t *thin) readPlaces(w where) {
 		t.where.add(n.Line, err)
 		all = append(all, listedPlace{place, r.Source, n.Line})
 	}
-	t.Source, t.Destinations = t.where.places(all)
+	m := &t.manifest
+	m.Name = t.name
+	m.Source, m.Destinations = t.where.places(all)
+	t.source = m.Source.Name + "/"
 	if w.Policy.IsZero() {
 		return
 	}
@@ -179,7 +173,7 @@ func (t *thin) readPlaces(w where) {
 		return
 	}
 	p.check(func(about string, err error) { t.where.add(cmp.Or(lineIn(&w.Policy, about), w.Policy.Line), err) })
-	t.Policy = p
+	m.Policy = p
 }
 
 // listedPlace is a place as a manifest lists it; one that could not be read has no
