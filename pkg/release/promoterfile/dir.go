@@ -20,14 +20,11 @@ func manifestFile(name string) string { return path.Join("manifests", name, mani
 
 func listFile(name string) string { return path.Join("images", name, imagesName) }
 
-// ReadDir reads all thin manifests of a directory: the manifest in each
+// ReadUsable reads all thin manifests of a directory: the manifest in each
 // directory manifests/NAME, and its list in images/NAME. Other files are
-// ignored; a missing list is an error. The error has every fault of every file.
-func ReadDir(tree fs.FS) ([]Manifest, error) { return whole(ReadUsable(tree)) }
-
-// ReadUsable reads the manifests of a directory as [ReadDir] does, and leaves
-// out those with a bad list. A manifest whose places cannot be read is an error
-// all the same: without them nobody knows whose images the other lists name.
+// ignored. Those with a bad or missing list are returned apart. A manifest whose
+// places cannot be read is an error, which then has every fault of every file:
+// without the places nobody knows whose images the other lists name.
 func ReadUsable(tree fs.FS) ([]Manifest, []BadList, error) {
 	entries, err := fs.ReadDir(tree, "manifests")
 	if err != nil {
@@ -78,15 +75,11 @@ func HasFiles(tree fs.FS) bool {
 	return err == nil && info.IsDir() || exists(tree, fileManifestName)
 }
 
-// ReadFilesDir reads all thin manifests of files of a directory: the manifest
+// ReadUsableFiles reads all thin manifests of files of a directory: the manifest
 // in each directory filestores/NAME, and all lists in manifests/NAME; or the
-// only manifest, which lies beside files.yaml or a directory files. A manifest
-// without a list is an error, and so is a list without a manifest. The error has
-// every fault of every file.
-func ReadFilesDir(tree fs.FS) ([]FileManifest, error) { return whole(ReadUsableFiles(tree)) }
-
-// ReadUsableFiles reads the manifests of a directory as [ReadFilesDir] does, and
-// leaves out those with a bad list.
+// only manifest, which lies beside files.yaml or a directory files. Those with a
+// bad list, or without one, are returned apart; a list without a manifest is an
+// error.
 func ReadUsableFiles(tree fs.FS) ([]FileManifest, []BadList, error) {
 	all, err := readStores(tree)
 	if err != nil {

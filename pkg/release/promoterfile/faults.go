@@ -174,14 +174,3 @@ func divide[M any](all []reading[M]) (good []M, bad []BadList, err error) {
 	}
 	return good, bad, nil
 }
-
-// whole is every manifest of a directory, or every fault in it.
-func whole[M any](good []M, bad []BadList, err error) ([]M, error) {
-	for _, b := range bad {
-		err = errors.Join(err, b.Err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return good, nil
-}

@@ -6,19 +6,19 @@
 // ("thin"): manifests/NAME/promoter-manifest.yaml has the places, and
 // images/NAME/images.yaml has the images.
 //
-//	manifests, err := promoterfile.ReadDir(os.DirFS("registry.k8s.io"))
+//	manifests, bad, err := promoterfile.ReadUsable(os.DirFS("registry.k8s.io"))
 //	for _, m := range manifests {
 //		for _, image := range m.Images { … }
 //	}
 //
 // A manifest of files is of the same kind: a source, its destinations, and the
 // SHA-256 digest of each file. Thin, it is filestores/NAME/filepromoter-manifest.yaml
-// and the lists in manifests/NAME; [ReadFilesDir] reads those.
+// and the lists in manifests/NAME; [ReadUsableFiles] reads those.
 //
 // All published manifests are readable. An image or a file may be listed several
 // times; a tag of two digests, a file of two digests, an unknown key or a name
 // outside of its place is refused. All faults are reported at once, each with
-// its file and line. [ReadUsable] reads what is left without the faulty lists.
+// its file and line.
 //
 // Other projects should not import this package: it changes without notice.
 package promoterfile

@@ -1,6 +1,7 @@
 package promoterfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -34,6 +35,20 @@ func forest(changes map[string]string) fstest.MapFS {
 	return tree
 }
 
+// ReadDir and ReadFilesDir read directories of which every manifest can be used.
+func ReadDir(tree fs.FS) ([]Manifest, error)          { return whole(ReadUsable(tree)) }
+func ReadFilesDir(tree fs.FS) ([]FileManifest, error) { return whole(ReadUsableFiles(tree)) }
+
+func whole[M any](good []M, bad []BadList, err error) ([]M, error) {
+	for _, b := range bad {
+		err = errors.Join(err, b.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return good, nil
+}
+
 // faultsOf are subject and message of every fault in an error.
 func faultsOf(err error) (all []string) {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
@@ -42,7 +57,8 @@ func faultsOf(err error) (all []string) {
 		}
 		return all
 	}
-	if coded, is := err.(*verdict.Error); is {
+	var coded *verdict.Error
+	if errors.As(err, &coded) {
 		return []string{string(coded.Finding.Code) + " " + coded.Finding.Subject + " " + coded.Finding.Message}
 	}
 	return all
