@@ -51,7 +51,7 @@ func TestConfigFaultsNameTheirPlace(t *testing.T) {
 		{"callers, grant", "callers.yaml", callers + "- {caller: ci, verbs: [decide]}\n", serve, `5:3: grants\[0\]: grant to "ci": verbs, from, to and channels must not be empty`},
 		{"callers, caller", "callers.yaml", callers + "- {caller: cd, verbs: [decide], from: [a.test], to: [b.test], channels: [stable]}\n", serve, `5:3: grants\[0\]`},
 		{"promoter, a key", "images.yaml", images + "  dmpa: {}\n", []string{"promote", "plan", "images.yaml"}, `6:3`},
-		{"promoter, a digest", "images.yaml", images + "  dmap: {\"sha256:1\": [v1]}\n", []string{"promote", "plan", "images.yaml"}, `line 6`},
+		{"promoter, a digest", "images.yaml", images + "  dmap: {\"sha256:1\": [v1]}\n", []string{"promote", "plan", "images.yaml"}, `images\.yaml:6`},
 		{"promoter, no source", "images.yaml", "registries:\n- {name: b.example.test/x}\nimages: []\n", []string{"promote", "plan", "images.yaml"}, `source`},
 		{"features, a key", "features.yaml", head + "Features\nsiet: x\n", []string{"feature", "list", "--config", "features.yaml"}, `3:1`},
 		{"features, a value", "features.yaml", head + "Features\nsite: x\nfeatures: {}\n", []string{"feature", "list", "--config", "features.yaml"}, `\d+:\d+`},

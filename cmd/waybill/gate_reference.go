@@ -73,7 +73,7 @@ func sortReferences(args []string) (references, error) {
 	if len(manifests) == 0 {
 		return all, nil
 	}
-	plan, err := planManifests(manifests)
+	plan, _, err := planManifests(manifests, false)
 	all.plans = append(all.plans, plan)
 	return all, err
 }

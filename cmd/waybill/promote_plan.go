@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,10 +28,12 @@ const maxPromoterManifest = 64 << 20
 // planning are the options of promote plan.
 type planning struct {
 	project
-	to     string
-	policy string
-	output string
-	diff   bool
+	to        string
+	policy    string
+	output    string
+	diff      bool
+	keepGoing bool
+	left      []promoterfile.BadList // lists that keepGoing leaves out
 }
 
 func promotePlanCommand() *cobra.Command {
@@ -47,14 +50,18 @@ images    from manifests of Kubernetes' promoter: which digests of which source 
           images/NAME/images.yaml, or a manifest that lists its images itself.
 files     from manifests of its file promotion: a directory with
           filestores/NAME/filepromoter-manifest.yaml and lists in manifests/NAME,
-          or a file that contains both.
+          or a file that contains both. A single manifest may also lie beside its
+          list files.yaml, or its directory of lists, files.
 a release from a version, with --profile and --to: everything in its manifest, which
           is read at the source and verified. --to staging plans from the state
           directory; --to release plans from staging, if the gate accepts the
           release there. A refused release is not planned.
 
 Several manifests make one plan. It is refused if they name two images for one tag,
-or two files for one name. Nothing is copied. Registries and buckets are read only
+or two files for one name. Every fault of every manifest and list is reported at
+once, with its file and line. With --keep-going, only what a faulty list names is
+left out: the plan is printed, each fault and each name that is left out is listed
+on standard error, and the exit status is 1. Nothing is copied. Registries and buckets are read only
 with --diff: it compares the files with those at the destinations, and reports each
 as the same, missing, or different, which no promotion overwrites.
 
@@ -71,6 +78,7 @@ as the same, missing, or different, which no promotion overwrites.
 	f.StringVar(&o.policy, "policy", "", "policy that must judge the images: under any other, promote apply refuses the plan")
 	f.StringVar(&o.state, "state", ".waybill", "directory with the files of the release, for --to staging")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	f.BoolVar(&o.keepGoing, "keep-going", false, "leave out what faulty lists name, list it, print the plan of the rest, and end with status 1")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with those at the destinations")
 	o.waivers.AddFlags(cmd)
 	o.sources.AddFlags(cmd)
@@ -87,11 +95,13 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 	case err != nil: // stdout is reserved for the plan
 		return answerTo(cmd.ErrOrStderr(), cli.TableOutput(), nil, err)
 	case !o.diff && o.output == "json":
-		_, err := cmd.OutOrStdout().Write(plan.JSON())
-		return err
+		if _, err := cmd.OutOrStdout().Write(plan.JSON()); err != nil {
+			return err
+		}
+		return promoterfile.LeftOut(o.left)
 	case !o.diff:
 		printRoutes(cmd.OutOrStdout(), plan)
-		return nil
+		return promoterfile.LeftOut(o.left)
 	case len(plan.Files) == 0:
 		return verdict.Refuse(verdict.Usage, "--diff", "the plan has no files, and the flag compares only files").Advise("leave --diff out, save the plan with --output json, and run waybill promote diff")
 	}
@@ -108,7 +118,7 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return promote.Compared(all)
+	return errors.Join(promote.Compared(all), promoterfile.LeftOut(o.left))
 }
 
 // plan makes the plan, by the kind of the arguments.
@@ -120,11 +130,15 @@ func (o *planning) plan(cmd *cobra.Command, args []string) (promotionplan.Plan, 
 		if err := cli.Unused(cmd, "the flag is for a version, and needs --profile", append(decisionFlags, "state")...); err != nil {
 			return promotionplan.Plan{}, err
 		}
-		plan, err := planManifests(args)
+		plan, left, err := planManifests(args, o.keepGoing)
 		if err != nil {
 			return promotionplan.Plan{}, err
 		}
+		o.left = left
 		return o.under(plan)
+	}
+	if err := cli.Unused(cmd, "the flag is for manifests; a release is planned as a whole", "keep-going"); err != nil {
+		return promotionplan.Plan{}, err
 	}
 	if o.policy != "" {
 		return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, "--policy", "the profile of a release names its policy; leave the flag out")
@@ -164,28 +178,41 @@ func (o *planning) under(plan promotionplan.Plan) (promotionplan.Plan, error) {
 	return plan, nil
 }
 
-// planManifests reads each argument by its kind. All must be of one kind.
-func planManifests(args []string) (promotionplan.Plan, error) {
+// planManifests reads each argument by its kind. All must be of one kind. Faults
+// of all arguments are reported together. With keepGoing, faulty lists are left
+// out of the plan.
+func planManifests(args []string, keepGoing bool) (plan promotionplan.Plan, left []promoterfile.BadList, err error) {
 	var images []promoterfile.Manifest
 	var files []promoterfile.FileManifest
 	for _, arg := range args {
-		moreImages, moreFiles, err := readManifests(arg)
-		if err != nil {
-			return promotionplan.Plan{}, err
-		}
-		if !listsAny(moreImages, moreFiles) {
-			return promotionplan.Plan{}, verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
+		moreImages, moreFiles, bad, fault := readManifests(arg)
+		if fault == nil && len(bad) == 0 && !listsAny(moreImages, moreFiles) {
+			fault = verdict.Refuse(verdict.ConfigParse, arg, "the manifests list no images and no files").
 				Advise("leave the argument out, or add images or files to its lists")
 		}
-		images, files = append(images, moreImages...), append(files, moreFiles...)
+		err = errors.Join(err, fault)
+		images, files, left = append(images, moreImages...), append(files, moreFiles...), append(left, bad...)
 		if len(images) > 0 && len(files) > 0 {
-			return promotionplan.Plan{}, verdict.Refuse(verdict.Usage, arg, "images and files cannot be in one plan").Advise("plan the manifests of images and those of files separately")
+			return plan, nil, verdict.Refuse(verdict.Usage, arg, "images and files cannot be in one plan").Advise("plan the manifests of images and those of files separately")
 		}
 	}
-	if len(files) > 0 {
-		return promotionplan.MakeFiles(files)
+	switch {
+	case err != nil || !keepGoing:
+		for _, b := range left {
+			err = errors.Join(err, b.Err)
+		}
+	case !listsAny(images, files):
+		err = promoterfile.LeftOut(left)
 	}
-	return promotionplan.Make(images)
+	switch {
+	case err != nil:
+		return plan, nil, err
+	case len(files) > 0:
+		plan, err = promotionplan.MakeFiles(files)
+	default:
+		plan, err = promotionplan.Make(images)
+	}
+	return plan, left, err
 }
 
 // listsAny reports whether manifests list an image or a file.
@@ -194,28 +221,28 @@ func listsAny(images []promoterfile.Manifest, files []promoterfile.FileManifest)
 		slices.ContainsFunc(files, func(m promoterfile.FileManifest) bool { return len(m.Files) > 0 })
 }
 
-func readManifests(arg string) ([]promoterfile.Manifest, []promoterfile.FileManifest, error) {
+func readManifests(arg string) (images []promoterfile.Manifest, files []promoterfile.FileManifest, bad []promoterfile.BadList, err error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		if tree := os.DirFS(arg); promoterfile.HasFiles(tree) {
-			files, err := promoterfile.ReadFilesDir(tree)
-			return nil, files, err
+			files, bad, err = promoterfile.ReadUsableFiles(tree)
+		} else {
+			images, bad, err = promoterfile.ReadUsable(tree)
 		}
-		images, err := promoterfile.ReadDir(os.DirFS(arg))
-		return images, nil, err
+		return images, files, bad, err
 	}
 	raw, err := store.ReadNamed(arg, maxPromoterManifest)
 	if _, is := version.Parse(arg); err != nil && is == nil {
-		return nil, nil, verdict.Refuse(verdict.Usage, arg, "a version, whose places only a profile names").Advise("add --profile FILE and --to staging or release")
+		return nil, nil, nil, verdict.Refuse(verdict.Usage, arg, "a version, whose places only a profile names").Advise("add --profile FILE and --to staging or release")
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if promoterfile.IsFiles(raw) {
 		m, err := promoterfile.ParseFiles(filepath.Base(arg), raw)
-		return nil, []promoterfile.FileManifest{m}, err
+		return nil, []promoterfile.FileManifest{m}, nil, err
 	}
 	m, err := promoterfile.Parse(filepath.Base(arg), raw)
-	return []promoterfile.Manifest{m}, nil, err
+	return []promoterfile.Manifest{m}, nil, nil, err
 }
 
 func printRoutes(w io.Writer, p promotionplan.Plan) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
@@ -37,9 +36,10 @@ type ManifestJudge struct {
 	signers []manifestSigner
 }
 
-// manifestSigner is a signer of the policy, with the builders and the level
-// that the policy trusts it for.
+// manifestSigner is a signer of the policy. One who signed, by the signers that
+// match, has the builders and the level that the policy trusts them for.
 type manifestSigner struct {
+	spec     string
 	who      identity.Matcher
 	builders []promoterfile.Builder
 	ceiling  int
@@ -64,23 +64,13 @@ func (r ManifestRequest) Judge() (*ManifestJudge, error) {
 		if err != nil {
 			return nil, err
 		}
-		who, err := exactSigner(s)
+		who, err := s.Matcher()
 		if err != nil {
-			return nil, verdict.Wrap(verdict.ConfigParse, r.Manifest, err)
+			return nil, err
 		}
-		j.signers = append(j.signers, manifestSigner{who, r.Policy.Claimable(spec), r.Policy.Ceiling(spec)})
+		j.signers = append(j.signers, manifestSigner{spec: spec, who: who})
 	}
 	return j, nil
-}
-
-// exactSigner makes the matcher of one identity. The URL of a workflow contains
-// an @ too, so a subject is an e-mail address only if it has no scheme.
-func exactSigner(s promoterfile.Signer) (identity.Matcher, error) {
-	kind := identity.Email
-	if strings.Contains(s.Subject, "://") || !strings.Contains(s.Subject, "@") {
-		kind = identity.URI
-	}
-	return identity.Exact(identity.Identity{Issuer: s.Issuer, Subject: s.Subject, Type: kind})
 }
 
 // Image decides about an image: by the provenance of the index itself or, where

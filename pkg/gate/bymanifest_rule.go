@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -113,14 +114,21 @@ func (m *ManifestJudge) judge(evidence []verify.Evidence, name string, d digest.
 	return r
 }
 
-// signer returns the policy's signer who made the evidence, or nil.
+// signer returns who made the evidence, by all signers of the policy that
+// match, or nil. Who matches several "may claim the builders that name any of
+// them, at no more than their lowest level".
 func (m *ManifestJudge) signer(e verify.Evidence) *manifestSigner {
-	for i := range m.signers {
-		if e.Key().IsZero() && m.signers[i].who.Match(e.Identity()) {
-			return &m.signers[i]
+	var who identity.Matcher
+	var specs []string
+	for _, s := range m.signers {
+		if e.Key().IsZero() && s.who.Match(e.Identity()) {
+			who, specs = s.who, append(specs, s.spec)
 		}
 	}
-	return nil
+	if len(specs) == 0 {
+		return nil
+	}
+	return &manifestSigner{who: who, builders: m.Policy.Claimable(specs...), ceiling: m.Policy.Ceiling(specs...)}
 }
 
 // citing is the error of a finding about evidence.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +270,49 @@ func TestGateOfPromotersManifest(t *testing.T) {
 			}
 			v, _ = y.gate(t, all, 2)
 			accepted(t, v.Err())
+		})
+	}
+}
+
+// TestGateWithPatterns: a signer of the manifest may be a pattern, which matches
+// whole identities only. Who matches several signers is believed as far as the
+// least of their builders.
+func TestGateWithPatterns(t *testing.T) {
+	y := theWorld(t).yard(t, "patterns")
+	image := y.image(t, "demo")
+	y.attach(t, "demo", image, y.built(t, y.author(t, lab.RoleBuilder), image.Digest, yardSource))
+	issuer, subject := y.Lab.Identity(lab.RoleBuilder)
+	user, host, _ := strings.Cut(subject, "@")
+	exact, name := "sigstore::"+issuer+"::"+subject, regexp.QuoteMeta(subject)
+	pattern := func(p string) string { return "sigstore(identityMatch=regex)::" + issuer + "::" + p }
+	other := promoterfile.Builder{ID: "https://other.example.test", Level: 1}
+	for _, row := range []struct {
+		name    string
+		signers []string
+		named   []string // the signers that a second builder, of level 1, names
+		want    verdict.Code
+	}{
+		{"the whole identity", []string{pattern(name)}, nil, ""},
+		{"one of several", []string{pattern("(nobody|" + regexp.QuoteMeta(user) + ")@" + regexp.QuoteMeta(host))}, nil, ""},
+		{"the end of the identity", []string{pattern(name[1:])}, nil, verdict.Identity},
+		{"another issuer", []string{strings.Replace(pattern(name), issuer, "https://issuer.example.test", 1)}, nil, verdict.Identity},
+		{"anybody", []string{pattern(".*")}, nil, verdict.PolicyWeak},
+		{"exact, and by a pattern", []string{exact, pattern(name)}, nil, ""},
+		{"for another builder, too", []string{exact, pattern(name)}, []string{pattern(name)}, verdict.Builder},
+	} {
+		y.policy.Signers = row.signers
+		y.policy.Builders = y.policy.Builders[:1:1]
+		if row.named != nil {
+			other.Signers = row.named
+			y.policy.Builders = append(y.policy.Builders, other)
+		}
+		t.Run(row.name, func(t *testing.T) {
+			v, _ := y.gate(t, map[string]digest.Digest{"demo": image.Digest}, 1)
+			if row.want == "" {
+				accepted(t, v.Err())
+				return
+			}
+			refused(t, v.Err(), row.want)
 		})
 	}
 }

@@ -143,7 +143,7 @@ func TestGateCheckOfManifests(t *testing.T) {
 		want(t, c.gate(t, name+".yaml"), 2, "POLICY_EMPTY", "--policy FILE")
 	}
 	c.manifest(t, "pattern.yaml", strings.Replace(c.demands("require"), "sigstore::", "sigstore(regexp)::", 1), map[string]digest.Digest{"gone": image.Digest})
-	want(t, c.gate(t, "pattern.yaml"), 2, "sigstore::ISSUER::IDENTITY, both exact")
+	want(t, c.gate(t, "pattern.yaml"), 2, "want sigstore::ISSUER::IDENTITY or sigstore(identityMatch=regex)::ISSUER::PATTERN")
 	c.manifest(t, "whole.yaml", c.demands("require"), map[string]digest.Digest{"gone": image.Digest})
 	c.manifest(t, "none.yaml", c.demands("require"), nil)
 	c.write(t, "none.yaml", bytes.Replace(c.read(t, "none.yaml"), []byte("images:\n"), nil, 1))

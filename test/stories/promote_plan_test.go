@@ -68,8 +68,47 @@ func TestPromotePlan(t *testing.T) {
 	}
 	says(2, "images/b/images.yaml", ".")
 	says(2, "no such file", "nowhere.yaml")
+	keepGoing(t, plan, put, pinned)
 	put("whole.yaml", "registries:\n- {name: staging.example.test/a, src: true}\n- {name: us.example.test/prod}\nimages:\n- name: demo\n  dmap: {"+pinned("1")+": [\"v1\"]}\n")
 	says(0, "moves 1,", "whole.yaml")
 	says(2, "want table or json", "whole.yaml", "-o", "yaml")
 	says(2, "the manifests list no images", "manifests/a/promoter-manifest.yaml")
+}
+
+// keepGoing plans a tree with two bad lists: without the flag nothing is planned,
+// with it everything but those lists, and everything left out is listed.
+func keepGoing(t *testing.T, plan func(...string) (string, int), put func(name, text string), pinned func(string) string) {
+	t.Helper()
+	for project, list := range map[string]string{
+		"a": "- name: demo\n  dmap:\n    " + pinned("1") + ": [\"v1\"]\n- name: demo\n  dmap:\n    " + pinned("2") + ": [\"v2\"]\n",
+		"b": "- name: demo\n  dmap:\n    " + pinned("1") + ": [\"v 1\"]\n- name: other\n  dmap:\n    " + pinned("") + ": []\n",
+		"c": "- name: c/demo\n  dmap:\n    " + pinned("3") + ": [\"v3\"]\n",
+		"d": "# No images yet\n",
+	} {
+		put("tree/manifests/"+project+"/promoter-manifest.yaml", "registries:\n- {name: staging.example.test/"+project+", src: true}\n- {name: eu.example.test/prod}\n")
+		put("tree/images/"+project+"/images.yaml", list)
+	}
+	put("tree/manifests/d/promoter-manifest.yaml", "registries:\n- {name: staging.example.test/d, src: true}\n- {name: eu.example.test/prod/c}\n")
+	faults := []string{"images/b/images.yaml:3: demo: \"v 1\" is not a tag", "images/b/images.yaml:6: other: \"sha256:\" is not", "images/c/images.yaml:1: c/demo: the image is in eu.example.test/prod/c, which is a place of d"}
+	out, code := plan("tree")
+	for _, said := range append(faults, "malformed: CONFIG") {
+		if code != 2 || !strings.Contains(out, said) || strings.Contains(out, "moves") {
+			t.Errorf("a tree with bad lists ended with %d, want 2, %q and no plan:\n%s", code, said, out)
+		}
+	}
+	out, code = plan("tree", "--keep-going")
+	for _, said := range append(faults, "routes 2, digests to judge 2, moves 2,", "refused: PLAN_MISSING plan: it lacks what 2 lists with faults would promote, 3 names",
+		"left out of b: staging.example.test/b/demo", "left out of b: staging.example.test/b/other", "left out of c: staging.example.test/c/c/demo") {
+		if code != 1 || !strings.Contains(out, said) {
+			t.Errorf("--keep-going ended with %d, want 1 and %q:\n%s", code, said, out)
+		}
+	}
+	if out, code := plan("tree/manifests/a/promoter-manifest.yaml", "tree", "--keep-going"); code != 2 || strings.Contains(out, "moves") {
+		t.Errorf("a bad argument beside a tree ended with %d, want 2 and no plan:\n%s", code, out)
+	}
+	put("tree/images/b/images.yaml", "- name: demo\n  dmap:\n    "+pinned("1")+": [\"v1\"]\n")
+	put("tree/images/c/images.yaml", "- name: demo\n  dmap:\n    "+pinned("3")+": [\"v3\"]\n")
+	if out, code := plan("tree", "--keep-going"); code != 0 || strings.Contains(out, "left out") || !strings.Contains(out, "routes 4, digests to judge 4,") {
+		t.Errorf("the twin without faults ended with %d, want 0:\n%s", code, out)
+	}
 }

@@ -16,61 +16,85 @@ const (
 	imagesName   = "images.yaml"
 )
 
-// ReadDir reads all thin manifests of a directory: the manifest in each
+func manifestFile(name string) string { return path.Join("manifests", name, manifestName) }
+
+func listFile(name string) string { return path.Join("images", name, imagesName) }
+
+// ReadUsable reads all thin manifests of a directory: the manifest in each
 // directory manifests/NAME, and its list in images/NAME. Other files are
-// ignored; a missing list is an error.
-func ReadDir(tree fs.FS) ([]Manifest, error) {
+// ignored. Those with a bad or missing list are returned apart. A manifest whose
+// places cannot be read is an error, which then has every fault of every file:
+// without the places nobody knows whose images the other lists name.
+func ReadUsable(tree fs.FS) ([]Manifest, []BadList, error) {
 	entries, err := fs.ReadDir(tree, "manifests")
 	if err != nil {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no such directory: %v", err)
 	}
-	var all []Manifest
+	var all []reading[Manifest]
 	for _, e := range entries {
-		manifest := path.Join("manifests", e.Name(), manifestName)
-		if info, err := fs.Stat(tree, manifest); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
+		if info, err := fs.Stat(tree, manifestFile(e.Name())); !e.IsDir() || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		m, err := readThin(tree, e.Name(), manifest)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
+		all = append(all, readThin(tree, e.Name()).reading)
 	}
 	if len(all) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
+		return nil, nil, verdict.Refuse(verdict.ConfigParse, "manifests", "no directory in it has a %s", manifestName)
 	}
-	return all, nil
+	refuseForeign(all)
+	return divide(all)
 }
 
-func readThin(tree fs.FS, name, manifest string) (Manifest, error) {
-	where, err := fs.ReadFile(tree, manifest)
-	if err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
-	}
-	list := path.Join("images", name, imagesName)
-	what, err := fs.ReadFile(tree, list)
+func readThin(tree fs.FS, name string) images {
+	where, failed := fs.ReadFile(tree, manifestFile(name))
+	list, err := fs.ReadFile(tree, listFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, verdict.Refuse(verdict.ConfigParse, list, "the manifest %s has no such list", manifest)
+		err = verdict.Refuse(verdict.ConfigParse, "", "the manifest %s has no such list", manifestFile(name))
 	}
-	if err != nil {
-		return Manifest{}, verdict.Wrap(verdict.ConfigParse, list, err)
+	t := parseThin(name, where, list)
+	if failed != nil {
+		t.where = faults{file: t.where.file}
+		t.where.add(0, failed)
 	}
-	return ParseThin(name, where, what)
+	t.what.add(0, err)
+	return t
 }
 
 // fileManifestName is the name of a thin manifest of files in its directory.
 const fileManifestName = "filepromoter-manifest.yaml"
 
+// The places of the only manifest in a directory, and of its lists: one file, or
+// all files in a directory.
+const (
+	filesName = "files.yaml"
+	filesDir  = "files"
+)
+
 // HasFiles reports whether a directory contains manifests of files.
 func HasFiles(tree fs.FS) bool {
 	info, err := fs.Stat(tree, "filestores")
-	return err == nil && info.IsDir()
+	return err == nil && info.IsDir() || exists(tree, fileManifestName)
 }
 
-// ReadFilesDir reads all thin manifests of files of a directory: the manifest
-// in each directory filestores/NAME, and all lists in manifests/NAME. A
-// manifest without a list is an error, and so is a list without a manifest.
-func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
+// ReadUsableFiles reads all thin manifests of files of a directory: the manifest
+// in each directory filestores/NAME, and all lists in manifests/NAME; or the
+// only manifest, which lies beside files.yaml or a directory files. Those with a
+// bad list, or without one, are returned apart; a list without a manifest is an
+// error.
+func ReadUsableFiles(tree fs.FS) ([]FileManifest, []BadList, error) {
+	all, err := readStores(tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	return divide(all)
+}
+
+func readStores(tree fs.FS) (all []reading[FileManifest], err error) {
+	if exists(tree, fileManifestName) {
+		if exists(tree, "filestores") || exists(tree, filesName) && exists(tree, filesDir) {
+			return nil, verdict.Refuse(verdict.ConfigParse, fileManifestName, "want it beside %s or a directory %s, and neither both nor a directory filestores", filesName, filesDir)
+		}
+		return append(all, readThinFiles(tree, fileManifestName, fileManifestName, filesDir).reading), nil
+	}
 	stores, err := dirsWith(tree, "filestores", isStore)
 	if err != nil {
 		return nil, err
@@ -79,18 +103,15 @@ func ReadFilesDir(tree fs.FS) ([]FileManifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range stores {
+		all = append(all, readThinFiles(tree, name, path.Join("filestores", name, fileManifestName), path.Join("manifests", name)).reading)
+	}
 	for _, name := range lists {
 		if !slices.Contains(stores, name) {
-			return nil, verdict.Refuse(verdict.ConfigParse, "manifests/"+name, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
+			t := newReading[FileManifest](name, "manifests/"+name, "")
+			t.where.refuse(0, "the lists have no manifest filestores/%s/%s", name, fileManifestName)
+			all = append(all, t)
 		}
-	}
-	var all []FileManifest
-	for _, name := range stores {
-		m, err := readThinFiles(tree, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
 	}
 	if len(all) == 0 {
 		return nil, verdict.Refuse(verdict.ConfigParse, "filestores", "no directory in it has a %s", fileManifestName)
@@ -129,30 +150,50 @@ func dirsWith(tree fs.FS, dir string, is func(fs.DirEntry) bool) (names []string
 	return names, nil
 }
 
-func readThinFiles(tree fs.FS, name string) (FileManifest, error) {
-	manifest := path.Join("filestores", name, fileManifestName)
-	where, err := fs.ReadFile(tree, manifest)
-	if err != nil {
-		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, manifest, err)
-	}
-	dir := path.Join("manifests", name)
-	entries, err := fs.ReadDir(tree, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return FileManifest{}, verdict.Wrap(verdict.ConfigParse, dir, err)
+func readThinFiles(tree fs.FS, name, manifest, dir string) fileLists {
+	where, failed := fs.ReadFile(tree, manifest)
+	names, err := listsIn(tree, dir)
+	if len(names) == 0 && err == nil {
+		err = verdict.Refuse(verdict.ConfigParse, "", "the manifest %s has no list in it", manifest)
 	}
 	var lists []List
-	for _, e := range entries {
-		if e.IsDir() || !isList(e) {
-			continue
-		}
-		l := List{Name: path.Join(dir, e.Name())}
+	for _, name := range names {
+		l := List{Name: name}
 		if l.Raw, err = fs.ReadFile(tree, l.Name); err != nil {
-			return FileManifest{}, verdict.Wrap(verdict.ConfigParse, l.Name, err)
+			break
 		}
 		lists = append(lists, l)
 	}
-	if len(lists) == 0 {
-		return FileManifest{}, verdict.Refuse(verdict.ConfigParse, dir, "the manifest %s has no list in it", manifest)
+	t := parseThinFiles(name, manifest, where, lists)
+	if failed != nil {
+		t.where = faults{file: manifest}
+		t.where.add(0, failed)
 	}
-	return ParseThinFiles(name, where, lists...)
+	if err != nil {
+		t.what = faults{file: dir}
+		t.what.add(0, err)
+	}
+	return t
+}
+
+// listsIn are the lists in a directory, or the list that stands for it.
+func listsIn(tree fs.FS, dir string) (names []string, err error) {
+	if dir == filesDir && exists(tree, filesName) {
+		return []string{filesName}, nil
+	}
+	entries, err := fs.ReadDir(tree, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if !e.IsDir() && isList(e) {
+			names = append(names, path.Join(dir, e.Name()))
+		}
+	}
+	return names, err
+}
+
+func exists(tree fs.FS, name string) bool {
+	_, err := fs.Stat(tree, name)
+	return err == nil
 }

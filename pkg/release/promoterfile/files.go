@@ -2,6 +2,8 @@ package promoterfile
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -33,21 +36,15 @@ type File struct {
 	Digest digest.Digest
 }
 
-// filestores is the part of a manifest of files with the places.
+// filestores is the part of a manifest of files with the places, and fileList the
+// part with the files. Nodes are decoded one by one, so that every fault is
+// reported, with its line.
 type filestores struct {
-	Filestores []struct {
-		Base    string `yaml:"base"`
-		Account string `yaml:"service-account"`
-		Source  bool   `yaml:"src"`
-	} `yaml:"filestores"`
+	Filestores []yaml.Node `yaml:"filestores"`
 }
 
-// fileList is the part with the files.
 type fileList struct {
-	Files []struct {
-		Name   string    `yaml:"name"`
-		SHA256 hexDigest `yaml:"sha256"`
-	} `yaml:"files"`
+	Files []yaml.Node `yaml:"files"`
 }
 
 // hexDigest is a SHA-256 digest in hexadecimal without prefix. Lists have it
@@ -73,37 +70,127 @@ type List struct {
 
 // ParseFiles reads a manifest of files with places and files in one document.
 func ParseFiles(name string, raw []byte) (FileManifest, error) {
+	t := fileLists{newReading[FileManifest](name, name, name)}
 	var w struct {
 		filestores `yaml:",inline"`
 		fileList   `yaml:",inline"`
 	}
 	if err := read(raw, &w); err != nil {
-		return FileManifest{}, inManifest(name, err)
+		t.where.add(0, err)
+		return t.result()
 	}
-	return assembleFiles(name, w.filestores, []namedFiles{{name, w.fileList}})
+	t.readPlaces(w.filestores)
+	t.readFiles(w.fileList)
+	t.finish()
+	return t.result()
 }
 
 // ParseThinFiles reads a manifest whose files are in separate lists.
 func ParseThinFiles(name string, manifest []byte, lists ...List) (FileManifest, error) {
-	var w filestores
-	if err := read(manifest, &w); err != nil {
-		return FileManifest{}, inManifest("filestores/"+name, err)
-	}
-	var all []namedFiles
-	for _, l := range lists {
-		named := namedFiles{name: l.Name}
-		if err := read(l.Raw, &named.list); err != nil {
-			return FileManifest{}, inManifest(l.Name, err)
-		}
-		all = append(all, named)
-	}
-	return assembleFiles(name, w, all)
+	t := parseThinFiles(name, "filestores/"+name+"/"+fileManifestName, manifest, lists)
+	return t.result()
 }
 
-// namedFiles is a parsed list and its name.
-type namedFiles struct {
-	name string
-	list fileList
+// fileLists is a manifest of files.
+type fileLists struct{ reading[FileManifest] }
+
+func parseThinFiles(name, file string, manifest []byte, lists []List) fileLists {
+	t := fileLists{newReading[FileManifest](name, file, "")}
+	var w filestores
+	if err := read(manifest, &w); err != nil {
+		t.where.add(0, err)
+	} else {
+		t.readPlaces(w)
+	}
+	for _, l := range lists {
+		t.what.file = l.Name
+		var list fileList
+		switch err := read(l.Raw, &list); {
+		case errors.Is(err, io.EOF): // a comment
+		case err != nil:
+			t.what.add(0, err)
+		default:
+			t.readFiles(list)
+		}
+	}
+	t.finish()
+	return t
+}
+
+// readPlaces refuses, too, places inside one another: a write to one would change
+// the other.
+func (t *fileLists) readPlaces(w filestores) {
+	var all []listedPlace
+	for _, n := range w.Filestores {
+		var s struct {
+			Base    string `yaml:"base"`
+			Account string `yaml:"service-account"`
+			Source  bool   `yaml:"src"`
+		}
+		err := strictyaml.Decode(&n, &s)
+		var place Place
+		if err == nil {
+			place, err = filestore(s.Base)
+		}
+		place.Account = s.Account
+		t.where.add(n.Line, err)
+		for _, p := range all {
+			if p.Name != place.Name && p.Name != "" && place.Name != "" && (strings.HasPrefix(p.Name, place.Name) || strings.HasPrefix(place.Name, p.Name)) {
+				t.where.refuse(n.Line, "%s: the place overlaps with %s", place.Name, p.Name)
+			}
+		}
+		all = append(all, listedPlace{place, s.Source, n.Line})
+	}
+	m := &t.manifest
+	m.Name = t.name
+	m.Source, m.Destinations = t.where.places(all)
+	t.source = m.Source.Name
+}
+
+// readFiles adds the files of one list. A file may be listed several times, always
+// with the same digest.
+func (t *fileLists) readFiles(list fileList) {
+	for _, n := range list.Files {
+		var f struct {
+			Name   string    `yaml:"name"`
+			SHA256 hexDigest `yaml:"sha256"`
+		}
+		err := strictyaml.Decode(&n, &f)
+		if err == nil {
+			err = fileName(f.Name)
+		}
+		d := digest.Digest(f.SHA256)
+		if err == nil && d.IsZero() {
+			err = verdict.Refuse(verdict.ConfigParse, f.Name, "the file has no sha256")
+		}
+		name := nameIn(&n)
+		other, twice := t.listed[name]
+		if err == nil && twice && !other.digest.IsZero() && other.digest != d {
+			err = &verdict.Error{Finding: verdict.Find(verdict.ConfigParse, name, "the file is listed with two digests, the first at %s", other.at).
+				Differ(other.digest.String(), d.String())}
+		}
+		if err != nil {
+			t.what.add(n.Line, err)
+			d = digest.Digest{}
+		}
+		if name != "" && (!twice || other.digest.IsZero()) {
+			t.listed[name] = listed{d, n.Line, t.what.at(n.Line)}
+		}
+	}
+}
+
+// finish lists the files in the order of their names.
+func (t *fileLists) finish() {
+	switch {
+	case len(t.listed) > maxFiles:
+		t.what.add(0, verdict.Refuse(verdict.Limit, "", "the lists of %s have more than %d files", t.name, maxFiles))
+	case len(t.listed) == 0 && len(t.what.all) == 0:
+		t.what.refuse(0, "files: want at least one file")
+	}
+	for name, f := range t.listed {
+		t.manifest.Files = append(t.manifest.Files, File{Name: name, Digest: f.digest})
+	}
+	slices.SortFunc(t.manifest.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // IsFiles reports whether a manifest is of files, not of images, by the one key
@@ -111,94 +198,6 @@ type namedFiles struct {
 func IsFiles(raw []byte) bool { return filesKey.Match(raw) }
 
 var filesKey = regexp.MustCompile(`(?m)^(?:filestores|"filestores"|'filestores')[ \t]*:`)
-
-func assembleFiles(name string, w filestores, lists []namedFiles) (FileManifest, error) {
-	m := FileManifest{Name: name}
-	for _, s := range w.Filestores {
-		place, err := filestore(s.Base)
-		if err != nil {
-			return FileManifest{}, inManifest(name, err)
-		}
-		place.Account = s.Account
-		switch {
-		case !s.Source:
-			m.Destinations = append(m.Destinations, place)
-		case m.Source.Name != "":
-			return FileManifest{}, verdict.Refuse(verdict.ConfigParse, name, "there are two sources, %s and %s; want one", m.Source.Name, place.Name)
-		default:
-			m.Source = place
-		}
-	}
-	if err := checkPlaces(m.Source, m.Destinations); err != nil {
-		return FileManifest{}, inManifest(name, err)
-	}
-	if err := m.checkDisjoint(); err != nil {
-		return FileManifest{}, inManifest(name, err)
-	}
-	for _, l := range lists {
-		files, err := l.list.read()
-		if err != nil {
-			return FileManifest{}, inManifest(l.name, err)
-		}
-		m.Files = append(m.Files, files...)
-	}
-	if len(m.Files) > maxFiles {
-		return FileManifest{}, verdict.Refuse(verdict.Limit, name, "the lists have more than %d files", maxFiles)
-	}
-	if err := m.sort(); err != nil {
-		return FileManifest{}, inManifest(name, err)
-	}
-	return m, nil
-}
-
-// sort orders the files, and refuses a name that is listed twice: with two
-// digests it is ambiguous, and with one digest its owner is.
-func (m *FileManifest) sort() error {
-	slices.SortFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
-	for i := 1; i < len(m.Files); i++ {
-		a, b := m.Files[i-1], m.Files[i]
-		switch {
-		case a.Name != b.Name:
-		case a.Digest.Equal(b.Digest):
-			return verdict.Refuse(verdict.ConfigParse, a.Name, "the file is listed twice")
-		default:
-			return &verdict.Error{Finding: verdict.Find(verdict.ConfigParse, a.Name, "the file is listed with two digests").
-				Differ(a.Digest.String(), b.Digest.String())}
-		}
-	}
-	return nil
-}
-
-// checkDisjoint refuses places inside one another: a write to one would change the
-// other.
-func (m *FileManifest) checkDisjoint() error {
-	all := append([]Place{m.Source}, m.Destinations...)
-	for i, a := range all {
-		for _, b := range all[i+1:] {
-			if strings.HasPrefix(a.Name, b.Name) || strings.HasPrefix(b.Name, a.Name) {
-				return verdict.Refuse(verdict.ConfigParse, b.Name, "the place overlaps with %s", a.Name)
-			}
-		}
-	}
-	return nil
-}
-
-func (l fileList) read() ([]File, error) {
-	if len(l.Files) == 0 {
-		return nil, verdict.Refuse(verdict.ConfigParse, "files", "files: want at least one file")
-	}
-	files := make([]File, 0, len(l.Files))
-	for _, f := range l.Files {
-		if err := fileName(f.Name); err != nil {
-			return nil, err
-		}
-		if digest.Digest(f.SHA256).IsZero() {
-			return nil, verdict.Refuse(verdict.ConfigParse, f.Name, "the file has no sha256")
-		}
-		files = append(files, File{Name: f.Name, Digest: digest.Digest(f.SHA256)})
-	}
-	return files, nil
-}
 
 var (
 	filePart     = regexp.MustCompile(`^[A-Za-z0-9._+@~-]{1,255}$`)

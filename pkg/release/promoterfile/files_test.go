@@ -93,7 +93,8 @@ func TestManifestsOfFilesAreRefused(t *testing.T) {
 		"a name with a blank":                  {stores, named("v1/a tool"), false},
 		"a name that looks like another":       {stores, named("v1/tооl"), false},
 		"a name twice with two digests":        {stores, files("v1/tool", `"`+hexOne+`"`, "v1/tool", `"`+hexTwo+`"`), false},
-		"a name twice with one":                {stores, files("v1/tool", `"`+hexOne+`"`, "v1/tool", `"`+hexOne+`"`), false},
+		"a name twice with one (its twin)":     {stores, files("v1/tool", `"`+hexOne+`"`, "v1/tool", `"`+hexOne+`"`), true},
+		"a comment":                            {stores, "# none yet\n", false},
 		"two names of one digest (twin)":       {stores, files("v1/tool", `"`+hexOne+`"`, "v2/tool", `"`+hexOne+`"`), true},
 		"a name in other letters (its twin)":   {stores, files("v1/tool", `"`+hexOne+`"`, "v1/Tool", `"`+hexTwo+`"`), true},
 		"an image manifest in place of one":    {registries, good, false},
@@ -130,11 +131,15 @@ func TestReadFilesDir(t *testing.T) {
 	if err != nil || len(all) != 2 || len(all[0].Files) != 2 || all[1].Name != "b" || !HasFiles(whole()) {
 		t.Errorf("%+v, %v", all, err)
 	}
+	tree := whole()
+	tree["manifests/a/v2.yaml"], tree["manifests/a/v3.yaml"] = tree["manifests/a/v1.yaml"], file("# none yet\n")
+	if all, err := ReadFilesDir(tree); err != nil || len(all[0].Files) != 1 {
+		t.Errorf("one name and one digest in two lists: %+v, %v", all, err)
+	}
 	for name, change := range map[string]func(fstest.MapFS){
 		"a manifest without a list":        func(tree fstest.MapFS) { delete(tree, "manifests/b/all.yml") },
 		"a list without a manifest":        func(tree fstest.MapFS) { delete(tree, "filestores/b/filepromoter-manifest.yaml") },
 		"one name, two lists, two digests": func(tree fstest.MapFS) { tree["manifests/a/v2.yaml"] = file(files("v1/tool", `"`+hexTwo+`"`)) },
-		"one name in two lists":            func(tree fstest.MapFS) { tree["manifests/a/v2.yaml"] = tree["manifests/a/v1.yaml"] },
 		"a list that is something else":    func(tree fstest.MapFS) { tree["manifests/a/v2.yaml"] = file("a: b\n") },
 		"neither":                          func(tree fstest.MapFS) { clear(tree) },
 		"an empty directory, and no stores": func(tree fstest.MapFS) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -66,32 +67,65 @@ func (p *Policy) Digest() digest.Digest {
 	return digest.Of(digest.SHA256, raw)
 }
 
-// Signer is an exact identity that may sign.
-type Signer struct{ Issuer, Subject string }
-
-// signerScheme is the prefix of a keyless signer.
-const signerScheme = "sigstore::"
-
-// ParseSigner reads sigstore::ISSUER::IDENTITY. Other forms are refused, also
-// patterns, whose matches cannot be reviewed.
-func ParseSigner(spec string) (Signer, error) {
-	rest, keyless := strings.CutPrefix(spec, signerScheme)
-	issuer, subject, two := strings.Cut(rest, "::")
-	if !keyless || !two || issuer == "" || subject == "" || strings.Contains(subject, "::") {
-		return Signer{}, verdict.Refuse(verdict.ConfigParse, "provenance", "signer %q: want sigstore::ISSUER::IDENTITY, both exact", spec)
-	}
-	return Signer{issuer, subject}, nil
+// Signer is who may sign: an exact identity, or a pattern of identities of one
+// issuer.
+type Signer struct {
+	Issuer, Subject string
+	Pattern         bool // Subject is a regular expression
 }
 
-// Claimable are the builders for which a signer of the policy may sign: those
-// that name the signer or, if none does, those that name no signers.
-func (p *Policy) Claimable(signer string) []Builder {
+// The forms of a signer: an exact identity, and a regular expression.
+const (
+	exactScheme   = "sigstore::"
+	patternScheme = "sigstore(identityMatch=regex)::"
+)
+
+// ParseSigner reads sigstore::ISSUER::IDENTITY and
+// sigstore(identityMatch=regex)::ISSUER::PATTERN. Other forms are refused.
+func ParseSigner(spec string) (Signer, error) {
+	rest, keyless := strings.CutPrefix(spec, exactScheme)
+	pattern := false
+	if !keyless {
+		rest, pattern = strings.CutPrefix(spec, patternScheme)
+	}
+	issuer, subject, two := strings.Cut(rest, "::")
+	if !keyless && !pattern || !two || issuer == "" || subject == "" || strings.Contains(subject, "::") {
+		return Signer{}, verdict.Refuse(verdict.ConfigParse, "provenance", "signer %q: want %sISSUER::IDENTITY or %sISSUER::PATTERN", spec, exactScheme, patternScheme)
+	}
+	return Signer{issuer, subject, pattern}, nil
+}
+
+// Matcher decides whether an identity is the signer. The URL of a workflow
+// contains an @ too, so a subject is an e-mail address only if it has no scheme.
+// A pattern has to match the whole identity, as in the promoter; one that
+// leaves open who the owner is is refused.
+func (s Signer) Matcher() (identity.Matcher, error) {
+	kind := identity.Email
+	if strings.Contains(s.Subject, "://") || !strings.Contains(s.Subject, "@") {
+		kind = identity.URI
+	}
+	m, err := identity.Exact(identity.Identity{Issuer: s.Issuer, Subject: s.Subject, Type: kind})
+	code := verdict.ConfigParse
+	if s.Pattern {
+		m, err = identity.Pattern(s.Issuer, s.Subject, kind)
+		code = verdict.PolicyWeak
+	}
+	if err != nil {
+		return identity.Matcher{}, verdict.Wrap(code, "provenance", fmt.Errorf("signer %s: %w", s.Subject, err))
+	}
+	return m, nil
+}
+
+// Claimable are the builders for which somebody may sign, by the signers of the
+// policy that match: the builders that name one of them or, if none does, those
+// that name no signers.
+func (p *Policy) Claimable(signers ...string) []Builder {
 	var named, open []Builder
 	for _, b := range p.Builders {
 		switch {
 		case len(b.Signers) == 0:
 			open = append(open, b)
-		case slices.Contains(b.Signers, signer):
+		case slices.ContainsFunc(signers, func(s string) bool { return slices.Contains(b.Signers, s) }):
 			named = append(named, b)
 		}
 	}
@@ -101,12 +135,12 @@ func (p *Policy) Claimable(signer string) []Builder {
 	return open
 }
 
-// Ceiling is the highest level that the policy trusts a signer for. A signer
-// for several builders can name the best of them, so it is the lowest of their
-// levels.
-func (p *Policy) Ceiling(signer string) int {
+// Ceiling is the highest level that the policy trusts somebody for, by the
+// signers that match. Who may sign for several builders can name the best of
+// them, so it is the lowest of their levels.
+func (p *Policy) Ceiling(signers ...string) int {
 	level := 0
-	for _, b := range p.Claimable(signer) {
+	for _, b := range p.Claimable(signers...) {
 		if level == 0 || b.Level < level {
 			level = b.Level
 		}
@@ -145,49 +179,50 @@ func (p *Policy) LevelOf(image string) int {
 	return level
 }
 
-// check refuses a policy that requires nothing, or that contradicts itself.
-func (p *Policy) check() error {
-	if p == nil {
-		return nil
-	}
+// check reports each way in which a policy requires nothing or contradicts
+// itself, and the value at fault.
+func (p *Policy) check(report func(about string, err error)) {
+	refuse := func(about, format string, args ...any) { report(about, refuse(format, args...)) }
 	if !slices.Contains([]string{"", ModeOff, ModeWarn, ModeRequire}, p.Mode) {
-		return refuse("mode %q: want off, warn or require", p.Mode)
+		refuse(p.Mode, "mode %q: want off, warn or require", p.Mode)
 	}
 	if p.Demands() && (len(p.Signers) == 0 || len(p.Builders) == 0 || len(p.Sources) == 0) {
-		return refuse("a policy that is not off needs signers, builders and sources")
+		refuse(p.Mode, "a policy that is not off needs signers, builders and sources")
 	}
 	if p.InsecureAcceptUnsigned && p.Mode != ModeWarn {
-		return refuse("insecureAcceptUnsigned is for mode warn: with mode %q nothing unsigned is accepted", p.Mode)
+		refuse("insecureAcceptUnsigned", "insecureAcceptUnsigned is for mode warn: with mode %q nothing unsigned is accepted", p.Mode)
 	}
 	highest := 0
-	for _, s := range p.Signers {
-		if _, err := ParseSigner(s); err != nil {
-			return err
+	for _, spec := range p.Signers {
+		s, err := ParseSigner(spec)
+		if err == nil {
+			_, err = s.Matcher()
 		}
-		highest = max(highest, p.Ceiling(s))
+		report(spec, err)
+		highest = max(highest, p.Ceiling(spec))
 	}
 	for i, b := range p.Builders {
-		if err := p.checkBuilder(b, p.Builders[:i]); err != nil {
-			return err
-		}
+		report(b.ID, p.checkBuilder(b, p.Builders[:i]))
 	}
 	for _, s := range p.Sources {
 		if strings.TrimSpace(s) != s || canonicalRepository(s) == "" || strings.Contains(s, "@") {
-			return refuse("source %q: want a repository without a ref", s)
+			refuse(s, "source %q: want a repository without a ref", s)
 		}
 	}
 	for _, t := range p.PredicateTypes {
 		if strings.TrimSpace(t) != t || t == "" {
-			return refuse("predicateTypes: %q is not a predicate type", t)
+			refuse(t, "predicateTypes: %q is not a predicate type", t)
 		}
 	}
-	if p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel) {
-		return refuse("level %d: want 2 or 3", p.Level)
+	switch {
+	case p.Level != 0 && (p.Level < leastDemand || p.Level > mostLevel):
+		refuse("level", "level %d: want 2 or 3", p.Level)
+	case p.Level > highest && p.Demands():
+		refuse("level", "level %d: with these builders and signers no image can show more than %d", p.Level, highest)
 	}
-	if p.Level > highest && p.Demands() {
-		return refuse("level %d: with these builders and signers no image can show more than %d", p.Level, highest)
+	for _, l := range p.Levels {
+		report(strings.Join(l.Images[:min(1, len(l.Images))], ""), p.checkLevel(l, highest))
 	}
-	return p.checkLevels(highest)
 }
 
 func refuse(format string, args ...any) error {
@@ -214,18 +249,16 @@ func (p *Policy) checkBuilder(b Builder, others []Builder) error {
 	return b.Caller.check(b.ID)
 }
 
-func (p *Policy) checkLevels(highest int) error {
-	for _, l := range p.Levels {
-		if l.Level < leastDemand || l.Level > mostLevel || len(l.Images) == 0 {
-			return refuse("levels: want images, and a level of 2 or 3")
-		}
-		if l.Level > highest && p.Demands() {
-			return refuse("levels: with these builders and signers no image can show more than %d, and %q asks for %d", highest, l.Images, l.Level)
-		}
-		for _, pattern := range l.Images {
-			if _, err := path.Match(pattern, "x"); err != nil || pattern == "" || strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") {
-				return refuse("levels: %q is not a pattern of image names below the source", pattern)
-			}
+func (p *Policy) checkLevel(l Level, highest int) error {
+	if l.Level < leastDemand || l.Level > mostLevel || len(l.Images) == 0 {
+		return refuse("levels: want images, and a level of 2 or 3")
+	}
+	if l.Level > highest && p.Demands() {
+		return refuse("levels: with these builders and signers no image can show more than %d, and %q asks for %d", highest, l.Images, l.Level)
+	}
+	for _, pattern := range l.Images {
+		if _, err := path.Match(pattern, "x"); err != nil || pattern == "" || strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") {
+			return refuse("levels: %q is not a pattern of image names below the source", pattern)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -123,6 +124,74 @@ func TestPolicyMeans(t *testing.T) {
 	var nothing *Policy
 	if nothing.Demands() || (&Policy{}).Demands() || (&Policy{Mode: ModeOff}).Demands() || !p.Demands() {
 		t.Error("what demands nothing")
+	}
+}
+
+// TestPatternsOfSigners: a pattern matches whole identities of one owner; its
+// form is that of the promoter.
+func TestPatternsOfSigners(t *testing.T) {
+	const workflow = `https://github\.com/example/demo/\.github/workflows/build\.yml@refs/tags/v[0-9]+`
+	const spec = "sigstore(identityMatch=regex)::https://issuer.example.test::"
+	s, err := ParseSigner(spec + workflow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Matcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const subject = "https://github.com/example/demo/.github/workflows/build.yml@refs/tags/v1"
+	for _, row := range []struct {
+		name, issuer, subject string
+		want                  bool
+	}{
+		{"as it is", "https://issuer.example.test", subject, true},
+		{"with more at the end", "https://issuer.example.test", subject + "-evil", false},
+		{"with more at the beginning", "https://issuer.example.test", "https://evil.example/" + subject, false},
+		{"of another issuer", "https://issuer.example", subject, false},
+	} {
+		if got := m.Match(identity.Identity{Issuer: row.issuer, Subject: row.subject, Type: identity.URI}); got != row.want {
+			t.Errorf("%s: %t", row.name, got)
+		}
+	}
+	for _, row := range []struct {
+		spec string
+		code verdict.Code
+	}{
+		{spec + workflow, ""},
+		{spec + "^" + workflow + "$", ""},
+		{spec + `.*@project\.example\.test`, ""},
+		{spec + `.*`, verdict.PolicyWeak},
+		{spec + `https://github\.com/.+`, verdict.PolicyWeak},
+		{spec + `https://github.com/example/demo/build@refs/tags/v1`, verdict.PolicyWeak},
+		{spec + `builder@project.example.test`, verdict.PolicyWeak},
+		{spec + `(`, verdict.PolicyWeak},
+		{spec, verdict.ConfigParse},
+		{"sigstore(identityMatch=regex/i)::https://issuer.example.test::" + workflow, verdict.ConfigParse},
+		{"sigstore(issuerMatch=regex)::https://issuer.example.test::" + workflow, verdict.ConfigParse},
+		{"sigstore(regexp)::https://issuer.example.test::" + workflow, verdict.ConfigParse},
+		{"sigstore(identityMatch=glob)::https://issuer.example.test::builder@*", verdict.ConfigParse},
+	} {
+		_, err := readPolicy("provenance:\n  mode: require\n  signers:\n  - '" + row.spec + "'\n  builders: [{id: \"https://builder.example.test/v1\", level: 3}]\n  sources: [example.test/demo]\n")
+		var coded *verdict.Error
+		if (err == nil) != (row.code == "") || err != nil && (!errors.As(err, &coded) || coded.Finding.Code != row.code || coded.Finding.Subject != "manifests/team/promoter-manifest.yaml:11") {
+			t.Errorf("%s: %v, want %q", row.spec, err, row.code)
+		}
+	}
+}
+
+// TestSeveralSigners: who matches two signers may claim the builders of both, and is
+// believed as far as the least.
+func TestSeveralSigners(t *testing.T) {
+	p := &Policy{Builders: []Builder{{ID: "open", Level: 1}, {ID: "one", Level: 3, Signers: []string{"s1"}}, {ID: "two", Level: 2, Signers: []string{"s2"}}}}
+	for _, row := range []struct {
+		signers  []string
+		builders int
+		level    int
+	}{{[]string{"s1"}, 1, 3}, {[]string{"s1", "s2"}, 2, 2}, {[]string{"s3"}, 1, 1}, {[]string{"s3", "s1"}, 1, 3}} {
+		if got := p.Claimable(row.signers...); len(got) != row.builders || p.Ceiling(row.signers...) != row.level {
+			t.Errorf("%q: %v, level %d", row.signers, got, p.Ceiling(row.signers...))
+		}
 	}
 }
 

@@ -6,18 +6,19 @@
 // ("thin"): manifests/NAME/promoter-manifest.yaml has the places, and
 // images/NAME/images.yaml has the images.
 //
-//	manifests, err := promoterfile.ReadDir(os.DirFS("registry.k8s.io"))
+//	manifests, bad, err := promoterfile.ReadUsable(os.DirFS("registry.k8s.io"))
 //	for _, m := range manifests {
 //		for _, image := range m.Images { … }
 //	}
 //
 // A manifest of files is of the same kind: a source, its destinations, and the
 // SHA-256 digest of each file. Thin, it is filestores/NAME/filepromoter-manifest.yaml
-// and the lists in manifests/NAME; [ReadFilesDir] reads those.
+// and the lists in manifests/NAME; [ReadUsableFiles] reads those.
 //
-// All published manifests are readable. An unknown key, a digest listed twice, a
-// tag of two digests or a name outside of its place is refused, with its
-// position.
+// All published manifests are readable. An image or a file may be listed several
+// times; a tag of two digests, a file of two digests, an unknown key or a name
+// outside of its place is refused. All faults are reported at once, each with
+// its file and line.
 //
 // Other projects should not import this package: it changes without notice.
 package promoterfile
@@ -25,13 +26,12 @@ package promoterfile
 import (
 	"cmp"
 	"errors"
+	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/waybill-release/waybill/pkg/tool/order"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -76,52 +76,12 @@ type Pinned struct {
 	Tags   []string
 }
 
-// where is the part of a manifest with the places.
+// where is the part of a manifest with the places. Its nodes are decoded one by
+// one, so that every fault is reported, with its line.
 type where struct {
-	Registries []struct {
-		Name    string `yaml:"name"`
-		Account string `yaml:"service-account"`
-		Token   string `yaml:"token"` // unused, and ignored
-		Source  bool   `yaml:"src"`
-	} `yaml:"registries"`
-	Policy     *Policy `yaml:"provenance"`
-	ImagesPath string  `yaml:"imagesPath"` // deprecated, and ignored
-}
-
-// images is the part with the images.
-type images []struct {
-	Name    string     `yaml:"name"`
-	Digests digestTags `yaml:"dmap"`
-}
-
-// digestTags is the dmap of an image, decoded node by node, because it can have many keys.
-type digestTags []Pinned
-
-// UnmarshalYAML implements [yaml.Unmarshaler].
-func (d *digestTags) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.MappingNode {
-		return verdict.Refuse(verdict.ConfigParse, "dmap", "want digests and their tags")
-	}
-	*d = make(digestTags, 0, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		one, err := digest.Parse(n.Content[i].Value)
-		if err != nil || one.Algorithm() != digest.SHA256 {
-			return verdict.Refuse(verdict.ConfigParse, "dmap", "line %d: %q is not a SHA-256 digest", n.Content[i].Line, n.Content[i].Value)
-		}
-		var tags []string
-		if err := strictyaml.Decode(n.Content[i+1], &tags); err != nil {
-			return err
-		}
-		for _, tag := range tags {
-			if !tagPattern.MatchString(tag) {
-				return verdict.Refuse(verdict.ConfigParse, "dmap", "line %d: %q is not a tag", n.Content[i+1].Line, tag)
-			}
-		}
-		slices.Sort(tags)
-		*d = append(*d, Pinned{Digest: one, Tags: slices.Compact(tags)})
-	}
-	slices.SortFunc(*d, func(a, b Pinned) int { return cmp.Compare(a.Digest.Hex(), b.Digest.Hex()) })
-	return nil
+	Registries []yaml.Node `yaml:"registries"`
+	Policy     yaml.Node   `yaml:"provenance"`
+	ImagesPath string      `yaml:"imagesPath"` // deprecated, and ignored
 }
 
 var (
@@ -132,105 +92,126 @@ var (
 
 // Parse reads a manifest with places and images in one document.
 func Parse(name string, raw []byte) (Manifest, error) {
+	t := images{newReading[Manifest](name, name, name), true}
 	var w struct {
 		where  `yaml:",inline"`
-		Images images `yaml:"images"`
+		Images yaml.Node `yaml:"images"`
 	}
 	if err := read(raw, &w); err != nil {
-		return Manifest{}, inManifest(name, err)
+		t.where.add(0, err)
+		return t.result()
 	}
-	return assemble(name, w.where, w.Images)
+	t.readPlaces(w.where)
+	t.readImages(&w.Images)
+	return t.result()
 }
 
 // ParseThin reads a manifest whose images are in a separate file.
 func ParseThin(name string, manifest, list []byte) (Manifest, error) {
+	t := parseThin(name, manifest, list)
+	return t.result()
+}
+
+// images is a manifest of images. In one of one file, an image without digests is
+// a fault.
+type images struct {
+	reading[Manifest]
+	one bool
+}
+
+func parseThin(name string, manifest, list []byte) images {
+	t := images{newReading[Manifest](name, manifestFile(name), listFile(name)), false}
 	var w where
 	if err := read(manifest, &w); err != nil {
-		return Manifest{}, inManifest("manifests/"+name, err)
+		t.where.add(0, err)
+	} else {
+		t.readPlaces(w)
 	}
-	var all images
-	if err := read(list, &all); err != nil {
-		return Manifest{}, inManifest("images/"+name, err)
+	var root yaml.Node
+	switch err := read(list, &root); {
+	case errors.Is(err, io.EOF): // a list of nothing yet, or a comment that says so
+	case err != nil:
+		t.what.add(0, err)
+	default:
+		t.readImages(root.Content[0])
 	}
-	return assemble(name, w, all)
+	return t
 }
 
 func read(raw []byte, v any) error {
 	return strictyaml.Unmarshal(raw, v, strictyaml.MaxSize(maxSize), strictyaml.MaxKeys(maxKeys))
 }
 
-// inManifest adds the name of the manifest to an error.
-func inManifest(name string, err error) error {
-	var coded *verdict.Error
-	if !errors.As(err, &coded) {
-		return verdict.Wrap(verdict.ConfigParse, name, err)
-	}
-	f := coded.Finding
-	f.Subject = name + ": " + f.Subject
-	return &verdict.Error{Finding: f, Cause: coded.Cause}
-}
-
-func assemble(name string, w where, all images) (Manifest, error) {
-	m := Manifest{Name: name, Policy: w.Policy}
-	refuse := func(format string, args ...any) (Manifest, error) {
-		return Manifest{}, verdict.Refuse(verdict.ConfigParse, name, format, args...)
-	}
-	for _, r := range w.Registries {
-		place, err := registry(r.Name)
-		if err != nil {
-			return Manifest{}, inManifest(name, err)
+func (t *images) readPlaces(w where) {
+	var all []listedPlace
+	for _, n := range w.Registries {
+		var r struct {
+			Name    string `yaml:"name"`
+			Account string `yaml:"service-account"`
+			Token   string `yaml:"token"` // unused, and ignored
+			Source  bool   `yaml:"src"`
+		}
+		err := strictyaml.Decode(&n, &r)
+		var place Place
+		if err == nil {
+			place, err = registry(r.Name)
 		}
 		place.Account = r.Account
-		switch {
-		case !r.Source:
-			m.Destinations = append(m.Destinations, place)
-		case m.Source.Name != "":
-			return refuse("there are two sources, %s and %s; want one", m.Source.Name, place.Name)
-		default:
-			m.Source = place
-		}
+		t.where.add(n.Line, err)
+		all = append(all, listedPlace{place, r.Source, n.Line})
 	}
-	if err := checkPlaces(m.Source, m.Destinations); err != nil {
-		return Manifest{}, inManifest(name, err)
+	m := &t.manifest
+	m.Name = t.name
+	m.Source, m.Destinations = t.where.places(all)
+	t.source = m.Source.Name + "/"
+	if w.Policy.IsZero() {
+		return
 	}
-	if err := m.Policy.check(); err != nil {
-		return Manifest{}, inManifest(name, err)
+	p := &Policy{}
+	if err := strictyaml.Decode(&w.Policy, p); err != nil {
+		t.where.add(w.Policy.Line, err)
+		return
 	}
-	if len(all) > maxImages {
-		return Manifest{}, verdict.Refuse(verdict.Limit, name, "the list has more than %d images", maxImages)
-	}
-	for _, i := range all {
-		image := Image{Name: i.Name, Digests: i.Digests}
-		if err := image.check(); err != nil {
-			return Manifest{}, inManifest(name, err)
-		}
-		m.Images = append(m.Images, image)
-	}
-	order.Sort(m.Images, func(a, b Image) int { return cmp.Compare(a.Name, b.Name) })
-	for i := range m.Images[:max(0, len(m.Images)-1)] {
-		if m.Images[i].Name == m.Images[i+1].Name {
-			return refuse("image %s is listed twice", m.Images[i].Name)
-		}
-	}
-	return m, nil
+	p.check(func(about string, err error) { t.where.add(cmp.Or(lineIn(&w.Policy, about), w.Policy.Line), err) })
+	m.Policy = p
 }
 
-// checkPlaces requires one source and at least one destination that differs from it.
-func checkPlaces(source Place, destinations []Place) error {
-	switch {
-	case source.Name == "":
-		return verdict.Refuse(verdict.ConfigParse, "source", "no source: one place must have src: true")
-	case len(destinations) == 0:
-		return verdict.Refuse(verdict.ConfigParse, "destinations", "no destination: at least one place must be without src")
-	}
-	seen := map[string]bool{source.Name: true}
-	for _, d := range destinations {
-		if seen[d.Name] {
-			return verdict.Refuse(verdict.ConfigParse, d.Name, "the place is listed twice")
+// listedPlace is a place as a manifest lists it; one that could not be read has no
+// name.
+type listedPlace struct {
+	Place
+	source bool
+	line   int
+}
+
+// places requires one source and at least one destination that differs from it.
+func (f *faults) places(all []listedPlace) (source Place, destinations []Place) {
+	seen := map[string]bool{}
+	sources := 0
+	for _, p := range all {
+		if p.source {
+			sources++
 		}
-		seen[d.Name] = true
+		switch {
+		case p.Name == "": // reported already
+		case p.source && source.Name != "":
+			f.refuse(p.line, "there are two sources, %s and %s; want one", source.Name, p.Name)
+		case seen[p.Name]:
+			f.refuse(p.line, "%s: the place is listed twice", p.Name)
+		case p.source:
+			source = p.Place
+		default:
+			destinations = append(destinations, p.Place)
+		}
+		seen[p.Name] = true
 	}
-	return nil
+	if sources == 0 {
+		f.refuse(1, "no source: one place must have src: true")
+	}
+	if sources == len(all) {
+		f.refuse(1, "no destination: at least one place must be without src")
+	}
+	return source, destinations
 }
 
 // registry reads HOST[:PORT][/PATH] and returns its canonical spelling, so that
@@ -257,27 +238,6 @@ func repository(name string) error {
 	for part := range strings.SplitSeq(name, "/") {
 		if !partPattern.MatchString(part) {
 			return verdict.Refuse(verdict.ConfigParse, name, "not a repository name")
-		}
-	}
-	return nil
-}
-
-// check refuses an image without digests, and a tag that names two digests.
-func (i Image) check() error {
-	if err := repository(i.Name); err != nil {
-		return err
-	}
-	if len(i.Digests) == 0 {
-		return verdict.Refuse(verdict.ConfigParse, i.Name, "the image has no digests")
-	}
-	of := map[string]digest.Digest{}
-	for _, p := range i.Digests {
-		for _, tag := range p.Tags {
-			if other, taken := of[tag]; taken {
-				return &verdict.Error{Finding: verdict.Find(verdict.ConfigParse, i.Name+":"+tag, "the tag names two digests").
-					Differ(other.String(), p.Digest.String())}
-			}
-			of[tag] = p.Digest
 		}
 	}
 	return nil

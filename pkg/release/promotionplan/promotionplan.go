@@ -144,7 +144,8 @@ func (p Plan) JSON() []byte {
 func (p Plan) Digest() digest.Digest { return digest.Of(digest.SHA256, p.JSON()) }
 
 // check finds names that two edges with different digests would get, one
-// destination host after another, to bound memory.
+// destination host after another, to bound memory. Of hosts that get the same
+// names, such as twenty regions, one is searched if it has no conflict.
 func (p Plan) check() error {
 	byHost := map[string][]int{} // host: indexes of routes that go there
 	for i, r := range p.Routes {
@@ -157,13 +158,34 @@ func (p Plan) check() error {
 	}
 	of := p.byRoute()
 	var conflicts []error
+	clean := map[string]bool{}
 	for _, host := range slices.Sorted(maps.Keys(byHost)) {
-		conflicts = append(conflicts, p.conflicts(host, byHost[host], of)...)
+		names := p.namesOn(host, byHost[host])
+		if clean[names] {
+			continue
+		}
+		found := p.conflicts(host, byHost[host], of)
+		clean[names] = len(found) == 0
+		conflicts = append(conflicts, found...)
 	}
 	if more := len(conflicts) - maxConflicts; more > 0 {
 		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(append(conflicts, p.checkFiles())...)
+}
+
+// namesOn says which routes go to which paths of a host. It determines the names
+// that they write there.
+func (p Plan) namesOn(host string, routes []int) string {
+	var names strings.Builder
+	for _, i := range routes {
+		for _, d := range p.Routes[i].Destinations {
+			if at, path, _ := strings.Cut(d, "/"); at == host {
+				fmt.Fprintf(&names, "%d %q\n", i, path)
+			}
+		}
+	}
+	return names.String()
 }
 
 // byRoute returns the edges of each route.

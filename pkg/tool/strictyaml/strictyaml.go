@@ -84,7 +84,8 @@ func limitsOf(opts []Limit) limits {
 
 // Unmarshal parses data into v, which must be a non-nil pointer. The target of
 // v is replaced as a whole, never merged into, and unchanged on error. The
-// error is an [*Error]; Unmarshal panics if v is not a non-nil pointer.
+// error is an [*Error], which wraps [io.EOF] if data has no document, only
+// comments or nothing. Unmarshal panics if v is not a non-nil pointer.
 func Unmarshal(data []byte, v any, opts ...Limit) error {
 	target, limits := pointer(v), limitsOf(opts)
 	if err := checkText(data, limits.size); err != nil {
@@ -146,7 +147,7 @@ func parse(data []byte) (*yaml.Node, error) {
 	err := dec.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, &Error{Line: 1, Column: 1, Code: CodeDocument, Message: "the document is empty"}
+		return nil, &Error{Line: 1, Column: 1, Code: CodeDocument, Message: "the document is empty", Err: io.EOF}
 	case err != nil:
 		return nil, syntaxError(data, err)
 	}

@@ -116,9 +116,9 @@ func TestTree(t *testing.T) {
 	if err := tree.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	all, err := promoterfile.ReadDir(os.DirFS(dir))
-	if err != nil || len(all) != tree.Manifests {
-		t.Fatalf("%d manifests, %v", len(all), err)
+	all, bad, err := promoterfile.ReadUsable(os.DirFS(dir))
+	if err != nil || len(all) != tree.Manifests || len(bad) != 0 {
+		t.Fatalf("%d manifests, %v, %v", len(all), bad, err)
 	}
 }
 
