@@ -74,7 +74,7 @@ func existingStatement(ctx context.Context, req Request, name string, want intot
 		return nil, err
 	}
 	if checkStatement(req, name, want, raw) != nil {
-		return nil, nil // of another run, or half written: it is made again
+		return nil, nil //nolint:nilerr // of another run, or half written: it is made again
 	}
 	return raw, nil
 }
