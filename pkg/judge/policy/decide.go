@@ -207,7 +207,7 @@ func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {
 func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
 	var lacks []string
 	for _, check := range []Check{Provenance, Signature, SBOM} {
-		for _, class := range p.judged(stage) {
+		for _, class := range judgedBy(p, stage) {
 			if slices.Contains(classes, class) && slices.Contains(checksOf(class), check) && p.Asks(stage, class, check) != Require {
 				lacks = append(lacks, string(check)+" of "+string(class))
 			}

@@ -137,7 +137,7 @@ func explainAsked(p Policy) Section {
 	for _, stage := range stages() {
 		var texts []string
 		classes := map[string][]string{}
-		for _, class := range p.judged(stage) {
+		for _, class := range judgedBy(p, stage) {
 			text := p.cells[cell{stage, class}].describe()
 			if classes[text] == nil {
 				texts = append(texts, text)
@@ -224,7 +224,7 @@ func (m Mode) plainly() string {
 func explainLeft(p Policy) Section {
 	s := Section{Title: "What it does not require"}
 	for _, stage := range stages() {
-		if lacks := p.Lacks(stage, p.judged(stage)); len(lacks) > 0 {
+		if lacks := p.Lacks(stage, judgedBy(p, stage)); len(lacks) > 0 {
 			s.add("at stage %s, so the verdict is partial: %s", stage, strings.Join(lacks, ", "))
 		}
 	}
@@ -311,7 +311,7 @@ func Lint(p Policy) []string {
 		}
 	}
 	for _, stage := range stages() {
-		if lacks := p.Lacks(stage, p.judged(stage)); len(lacks) > 0 {
+		if lacks := p.Lacks(stage, judgedBy(p, stage)); len(lacks) > 0 {
 			note("at stage %s verdicts are always partial, because these checks are not required: %s", stage, strings.Join(lacks, ", "))
 		}
 	}

@@ -110,8 +110,8 @@ func checksOf(c plan.Class) []Check {
 	return ChecksOf(c)
 }
 
-// judged lists the classes that the policy has requirements for at a stage.
-func (p Policy) judged(stage Stage) []plan.Class {
+// judgedBy lists the classes that a policy has requirements for at a stage.
+func judgedBy(p Policy, stage Stage) []plan.Class {
 	if _, there := p.cells[cell{stage, plan.SBOM}]; there {
 		return judgeable()
 	}
