@@ -103,9 +103,9 @@ func about(r verdict.Requirement) string {
 }
 
 // because says what meets a requirement, who declares it until when, or what is
-// missing; of several artifacts, for how many, and for which one first.
+// missing; where only some artifacts lack it, for how many, and for which first.
 func because(r verdict.Requirement, of int) string {
-	if of < 2 || r.Met == of || r.Met == 0 && r.DeclaredBy != "" {
+	if of < 2 || r.Met == of || r.Met == 0 {
 		return r.Why
 	}
 	return fmt.Sprintf("%d of %d artifacts, first %s: %s", of-r.Met, of, r.Artifact, r.Why)
@@ -156,7 +156,11 @@ func (w View) lastLine(v verdict.Verdict) string {
 // viewWidth is the length of lines where the width of the terminal is unknown.
 const viewWidth = 80
 
-// view prints the answer, what contradicts it, and the levels.
+// met is the state of a requirement that needs no explanation.
+const met = "met"
+
+// view prints the answer, what contradicts it, and the levels. Why a requirement
+// is met is printed with Verbose.
 func (p *page) view(v verdict.Verdict) {
 	if p.Width == 0 {
 		p.Width = viewWidth
@@ -175,6 +179,10 @@ func (p *page) view(v verdict.Verdict) {
 	for _, c := range p.View.chapters(on) {
 		p.line("LEVEL %d, %s", c.number, c.title)
 		for _, r := range c.requirements {
+			if r.State == met && !p.Verbose {
+				p.line("  %-*s  %s: %s%s", width, p.text(r.State), p.text(r.ID), p.text(about(r)), short(r.Evidence))
+				continue
+			}
 			p.line("  %-*s  %s: %s", width, p.text(r.State), p.text(r.ID), p.text(about(r)))
 			p.line("  %-*s  %s%s", width, "", p.text(because(r, on.Artifacts)), short(r.Evidence))
 		}

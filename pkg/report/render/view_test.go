@@ -51,7 +51,7 @@ func TestView(t *testing.T) {
 	v := leveled()
 	for format, words := range map[render.Format][]string{
 		render.Table: {
-			"LEVEL 1, the build is documented: reached\n", "met                build.scripted: All steps are in a build script\n", "build type \"x\" [2d711642b726]",
+			"LEVEL 1, the build is documented: reached\n", "met                build.scripted: All steps are in a build script [2d711642b726]",
 			"LEVEL 2, the build service resists tampering: not reached", "not shown          build.service", "1 of 2 artifacts, first bin/b\ufffd[2J: missing: \ufffd a signature",
 			"declared           source.retained", "declared by \"SIG\" until 2027-01-01\n", "not implementable  build.hermetic", "(optional)",
 		},
@@ -74,6 +74,9 @@ func TestView(t *testing.T) {
 		}
 	}
 	table := printed(t, render.Printer{View: render.KEP3027}, render.Table, v)
+	if long := printed(t, render.Printer{View: render.KEP3027, Verbose: true}, render.Table, v); strings.Contains(table, "build type") || !strings.Contains(long, "build type \"x\" [2d711642b726]") {
+		t.Errorf("why a requirement is met is for --verbose:\n%s\n%s", table, long)
+	}
 	if !strings.HasPrefix(table, "ACCEPTED: complete\nrelease lantern v0.1.0\n") {
 		t.Errorf("the first line is not the answer:\n%s", table)
 	}

@@ -96,15 +96,16 @@ func release(ctx context.Context, d *teller, s *scene.Scene, lower string) error
 // cannot meet.
 func levels(ctx context.Context, d *teller, s *scene.Scene, lower string) error {
 	d.title("The levels of KEP-3027, requirement by requirement")
+	d.whole = true
 	if lower != "" {
 		d.say("Level 3 needs a build service under an account of its own, and this machine has none:\n" + lower + ".")
-		return accepted(s.Verify(ctx))
+		return accepted(s.Verify(ctx, "--report", "kep-3027"))
 	}
 	d.say("The lab's source verifier signs a summary of the revision, and the policy declares what\nno program can check. Both are facts of the lab, and are shown as what they are.")
 	if err := s.VerifySource(ctx); err != nil {
 		return err
 	}
-	return accepted(s.Verify(ctx, "--source-vsa", scene.SourceSummary, "--require-level", "kep-3027=3"))
+	return accepted(s.Verify(ctx, "--source-vsa", scene.SourceSummary, "--require-level", "kep-3027=3", "--report", "kep-3027"))
 }
 
 // attacks shows each attack refused, and the same release accepted once the

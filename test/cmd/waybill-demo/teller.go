@@ -18,6 +18,7 @@ type teller struct {
 	w     io.Writer
 	start time.Time
 	quiet bool
+	whole bool // show all lines of an output
 	runs  int
 }
 
@@ -44,7 +45,10 @@ func (t *teller) lines(s string) {
 	if s == "" {
 		return
 	}
-	lines := strings.Split(s, "\n")
+	lines, shown := strings.Split(s, "\n"), shown
+	if t.whole {
+		shown = len(lines) + 4
+	}
 	for i, line := range lines {
 		if i == shown-4 && len(lines) > shown {
 			fmt.Fprintf(t.w, "  … %d more lines …\n", len(lines)-shown)
