@@ -69,7 +69,7 @@ refused (PLATFORM). Without --confirm only names are compared, and nothing is
 copied; a release that is already sealed in --state is compared byte for byte.
 
 --channel points channels to the release: latest, stable, rc, beta or alpha, alone
-or with -MAJOR.MINOR. It signs the next channel index, with the identity in the
+or with -MAJOR or -MAJOR.MINOR. It signs the next channel index, with the identity in the
 policy's role "channel", and writes it to channels.index of the profile, or to
 --index. Other channels keep their releases. The number is always one more than that
 of the index that the profile names, wherever the new one is written, so that no

@@ -14,7 +14,7 @@ import (
 func (s *sealing) checkNames() error {
 	for _, name := range s.channels {
 		if !channelindex.IsChannel(name) {
-			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR.MINOR", name)
+			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR or -MAJOR.MINOR", name)
 		}
 	}
 	if s.from.Files == "" || strings.Contains(s.from.Files, "://") {
