@@ -45,7 +45,9 @@ func TestListOfSBOMs(t *testing.T) {
 	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
 
 	by := " --bundle " + files(sbomlist.Name) + " --type sbom-list"
-	verify := func(role, file string) scene.Result { return d.verify(t.Context(), "file "+files(file)+by, as(d.Scene, role)...) }
+	verify := func(role, file string) scene.Result {
+		return d.verify(t.Context(), "file "+files(file)+by, as(d.Scene, role)...)
+	}
 	want(t, verify("release", sbom), 0, "ACCEPTED", sbom)
 	want(t, verify("release", artifact), 1, "NOT_BOUND")
 	want(t, verify("builder", sbom), 1, "IDENTITY")
