@@ -76,7 +76,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 		return f
 	}
 	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give several digests, and each must match
-	q.ByDigest = true
+	q.ByDigest, q.Image = true, m.subject
 	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
 		role, kinds := policy.Release, []string{intoto.CosignSignature}
 		if suffix == registry.SuffixAttestations {

@@ -52,6 +52,9 @@ func (a actors) explain() Section {
 	for _, b := range a.builders {
 		for _, who := range b.signers {
 			s.add("%s", who.describe(fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)))
+			if b.shares && anyOf(a.roles[Release], who.exact) {
+				s.add("%s signs both what was built and how: it is not kept apart from the build", who)
+			}
 		}
 	}
 	s.add("a signature by an identity of another role is refused (IDENTITY_ROLE), and so is one by an unlisted identity (IDENTITY)")
@@ -125,6 +128,10 @@ func explainBuilds(p Policy) Section {
 		for _, who := range sum.signers {
 			s.add("%s signs for verifier %s", who, sum.Verifier)
 		}
+		if sum.pinned.IsZero() {
+			s.add("a summary counts if verifier %s checked %s with policy %s at the Git commit that the summary names", sum.Verifier, sum.Resource, sum.Policy.URI)
+			continue
+		}
 		s.add("a summary counts if verifier %s checked %s with policy %s (%s) at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
 	}
 	return s
@@ -168,8 +175,11 @@ func (d demand) describe() string {
 		if it.name == string(SBOM) && d.whole {
 			word += " (complete)"
 		}
-		if it.mode == Warn {
+		switch it.mode {
+		case Warn:
 			word += " (only a warning)"
+		case ifPresent:
+			word += " (if there is any)"
 		}
 		words = append(words, word)
 	}

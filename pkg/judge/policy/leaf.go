@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -276,8 +277,8 @@ func (s summary) answers(m *judgement, f *fact) error {
 		return err
 	}
 	if err := said.Answer(vsa.Question{
-		VerifierID: s.Verifier, ResourceURI: m.policy.build.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
-		Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
+		VerifierID: s.Verifier, ResourceURI: strings.ReplaceAll(m.policy.build.fill(s.Resource, m.q.Version), imageOf, m.q.Image), PolicyURI: s.Policy.URI,
+		Policy: s.pinned, AnyCommit: s.pinned.IsZero(), Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
 	}); err != nil {
 		return err
 	}
@@ -286,16 +287,17 @@ func (s summary) answers(m *judgement, f *fact) error {
 
 // takenBack refuses a PASSED summary if the same verifier signed FAILED for the
 // same artifact and place at the same time or later. Otherwise the presenter of
-// both could choose.
+// both could choose. A verifier that writes one summary for each artifact
+// contradicts itself with any FAILED.
 func (s summary) takenBack(m *judgement, yes vsa.Summary) error {
 	for _, f := range m.facts {
 		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || s.spokenForBy(m, f) != nil || !m.binds(f) {
 			continue
 		}
 		no, err := vsa.Parse(f.said)
-		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && !no.Verified.Before(yes.Verified) {
+		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && (s.pinned.IsZero() || !no.Verified.Before(yes.Verified)) {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier signed FAILED after this PASSED summary").
+				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier signed FAILED beside or after this PASSED summary").
 					Differ("no FAILED summary at or after "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339))
 			})
 		}

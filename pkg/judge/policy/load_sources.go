@@ -54,7 +54,7 @@ func (l *loader) loadSources() error {
 		if n := slices.IndexFunc(signers, func(s allowedSigner) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the verifier by identity")
 		}
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{sources, s.ID, false, signers})
 		for _, who := range signers {
 			l.verifiers = append(l.verifiers, slsa.Verifier{Signer: who.matcher, VerifierID: s.ID, Level: s.Levels[slsa.Source]})
 		}
