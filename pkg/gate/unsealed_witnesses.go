@@ -30,8 +30,11 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 		}
 		var witness k8slayout.Witness
 		if err == nil {
-			w.read[name] = digest.Of(digest.SHA256, raw)
-			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
+			read := digest.Of(digest.SHA256, raw)
+			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: read})
+			if name != k8slayout.ImageProvenance { // which no document names, so it is not hashed again
+				w.read[name] = read
+			}
 			switch name {
 			case k8slayout.Provenance:
 				witness, err = u.readProvenance(raw, &f)

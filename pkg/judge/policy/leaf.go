@@ -274,15 +274,23 @@ func (s summary) spokenForBy(m *judgement, f *fact) error {
 func (s summary) answers(m *judgement, f *fact) error {
 	said, err := vsa.Parse(f.said)
 	if err != nil {
-		return err
+		return ofSubject(m.q.Subject, f, err)
 	}
 	if err := said.Answer(vsa.Question{
 		VerifierID: s.Verifier, ResourceURI: strings.ReplaceAll(m.policy.build.fill(s.Resource, m.q.Version), imageOf, m.q.Image), PolicyURI: s.Policy.URI,
 		Policy: s.pinned, AnyCommit: s.pinned.IsZero(), Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
 	}); err != nil {
-		return err
+		return ofSubject(m.q.Subject, f, err)
 	}
 	return s.takenBack(m, said)
+}
+
+// ofSubject names the artifact, and cites the fact, in a refusal that knows only
+// the document.
+func ofSubject(subject string, f *fact, err error) error {
+	found := verdict.FindingOf(subject, err).Citing(f.bundle)
+	found.Subject, found.Message = subject, found.Subject+": "+found.Message
+	return &verdict.Error{Finding: found, Cause: err}
 }
 
 // takenBack refuses a PASSED summary if the same verifier signed FAILED for the
