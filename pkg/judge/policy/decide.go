@@ -22,8 +22,8 @@ type Question struct {
 	Bytes   digest.Set // the digests computed from its bytes
 	// ByDigest says that the artifact is named by its digest, as in a registry.
 	ByDigest bool
-	// Image is the repository of an image, as the project names it, and its
-	// digest: REPOSITORY@DIGEST.
+	// Image is the repository in which an image was found, and its digest:
+	// REPOSITORY@DIGEST.
 	Image   string
 	Version string
 	Commit  string // the commit that the manifest names; empty requires none

@@ -277,12 +277,29 @@ func (s summary) answers(m *judgement, f *fact) error {
 		return ofSubject(m.q.Subject, f, err)
 	}
 	if err := said.Answer(vsa.Question{
-		VerifierID: s.Verifier, ResourceURI: strings.ReplaceAll(m.policy.build.fill(s.Resource, m.q.Version), imageOf, m.q.Image), PolicyURI: s.Policy.URI,
+		VerifierID: s.Verifier, ResourceURI: s.resource(m, said), PolicyURI: s.Policy.URI,
 		Policy: s.pinned, AnyCommit: s.pinned.IsZero(), Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
 	}); err != nil {
 		return ofSubject(m.q.Subject, f, err)
 	}
 	return s.takenBack(m, said)
+}
+
+// resource is the resource that a summary must name. A registry may serve an
+// image below a path of its own, so the name that the summary gives an image may
+// be the end of the one by which it was found.
+func (s summary) resource(m *judgement, said vsa.Summary) string {
+	want := m.policy.build.fill(s.Resource, m.q.Version)
+	before, after, is := strings.Cut(want, imageOf)
+	if !is {
+		return want
+	}
+	named, starts := strings.CutPrefix(said.ResourceURI, before)
+	named, ends := strings.CutSuffix(named, after)
+	if starts && ends && strings.HasSuffix("/"+m.q.Image, "/"+named) {
+		return said.ResourceURI
+	}
+	return before + m.q.Image + after
 }
 
 // ofSubject names the artifact, and cites the fact, in a refusal that knows only

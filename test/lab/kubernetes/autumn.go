@@ -135,13 +135,19 @@ func (r *Release) SignProvenance(s Signer, as string, predicate map[string]any) 
 
 // Autumn adds to a signed release what Kubernetes publishes since autumn 2026:
 // signed provenance of files and images, a verification summary of each promoted
-// manifest, and statements that the build makes about its images.
+// manifest, statements that the build makes about its images, and a file as an
+// OCI artifact.
 func (r *Release) Autumn(ctx context.Context, s Signer) error {
 	if err := r.SignProvenance(s, Staging, r.Provenance()); err != nil {
 		return err
 	}
+	file := r.NewArtifact("kubeadm")
+	if err := file.sign(s, Trust); err != nil {
+		return err
+	}
+	r.Artifacts = append(r.Artifacts, file)
 	var about []Subject
-	for _, i := range r.Images {
+	for _, i := range slices.Concat(r.Images, r.Artifacts) {
 		for repository, list := range i.published() {
 			for _, m := range list {
 				about = append(about, Subject{"gcr.io/k8s-staging-kubernetes/" + repository, map[string]string{"sha256": m.Descriptor.Digest.Hex()}})
@@ -155,7 +161,7 @@ func (r *Release) Autumn(ctx context.Context, s Signer) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
-	for _, i := range r.Images {
+	for _, i := range slices.Concat(r.Images, r.Artifacts) {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -122,7 +122,10 @@ func TestAutumnProvenance(t *testing.T) {
 		{"provenance of images by a stranger beside", func(t *testing.T, q *question) { imageProvenance(t, q, "stranger@example.test") }, "IDENTITY image-provenance.json"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := w.ask(t, func(q *question) { q.release, q.Options.Scope.Only = theAutumn(t, w).Clone(), policy.Files; c.change(t, q) })
+			v := w.ask(t, func(q *question) {
+				q.release, q.Options.Scope.Only = theAutumn(t, w).Clone(), policy.Files
+				c.change(t, q)
+			})
 			if got := summed(v); got != c.want && (c.want == "" || !strings.HasPrefix(got, c.want)) {
 				t.Errorf("got  %s\nwant %s: %v", got, c.want, v.Findings)
 			}

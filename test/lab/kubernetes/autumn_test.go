@@ -1,11 +1,17 @@
 package kubernetes_test
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
@@ -64,5 +70,77 @@ func TestAutumn(t *testing.T) {
 	}
 	if proofs[string(policy.Builder)] != 55 || proofs[string(policy.Verifier)] != 54 {
 		t.Errorf("proofs %v", proofs)
+	}
+}
+
+// TestAutumnArtifact is a file promoted as an OCI artifact: it is judged like an
+// image, and the verdict says which file each platform is. Each row changes one
+// fact.
+func TestAutumnArtifact(t *testing.T) {
+	w := theWorld(t)
+	verifier, err := verify.NewWith(w.profile.TrustRoot, w.profile.Policy.Verification())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := rekorv1.Open(w.lab.RekorV1, http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "release/kubernetes/"
+	for _, c := range []struct {
+		name   string
+		change func(t *testing.T, i *kubernetes.Image)
+		want   string
+	}{
+		{"as it is", func(*testing.T, *kubernetes.Image) {}, ""},
+		{"another file", func(t *testing.T, i *kubernetes.Image) {
+			i.Platforms["linux/arm64"] = i.Platforms["linux/amd64"]
+			i.Reindex()
+		}, "UNSIGNED"},
+		{"signed by the staging account alone", func(t *testing.T, i *kubernetes.Image) {
+			if err := i.Resign(w.signer, kubernetes.Staging); err != nil {
+				t.Fatal(err)
+			}
+		}, "IDENTITY_ROLE"},
+		{"its summary FAILED", func(t *testing.T, i *kubernetes.Image) {
+			s := kubernetes.NewSummary(i.Name, i.Index.Descriptor.Digest)
+			s.Failed = true
+			made, err := s.Sign(w.signer, kubernetes.Summaries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i.Index.Referring[i.Name] = []kubernetes.Referring{made}
+		}, "VSA_RESULT"},
+		{"its summary is of another file", func(t *testing.T, i *kubernetes.Image) {
+			made, err := kubernetes.NewSummary("kubelet", i.Index.Descriptor.Digest).Sign(w.signer, kubernetes.Summaries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i.Index.Referring[i.Name] = []kubernetes.Referring{made}
+		}, "VSA_RESOURCE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := theAutumn(t, w).Clone().Artifacts[0]
+			c.change(t, i)
+			m := kubernetes.NewMemory()
+			if err := i.Push(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			req := gate.PolicyRequest{
+				Policy: w.profile.Policy, Verifier: verifier, Stage: policy.Published, Version: w.release.Version.String(), Now: time.Now(),
+				Finder: rekorv1.Finder{Log: log, Evidence: w.kept},
+			}
+			v := req.Image(t.Context(), gate.Image{Source: m, Name: "mirror.example.test/" + path + i.Name + ":" + req.Version, Repository: i.Name, Tag: req.Version})
+			if (v.Outcome() == verdict.Accepted) != (c.want == "") || !strings.HasPrefix(codes(v), c.want) {
+				t.Fatalf("%s: %v", v.Outcome(), v.Findings)
+			}
+			body := digest.SetOf(w.release.Files["bin/linux/arm64/kubeadm"])
+			if note := `the manifest holds the file "kubeadm": ` + body.SHA256.String() + ", by its annotation " + body.SHA512.String(); c.want == "" && !strings.Contains(strings.Join(v.Notes, "\n"), note) {
+				t.Errorf("it does not say %q: %q", note, v.Notes)
+			}
+			if c.want == "" && v.Counts.Verified != 5 {
+				t.Errorf("%s", v.Counts)
+			}
+		})
 	}
 }
