@@ -77,7 +77,7 @@ type attachments struct {
 // countAttached counts the statements that refer to the judged images. Late
 // evidence is of a kind and by a role that the policy lists. All others are
 // foreign: anyone who can write to the registry can attach some.
-func (u unsealed) countAttached(images []pulled, items []item) attachments {
+func countAttached(by policy.Policy, images []pulled, items []item) attachments {
 	a := attachments{provenance: map[string]int{}, summary: map[string]int{}, levels: map[string]int{}, late: map[string]int{}}
 	for n, p := range images {
 		i := items[n]
@@ -95,7 +95,7 @@ func (u unsealed) countAttached(images []pulled, items []item) attachments {
 		for _, e := range i.attached {
 			q := i.question
 			switch {
-			case !counts[e.Bundle()] && e.CoversBytes(p.digest) && u.Policy.IsLateFor(e, q):
+			case !counts[e.Bundle()] && e.CoversBytes(p.digest) && by.IsLateFor(e, q):
 				a.late[e.Kind()+" by "+policy.Who(e).Subject]++
 			case !counts[e.Bundle()]:
 				a.ignored++

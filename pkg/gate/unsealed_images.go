@@ -164,7 +164,7 @@ func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pul
 		}
 	}
 	f.items = items
-	u.countAttached(due, items).note(&f)
+	countAttached(u.Policy, due, items).note(&f)
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // bundleType begins the media type of every Sigstore bundle.
@@ -25,14 +26,14 @@ func (u unsealed) readProvenance(raw []byte, f *facts) (k8slayout.Witness, error
 		if err != nil {
 			return k8slayout.Witness{}, err
 		}
-		return u.readUnsigned(statement, f)
+		return readUnsigned(statement, u.Version, f)
 	}
 	e, err := u.signedProvenance(name, raw, f)
 	if err != nil {
 		return k8slayout.Witness{}, err
 	}
-	if !u.judgesProvenance() {
-		return u.readUnsigned(e.Statement(), f)
+	if !judgesProvenance(u.Policy) {
+		return readUnsigned(e.Statement(), u.Version, f)
 	}
 	session := u.Policy.NewSession()
 	rate(e.Statement(), "signed by "+e.Identity().Subject, f, func(s intoto.Subject) (slsa.Report, error) {
@@ -46,7 +47,7 @@ func (u unsealed) readProvenance(raw []byte, f *facts) (k8slayout.Witness, error
 
 // judgesProvenance reports whether the policy says who signs provenance. A
 // policy that does not was written for unsigned provenance.
-func (u unsealed) judgesProvenance() bool { return len(u.Policy.Expected(policy.Builder)) > 0 }
+func judgesProvenance(p policy.Policy) bool { return len(p.Expected(policy.Builder)) > 0 }
 
 // signedProvenance verifies a bundle with provenance. Its signer must be one of
 // the builder that it names, and source, build type and parameters those of the
@@ -56,7 +57,7 @@ func (u unsealed) signedProvenance(name string, raw []byte, f *facts) (verify.Ev
 	if err != nil {
 		return verify.Evidence{}, err
 	}
-	if !u.judgesProvenance() {
+	if !judgesProvenance(u.Policy) {
 		f.note("%s is signed by %s, but the policy lists no builder, so the signature does not count", name, policy.Who(e))
 		return e, nil
 	}
@@ -88,7 +89,7 @@ func lint(statement intoto.Statement, name string, f *facts) error {
 
 // readUnsigned reads unsigned provenance. It only shows that provenance exists;
 // the verdict lists all requirements of SLSA.
-func (u unsealed) readUnsigned(statement intoto.Statement, f *facts) (k8slayout.Witness, error) {
+func readUnsigned(statement intoto.Statement, v version.Version, f *facts) (k8slayout.Witness, error) {
 	const name = k8slayout.Provenance
 	if err := lint(statement, name, f); err != nil {
 		return k8slayout.Witness{}, err
@@ -96,7 +97,7 @@ func (u unsealed) readUnsigned(statement intoto.Statement, f *facts) (k8slayout.
 	rate(statement, "unsigned", f, func(s intoto.Subject) (slsa.Report, error) {
 		return slsa.Trust{}.Judge(slsa.Question{Name: s.Name, Bytes: s.Digests, Unsigned: statement})
 	})
-	return k8slayout.ReadProvenance(name, statement, u.Version)
+	return k8slayout.ReadProvenance(name, statement, v)
 }
 
 // rate reports the SLSA levels of the first subject: one provenance shows the

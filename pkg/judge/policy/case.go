@@ -42,7 +42,7 @@ type caseQuestion struct {
 	Version string     `yaml:"version"`
 	Commit  string     `yaml:"commit"`
 	Image   string     `yaml:"image"` // REPOSITORY@DIGEST
-	SBOM    string     `yaml:"sbom"` // the text whose digest its SBOM describes
+	SBOM    string     `yaml:"sbom"`  // the text whose digest its SBOM describes
 	Omitted []string   `yaml:"omitted"`
 	At      string     `yaml:"at"`
 }

@@ -314,7 +314,7 @@ func (l *loader) loadSummaries() error {
 	}
 	for i, s := range l.Summaries {
 		path := at("summaries", i)
-		pinned, age, err := l.pin(s, path)
+		pinned, age, err := pin(l, s, path)
 		switch {
 		case len(l.policy.actors.roles[Verifier]) == 0:
 			return l.fail(codeEmpty, path, "a summary is required, but no identity has the role verifier; add one")
@@ -350,7 +350,7 @@ const imageOf = "{image}"
 // summaries. With commit: any, there is no such digest, and no age unless the
 // policy sets one: such a verifier writes one summary for each artifact, once,
 // by the policy as it was at a commit.
-func (l *loader) pin(s fileSummary, path []any) (pinned digest.Digest, age time.Duration, err error) {
+func pin(l *loader, s fileSummary, path []any) (pinned digest.Digest, age time.Duration, err error) {
 	anyCommit := s.Policy.Commit == "any"
 	switch {
 	case s.Policy.Commit != "" && (!anyCommit || s.Policy.SHA256 != ""):
