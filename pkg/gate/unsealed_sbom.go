@@ -58,7 +58,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 		if s.Witness, err = parseReleaseSBOM(raw, u.Version); err != nil {
 			sbom.differ(about(name, err))
 		}
-		s.Witness = s.Witness.BySigner()
+		s.Witness = s.BySigner()
 		s.holds = err == nil
 	}
 	if !s.holds || u.Options.Scope.Only == policy.Images || len(u.Options.Scope.Given) > 0 {

@@ -354,7 +354,7 @@ func (l *loader) checkSeparate() error {
 	}
 	for i, one := range all {
 		for _, other := range all[:i] {
-			if one.overlaps(other) && !(one.shares && other.role == "role "+string(Release)) {
+			if one.overlaps(other) && (!one.shares || other.role != "role "+string(Release)) {
 				return l.fail(codeWeak, one.path, "%s is listed in %s and in %s; each needs its own identity", one, other.role, one.role)
 			}
 		}
