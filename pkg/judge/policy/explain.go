@@ -109,6 +109,9 @@ func explainBuilds(p Policy) Section {
 	}
 	for _, param := range p.build.params {
 		text := "parameter " + param.Name
+		if param.Name == anyOther {
+			text = "every other parameter"
+		}
 		if param.Optional {
 			text += ", if present,"
 		}
@@ -118,7 +121,7 @@ func explainBuilds(p Policy) Section {
 		}
 		s.add("%s must be %s (PARAM_VALUE)", text, p.build.allowed(param, "{version}"))
 	}
-	if p.build.types != nil {
+	if _, known := p.build.parameter(anyOther); p.build.types != nil && !known {
 		s.add("every other parameter is refused (PARAM_UNKNOWN)")
 	}
 	if n := p.counts.builders; n > 1 {

@@ -295,6 +295,8 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	switch {
 	case p.Name == "" || slices.ContainsFunc(l.Build.Parameters[:i], func(o fileParameter) bool { return o.Name == p.Name }):
 		return l.fail(codeValue, append(path, "name"), "%q is empty or occurs twice", p.Name)
+	case p.Name == anyOther && (!p.Any || !p.Optional):
+		return l.fail(codeValue, append(path, "name"), "%q stands for parameters that are not listed; want any: true and optional: true", p.Name)
 	case ways != 1:
 		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
 	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):

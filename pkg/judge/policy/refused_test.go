@@ -114,6 +114,8 @@ func TestParseRefusesToday(t *testing.T) {
 		{"a policy at a named commit", "commit: any", "commit: main", "want any and no sha256"},
 		{"a policy that is not pinned at all", "    commit: any # the summary names it\n", "", "digest"},
 		{"a pinned policy without levels", "commit: any", "sha256: " + strings.Repeat("a", 64), "duration"},
+		{"any other parameter that must be there", "any: true, optional: true}", "any: true}", "any: true and optional: true"},
+		{"any other parameter with a value", "any: true, optional: true}", "is: x, optional: true}", "any: true and optional: true"},
 		{"an unknown placeholder", "registry.k8s.io/{image}", "registry.k8s.io/{name}", "placeholder"},
 		{"provenance as late evidence of a builder", "https://openvex.dev/ns,", "https://slsa.dev/provenance/v1,", "builder only for what is no provenance"},
 	} {

@@ -71,7 +71,8 @@ func TestAutumnProvenance(t *testing.T) {
 			build["resolvedDependencies"] = []any{map[string]any{"uri": "git+https://github.com/stranger/kubernetes", "digest": map[string]string{"gitCommit": strings.Repeat("5", 40)}}}
 		}), "SOURCE_REPOSITORY" + refused},
 		{"of a mock build", provenance(kubernetes.Staging, parameter("nomock", false)), "PARAM_VALUE" + refused},
-		{"with a parameter that the build type does not have", provenance(kubernetes.Staging, parameter("patch", "x")), "PARAM_UNKNOWN" + refused},
+		{"by another Cloud Build file", provenance(kubernetes.Staging, parameter("entryPoint", "https://example.test/cloudbuild.yaml")), "PARAM_VALUE" + refused},
+		{"with a parameter that the build type got later", provenance(kubernetes.Staging, parameter("later", "x")), ""},
 		{"of an older version", provenanceOf(func(all []kubernetes.Subject) []kubernetes.Subject {
 			for i := range all {
 				all[i].Name = strings.Replace(all[i].Name, "/v1.31.2/", "/v1.31.1/", 1)
