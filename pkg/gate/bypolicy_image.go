@@ -77,7 +77,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 		return f
 	}
 	q := r.question(class, m.subject, digest.SetOf(m.Raw)) // a statement may give several digests, and each must match
-	q.ByDigest = true
+	q.ByDigest, q.Image = true, image.path()+"@"+m.Descriptor.Digest.String()
 	e, err := evidenceReader{signer: SignedBy(r.Verifier), finder: r.Finder}.read(ctx, image.target(m), func(suffix string, found []verify.Evidence) bool {
 		role, kinds := policy.Release, []string{intoto.CosignSignature}
 		if suffix == registry.SuffixAttestations {
@@ -94,6 +94,7 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 		q.Why[checkBy(suffix)] = about(m.subject, down)
 	}
 	e.note(&f, m.subject)
+	m.noteFile(&f)
 	evidence := e.all()
 	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
 		q.SBOM = m.Descriptor.Digest

@@ -2,11 +2,14 @@ package gate
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -50,6 +53,25 @@ func (i Image) manifests(ctx context.Context, platform string) (kept []imageMani
 		return nil
 	})
 	return kept, left, err
+}
+
+// noteFile says which file a manifest holds that is no image but a file promoted
+// as an OCI artifact: an empty configuration, and the file as the only layer.
+// What is proven of the manifest is then proven of the file with these digests.
+func (m imageManifest) noteFile(f *facts) {
+	if m.Config.MediaType != "application/vnd.oci.empty.v1+json" || len(m.Layers) != 1 {
+		return
+	}
+	layer, sums := m.Layers[0], m.Layers[0].Digest.String()
+	for _, key := range slices.Sorted(maps.Keys(layer.Annotations)) {
+		if !strings.HasSuffix(key, ".sha512") {
+			continue
+		}
+		if sum, err := digest.ParseHex(digest.SHA512, layer.Annotations[key]); err == nil {
+			sums += ", by its annotation " + sum.String()
+		}
+	}
+	f.note("%s: the manifest holds the file %.200q: %s", m.name, layer.Annotations["org.opencontainers.image.title"], sums)
 }
 
 // resolve asks the registry once for the digest.

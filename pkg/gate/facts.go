@@ -44,6 +44,9 @@ type item struct {
 	// answer is the answer of the rule, if the collector needed it. The judge
 	// asks the rule about all other items.
 	answer *verdict.Verdict
+	// attached are the statements that refer to an image of a release without a
+	// manifest; nil if they were not read.
+	attached []verify.Evidence
 	// invalid are the errors of invalid evidence.
 	invalid []error
 	// chosen says that the caller named this evidence. Evidence that was merely

@@ -52,6 +52,20 @@ func (i Image) Reference() string {
 	return i.Tag
 }
 
+// path is the whole name of the repository, if the user wrote it: a source may
+// begin below the host.
+func (i Image) path() string {
+	name, _, _ := strings.Cut(i.Name, "@")
+	if at := strings.LastIndexByte(name, '/'); at >= 0 {
+		last, _, _ := strings.Cut(name[at:], ":")
+		name = name[:at] + last
+	}
+	if strings.HasSuffix("/"+name, "/"+i.Repository) {
+		return name
+	}
+	return i.Repository
+}
+
 // Images decides about single images. A tag is resolved once; after that only
 // digests count. The index and every manifest in it need evidence of their own,
 // because a machine that pulls one platform runs a manifest without the index.
@@ -135,6 +149,7 @@ func (r ImageRequest) collectManifest(ctx context.Context, image Image, m imageM
 			return suffix == tag && !slices.ContainsFunc(found, func(e verify.Evidence) bool { _, err := r.Ask.judge(e, i); return err == nil })
 		})
 		e.noteUnread(&f, m.name)
+		m.noteFile(&f)
 		i.evidence, i.invalid = e.all(), slices.Concat(e.why, e.invalid)
 		if down := e.unavailable[tag]; down != nil {
 			i.invalid = append(i.invalid, down)

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -67,7 +68,7 @@ func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	if j.refused() {
 		return decided
 	}
-	u := unsealed{UnsealedRequest: req, rule: j.rule}
+	u := unsealed{UnsealedRequest: req, rule: j.rule, once: &onceVerified{verifier: req.Verifier, kept: map[digest.Digest]func() (verify.Evidence, error){}}}
 	c := u.collect(ctx, j)
 	j.group(u.required(c.judged))
 	j.count(u.required(c.judged))
@@ -91,7 +92,8 @@ func ofRelease(v version.Version) error {
 // read it, and none changes it.
 type unsealed struct {
 	UnsealedRequest
-	rule rule // the same as the judge's
+	rule rule          // the same as the judge's
+	once *onceVerified // for statements that refer to many images
 }
 
 // collected are the results of the steps.
@@ -115,6 +117,7 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 	}
 	witnesses, found := u.readWitnesses(ctx, sbom)
 	j.addFacts(found)
+	sbom.provenance = witnesses.provenance
 	whole, err := k8slayout.Of(witnesses.all...)
 	if err != nil {
 		j.fail("expected set", err)
@@ -145,7 +148,7 @@ func (u unsealed) collect(ctx context.Context, j *judge) (c collected) {
 		c.images, found = u.resolveImages(ctx, sbom, part.asked)
 		j.addFacts(found)
 		c.judged = append(c.judged, judgedImages(c.images)...)
-		j.addFacts(facts{items: u.checkImages(ctx, sbom, c.images, j.holds)})
+		j.addFacts(u.checkImages(ctx, sbom, c.images, j.holds))
 		j.addFacts(u.resolveAgain(ctx, c.images, j.holds))
 	}
 	j.addFacts(u.limits(part.asked, c))

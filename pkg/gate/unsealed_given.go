@@ -51,7 +51,7 @@ func (u unsealed) recognise(sbom signedSBOM, whole k8slayout.Set, file string, b
 	var same, named []manifest.Artifact
 	unsigned := ""
 	for _, name := range whole.Names() {
-		gives, fits := sbom.Gives(name, bytes)
+		_, gives, fits := sbom.gives(name, bytes)
 		if name == k8slayout.ReleaseSBOM {
 			gives, fits = true, sbom.digests.SHA256.Equal(bytes.SHA256)
 		}

@@ -141,7 +141,7 @@ func (u unsealed) missing(name, repository string, err error) error {
 // checkImages judges each image and each platform by its attached signatures.
 // Each platform in an index must also be the one that the signed SBOM
 // describes. Blobs are read last, when their sizes are known to be signed.
-func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pulled, holds func(name string) bool) []item {
+func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pulled, holds func(name string) bool) (f facts) {
 	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.digest.IsZero() || !holds(p.name) })
 	items := make([]item, len(due))
 	inParallel(len(due), func(i int) {
@@ -163,7 +163,9 @@ func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pul
 			items[i].differ(u.missing(p.name, p.repository, err))
 		}
 	}
-	return items
+	f.items = items
+	countAttached(u.Policy, due, items).note(&f)
+	return f
 }
 
 // resolveAgain resolves every tag once more: it must still name what was
@@ -184,11 +186,11 @@ func (u unsealed) resolveAgain(ctx context.Context, images []pulled, holds func(
 	return f
 }
 
-// imageItem is one manifest with all its attached signatures. Foreign
-// signatures are not counted and do not block.
+// imageItem is one manifest with all its attached signatures and statements.
+// Foreign signatures are not counted and do not block.
 func (u unsealed) imageItem(ctx context.Context, p pulled) item {
 	i := item{question: u.question(p.class, p.name, digest.Set{SHA256: p.digest})}
-	i.question.ByDigest = true
+	i.question.ByDigest, i.question.Image = true, p.repository+"@"+p.digest.String()
 	layers, err := registry.AttachedTo(ctx, u.Images, p.repository, p.digest, registry.SuffixSignatures)
 	for _, layer := range layers {
 		e, why := u.imageSignature(ctx, layer, p)
@@ -206,6 +208,7 @@ func (u unsealed) imageItem(ctx context.Context, p pulled) item {
 	default:
 		i.question.Why[policy.Signature] = verdict.Refuse(verdict.Unsigned, p.name, "no signature is attached to the image").Advise(unsignedAct)
 	}
+	i.attached = u.readReferrers(ctx, p, &i)
 	return i
 }
 

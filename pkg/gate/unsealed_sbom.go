@@ -21,6 +21,19 @@ type signedSBOM struct {
 	k8slayout.Witness
 	digests digest.Set
 	holds   bool // its signature is valid, and it is for the version
+	// provenance is signed, too. It may name files that the SBOM does not; zero
+	// if it is unsigned.
+	provenance k8slayout.Witness
+}
+
+// gives reports which signed document gives a digest for a file that can be
+// compared with bytes, and whether they are equal.
+func (s signedSBOM) gives(name string, bytes digest.Set) (by k8slayout.Witness, gives, same bool) {
+	if gives, same = s.Gives(name, bytes); gives || s.provenance.Len() == 0 {
+		return s.Witness, gives, same
+	}
+	gives, same = s.provenance.Gives(name, bytes)
+	return s.provenance, gives, same
 }
 
 // readSBOM reads the SBOM of the release and verifies its signature before
@@ -45,6 +58,7 @@ func (u unsealed) readSBOM(ctx context.Context) (s signedSBOM, f facts) {
 		if s.Witness, err = parseReleaseSBOM(raw, u.Version); err != nil {
 			sbom.differ(about(name, err))
 		}
+		s.Witness = s.BySigner()
 		s.holds = err == nil
 	}
 	if !s.holds || u.Options.Scope.Only == policy.Images || len(u.Options.Scope.Given) > 0 {
@@ -77,13 +91,13 @@ func parseReleaseSBOM(raw []byte, v version.Version) (k8slayout.Witness, error) 
 // bindFile compares a file with valid signature with the SBOM. The signature
 // alone would cover the same bytes under any name and version.
 func (u unsealed) bindFile(ctx context.Context, sbom signedSBOM, name string, bytes digest.Set) error {
-	gives, same := sbom.Gives(name, bytes)
+	by, gives, same := sbom.gives(name, bytes)
 	switch {
 	case gives && same, name == k8slayout.ReleaseSBOM: // it names its version itself
 		return nil
 	case gives:
-		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that the signed %s gives", sbom.Name()).
-			Differ(sbom.Bytes(name).SHA256.String(), bytes.SHA256.String())}
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, name, "the bytes are not those that the signed %s gives", by.Name()).
+			Differ(by.Bytes(name).SHA256.String(), bytes.SHA256.String())}
 	case name == k8slayout.SourceSBOM:
 		return u.bindSourceSBOM(ctx, bytes.SHA256)
 	}

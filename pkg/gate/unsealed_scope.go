@@ -19,7 +19,7 @@ func (s Scope) fitsUnsealed() error {
 	case s.Depth != allEvidence:
 		return verdict.Refuse(verdict.Usage, "--depth", "the release has no manifest, so all evidence is always checked")
 	case len(s.Levels) > 0:
-		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most")
+		return verdict.Refuse(verdict.Usage, "--require-level", "the release has no manifest, and its provenance is unsigned, which shows level 1 at most, or is signed for a part of its files only")
 	}
 	return nil
 }

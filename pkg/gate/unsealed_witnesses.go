@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
-	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
-	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // witnesses are all documents that name parts of the release.
 type witnesses struct {
-	all  []k8slayout.Witness
-	read map[string]digest.Digest // digests of the documents, as they were read
+	all        []k8slayout.Witness
+	read       map[string]digest.Digest // digests of the documents, as they were read
+	provenance k8slayout.Witness        // zero if it is unsigned
 }
 
 // readWitnesses reads the other documents that name parts of the release. An
@@ -27,18 +23,26 @@ type witnesses struct {
 func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witnesses, f facts) {
 	w.all = []k8slayout.Witness{k8slayout.Layout(), sbom.Witness}
 	w.read = map[string]digest.Digest{k8slayout.ReleaseSBOM: sbom.digests.SHA256}
-	for _, name := range []string{k8slayout.SHA256Sums, k8slayout.SHA512Sums, k8slayout.Provenance} {
+	for _, name := range []string{k8slayout.SHA256Sums, k8slayout.SHA512Sums, k8slayout.Provenance, k8slayout.ImageProvenance} {
 		raw, err := store.Read(ctx, u.Files, name, maxDocument)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // reported as missing, because the layout names it
+			continue // reported as missing, if the layout names it
 		}
 		var witness k8slayout.Witness
 		if err == nil {
-			w.read[name] = digest.Of(digest.SHA256, raw)
-			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: w.read[name]})
-			if name == k8slayout.Provenance {
-				witness, err = readUnsignedProvenance(raw, u.Version, &f)
-			} else {
+			read := digest.Of(digest.SHA256, raw)
+			f.addInputs(verdict.Input{Name: name, Place: u.Files.URI(), Digest: read})
+			if name != k8slayout.ImageProvenance { // which no document names, so it is not hashed again
+				w.read[name] = read
+			}
+			switch name {
+			case k8slayout.Provenance:
+				witness, err = u.readProvenance(raw, &f)
+			case k8slayout.ImageProvenance:
+				if _, err = u.signedProvenance(name, raw, &f); err == nil {
+					continue // it names no file
+				}
+			default:
 				witness, err = k8slayout.ParseSums(name, raw, u.Version)
 			}
 		}
@@ -49,57 +53,14 @@ func (u unsealed) readWitnesses(ctx context.Context, sbom signedSBOM) (w witness
 			f.fail(name, about(name, err))
 			continue
 		}
-		w.all = append(w.all, witness)
+		if w.all = append(w.all, witness); witness.Signed() {
+			w.provenance = witness
+		}
 	}
 	if !u.List.IsZero() {
 		w.all = append(w.all, u.List.Witness())
 	}
 	return w, f
-}
-
-// readUnsignedProvenance reads unsigned provenance. It only shows that
-// provenance exists; the verdict lists all requirements of SLSA.
-func readUnsignedProvenance(raw []byte, v version.Version, f *facts) (k8slayout.Witness, error) {
-	statement, err := intoto.ParseOpen(raw)
-	if err != nil {
-		return k8slayout.Witness{}, err
-	}
-	claim, err := provenance.Read(statement)
-	if err != nil {
-		return k8slayout.Witness{}, err
-	}
-	for _, note := range provenance.LintPredicate(claim) {
-		f.note("lint of %s: %s", k8slayout.Provenance, note)
-	}
-	rateUnsigned(statement, f)
-	return k8slayout.ReadProvenance(k8slayout.Provenance, statement, v)
-}
-
-// rateUnsigned reports the SLSA levels of the first subject: unsigned
-// provenance shows the same for all of them.
-func rateUnsigned(statement intoto.Statement, f *facts) {
-	const name = k8slayout.Provenance
-	for _, s := range statement.Subjects() {
-		if s.Digests.IsZero() {
-			continue
-		}
-		report, err := slsa.Trust{}.Judge(slsa.Question{Name: s.Name, Bytes: s.Digests, Unsigned: statement})
-		if err != nil {
-			f.note("%s: shows no level: %v", name, err)
-			return
-		}
-		for _, track := range tracks() {
-			on := report.On(track)
-			var joined verdict.Levels
-			joined.Join(on)
-			f.levels = append(f.levels, joined)
-			if track == slsa.Source {
-				continue
-			}
-			f.note("%s is unsigned and shows level %d of SLSA %s at most; level %d fails for %s", name, on.Level, track, on.Level+1, strings.Join(on.Next, ", "))
-		}
-		return
-	}
 }
 
 // describe prints a document's name, how many files it names, and where it
@@ -109,7 +70,7 @@ func describe(w k8slayout.Witness) string {
 	switch {
 	case w.Independent():
 		basis = "derived from the source"
-	case w.Name() == k8slayout.ReleaseSBOM:
+	case w.Signed():
 		basis = "signed"
 	case w.Name() == k8slayout.Layout().Name():
 		basis = "part of every release"

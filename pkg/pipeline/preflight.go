@@ -149,7 +149,7 @@ func (p checkup) isBuilt(ctx context.Context, f found) bool {
 			return false
 		}
 	}
-	w, err := runner{p.job}.workspaceHere()
+	w, err := runner(p).workspaceHere()
 	if err != nil || w == nil || w.Identity().Plan != f.plan.Digest() {
 		return false
 	}

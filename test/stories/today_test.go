@@ -95,6 +95,62 @@ func TestKubernetesToday(t *testing.T) {
 	want(t, verify(), 0, "partial: without") // mended, it is as good as it was
 }
 
+// TestKubernetesAutumn is the same release as it is published since autumn 2026:
+// by the commands, each of its forms once with an attack, and mended.
+func TestKubernetesAutumn(t *testing.T) {
+	s := &scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
+	v, err := version.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, signer := kubernetes.Make(v), kubernetes.Signer{Lab: s.Lab}
+	for _, step := range []func() error{
+		func() error { return r.Sign(t.Context(), signer) },
+		func() error { return r.Autumn(t.Context(), signer) },
+		func() error { return r.Publish(t.Context(), s.Lab) },
+		func() error { return kubernetes.WriteProfile(s.Lab, s.Dir) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func(more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--evidence", "evidence"}, more...)...)
+	}
+	want(t, verify(), 0, "partial: without a signed list", "verified=174 required=174 missing=0 extra=0", "level 2 of 3, provenance.json", "55 × provenance",
+		"54 × https://slsa.dev/verification_summary/v1", `"K8S_PROMOTION_MANIFEST_REVIEWED", which is no SLSA level and does not count`)
+	want(t, verify("--platform", "linux/amd64"), 0, "verified=45 required=45")
+	want(t, verify("--require-level", "build=1"), 2, "USAGE")
+	image := strings.TrimPrefix(s.Lab.Registry, "http://") + "/release/kubernetes/kubeadm:" + upstream
+	want(t, s.Run(t.Context(), "waybill", "gate", "image", image, "--policy", "policy.yaml", "--trusted-root", "trusted_root.json", "--stage", "release"), 0,
+		`the manifest holds the file "kubeadm"`, "verified=5 required=5")
+	object := s.Lab.Bucket + "/release/kubernetes/" + upstream + "/provenance.json"
+	published := r.Files["provenance.json"]
+	if err := r.SignProvenance(signer, kubernetes.Trust, r.Provenance()); err != nil {
+		t.Fatal(err)
+	}
+	request(t, http.MethodPut, object, r.Files["provenance.json"])
+	want(t, verify("--only", "files"), 1, "IDENTITY_ROLE", "signed by the release identity, want the builder identity", "provenance.json")
+	request(t, http.MethodPut, object, published)
+	images, err := registry.OpenRemote(s.Lab.Registry+"/release/kubernetes", http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := r.Images[3]
+	failed := kubernetes.NewSummary("kube-proxy", proxy.Index.Descriptor.Digest)
+	failed.Failed = true
+	made, err := failed.Sign(signer, kubernetes.Summaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, verify(), 0, "verified=174") // mended, it is as good as it was
+	proxy.Index.Referring["kube-proxy"] = append(proxy.Index.Referring["kube-proxy"], made)
+	if err := proxy.Push(t.Context(), images); err != nil {
+		t.Fatal(err)
+	}
+	want(t, verify("--only", "images"), 1, "VSA_RESULT", "oci/kube-proxy", "read why the verifier rejected it")
+}
+
 // todayParts asks about a platform, the files or the images alone: what is
 // wrong elsewhere is not of them, and what is nobody's is too much on all.
 func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func(more ...string) scene.Result) {

@@ -57,7 +57,7 @@ func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 		if err := Unused(cmd, "without a manifest, files are compared by every digest in every list of the release", "digests"); err != nil {
 			return err
 		}
-		if err := Unused(cmd, "the profile is for releases without a manifest, whose provenance is unsigned and names no source that counts", "source-vsa", "declaration"); err != nil {
+		if err := Unused(cmd, "the profile is for releases without a manifest, whose provenance names no source that counts", "source-vsa", "declaration"); err != nil {
 			return err
 		}
 		return Unused(cmd, "the profile is for releases without a manifest, where a summary cannot replace the signatures of files", "accept-vsa")

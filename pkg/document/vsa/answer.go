@@ -2,6 +2,7 @@ package vsa
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Question is what a summary must match to count. Every field is required; no
-// value means "any".
+// Question is what a summary must match to count. Every field is required, except
+// as AnyCommit says; no other value means "any".
 type Question struct {
 	// VerifierID is the one that the signer may sign for.
 	VerifierID  string
@@ -18,6 +19,10 @@ type Question struct {
 	// PolicyURI and Policy are the pinned policy.
 	PolicyURI string
 	Policy    digest.Digest
+	// AnyCommit accepts, in place of Policy, any version of the policy that the
+	// summary names by its Git commit. Levels and MaxAge may then be left out:
+	// such a summary is written once, and its levels are only shown.
+	AnyCommit bool
 	// Levels are the minimum levels by track, such as "BUILD": 3.
 	Levels map[string]int
 	// Now is the time of verification, and MaxAge the maximum age of the
@@ -30,7 +35,8 @@ type Question struct {
 // caller checks in the evidence that the signer may sign for the verifier, and
 // that the subject is the artifact.
 func (s Summary) Answer(q Question) error {
-	if q.VerifierID == "" || q.ResourceURI == "" || q.PolicyURI == "" || q.Policy.IsZero() || len(q.Levels) == 0 || q.Now.IsZero() || q.MaxAge <= 0 {
+	if q.VerifierID == "" || q.ResourceURI == "" || q.PolicyURI == "" || q.Now.IsZero() || q.AnyCommit != q.Policy.IsZero() ||
+		!q.AnyCommit && (len(q.Levels) == 0 || q.MaxAge <= 0) {
 		return verdict.Refuse(verdict.Usage, "summary", "the question has an empty field")
 	}
 	policy := s.Policy.Strong()
@@ -42,13 +48,15 @@ func (s Summary) Answer(q Question) error {
 		return differ(verdict.VSAResource, "the summary is about another resource", q.ResourceURI, s.ResourceURI)
 	case s.Policy.URI != q.PolicyURI:
 		return differ(verdict.VSAPolicy, "the summary is by another policy", q.PolicyURI, s.Policy.URI)
-	case !policy.SHA256.Equal(q.Policy) && !policy.SHA512.Equal(q.Policy):
+	case q.AnyCommit && !gitCommit.MatchString(s.Policy.Digest["gitCommit"]):
+		return differ(verdict.VSAPolicy, "the summary does not name the commit of the policy", "a gitCommit", s.Policy.Digest["gitCommit"])
+	case !q.AnyCommit && !policy.SHA256.Equal(q.Policy) && !policy.SHA512.Equal(q.Policy):
 		return differ(verdict.VSAPolicy, "the summary is by another version of the policy", q.Policy.String(), policy.SHA256.String())
 	case s.Result != Passed:
 		return differ(verdict.VSAResult, "the result is not PASSED", string(Passed), string(s.Result))
 	case s.Verified.IsZero():
 		return verdict.Refuse(verdict.VSAStale, "summary", "the summary has no time of verification")
-	case age > q.MaxAge || age < 0:
+	case age < 0, q.MaxAge > 0 && age > q.MaxAge:
 		return differ(verdict.VSAStale, "the summary is too old, or from the future", "at most "+q.MaxAge.String(), age.String())
 	}
 	for _, track := range slices.Sorted(maps.Keys(q.Levels)) {
@@ -58,6 +66,9 @@ func (s Summary) Answer(q Question) error {
 	}
 	return nil
 }
+
+// gitCommit is the name of a commit, by SHA-1 or SHA-256.
+var gitCommit = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
 
 func differ(code verdict.Code, message, want, got string) error {
 	return &verdict.Error{Finding: verdict.Find(code, "summary", "%s", message).Differ(want, short(got))}

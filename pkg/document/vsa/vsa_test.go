@@ -165,6 +165,35 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%s: %v, want %s", r.name, err, r.code)
 		}
 	}
+	for name, row := range map[string]struct {
+		digest string // of the policy
+		change func(*vsa.Question)
+		code   verdict.Code
+	}{
+		"at a commit":                 {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(*vsa.Question) {}, ""},
+		"at a commit, with a level":   {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(q *vsa.Question) { q.Levels = map[string]int{vsa.TrackBuild: 3} }, ""},
+		"at a commit, below a level":  {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(q *vsa.Question) { q.Levels = map[string]int{vsa.TrackBuild: 4} }, verdict.VSALevel},
+		"at a commit, too old":        {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(q *vsa.Question) { q.MaxAge = time.Minute }, verdict.VSAStale},
+		"at a commit, of the future":  {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(q *vsa.Question) { q.Now = at.Add(-1) }, verdict.VSAStale},
+		"at a branch":                 {`{"gitCommit":"main"}`, func(*vsa.Question) {}, verdict.VSAPolicy},
+		"at no commit":                {`{"sha256":"` + strings.Repeat("a", 64) + `"}`, func(*vsa.Question) {}, verdict.VSAPolicy},
+		"at a commit and pinned, too": {`{"gitCommit":"` + strings.Repeat("a", 40) + `"}`, func(q *vsa.Question) { q.Policy = digest.Of(digest.SHA256, nil) }, verdict.Usage},
+	} {
+		old := `{"sha256":"` + digest.Of(digest.SHA256, []byte("policy")).Hex() + `"}`
+		if !strings.Contains(valid(), old) {
+			t.Fatal("the summary names another policy")
+		}
+		s, err := vsa.Parse(statement(t, strings.Replace(valid(), old, row.digest, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := question()
+		q.AnyCommit, q.Policy, q.Levels, q.MaxAge = true, digest.Digest{}, nil, 0
+		row.change(&q)
+		if err := s.Answer(q); (err == nil) != (row.code == "") || err != nil && verdict.FindingOf("", err).Code != row.code {
+			t.Errorf("%s: %v, want %s", name, err, row.code)
+		}
+	}
 	for why, change := range map[string][2]string{
 		"failed":              {`"PASSED","verifiedLevels":["SLSA_BUILD_LEVEL_3","SLSA_SOURCE_LEVEL_2","BCID_L1"]`, `"FAILED","verifiedLevels":[]`},
 		"no time":             {`"timeVerified":"2026-03-01T12:00:00Z",`, ``},

@@ -13,8 +13,8 @@
 //	findings := set.Compare(have)
 //
 // No witness is trusted alone; each is checked against the others. The SBOM is
-// signed: [Witness.Gives] and [Witness.Built] say which files and images its
-// signature covers.
+// signed, and so may be the provenance: [Witness.Gives] and [Witness.Built] say
+// which files and images a signature covers.
 //
 //   - A name that any witness lists must be found: MISSING.
 //   - The bytes under a name must match every witness that gives a digest.
@@ -53,6 +53,7 @@ import (
 type Witness struct {
 	name        string
 	independent bool
+	signed      bool
 	covers      func(name string) bool // reports the files that it should list; nil if none
 	claims      map[string]digest.Set
 	images      map[Image]Built
@@ -64,6 +65,15 @@ func (w Witness) Name() string { return w.name }
 
 // Independent reports whether the witness was made without the build.
 func (w Witness) Independent() bool { return w.independent }
+
+// Signed reports whether the caller verified the signature of the document.
+func (w Witness) Signed() bool { return w.signed }
+
+// BySigner is the witness, for a document whose signature the caller verified.
+func (w Witness) BySigner() Witness {
+	w.signed = true
+	return w
+}
 
 // Len is the number of files that it names.
 func (w Witness) Len() int { return len(w.claims) }

@@ -15,6 +15,9 @@ const (
 	ReleaseSBOM = "kubernetes-release.spdx"
 	SourceSBOM  = "kubernetes-source.spdx"
 	Provenance  = "provenance.json"
+	// ImageProvenance is written where a release is staged, and attached to its
+	// images.
+	ImageProvenance = "image-provenance.json"
 )
 
 // Suffixes of the files that accompany an artifact.
@@ -28,7 +31,7 @@ const (
 
 // written are the documents that are added last: they have no checksums,
 // sidecars or signatures.
-var written = map[string]bool{Provenance: true, "release-notes.json": true, "announcement.html": true}
+var written = map[string]bool{Provenance: true, ImageProvenance: true, "release-notes.json": true, "announcement.html": true}
 
 // Layout lists the documents that every release has because of how it is
 // published: those that the other witnesses are read from.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -23,6 +24,7 @@ import (
 type policyEntry struct {
 	role    Role
 	builder string // id of the builder or verifier of sources; empty for other roles
+	shares  bool   // a builder whose signers may also have the role release
 	signers []allowedSigner
 	age     time.Duration // how long summaries of sources count; zero: no limit
 }
@@ -54,15 +56,20 @@ type actors struct {
 	entries  []policyEntry // all entries that list an identity
 }
 
-// entryOf finds the entry that matches an identity. Patterns of two entries can
-// match one identity, which the loader cannot detect. Such an identity may act
-// in neither role: otherwise one signer would count as two, or would speak for
-// the better builder.
-func (a *actors) entryOf(who identity.Identity) (found policyEntry, err error) {
+// entryOf finds the entry that matches the signer of a fact. Patterns of two
+// entries can match one identity, which the loader cannot detect. Such an
+// identity may act in neither role: otherwise one signer would count as two, or
+// would speak for the better builder. An identity that a builder shares with the
+// role release acts as the builder in statements, and as release in signatures.
+func (a *actors) entryOf(f *fact) (found policyEntry, err error) {
 	err = errNoEntry
 	for _, one := range a.entries {
 		switch {
-		case !anyOf(one.signers, who):
+		case !anyOf(one.signers, f.who):
+		case err == nil && one.shares && found.role == Release: // builders come last
+			if !f.said.IsZero() && f.kind != intoto.CosignSignature {
+				found = one
+			}
 		case err == nil:
 			return policyEntry{}, &errTwoEntries{found, one}
 		default:
@@ -101,7 +108,7 @@ func (a *actors) actsBut(f *fact, role Role, q *Question, without func(*allowedS
 // named checks only the identity: the policy must list it in this role, and in
 // no other place.
 func (a *actors) named(f *fact, role Role, q *Question) (policyEntry, error) {
-	at, err := a.entryOf(f.who)
+	at, err := a.entryOf(f)
 	var two *errTwoEntries
 	switch {
 	case errors.As(err, &two):
@@ -209,7 +216,7 @@ func (p Policy) Acts(e verify.Evidence, q Question) (Role, error) {
 
 // actor returns the role in which the signer of a fact may act.
 func (a *actors) actor(f *fact, q *Question) (Role, error) {
-	at, err := a.entryOf(f.who)
+	at, err := a.entryOf(f)
 	if err != nil {
 		at.role = Release // for the message
 	}

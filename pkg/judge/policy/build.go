@@ -100,15 +100,23 @@ func withParameters(m *judgement, f *fact) error {
 	return nil
 }
 
-// parameter finds the entry for a parameter: under its own name, or under that
-// of an object that contains it and has any: true.
+// anyOther is the name of the entry for parameters without one of their own, in
+// policies for build types that may get more.
+const anyOther = "*"
+
+// parameter finds the entry for a parameter: under its own name, under that of an
+// object that contains it and has any: true, or else the one for any other.
 func (b *expectations) parameter(name string) (fileParameter, bool) {
 	for _, known := range b.params {
 		if known.Name == name || known.Any && strings.HasPrefix(name, known.Name+".") {
 			return known, true
 		}
 	}
-	return fileParameter{}, false
+	i := slices.IndexFunc(b.params, func(p fileParameter) bool { return p.Name == anyOther })
+	if i < 0 {
+		return fileParameter{}, false
+	}
+	return b.params[i], true
 }
 
 func (b *expectations) allows(want fileParameter, got, version string) bool {

@@ -41,7 +41,8 @@ type caseQuestion struct {
 	Text    string     `yaml:"text"` // the artifact's bytes
 	Version string     `yaml:"version"`
 	Commit  string     `yaml:"commit"`
-	SBOM    string     `yaml:"sbom"` // the text whose digest its SBOM describes
+	Image   string     `yaml:"image"` // REPOSITORY@DIGEST
+	SBOM    string     `yaml:"sbom"`  // the text whose digest its SBOM describes
 	Omitted []string   `yaml:"omitted"`
 	At      string     `yaml:"at"`
 }
@@ -340,7 +341,7 @@ func (c testCase) question() (Question, error) {
 	}
 	q := Question{
 		Stage: c.Ask.Stage, Class: c.Ask.Class, Subject: c.Ask.Subject, Bytes: digest.SetOf([]byte(c.Ask.Text)),
-		Version: c.Ask.Version, Commit: c.Ask.Commit, Omitted: c.Ask.Omitted, At: at,
+		Version: c.Ask.Version, Commit: c.Ask.Commit, Image: c.Ask.Image, Omitted: c.Ask.Omitted, At: at,
 	}
 	if c.Ask.SBOM != "" {
 		q.SBOM = digest.Of(digest.SHA256, []byte(c.Ask.SBOM))

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -20,8 +22,11 @@ type Question struct {
 	Bytes   digest.Set // the digests computed from its bytes
 	// ByDigest says that the artifact is named by its digest, as in a registry.
 	ByDigest bool
-	Version  string
-	Commit   string // the commit that the manifest names; empty requires none
+	// Image is the repository in which an image was found, and its digest:
+	// REPOSITORY@DIGEST.
+	Image   string
+	Version string
+	Commit  string // the commit that the manifest names; empty requires none
 	// SBOM is the digest of the bytes that the artifact's SBOM describes.
 	SBOM digest.Digest
 	// Omitted lists what that SBOM says it leaves out.
@@ -145,7 +150,7 @@ type ruling struct {
 // vacuity probe.
 func (m *judgement) decide() []ruling {
 	p, q := m.policy, m.q
-	asked := p.cells[cell{q.Stage, q.Class}].items
+	asked := m.present(p.cells[cell{q.Stage, q.Class}].items)
 	if err := q.check(); err != nil || len(asked) == 0 {
 		if err == nil {
 			err = verdict.Refuse(verdict.PolicyEmpty, q.Subject, "the policy %q has no requirements for %q at stage %q", p.name, q.Class, q.Stage)
@@ -165,6 +170,36 @@ func (m *judgement) decide() []ruling {
 		}
 	}
 	return rulings
+}
+
+// present requires the items that are required if there is evidence for them,
+// and drops those without. Evidence by an identity that the policy does not list
+// is foreign: anyone may attach some. Evidence that is unavailable may be there.
+func (m *judgement) present(asked []item) []item {
+	if !slices.ContainsFunc(asked, func(it item) bool { return it.mode == ifPresent }) {
+		return asked
+	}
+	var kept []item
+	for _, it := range asked {
+		if it.mode == ifPresent {
+			it.mode = Require
+			if m.q.Why[Check(it.name)] == nil && !slices.ContainsFunc(m.facts, func(f *fact) bool { return m.offers(f, Check(it.name)) }) {
+				continue
+			}
+		}
+		kept = append(kept, it)
+	}
+	return kept
+}
+
+// offers reports whether a fact is evidence for a check, by an identity that the
+// policy lists in any role.
+func (m *judgement) offers(f *fact, check Check) bool {
+	if f.IsZero() || check == Provenance && !isProvenance(f.kind) || check == Summary && f.kind != vsa.PredicateType {
+		return false
+	}
+	_, err := m.policy.actors.entryOf(f)
+	return !errors.Is(err, errNoEntry)
 }
 
 func (q Question) check() error {

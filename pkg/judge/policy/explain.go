@@ -52,6 +52,9 @@ func (a actors) explain() Section {
 	for _, b := range a.builders {
 		for _, who := range b.signers {
 			s.add("%s", who.describe(fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)))
+			if b.shares && anyOf(a.roles[Release], who.exact) {
+				s.add("%s signs both what was built and how: it is not kept apart from the build", who)
+			}
 		}
 	}
 	s.add("a signature by an identity of another role is refused (IDENTITY_ROLE), and so is one by an unlisted identity (IDENTITY)")
@@ -106,6 +109,9 @@ func explainBuilds(p Policy) Section {
 	}
 	for _, param := range p.build.params {
 		text := "parameter " + param.Name
+		if param.Name == anyOther {
+			text = "every other parameter"
+		}
 		if param.Optional {
 			text += ", if present,"
 		}
@@ -115,7 +121,7 @@ func explainBuilds(p Policy) Section {
 		}
 		s.add("%s must be %s (PARAM_VALUE)", text, p.build.allowed(param, "{version}"))
 	}
-	if p.build.types != nil {
+	if _, known := p.build.parameter(anyOther); p.build.types != nil && !known {
 		s.add("every other parameter is refused (PARAM_UNKNOWN)")
 	}
 	if n := p.counts.builders; n > 1 {
@@ -124,6 +130,10 @@ func explainBuilds(p Policy) Section {
 	for _, sum := range p.summaries {
 		for _, who := range sum.signers {
 			s.add("%s signs for verifier %s", who, sum.Verifier)
+		}
+		if sum.pinned.IsZero() {
+			s.add("a summary counts if verifier %s checked %s with policy %s at the Git commit that the summary names", sum.Verifier, sum.Resource, sum.Policy.URI)
+			continue
 		}
 		s.add("a summary counts if verifier %s checked %s with policy %s (%s) at most %s ago", sum.Verifier, sum.Resource, sum.Policy.URI, sum.pinned, sum.age)
 	}
@@ -168,8 +178,11 @@ func (d demand) describe() string {
 		if it.name == string(SBOM) && d.whole {
 			word += " (complete)"
 		}
-		if it.mode == Warn {
+		switch it.mode {
+		case Warn:
 			word += " (only a warning)"
+		case ifPresent:
+			word += " (if there is any)"
 		}
 		words = append(words, word)
 	}

@@ -68,11 +68,13 @@ type signer struct {
 }
 
 type fileBuilder struct {
-	ID       string   `yaml:"id"`
-	Level    int      `yaml:"level"`
-	Hermetic bool     `yaml:"hermetic"`
-	Complete bool     `yaml:"complete"`
-	Signers  []signer `yaml:"signers"`
+	ID       string `yaml:"id"`
+	Level    int    `yaml:"level"`
+	Hermetic bool   `yaml:"hermetic"`
+	Complete bool   `yaml:"complete"`
+	// SharesRelease says that its signers may also have the role release.
+	SharesRelease bool     `yaml:"sharesRelease"`
+	Signers       []signer `yaml:"signers"`
 }
 
 type fileSource struct {
@@ -135,6 +137,8 @@ type fileSummary struct {
 type filePinned struct {
 	URI    string `yaml:"uri"`
 	SHA256 string `yaml:"sha256"`
+	// Commit is "any" for a policy of which each summary names the Git commit.
+	Commit string `yaml:"commit"`
 }
 
 type fileDefects struct {

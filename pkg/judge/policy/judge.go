@@ -103,8 +103,19 @@ func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
 	return !e.IsZero() && f.isLate(&p, stage)
 }
 
+// IsLateFor is [Policy.IsLate] for evidence about one artifact: only class, stage
+// and subject of the question count.
+func (p Policy) IsLateFor(e verify.Evidence, q Question) bool {
+	f := factOf(e)
+	return !e.IsZero() && f.isLateFor(&p, q)
+}
+
 func (f *fact) isLate(p *Policy, stage Stage) bool {
+	return f.isLateFor(p, Question{Subject: "late evidence", Stage: stage})
+}
+
+func (f *fact) isLateFor(p *Policy, q Question) bool {
 	return slices.ContainsFunc(Roles(), func(role Role) bool {
-		return p.AllowsLate(f.kind, role, stage) && p.actors.acts(f, role, &Question{Subject: "late evidence", Stage: stage}) == nil
+		return p.AllowsLate(f.kind, role, q.Stage) && p.actors.acts(f, role, &q) == nil
 	})
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
@@ -274,29 +275,55 @@ func (s summary) spokenForBy(m *judgement, f *fact) error {
 func (s summary) answers(m *judgement, f *fact) error {
 	said, err := vsa.Parse(f.said)
 	if err != nil {
-		return err
+		return ofSubject(m.q.Subject, f, err)
 	}
 	if err := said.Answer(vsa.Question{
-		VerifierID: s.Verifier, ResourceURI: m.policy.build.fill(s.Resource, m.q.Version), PolicyURI: s.Policy.URI, Policy: s.pinned,
-		Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
+		VerifierID: s.Verifier, ResourceURI: s.resource(m, said), PolicyURI: s.Policy.URI,
+		Policy: s.pinned, AnyCommit: s.pinned.IsZero(), Levels: s.Levels, Now: m.q.At, MaxAge: s.age,
 	}); err != nil {
-		return err
+		return ofSubject(m.q.Subject, f, err)
 	}
 	return s.takenBack(m, said)
 }
 
+// resource is the resource that a summary must name. A registry may serve an
+// image below a path of its own, so the name that the summary gives an image may
+// be the end of the one by which it was found.
+func (s summary) resource(m *judgement, said vsa.Summary) string {
+	want := m.policy.build.fill(s.Resource, m.q.Version)
+	before, after, is := strings.Cut(want, imageOf)
+	if !is {
+		return want
+	}
+	named, starts := strings.CutPrefix(said.ResourceURI, before)
+	named, ends := strings.CutSuffix(named, after)
+	if starts && ends && strings.HasSuffix("/"+m.q.Image, "/"+named) {
+		return said.ResourceURI
+	}
+	return before + m.q.Image + after
+}
+
+// ofSubject names the artifact, and cites the fact, in a refusal that knows only
+// the document.
+func ofSubject(subject string, f *fact, err error) error {
+	found := verdict.FindingOf(subject, err).Citing(f.bundle)
+	found.Subject, found.Message = subject, found.Subject+": "+found.Message
+	return &verdict.Error{Finding: found, Cause: err}
+}
+
 // takenBack refuses a PASSED summary if the same verifier signed FAILED for the
 // same artifact and place at the same time or later. Otherwise the presenter of
-// both could choose.
+// both could choose. A verifier that writes one summary for each artifact
+// contradicts itself with any FAILED.
 func (s summary) takenBack(m *judgement, yes vsa.Summary) error {
 	for _, f := range m.facts {
 		if f.IsZero() || f.kind != vsa.PredicateType || byRole(Verifier)(m, f) != nil || s.spokenForBy(m, f) != nil || !m.binds(f) {
 			continue
 		}
 		no, err := vsa.Parse(f.said)
-		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && !no.Verified.Before(yes.Verified) {
+		if err == nil && no.Result == vsa.Failed && no.Verifier.ID == yes.Verifier.ID && no.ResourceURI == yes.ResourceURI && (s.pinned.IsZero() || !no.Verified.Before(yes.Verified)) {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier signed FAILED after this PASSED summary").
+				return verdict.Find(verdict.VSAResult, m.q.Subject, "the verifier signed FAILED beside or after this PASSED summary").
 					Differ("no FAILED summary at or after "+yes.Verified.Format(time.RFC3339), no.Verified.Format(time.RFC3339))
 			})
 		}

@@ -308,8 +308,11 @@ func (l *loader) loadBuilders() error {
 		if n := slices.IndexFunc(signers, func(s allowedSigner) bool { return s.exact.Type == identity.Key }); n >= 0 {
 			return l.fail(codeWeak, append(path, "signers", n), "a key does not identify the run that used it; list the builder by identity")
 		}
-		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, signers})
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: Builder, builder: b.ID, signers: signers})
+		if b.SharesRelease && b.Level > 2 {
+			return l.fail(codeWeak, append(path, "level"), "%d, but the builder shares its signers with the role release, so they are not kept apart from the build; want 1 or 2", b.Level)
+		}
+		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, b.SharesRelease, signers})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: Builder, builder: b.ID, shares: b.SharesRelease, signers: signers})
 		for _, s := range signers {
 			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
 		}
@@ -324,8 +327,9 @@ func (l *loader) loadBuilders() error {
 // place is the location of a signer in the file.
 type place struct {
 	allowedSigner
-	path []any
-	role string
+	path   []any
+	role   string
+	shares bool // a builder that shares its signers with the role release
 }
 
 // checkSeparate refuses an identity that appears in two roles or for two
@@ -335,23 +339,23 @@ func (l *loader) checkSeparate() error {
 	var all []place
 	for _, role := range slices.Sorted(maps.Keys(l.policy.actors.roles)) {
 		for i, s := range l.policy.actors.roles[role] {
-			all = append(all, place{s, at("roles", string(role), i), "role " + string(role)})
+			all = append(all, place{s, at("roles", string(role), i), "role " + string(role), false})
 		}
 	}
 	for n, b := range l.policy.actors.builders {
 		for i, s := range b.signers {
-			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id})
+			all = append(all, place{s, at("builders", n, "signers", i), "builder " + b.id, b.shares})
 		}
 	}
 	for n := range l.Sources {
 		entry := l.policy.actors.entries[slices.IndexFunc(l.policy.actors.entries, func(e policyEntry) bool { return e.role == sources && e.builder == l.Sources[n].ID })]
 		for i, s := range entry.signers {
-			all = append(all, place{s, at("sources", n, "signers", i), entry.String()})
+			all = append(all, place{s, at("sources", n, "signers", i), entry.String(), false})
 		}
 	}
 	for i, one := range all {
 		for _, other := range all[:i] {
-			if one.overlaps(other) {
+			if one.overlaps(other) && (!one.shares || other.role != "role "+string(Release)) {
 				return l.fail(codeWeak, one.path, "%s is listed in %s and in %s; each needs its own identity", one, other.role, one.role)
 			}
 		}

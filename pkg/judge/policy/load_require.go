@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
@@ -97,8 +98,11 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 			mode, d.whole = Require, true
 		}
 		switch {
+		case mode == ifPresent && (check == Provenance || check == Summary):
 		case !mode.known():
 			return demand{}, l.fail(codeValue, at, "%q, want require, warn or off", mode)
+		}
+		switch {
 		case !slices.Contains(known, check):
 			return demand{}, l.fail(codeValue, at, "not a check for %s, want one of %v", class, known)
 		case check == Provenance && mode != Off && len(l.policy.actors.builders) == 0:
@@ -210,8 +214,8 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2, len(l.policy.actors.holders(late.Role)) == 0:
-			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than builder, channel, signoff and reconciler", late.Role)
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2 && isProvenance(late.Predicate), len(l.policy.actors.holders(late.Role)) == 0:
+			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than channel, signoff and reconciler; builder only for what is no provenance", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
 		}
@@ -294,6 +298,8 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	switch {
 	case p.Name == "" || slices.ContainsFunc(l.Build.Parameters[:i], func(o fileParameter) bool { return o.Name == p.Name }):
 		return l.fail(codeValue, append(path, "name"), "%q is empty or occurs twice", p.Name)
+	case p.Name == anyOther && (!p.Any || !p.Optional):
+		return l.fail(codeValue, append(path, "name"), "%q stands for parameters that are not listed; want any: true and optional: true", p.Name)
 	case ways != 1:
 		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
 	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):
@@ -313,22 +319,18 @@ func (l *loader) loadSummaries() error {
 	}
 	for i, s := range l.Summaries {
 		path := at("summaries", i)
-		pinned, err := digest.Parse("sha256:" + s.Policy.SHA256)
+		pinned, age, err := pin(l, s, path)
 		switch {
 		case len(l.policy.actors.roles[Verifier]) == 0:
 			return l.fail(codeEmpty, path, "a summary is required, but no identity has the role verifier; add one")
 		case s.Verifier == "" || s.Resource == "" || s.Policy.URI == "":
 			return l.fail(codeEmpty, path, "want verifier, resource and policy")
 		case err != nil:
-			return l.fail(codeValue, append(path, "policy", "sha256"), "%v", err)
-		case len(s.Levels) == 0:
+			return err
+		case len(s.Levels) == 0 && !pinned.IsZero():
 			return l.fail(codeEmpty, append(path, "levels"), "empty")
 		}
-		if err := l.template(s.Resource, append(path, "resource")); err != nil {
-			return err
-		}
-		age, err := l.duration(s.MaxAge, append(path, "maxAge"))
-		if err != nil {
+		if err := l.template(strings.ReplaceAll(s.Resource, imageOf, ""), append(path, "resource")); err != nil {
 			return err
 		}
 		for _, track := range slices.Sorted(maps.Keys(s.Levels)) {
@@ -343,6 +345,30 @@ func (l *loader) loadSummaries() error {
 		l.policy.summaries = append(l.policy.summaries, summary{s, pinned, age, who})
 	}
 	return nil
+}
+
+// imageOf is the placeholder in the resource of a summary for the repository of
+// the image and its digest.
+const imageOf = "{image}"
+
+// pin returns the digest of a verifier's policy and the maximum age of its
+// summaries. With commit: any, there is no such digest, and no age unless the
+// policy sets one: such a verifier writes one summary for each artifact, once,
+// by the policy as it was at a commit.
+func pin(l *loader, s fileSummary, path []any) (pinned digest.Digest, age time.Duration, err error) {
+	anyCommit := s.Policy.Commit == "any"
+	switch {
+	case s.Policy.Commit != "" && (!anyCommit || s.Policy.SHA256 != ""):
+		return pinned, 0, l.fail(codeValue, append(path, "policy", "commit"), "%q, want any and no sha256, or sha256 alone", s.Policy.Commit)
+	case !anyCommit:
+		if pinned, err = digest.Parse("sha256:" + s.Policy.SHA256); err != nil {
+			return pinned, 0, l.fail(codeValue, append(path, "policy", "sha256"), "%v", err)
+		}
+	}
+	if !anyCommit || s.MaxAge != "" {
+		age, err = l.duration(s.MaxAge, append(slices.Clone(path), "maxAge"))
+	}
+	return pinned, age, err
 }
 
 // speakers returns the identities that may sign for a verifier. With several

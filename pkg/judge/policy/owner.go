@@ -50,7 +50,7 @@ func Owner(kind string) Role {
 // evidence is refused.
 func States(p Policy, e verify.Evidence) (Role, error) {
 	f, q := factOf(e), Question{Subject: e.Kind()}
-	at, _ := p.actors.entryOf(f.who)
+	at, _ := p.actors.entryOf(&f)
 	switch owner := Owner(f.kind); {
 	case e.IsZero():
 		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "no evidence was given")

@@ -85,6 +85,7 @@ type whole struct {
 type builder struct {
 	id      string
 	level   int
+	shares  bool // its signers may also have the role release
 	signers []allowedSigner
 }
 

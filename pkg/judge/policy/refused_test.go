@@ -124,3 +124,59 @@ func TestSBOMRow(t *testing.T) {
 		}
 	}
 }
+
+// TestParseRefusesToday: what only a policy of what is published today needs, in
+// the one form that is allowed, and in those that are not. Each row edits the
+// shipped policy once.
+func TestParseRefusesToday(t *testing.T) {
+	raw, err := os.ReadFile("../../../policies/kubernetes-today.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.Parse(raw, nil); err != nil {
+		t.Fatal(err)
+	}
+	const shares, images = "  sharesRelease: true # the account that signs the files signs in the same job\n", "checks: {provenance: if-present, signature: require, sbom: \"off\", summary: if-present}"
+	for _, row := range []struct{ name, old, not, says string }{
+		{"an identity in two roles that nobody says is shared", shares, "", "each needs its own identity"},
+		{"a shared identity above level 2", "level: 2\n" + shares, "level: 3\n" + shares, "not kept apart from the build"},
+		{
+			"an identity shared with a verifier", "promoter-summaries@k8s-releng-prod.iam.gserviceaccount.com\n    type: email\n",
+			"krel-staging@k8s-releng-prod.iam.gserviceaccount.com\n    type: email\n", "each needs its own identity",
+		},
+		{"a signature that need not be there", images, "checks: {provenance: if-present, signature: if-present, sbom: \"off\", summary: if-present}", "want require, warn or off"},
+		{"an SBOM that need not be there", images, "checks: {provenance: if-present, signature: require, sbom: if-present, summary: if-present}", "want require, warn or off"},
+		{"nothing that must be there", images, "checks: {provenance: if-present, signature: warn, sbom: \"off\", summary: if-present}", "nothing is required of image"},
+		{"a policy by digest and at any commit", "commit: any", "commit: any\n    sha256: " + strings.Repeat("a", 64), "want any and no sha256"},
+		{"a policy at a named commit", "commit: any", "commit: main", "want any and no sha256"},
+		{"a policy that is not pinned at all", "    commit: any # the summary names it\n", "", "digest"},
+		{"a pinned policy without levels", "commit: any", "sha256: " + strings.Repeat("a", 64), "duration"},
+		{"any other parameter that must be there", "any: true, optional: true}", "any: true}", "any: true and optional: true"},
+		{"any other parameter with a value", "any: true, optional: true}", "is: x, optional: true}", "any: true and optional: true"},
+		{"an unknown placeholder", "registry.k8s.io/{image}", "registry.k8s.io/{name}", "placeholder"},
+		{"provenance as late evidence of a builder", "https://openvex.dev/ns,", "https://slsa.dev/provenance/v1,", "builder only for what is no provenance"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if !strings.Contains(string(raw), row.old) {
+				t.Fatalf("the policy has no %q", row.old)
+			}
+			refused(t, strings.Replace(string(raw), row.old, row.not, 1), row.says)
+		})
+	}
+}
+
+// TestAnyCommitReplacesNothing: a summary by a policy at any commit replaces no
+// provenance.
+func TestAnyCommitReplacesNothing(t *testing.T) {
+	raw, err := os.ReadFile("../../../policies/kubernetes-today.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Parse(raw, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Vouching(); verdict.FindingOf("", err).Code != verdict.Usage {
+		t.Errorf("%v", err)
+	}
+}

@@ -58,6 +58,11 @@ const (
 	Off     Mode = "off"     // not checked
 )
 
+// ifPresent is require where there is evidence of the kind by an identity that
+// the policy lists, and off elsewhere: for evidence that a project has begun to
+// publish. It is valid for provenance and summaries only.
+const ifPresent Mode = "if-present"
+
 // complete is require, and the SBOM must leave no part of the artifact
 // unexamined. It is valid for SBOMs only.
 const complete Mode = "complete"

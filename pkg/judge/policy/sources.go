@@ -65,7 +65,7 @@ func (m *judgement) sourceSummary(f *fact) (vsa.Summary, error) {
 	if err := m.policy.actors.acts(f, sources, &m.q); err != nil {
 		return vsa.Summary{}, say(err)
 	}
-	entry, err := m.policy.actors.entryOf(f.who)
+	entry, err := m.policy.actors.entryOf(f)
 	switch {
 	case err != nil:
 		return vsa.Summary{}, err

@@ -16,8 +16,9 @@ import (
 // provenance is evaluated as usual. The caller must report this, because the
 // policy keeps its digest.
 func (p Policy) Vouching() (Policy, error) {
+	p.summaries = slices.DeleteFunc(slices.Clone(p.summaries), func(s summary) bool { return s.pinned.IsZero() })
 	if len(p.summaries) == 0 {
-		return Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "the policy %q lists no verifier under summaries", p.name).
+		return Policy{}, verdict.Refuse(verdict.Usage, "--accept-vsa", "the policy %q lists no verifier under summaries whose policy it pins by digest", p.name).
 			Advise("leave the flag out to evaluate provenance, or add summaries to the policy")
 	}
 	cells := maps.Clone(p.cells)

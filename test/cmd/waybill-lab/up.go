@@ -45,7 +45,7 @@ listened on; any other --address is refused.
 
 func newUp() *cobra.Command {
 	var dir, address, release string
-	var sealed bool
+	var form form
 	cmd := &cobra.Command{
 		Use:   "up [--dir DIR]",
 		Short: "Start a lab and run it until stopped",
@@ -53,12 +53,13 @@ func newUp() *cobra.Command {
 		Example: `  waybill-lab up --dir lab
   waybill-lab up --dir lab & until [ -e lab/lab.json ]; do sleep 0.1; done
   waybill-lab up --dir lab --kubernetes v1.31.2   # k8s-verify-release v1.31.2 --profile lab/profile.yaml
+  waybill-lab up --dir lab --kubernetes v1.31.2 --autumn   # the same with signed provenance and summaries
   waybill-lab up --dir lab --kubernetes v1.31.2 --sealed   # the same with a manifest: complete`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			to, err := publisher(release, sealed)
+			to, err := publisher(release, form)
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,8 @@ func newUp() *cobra.Command {
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to keep the lab in (default: a temporary one, removed at the end)")
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "loopback address to listen on")
 	cmd.Flags().StringVar(&release, "kubernetes", "", "publish a synthetic release of Kubernetes under this version, as they are published today, with a profile to verify it by")
-	cmd.Flags().BoolVar(&sealed, "sealed", false, "with --kubernetes: publish it as it should be published, built and sealed here, with a manifest")
+	cmd.Flags().BoolVar(&form.autumn, "autumn", false, "with --kubernetes: publish it as since autumn 2026, with signed provenance, verification summaries, what else refers to images, and a file as an OCI artifact")
+	cmd.Flags().BoolVar(&form.sealed, "sealed", false, "with --kubernetes: publish it as it should be published, built and sealed here, with a manifest")
 	return cmd
 }
 
@@ -123,10 +125,19 @@ func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err
 	return nil
 }
 
+// form says how a release of Kubernetes is published; zero as until summer 2026.
+type form struct {
+	sealed bool // with a manifest
+	autumn bool // with what is signed since autumn 2026
+}
+
 // publisher publishes a synthetic release of Kubernetes, if one is named.
-func publisher(release string, sealed bool) (publish, error) {
-	if release == "" && sealed {
+func publisher(release string, form form) (publish, error) {
+	switch {
+	case release == "" && form.sealed:
 		return nil, usageError{errors.New("--sealed: name the release with --kubernetes")}
+	case form.autumn && (release == "" || form.sealed):
+		return nil, usageError{errors.New("--autumn: name the release with --kubernetes, without --sealed")}
 	}
 	if release == "" {
 		return func(context.Context, *lab.Lab, string) (string, error) { return "", nil }, nil
@@ -137,12 +148,17 @@ func publisher(release string, sealed bool) (publish, error) {
 	}
 	return func(ctx context.Context, l *lab.Lab, dir string) (string, error) {
 		verify := fmt.Sprintf("k8s-verify-release %s --profile %s", v, filepath.Join(dir, "profile.yaml"))
-		if sealed {
+		if form.sealed {
 			return verify, kubernetes.Sealed{Lab: l, Version: v, Dir: dir}.Publish(ctx)
 		}
-		r := kubernetes.Make(v)
-		if err := r.Sign(ctx, kubernetes.Signer{Lab: l}); err != nil {
+		r, s := kubernetes.Make(v), kubernetes.Signer{Lab: l}
+		if err := r.Sign(ctx, s); err != nil {
 			return "", err
+		}
+		if form.autumn {
+			if err := r.Autumn(ctx, s); err != nil {
+				return "", err
+			}
 		}
 		if err := r.Publish(ctx, l); err != nil {
 			return "", err

@@ -101,25 +101,14 @@ func encode(d spdx.Draft) []byte {
 // provenance is a statement as krel writes it: its subjects are what the SBOM
 // describes, below the bucket.
 func (r *Release) provenance() []byte {
-	type subject struct {
-		Name   string            `json:"name"`
-		Digest map[string]string `json:"digest"`
-	}
-	var subjects []subject
-	for _, name := range r.Names() {
-		if c := k8slayout.KindOf(name).Class; c == plan.Binary || c == plan.Archive {
-			subjects = append(subjects, subject{bucket + "release/" + r.Version.String() + "/" + name, digest.SetOf(r.Files[name]).Map()})
-		}
-	}
 	commit := strings.Repeat("5", 40) // of no repository
-	build := fmt.Sprintf("v%d.%d.%d-12+%s", r.Version.Major(), r.Version.Minor(), max(0, r.Version.Patch()-1), commit[:14])
 	raw, err := json.Marshal(map[string]any{
-		"_type": "https://in-toto.io/Statement/v0.1", "predicateType": "https://slsa.dev/provenance/v0.2", "subject": subjects,
+		"_type": "https://in-toto.io/Statement/v0.1", "predicateType": "https://slsa.dev/provenance/v0.2", "subject": r.Subjects(),
 		"predicate": map[string]any{
 			"builder": map[string]any{"id": "https://git.k8s.io/release/docs/krel"}, "buildType": "https://cloudbuild.googleapis.com/CloudBuildYaml@v1",
 			"invocation": map[string]any{
 				"configSource": map[string]any{"entryPoint": "https://git.k8s.io/release/gcb/stage/cloudbuild.yaml"},
-				"parameters":   map[string]string{"type": "official", "branch": fmt.Sprintf("release-%d.%d", r.Version.Major(), r.Version.Minor()), "build-version": build},
+				"parameters":   map[string]string{"type": "official", "branch": fmt.Sprintf("release-%d.%d", r.Version.Major(), r.Version.Minor()), "build-version": r.buildVersion(commit)},
 			},
 			"metadata": map[string]any{
 				"buildInvocationID": "synthetic", "buildStartedOn": written, "buildFinishedOn": written.Add(time.Hour),
@@ -132,4 +121,9 @@ func (r *Release) provenance() []byte {
 		panic("kubernetes: " + err.Error()) // the value is ours
 	}
 	return raw
+}
+
+// buildVersion is what krel calls the build: the version before, and the commit.
+func (r *Release) buildVersion(commit string) string {
+	return fmt.Sprintf("v%d.%d.%d-12+%s", r.Version.Major(), r.Version.Minor(), max(0, r.Version.Patch()-1), commit[:14])
 }

@@ -25,6 +25,7 @@ type Image struct {
 	Platforms map[string]*Manifest
 	Index     *Manifest
 	version   version.Version
+	artifact  bool // its platforms are not published by themselves
 }
 
 // Manifest is a manifest with what it names, and what was signed of it.
@@ -35,6 +36,8 @@ type Manifest struct {
 	// Signatures are attached where the manifest is published, by the name of
 	// the repository.
 	Signatures map[string][]Attached
+	// Referring are the statements that refer to it there.
+	Referring map[string][]Referring
 }
 
 // Attached is a signature with the payload that it is of.
@@ -59,7 +62,7 @@ func newManifest(mediaType string, v any, blobs ...[]byte) *Manifest {
 	raw := encodeJSON(v)
 	return &Manifest{
 		Descriptor: registry.Descriptor{MediaType: mediaType, Digest: digest.Of(digest.SHA256, raw), Size: int64(len(raw))},
-		Raw:        raw, Blobs: blobs, Signatures: map[string][]Attached{},
+		Raw:        raw, Blobs: blobs, Signatures: map[string][]Attached{}, Referring: map[string][]Referring{},
 	}
 }
 
@@ -141,7 +144,9 @@ func (i *Image) Reindex() {
 func (i *Image) published() map[string][]*Manifest {
 	at := map[string][]*Manifest{i.Name: {i.Index}}
 	for platform, m := range i.Platforms {
-		at[i.Name] = append(at[i.Name], m)
+		if at[i.Name] = append(at[i.Name], m); i.artifact {
+			continue
+		}
 		alone := k8slayout.Image{Name: i.Name, Platform: platform}.Alone()
 		at[alone] = []*Manifest{m}
 	}
@@ -214,6 +219,9 @@ func (m *Manifest) push(ctx context.Context, to registry.Sink, repository string
 	if err := to.PushManifest(ctx, repository, m.Descriptor, m.Raw); err != nil {
 		return err
 	}
+	if err := m.attach(ctx, to, repository); err != nil {
+		return err
+	}
 	if len(m.Signatures[repository]) == 0 {
 		return nil
 	}
@@ -242,7 +250,7 @@ func pushBlob(ctx context.Context, to registry.Sink, repository string, b []byte
 }
 
 func (i *Image) clone() *Image {
-	c := &Image{Name: i.Name, version: i.version, Index: i.Index.clone(), Platforms: map[string]*Manifest{}}
+	c := &Image{Name: i.Name, version: i.version, artifact: i.artifact, Index: i.Index.clone(), Platforms: map[string]*Manifest{}}
 	for platform, m := range i.Platforms {
 		c.Platforms[platform] = m.clone()
 	}
@@ -251,6 +259,6 @@ func (i *Image) clone() *Image {
 
 func (m *Manifest) clone() *Manifest {
 	c := *m
-	c.Signatures = maps.Clone(m.Signatures)
+	c.Signatures, c.Referring = maps.Clone(m.Signatures), maps.Clone(m.Referring)
 	return &c
 }

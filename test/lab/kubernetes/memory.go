@@ -19,18 +19,19 @@ type Memory struct {
 	blobs     map[digest.Digest][]byte
 	manifests map[string]registry.Descriptor // by "repository@digest"
 	tags      map[string]map[string]registry.Descriptor
+	referring map[string][]registry.Descriptor // by "repository@digest" of what they refer to
 }
 
 // NewMemory returns a registry that holds nothing.
 func NewMemory() *Memory {
-	return &Memory{blobs: map[digest.Digest][]byte{}, manifests: map[string]registry.Descriptor{}, tags: map[string]map[string]registry.Descriptor{}}
+	return &Memory{blobs: map[digest.Digest][]byte{}, manifests: map[string]registry.Descriptor{}, tags: map[string]map[string]registry.Descriptor{}, referring: map[string][]registry.Descriptor{}}
 }
 
 // Clone is a copy whose tags can be changed.
 func (m *Memory) Clone() *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &Memory{blobs: maps.Clone(m.blobs), manifests: maps.Clone(m.manifests), tags: map[string]map[string]registry.Descriptor{}}
+	c := &Memory{blobs: maps.Clone(m.blobs), manifests: maps.Clone(m.manifests), tags: map[string]map[string]registry.Descriptor{}, referring: maps.Clone(m.referring)}
 	for repository, tags := range m.tags {
 		c.tags[repository] = maps.Clone(tags)
 	}
@@ -61,9 +62,11 @@ func (m *Memory) Fetch(_ context.Context, _ string, d registry.Descriptor) (io.R
 	return io.NopCloser(digest.NewVerifyingReader(bytes.NewReader(b), d.Digest, d.Size)), nil
 }
 
-// Referrers implements [registry.Source]; nothing refers to anything here.
-func (m *Memory) Referrers(context.Context, string, digest.Digest) ([]registry.Descriptor, error) {
-	return nil, nil
+// Referrers implements [registry.Source].
+func (m *Memory) Referrers(_ context.Context, repo string, d digest.Digest) ([]registry.Descriptor, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.referring[repo+"@"+d.String()]), nil
 }
 
 // Tags implements [registry.Source].
@@ -95,6 +98,9 @@ func (m *Memory) PushManifest(_ context.Context, repo string, d registry.Descrip
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.blobs[d.Digest], m.manifests[repo+"@"+d.Digest.String()] = raw, d
+	if of, referrer := referrerOf(d, raw); of != "" {
+		m.referring[repo+"@"+of] = append(m.referring[repo+"@"+of], referrer)
+	}
 	return nil
 }
 

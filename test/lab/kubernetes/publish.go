@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -33,7 +34,7 @@ func (r *Release) Publish(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	for _, i := range r.Images {
+	for _, i := range slices.Concat(r.Images, r.Artifacts) {
 		group.Go(func() error { return i.Push(ctx, images) })
 	}
 	return group.Wait()

@@ -54,6 +54,8 @@ type Release struct {
 	Version version.Version
 	Files   map[string][]byte
 	Images  []*Image
+	// Artifacts are files that the registry serves.
+	Artifacts []*Image
 	// Layerless and Archiveless leave of the images' layers and archives nothing
 	// in the SBOM.
 	Layerless, Archiveless bool
@@ -170,6 +172,9 @@ func (r *Release) Clone() *Release {
 	c := &Release{Version: r.Version, Files: maps.Clone(r.Files)}
 	for _, i := range r.Images {
 		c.Images = append(c.Images, i.clone())
+	}
+	for _, i := range r.Artifacts {
+		c.Artifacts = append(c.Artifacts, i.clone())
 	}
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/sign"
 	"golang.org/x/sync/errgroup"
 
+	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	rekorpb "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
@@ -39,17 +40,22 @@ type Signature struct {
 	Log         []byte // the entry, as cosign carries it along
 }
 
-// Sign signs bytes as an account.
-func (s Signer) Sign(as string, content []byte) (Signature, error) {
+// bundle signs content as an account.
+func (s Signer) bundle(as string, content sign.Content) (*bundlepb.Bundle, error) {
 	key, err := sign.NewEphemeralKeypair(nil)
 	if err != nil {
-		return Signature{}, err
+		return nil, err
 	}
-	b, err := sign.Bundle(&sign.PlainData{Data: content}, key, sign.BundleOptions{
+	return sign.Bundle(content, key, sign.BundleOptions{
 		CertificateProvider:        sign.NewFulcio(&sign.FulcioOptions{BaseURL: s.Lab.Fulcio}),
 		CertificateProviderOptions: &sign.CertificateProviderOptions{IDToken: s.Lab.Token(as)},
 		TransparencyLogs:           []sign.Transparency{sign.NewRekor(&sign.RekorOptions{BaseURL: s.Lab.RekorV1, Version: 1})},
 	})
+}
+
+// Sign signs bytes as an account.
+func (s Signer) Sign(as string, content []byte) (Signature, error) {
+	b, err := s.bundle(as, &sign.PlainData{Data: content})
 	if err != nil {
 		return Signature{}, fmt.Errorf("signing as %s: %w", as, err)
 	}

@@ -1,0 +1,149 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// onceVerified verifies each bundle once: one provenance is attached to every
+// image that the build made.
+type onceVerified struct {
+	verifier
+	mu   sync.Mutex // guards kept, not the calls in it
+	kept map[digest.Digest]func() (verify.Evidence, error)
+}
+
+// Attestation implements [verifier].
+func (o *onceVerified) Attestation(raw []byte) (verify.Evidence, error) {
+	key := digest.Of(digest.SHA256, raw)
+	o.mu.Lock()
+	verified := o.kept[key]
+	if verified == nil {
+		verified = sync.OnceValues(func() (verify.Evidence, error) { return o.verifier.Attestation(raw) })
+		o.kept[key] = verified
+	}
+	o.mu.Unlock()
+	return verified()
+}
+
+// readReferrers adds the provenance and the verification summaries that refer to
+// an image to its item, and returns all statements that do. A policy that asks for
+// neither has none read. If they cannot be read, there may be some.
+func (u unsealed) readReferrers(ctx context.Context, p pulled, i *item) (all []verify.Evidence) {
+	asks := func(check policy.Check) bool { return u.Policy.Asks(u.Stage, p.class, check) != policy.Off }
+	if !asks(policy.Provenance) && !asks(policy.Summary) {
+		return nil
+	}
+	a, err := readAttached(ctx, u.once, registry.Target{Source: u.Images, Repository: p.repository, Digest: p.digest})
+	if err == nil && a.unread > 0 {
+		err = verdict.Refuse(verdict.Limit, p.name, "the attached bundles are together too large; not read: the largest %d", a.unread)
+	}
+	if err != nil {
+		i.question.Why[policy.Provenance], i.question.Why[policy.Summary] = about(p.name, err), about(p.name, err)
+		return nil
+	}
+	for _, e := range a.holds {
+		if kind := e.Kind(); kind == vsa.PredicateType || strings.HasPrefix(kind, provenancePrefix) {
+			i.evidence = append(i.evidence, e)
+		}
+	}
+	return slices.Concat([]verify.Evidence{}, a.holds)
+}
+
+// provenancePrefix begins the predicate types of all versions of provenance.
+const provenancePrefix = "https://slsa.dev/provenance/"
+
+// attachments counts what refers to the images.
+type attachments struct {
+	images, ignored     int
+	provenance, summary map[string]int // images with some that counts, by signer
+	levels              map[string]int
+	late                map[string]int // by predicate type and signer
+}
+
+// countAttached counts the statements that refer to the judged images. Late
+// evidence is of a kind and by a role that the policy lists. All others are
+// foreign: anyone who can write to the registry can attach some.
+func countAttached(by policy.Policy, images []pulled, items []item) attachments {
+	a := attachments{provenance: map[string]int{}, summary: map[string]int{}, levels: map[string]int{}, late: map[string]int{}}
+	for n, p := range images {
+		i := items[n]
+		if i.attached == nil || !i.isProven() {
+			continue
+		}
+		a.images++
+		counts := map[digest.Digest]bool{}
+		for _, proof := range i.answer.Proofs {
+			counts[proof.Bundle] = true
+			if proof.Role == string(policy.Builder) {
+				a.provenance[proof.Identity]++
+			}
+		}
+		for _, e := range i.attached {
+			q := i.question
+			switch {
+			case !counts[e.Bundle()] && e.CoversBytes(p.digest) && by.IsLateFor(e, q):
+				a.late[e.Kind()+" by "+policy.Who(e).Subject]++
+			case !counts[e.Bundle()]:
+				a.ignored++
+			case e.Kind() == vsa.PredicateType:
+				a.summary[policy.Who(e).Subject]++
+				a.countLevels(e)
+			}
+		}
+	}
+	return a
+}
+
+func (a attachments) countLevels(e verify.Evidence) {
+	said, err := vsa.Parse(e.Statement())
+	if err != nil {
+		return // the policy has parsed it
+	}
+	for _, l := range said.Levels {
+		word := string(l)
+		if l.Track() == "" {
+			word = fmt.Sprintf("%.100q, which is no SLSA level and does not count", word)
+		}
+		a.levels[word]++
+	}
+}
+
+// note reports what refers to the images.
+func (a attachments) note(f *facts) {
+	if a.images == 0 {
+		return
+	}
+	of := plural.Of(a.images, "manifest")
+	for _, who := range slices.Sorted(maps.Keys(a.provenance)) {
+		f.note("provenance of images: signed by %s for %d of %s", who, a.provenance[who], of)
+	}
+	for _, who := range slices.Sorted(maps.Keys(a.summary)) {
+		f.note("verification summaries of images: PASSED, signed by %s for %d of %s", who, a.summary[who], of)
+	}
+	words := slices.SortedFunc(maps.Keys(a.levels), func(x, y string) int {
+		return cmp.Or(cmp.Compare(strings.IndexByte(x, '"'), strings.IndexByte(y, '"')), cmp.Compare(x, y))
+	})
+	for _, word := range words {
+		f.note("verification summaries of images: level for %d of %s: %s", a.levels[word], of, word)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(a.late)) {
+		f.note("late evidence of images, as the policy allows: %d of %s", a.late[kind], kind)
+	}
+	if a.ignored > 0 {
+		f.note("ignored %s of images that the policy does not list, or that are about something else", plural.Of(a.ignored, "attached statement"))
+	}
+}
