@@ -37,7 +37,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 			errs[i] = err // it remains extra
 			return
 		}
-		if e, err := s.Verifier.Attestation(raw); err == nil && (s.Policy.IsLate(e, s.Stage) || s.Policy.IsSignoff(e)) {
+		if e, err := s.Verifier.Attestation(raw); err == nil && (s.Policy.IsLate(e, policy.Question{Subject: "late evidence", Stage: s.Stage}) || s.Policy.IsSignoff(e)) {
 			verified[i] = e
 		}
 	})

@@ -107,7 +107,7 @@ func (s *sealed) fetchSummaries(ctx context.Context) (late lateEvidence, f facts
 			return late, f
 		}
 		e, err := s.Verifier.Attestation(raw)
-		if err != nil || !s.Policy.IsLate(e, s.Stage) {
+		if err != nil || !s.Policy.IsLate(e, policy.Question{Subject: "late evidence", Stage: s.Stage}) {
 			continue
 		}
 		for _, sha := range s.manifest.subjectsOf(e) {

@@ -95,7 +95,7 @@ func countAttached(by policy.Policy, images []pulled, items []item) attachments 
 		for _, e := range i.attached {
 			q := i.question
 			switch {
-			case !counts[e.Bundle()] && e.CoversBytes(p.digest) && by.IsLateFor(e, q):
+			case !counts[e.Bundle()] && e.CoversBytes(p.digest) && by.IsLate(e, q):
 				a.late[e.Kind()+" by "+policy.Who(e).Subject]++
 			case !counts[e.Bundle()]:
 				a.ignored++

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 const (
@@ -54,19 +55,19 @@ func (u unsealed) bindImage(ctx context.Context, sbom signedSBOM, p pulled) erro
 	case err == nil && loaded.Equal(p.node.Config.Digest):
 		return nil
 	case err == nil:
-		return u.anotherImage(p, "its configuration differs from the one in "+archive+", which "+sbom.Name()+" lists", loaded.String(), p.node.Config.Digest.String())
+		return anotherImage(u.Version, p, "its configuration differs from the one in "+archive+", which "+sbom.Name()+" lists", loaded.String(), p.node.Config.Digest.String())
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	case len(built.Layers) > 0:
-		return u.anotherImage(p, "its layers differ from those in "+sbom.Name(), listing(built.Layers), listing(layers))
+		return anotherImage(u.Version, p, "its layers differ from those in "+sbom.Name(), listing(built.Layers), listing(layers))
 	case !want.IsZero():
 		return verdict.Refuse(verdict.VersionUnbound, p.name, "the image is signed, but not bound to its version: %s lists no layers, and the archive %s, which it lists, is missing; no other signed document says that it belongs to %s", k8slayout.ReleaseSBOM, archive, u.Version)
 	}
 	return verdict.Refuse(verdict.VersionUnbound, p.name, "the image is signed, but not bound to its version: %s lists neither its layers nor its archive, and no other signed document says that it belongs to %s", k8slayout.ReleaseSBOM, u.Version)
 }
 
-func (u unsealed) anotherImage(p pulled, why, want, got string) error {
-	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than the one built for it: %s", u.Version, why).Differ(want, got)}
+func anotherImage(v version.Version, p pulled, why, want, got string) error {
+	return &verdict.Error{Finding: verdict.Find(verdict.Version, p.name, "tag %s names another image than the one built for it: %s", v, why).Differ(want, got)}
 }
 
 func listing(layers []digest.Digest) string {

@@ -314,7 +314,7 @@ func (p records) progress(ctx context.Context, m manifest.Manifest, at store.Pla
 	}
 	for i, raw := range all {
 		e, err := p.verifier.Attestation(raw)
-		if err != nil || !p.Profile.Policy.IsLate(e, policy.Published) {
+		if err != nil || !p.Profile.Policy.IsLate(e, policy.Question{Subject: "late evidence", Stage: policy.Published}) {
 			continue
 		}
 		said, err := vsa.Parse(e.Statement())

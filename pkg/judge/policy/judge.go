@@ -97,15 +97,9 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 }
 
 // IsLate reports whether evidence that the manifest does not list may be added
-// to a release at a stage: by its kind, and the role of its signer.
-func (p Policy) IsLate(e verify.Evidence, stage Stage) bool {
-	f := factOf(e)
-	return !e.IsZero() && f.isLate(&p, stage)
-}
-
-// IsLateFor is [Policy.IsLate] for evidence about one artifact: only class, stage
-// and subject of the question count.
-func (p Policy) IsLateFor(e verify.Evidence, q Question) bool {
+// to a release, or to one artifact: by its kind, and the role of its signer. Only
+// class, stage and subject of the question count.
+func (p Policy) IsLate(e verify.Evidence, q Question) bool {
 	f := factOf(e)
 	return !e.IsZero() && f.isLateFor(&p, q)
 }

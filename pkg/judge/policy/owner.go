@@ -54,7 +54,9 @@ func States(p Policy, e verify.Evidence) (Role, error) {
 	switch owner := Owner(f.kind); {
 	case e.IsZero():
 		return "", verdict.Refuse(verdict.EvidenceMissing, "evidence", "no evidence was given")
-	case slices.ContainsFunc(stages(), func(s Stage) bool { return owner != Builder && p.IsLate(e, s) }):
+	case slices.ContainsFunc(stages(), func(s Stage) bool {
+		return owner != Builder && p.IsLate(e, Question{Subject: "late evidence", Stage: s})
+	}):
 		return at.role, nil
 	case owner == "":
 		return at.role, verdict.Refuse(verdict.PredicateType, f.kind, "the policy has no role that signs statements of this kind")
