@@ -163,7 +163,7 @@ func (s *Scene) Source() string {
 func (s *Scene) writePolicy(context.Context) error {
 	policy := Policy(s.Lab, s.Repository())
 	if s.service != nil {
-		policy = s.strict(policy)
+		policy = s.Declared(policy)
 	}
 	return s.writeFile("policy.yaml", policy)
 }

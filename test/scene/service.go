@@ -61,18 +61,24 @@ func LowerLevel(ctx context.Context, bin string) string {
 	return "waybill doctor does not report how steps are isolated"
 }
 
+// Repositories serves the git repositories of a directory.
+func Repositories(dir string) (http.Handler, error) {
+	git, err := exec.LookPath("git")
+	return &cgi.Handler{
+		Path: git, Args: []string{"-c", "safe.directory=*", "http-backend"},
+		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + dir}, InheritEnv: []string{"PATH"},
+	}, err
+}
+
 // openService starts the service, and gives the scene to another account.
 func (s *Scene) openService(ctx context.Context) error {
-	git, err := exec.LookPath("git")
+	repositories, err := Repositories(s.Path("service"))
 	if err != nil {
 		return err
 	}
 	b := &buildService{scene: s, user: otherAccount()}
 	mux := http.NewServeMux()
-	mux.Handle("/source/", http.StripPrefix("/source", &cgi.Handler{
-		Path: git, Args: []string{"-c", "safe.directory=*", "http-backend"},
-		Env: []string{"GIT_PROJECT_ROOT=" + s.Path("service"), "GIT_HTTP_EXPORT_ALL=1", "HOME=" + s.Path("service")}, InheritEnv: []string{"PATH"},
-	}))
+	mux.Handle("/source/", http.StripPrefix("/source", repositories))
 	mux.HandleFunc("POST /builds/{version}", b.serve)
 	b.server = httptest.NewTLSServer(mux)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.server.Certificate().Raw})
@@ -167,14 +173,19 @@ func (s *Scene) Build(ctx context.Context) error {
 	return nil
 }
 
-// VerifySource is the lab's source verifier: it signs that the revision has a
-// verified history. Nothing is verified, as nothing of a lab is.
+// VerifySource is [Scene.VerifyRevision] for the project.
 func (s *Scene) VerifySource(ctx context.Context) error {
-	head, err := exec.CommandContext(ctx, "git", "-c", "safe.directory=*", "-C", s.Path("service", "lantern"), "rev-parse", Version+"^{commit}").Output()
+	return s.VerifyRevision(ctx, s.Path("service", "lantern"), Version, s.Repository())
+}
+
+// VerifyRevision is the lab's source verifier: it signs that the revision has a
+// verified history. Nothing is verified, as nothing of a lab is.
+func (s *Scene) VerifyRevision(ctx context.Context, dir, tag, address string) error {
+	head, err := exec.CommandContext(ctx, "git", "-c", "safe.directory=*", "-C", dir, "rev-parse", tag+"^{commit}").Output()
 	if err != nil {
 		return err
 	}
-	commit, address := strings.TrimSpace(string(head)), s.Repository()
+	commit := strings.TrimSpace(string(head))
 	type object = map[string]any
 	statement, err := json.Marshal(object{
 		"_type": intoto.TypeV1, "predicateType": vsa.PredicateType,
@@ -195,9 +206,10 @@ func (s *Scene) VerifySource(ctx context.Context) error {
 	return s.writeFile(SourceSummary, signed)
 }
 
-// strict is the policy where there is a build service: its builder reaches level
-// 3, a source verifier is listed, and the lab declares what no program can check.
-func (s *Scene) strict(policy []byte) []byte {
+// Declared is a policy with the lab's source verifier, and with what the lab
+// declares because no program can check it. Its builder that isolates steps
+// reaches level 3.
+func (s *Scene) Declared(policy []byte) []byte {
 	issuer, subject := s.Lab.Identity(sourceRole)
 	facts := fmt.Sprintf(`sources:
 - {id: %q, levels: {source: 2}, signers: [{issuer: %q, subject: %q, type: email}]}

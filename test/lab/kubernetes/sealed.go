@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -46,6 +47,9 @@ type Sealed struct {
 	Version version.Version
 	// Dir has the profile, and what the release was made from.
 	Dir string
+	// Source is the address of Dir/source, if a server serves it; empty to build
+	// from the directory.
+	Source string
 }
 
 // Publish makes the release, seals it, and publishes it in the lab's bucket and
@@ -82,7 +86,7 @@ func (s Sealed) writeProfile(ctx context.Context) error {
 	changes := []string{
 		"https://accounts.google.com", s.Lab.Issuer, `, from: "2026-11-01"`, "", `expires: "2027-12-31"` + "\n", "",
 		`trustRoot: {lab: "off"}`, "trustRoot: {lab: warn}", "defects: {atLeast: 1}\n", "",
-		"git+https://github.com/kubernetes/kubernetes", "git+file://" + filepath.ToSlash(s.Path("source")),
+		"git+https://github.com/kubernetes/kubernetes", cmp.Or(s.Source, "git+file://"+filepath.ToSlash(s.Path("source"))),
 	}
 	if sandbox.Examine(ctx).Mode != sandbox.Isolated {
 		changes = append(changes, provenance.BuilderIsolated, provenance.BuilderUnisolated, "level: 3", "level: 1")
@@ -162,7 +166,7 @@ func (s Sealed) run(ctx context.Context) error {
 		pipeline.TokenRelease: token.File(s.Path("release.token")),
 	}
 	line, err := pipeline.New(pipeline.Config{
-		Gate: by, Version: s.Version, RunState: pipeline.RunState{State: s.State()}, Source: pipeline.Source{Repository: s.Path("source")},
+		Gate: by, Version: s.Version, RunState: pipeline.RunState{State: s.State()}, Source: pipeline.Source{Repository: cmp.Or(s.Source, s.Path("source"))},
 		Signing: pipeline.Signing{Tokens: tokens}, Report: func(context.Context, string, ...any) {},
 		World: pipeline.World{Transport: http.DefaultTransport, Clock: time.Now, OpenWriter: func(uri string) (store.Writer, error) {
 			return cloud.OpenWriter(uri, http.DefaultTransport)
