@@ -94,8 +94,12 @@ func TestSignedDeclarationsOfARelease(t *testing.T) {
 	v := r.decide(t, strings.Replace(text, declaredByRole, declaredByRole+excuse, 1), [][]byte{good, r.declared(t, lab.RolePolicy)})
 	accepted(t, v.Err())
 	shown := map[string]verdict.Requirement{}
-	for _, q := range v.Levels[0].Requirements {
-		shown[q.ID] = q
+	for _, on := range v.Levels {
+		for _, q := range on.Requirements {
+			if on.Track == string(slsa.V01) {
+				shown[q.ID] = q
+			}
+		}
 	}
 	if q := shown["source.retained"]; q.State != "declared" || q.DeclaredBy != "SIG Infra" || q.Until != inAMonth() {
 		t.Errorf("%+v", q)
