@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +48,9 @@ type howTo struct {
 	lab  *lab.Lab
 	dir  string // of the profile for Kubernetes, and of the trust root
 	base string // the base image, with its digest
-	made *kubernetes.Release
+	// other is an image that somebody else signed.
+	other string
+	made  *kubernetes.Release
 }
 
 func newHowTo(t *testing.T) howTo {
@@ -76,6 +80,8 @@ func newHowTo(t *testing.T) howTo {
 	if err := base.Push(t.Context(), remote); err != nil {
 		t.Fatal(err)
 	}
+	i := slices.IndexFunc(w.made.Images, func(i *kubernetes.Image) bool { return i.Name == "kubectl" })
+	w.other = w.lab.Registry + "/release/kubernetes/kubectl@" + w.made.Images[i].Index.Descriptor.Digest.String()
 	w.base = w.lab.Registry + "/distroless/static-debian12@" + base.Index.Descriptor.Digest.String()
 	return w
 }
@@ -100,8 +106,9 @@ func (w howTo) page(t *testing.T, name string) page {
 	project := strings.TrimSuffix(name, ".md")
 	p.lab = strings.NewReplacer(
 		"https://accounts.google.com", issuer, "https://accounts.example.test", issuer,
-		"gcr.io/distroless/static-debian12@sha256:…", w.base,
+		"gcr.io/distroless/static-debian12@sha256:…", w.base, "registry.k8s.io/kubectl@sha256:…", w.other,
 		`"kubernetes", gate`, fmt.Sprintf("%q, gate", filepath.Join(w.dir, "profile.yaml")),
+		"each: {platform: [linux/amd64]}", fmt.Sprintf("each: {platform: [%s/%s]}", runtime.GOOS, runtime.GOARCH),
 		"kind: Profile", "kind: Profile\ntrustedRoot: trusted_root.json",
 		"gs://example-staging/kubectl/", gcs+"/staging/"+project+"/", "gs://example-packages/kubectl/", gcs+"/release/"+project+"/",
 		"staging: registry.example.test/staging/kubectl", "staging: "+w.lab.Registry+"/staging/"+project,
