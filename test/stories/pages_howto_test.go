@@ -38,7 +38,9 @@ func TestDocsHowTo(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			p := w.page(t, r.name)
 			r.before(t, p)
-			p.run(t)
+			if err := p.run(t.Context()); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -94,10 +96,14 @@ func (w howTo) bucket() string { return w.lab.Bucket + "/release/kubernetes" }
 func (w howTo) page(t *testing.T, name string) page {
 	t.Helper()
 	dir, programs, checkout := filepath.Join(t.TempDir(), "work"), absolute(t, "testdata", "pages"), absolute(t, "..", "..")
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output() // XDG_CACHE_HOME would move it
+	if err != nil {
+		t.Fatal(err)
+	}
 	issuer, _ := w.lab.Identity("release")
 	gcs := "gs+" + w.lab.Bucket
-	p := page{path: "docs/how-to/" + name, dir: dir, env: []string{
-		"PATH=" + programs + ":" + bin + ":" + os.Getenv("PATH"), "BIN=" + bin, "LAB=" + w.dir, "BUCKET=" + w.bucket(), "CHECKOUT=" + checkout,
+	p := page{path: filepath.Join(checkout, "docs", "how-to", name), dir: dir, env: []string{
+		"PATH=" + programs + ":" + bin + ":" + os.Getenv("PATH"), "BIN=" + bin, "LAB=" + w.dir, "BUCKET=" + w.bucket(), "CHECKOUT=" + checkout, "GOCACHE=" + strings.TrimSpace(string(cache)),
 		"XDG_CACHE_HOME=" + filepath.Join(w.dir, "cache"), "GOWORK=off", "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod -trimpath"), "CGO_ENABLED=0", // as the commands were built: nothing is compiled again
 
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Packager", "GIT_AUTHOR_EMAIL=packager@example.test",
@@ -116,7 +122,9 @@ func (w howTo) page(t *testing.T, name string) page {
 		"--from-images registry.example.test/built", "--from-images "+w.lab.Registry+"/built",
 	)
 	for _, file := range []string{"policy.yaml", "profile.yaml"} {
-		p.write(t, block{file: file, text: string(contents(t, checkout, "docs", "how-to", file))})
+		if err := p.write(block{file: file, text: string(contents(t, checkout, "docs", "how-to", file))}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	save(t, w.lab.TrustedRoot, dir, "trusted_root.json")
 	save(t, w.lab.SigningConfig, dir, "signing_config.json")

@@ -3,6 +3,7 @@ package stories
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 // status other than 0 is shown after the output, as "(exit 1)". No other blocks
 // are allowed, so that nothing on a page is untested.
 type page struct {
-	path string   // of the page, below the checkout
+	path string   // of the page
 	dir  string   // where files are written and commands run
 	env  []string // added to the environment
 	// lab replaces addresses and names on the page by those of the lab.
@@ -49,11 +50,10 @@ type command struct {
 var fence = regexp.MustCompile("(?m)^```(\\S+)(?: +(\\S+))?\n((?s:.*?)\n)```$")
 
 // blocks reads the blocks of a page.
-func (p page) blocks(t *testing.T) (all []block) {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", p.path))
+func (p page) blocks() (all []block, err error) {
+	raw, err := os.ReadFile(p.path)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	text := string(raw)
 	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
@@ -62,42 +62,46 @@ func (p page) blocks(t *testing.T) (all []block) {
 			b.file = text[at[4]:at[5]]
 		}
 		if b.file == "" && b.lang != "console" {
-			t.Fatalf("%s:%d: a block of %s that names no file is not executed", p.path, b.line, b.lang)
+			return nil, fmt.Errorf("%s:%d: a block of %s that names no file is not executed", p.path, b.line, b.lang)
 		}
 		all = append(all, b)
 	}
 	if fences := strings.Count("\n"+text, "\n```"); fences != 2*len(all) || fences == 0 {
-		t.Fatalf("%s has %d fences around %d blocks", p.path, fences, len(all))
+		return nil, fmt.Errorf("%s has %d fences around %d blocks", p.path, fences, len(all))
 	}
-	return all
+	return all, nil
 }
 
 // run executes a page. The first command that does not do what the page says
 // ends it, because later ones may need it.
-func (p page) run(t *testing.T) {
-	t.Helper()
-	for _, b := range p.blocks(t) {
+func (p page) run(ctx context.Context) error {
+	blocks, err := p.blocks()
+	if err != nil {
+		return err
+	}
+	for _, b := range blocks {
 		if b.file != "" {
-			p.write(t, b)
+			if err := p.write(b); err != nil {
+				return err
+			}
 			continue
 		}
 		for _, c := range b.commands() {
-			p.typed(t, b, c)
+			if err := p.typed(ctx, c); err != nil {
+				return fmt.Errorf("%s:%d: %w", p.path, b.line, err)
+			}
 		}
 	}
+	return nil
 }
 
 // write writes a block to its file; what begins with #! can be executed.
-func (p page) write(t *testing.T, b block) {
-	t.Helper()
+func (p page) write(b block) error {
 	path, mode := filepath.Join(p.dir, filepath.FromSlash(b.file)), os.FileMode(0o644)
 	if strings.HasPrefix(b.text, "#!") {
 		mode = 0o755
 	}
-	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(p.lab.Replace(b.text)), mode))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(p.lab.Replace(b.text)), mode))
 }
 
 // commands splits a console block.
@@ -134,28 +138,54 @@ func (c *command) ends() {
 }
 
 // shownAs matches the output that a page shows.
-func shownAs(shows string) *regexp.Regexp {
-	quoted := regexp.QuoteMeta(shows)
+func shownAs(text string) *regexp.Regexp {
+	quoted := regexp.QuoteMeta(text)
 	quoted = regexp.MustCompile(`(?m)^…\n`).ReplaceAllString(quoted, `(?:.*\n)*?`)
 	return regexp.MustCompile(`\A` + strings.ReplaceAll(quoted, "…", ".*") + `\z`)
 }
 
 // typed runs a command, and compares its end with the page.
-func (p page) typed(t *testing.T, b block, c command) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+func (p page) typed(ctx context.Context, c command) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", p.lab.Replace(c.typed))
 	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), p.env...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		return err
 	}
 	if got := cmd.ProcessState.ExitCode(); got != c.code {
-		t.Fatalf("%s:%d: $ %sended with status %d; the page says %d\n%s", p.path, b.line, c.typed, got, c.code, out)
+		return fmt.Errorf("$ %sended with status %d; the page says %d\n%s", c.typed, got, c.code, out)
 	}
 	if c.shows != "" && !shownAs(p.lab.Replace(c.shows)).Match(out) {
-		t.Fatalf("%s:%d: $ %sshows on the page\n%s\nbut prints\n%s", p.path, b.line, c.typed, c.shows, out)
+		return fmt.Errorf("$ %sshows on the page\n%s\nbut prints\n%s", c.typed, c.shows, out)
+	}
+	return nil
+}
+
+// TestDocsPages: a page that says anything else than what happens is refused.
+func TestDocsPages(t *testing.T) {
+	const file = "```text a/b\none\ntwo\n```\n"
+	console := func(lines string) string { return file + "\n```console\n" + lines + "```\n" }
+	for _, r := range []struct{ name, page, refusal string }{
+		{"it is so", console("$ cat a/b\none\ntwo\n$ cat \\\n  a/b\n…\nt…o\n$ cat a/b && false\none\ntwo\n(exit 1)\n$ cat a/b\n"), ""},
+		{"other output", console("$ cat a/b\none\nthree\n"), "but prints"},
+		{"less output", console("$ cat a/b\none\n"), "but prints"},
+		{"more output", console("$ cat a/b\none\ntwo\nthree\n"), "but prints"},
+		{"an unnamed status", console("$ cat a/b && false\none\ntwo\n"), "status 1; the page says 0"},
+		{"another status", console("$ cat a/b\none\ntwo\n(exit 1)\n"), "status 0; the page says 1"},
+		{"output without a command", console("one\n"), "status 1; the page says 0"},
+		{"a block of no file", file + "```go\npackage a\n```\n", "names no file"},
+		{"an open block", file + "```console\n$ true\n", "3 fences around 1 block"},
+		{"no block", "nothing\n", "0 fences"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			p := page{path: filepath.Join(t.TempDir(), "page.md"), dir: t.TempDir(), lab: strings.NewReplacer()}
+			save(t, []byte(r.page), p.path)
+			if err := p.run(t.Context()); (r.refusal == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), r.refusal) {
+				t.Errorf("%v; want %q", err, r.refusal)
+			}
+		})
 	}
 }
