@@ -406,7 +406,7 @@ func TestLateEvidence(t *testing.T) {
 		{"when the role had ended", ended, kind, "verifier", Published, false},
 	} {
 		who := identity.Identity{Issuer: "https://accounts.example.test", Subject: row.by + "@example.test", Type: identity.Email}
-		if got := saidBy(t, q, who, row.kind, "").isLate(row.p, row.stage); got != row.want {
+		if got := saidBy(t, q, who, row.kind, "").isLate(row.p, Question{Subject: "late evidence", Stage: row.stage}); got != row.want {
 			t.Errorf("%s: %t, want %t", row.name, got, row.want)
 		}
 	}

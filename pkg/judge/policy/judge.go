@@ -101,14 +101,10 @@ func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
 // class, stage and subject of the question count.
 func (p Policy) IsLate(e verify.Evidence, q Question) bool {
 	f := factOf(e)
-	return !e.IsZero() && f.isLateFor(&p, q)
+	return !e.IsZero() && f.isLate(&p, q)
 }
 
-func (f *fact) isLate(p *Policy, stage Stage) bool {
-	return f.isLateFor(p, Question{Subject: "late evidence", Stage: stage})
-}
-
-func (f *fact) isLateFor(p *Policy, q Question) bool {
+func (f *fact) isLate(p *Policy, q Question) bool {
 	return slices.ContainsFunc(Roles(), func(role Role) bool {
 		return p.AllowsLate(f.kind, role, q.Stage) && p.actors.acts(f, role, &q) == nil
 	})

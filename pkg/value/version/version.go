@@ -153,8 +153,7 @@ func (v *Version) parseSuffix(s string) (reason string) {
 func (v *Version) parseBuild(since string) (reason string) {
 	v.since, reason = parseNumber(since)
 	isHex := strings.Trim(v.commit, "0123456789abcdef") == ""
-	switch {
-	case reason != "" || v.since == 0 || !isHex || len(v.commit) < 7 || len(v.commit) > 40:
+	if reason != "" || v.since == 0 || !isHex || len(v.commit) < 7 || len(v.commit) > 40 {
 		return "want a build between two releases as in v1.32.0-alpha.0.123+2a4f1c09d3be1f: the commits since the tag, and the commit"
 	}
 	return ""
