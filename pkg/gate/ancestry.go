@@ -60,21 +60,24 @@ func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
 	shown, counted := map[string]bool{}, map[string]bool{}
 	for _, b := range all {
 		a, listed := g.release.manifest.Find(b.name)
-		if !listed || !g.release.covers(a) || !g.holds(b.name) {
+		if !listed || !g.release.covers(a) || g.tooLow(b.name) {
 			continue // an input, or reported by another check
 		}
-		shown[b.name] = true
 		steps := family(b, by, track)
-		for _, s := range steps {
-			counted[s.ID] = true
-		}
 		limit, err := slsa.Minimum(b.name, steps)
 		if err != nil {
 			limit = slsa.Limit{Path: []string{b.name}}
 		}
-		if lowest.Level < 0 || limit.Level < lowest.Level {
-			lowest = limit
+		if g.holds(b.name) {
+			shown[b.name] = true
+			for _, s := range steps {
+				counted[s.ID] = true
+			}
+			if lowest.Level < 0 || limit.Level < lowest.Level {
+				lowest = limit
+			}
 		}
+		// Another finding may be set aside, which does not set aside the level.
 		if want := (slsa.Demand{Track: track, Level: g.levelOf(a, track)}); limit.Level < want.Level {
 			f.refuse(tooLow(b.name, want, limit, by[limit.Path[len(limit.Path)-1]].report, err))
 		} else if err != nil && track == slsa.Build {

@@ -350,9 +350,10 @@ func (m signedManifest) checkSaid(name string, e verify.Evidence, said provenanc
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, name, "%s", message).Differ(want, got).Citing(e.Bundle())}
 	}
+	if found, differs := m.Source.Differs(name, said); differs {
+		return &verdict.Error{Finding: found.Citing(e.Bundle())}
+	}
 	switch {
-	case said.SourceCommit() != m.Source.Commit:
-		return differ(verdict.SourceCommit, "built from another commit than the manifest names", m.Source.Commit, said.SourceCommit())
 	case params.Version != m.Version.String():
 		return differ(verdict.Version, "provenance of another version", m.Version.String(), params.Version)
 	case params.Config.SHA256 != m.Config.Hex():

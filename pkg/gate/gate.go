@@ -192,7 +192,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
 	j.addFacts(found)
-	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds}
+	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds, tooLow: j.tooLow}
 	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
 		j.addFacts(g.items(ctx, some))
 	}
@@ -216,6 +216,8 @@ type gathered struct {
 	// holds reports whether an artifact has no finding so far. Consequences of
 	// a finding are not reported again.
 	holds func(artifact string) bool
+	// tooLow reports whether its level is reported as too low already.
+	tooLow func(artifact string) bool
 }
 
 // check is one check of a release.

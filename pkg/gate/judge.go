@@ -85,6 +85,11 @@ func (j *judge) refused() bool { return len(j.v.Findings) > 0 }
 // holds reports whether a subject has no finding so far.
 func (j *judge) holds(subject string) bool { return !j.bad[subject] }
 
+// tooLow reports whether there is a finding about the level of a subject.
+func (j *judge) tooLow(subject string) bool {
+	return slices.ContainsFunc(j.v.Findings, func(f verdict.Finding) bool { return f.Code == verdict.Level && f.Subject == subject })
+}
+
 // fail adds an error about a subject, if there is one.
 func (j *judge) fail(subject string, err error) {
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
@@ -104,7 +105,10 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 		return in, verdict.Refuse(verdict.Usage, j.State, "the state directory has %s, not %s", id.Version, j.Version).
 			Advise("give that version, or with --state the directory of this one")
 	}
-	raw, err := git.ReadFile(ctx, id.Commit, plan.ConfigName)
+	if in.source != nil && id.Commit.Commit != in.source.source.Commit.Commit {
+		return in, otherRecord(j, "commit", in.source.source.Commit.Commit, id.Commit.Commit) // it fitted in the preflight
+	}
+	raw, err := readConfig(ctx, j, id.Commit)
 	if err != nil {
 		return in, err
 	}
@@ -127,6 +131,32 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	}
 	in.w, in.plan = w, planned
 	return in, nil
+}
+
+// readConfig reads release.yaml of the commit that a workspace records. Another
+// account may have written the record: what it says of the commit has to be so.
+func readConfig(ctx context.Context, j *job, recorded git.Commit) ([]byte, error) {
+	r, err := git.Open(ctx, recorded.Repository)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	is, err := r.Resolve(ctx, recorded.Commit)
+	switch {
+	case err != nil:
+		return nil, err
+	case is.Tree != recorded.Tree:
+		return nil, otherRecord(j, "tree", is.Tree, recorded.Tree)
+	case !is.Time.Equal(recorded.Time):
+		return nil, otherRecord(j, "time", is.Time.Format(time.RFC3339), recorded.Time.Format(time.RFC3339))
+	}
+	return r.ReadFile(ctx, is, plan.ConfigName)
+}
+
+func otherRecord(j *job, what, want, got string) error {
+	f := verdict.Find(verdict.SourceCommit, j.State, "the state directory records another %s than that of the source", what)
+	f.Fix = "find out who changed the state directory, and build again in another one"
+	return &verdict.Error{Finding: f.Differ(want, got)}
 }
 
 // legacyLog requires a log for the legacy forms, if they are asked for.

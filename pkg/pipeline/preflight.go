@@ -225,6 +225,11 @@ func (p checkup) policyFaults(f *found) (checks []doctor.Check) {
 	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
+	if commit := f.source.Commit.Commit; !p.Version.Of(commit) {
+		finding := verdict.Find(verdict.SourceCommit, "VERSION", "the version of the build names another commit than the one to build").Differ("the commit in "+p.Version.String(), commit)
+		finding.Fix = "name the commit of the version with --source REPOSITORY@COMMIT, or give the version of this commit"
+		checks = append(checks, doctor.Fault("source, version", &verdict.Error{Finding: finding}))
+	}
 	files, images := p.Profile.Canonical(p.Version)
 	for _, place := range []struct{ name, planned, profile string }{{"files", f.plan.Files, files}, {"images", f.plan.Images, images}} {
 		if place.planned == place.profile || place.name == "images" && place.planned == "" {

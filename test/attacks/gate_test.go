@@ -141,6 +141,12 @@ func TestGateManifest(t *testing.T) {
 		{"F27 of another registry", func(t *testing.T, r *attacked) {
 			r.reseal(t, func(m *manifest.Manifest) { m.ImagesURI = "registry.evil.example/lantern" })
 		}, codes(verdict.PlaceOther)},
+		{"of another ref than its provenance", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *manifest.Manifest) { m.Source.Ref = "refs/tags/v9.9.9" })
+		}, codes(verdict.SourceRef)},
+		{"of another repository than its provenance", func(t *testing.T, r *attacked) {
+			r.reseal(t, func(m *manifest.Manifest) { m.Source.Repository += "-fork" })
+		}, codes(verdict.SourceRepo)},
 		{"withdrawn", func(t *testing.T, r *attacked) {
 			r.reseal(t, func(m *manifest.Manifest) {
 				m.Withdrawn = &manifest.Withdrawal{Reason: "it deletes files", Use: "v0.1.1"}

@@ -155,6 +155,42 @@ func TestLevelsOfARelease(t *testing.T) {
 	})
 }
 
+// TestLevelBesideAnotherFinding: what else is found about an artifact may be set
+// aside, and with it not the level that the user requires.
+func TestLevelBesideAnotherFinding(t *testing.T) {
+	r := theWorld(t).leveled(t)
+	r.reseal(t, func(m *manifest.Manifest) {
+		for i, a := range m.Artifacts {
+			if a.Name == binary {
+				m.Artifacts[i].SBOM = ""
+			}
+		}
+	})
+	of := func(v *verdict.Verdict) (list []verdict.Code) {
+		for _, f := range v.Findings {
+			if f.Subject == binary {
+				list = append(list, f.Code)
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	needs := strings.Replace(r.text, "sbom: require}\n", required, 1)
+	for _, row := range []struct {
+		text    string
+		sources [][]byte
+		want    []verdict.Code
+	}{
+		{r.text, nil, codes(verdict.Level, verdict.NoSBOM)},
+		{needs, nil, codes(verdict.Level, verdict.NoSBOM)}, // once
+		{r.text, [][]byte{r.summary(t, lab.RoleVerifier)}, codes(verdict.NoSBOM)},
+	} {
+		if got := of(r.decide(t, row.text, row.sources, "v0.1=3")); !slices.Equal(got, row.want) {
+			t.Errorf("%v, want %v", got, row.want)
+		}
+	}
+}
+
 // TestSourceSummaryOfARelease: a release can carry the summary of its source. It
 // counts as a named one, and is extra unless the policy allows it there.
 func TestSourceSummaryOfARelease(t *testing.T) {

@@ -2,8 +2,11 @@ package stories
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/test/scene"
@@ -101,5 +104,39 @@ func TestStageOfABuild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}), 1, "IDENTITY_ROLE")
+	// The record is the other account's: whatever it says of the commit is compared
+	// with the source and the provenance, and nothing in it leads elsewhere.
+	recorded := func(key, value string) func(*testing.T, string) {
+		return func(t *testing.T, file string) {
+			path := filepath.Join(filepath.Dir(file), "..", "..", "release.json")
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := regexp.MustCompile(`"` + key + `": "[^"]*"`)
+			if !was.Match(raw) {
+				t.Fatalf("no %s in %s", key, raw)
+			}
+			if err := os.WriteFile(path, was.ReplaceAll(raw, []byte(`"`+key+`": "`+value+`"`)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.git(t, "clone", "--quiet", "--mirror", ".", s.Path("mirror"))
+	want(t, staged(t, "ref", recorded("Ref", "refs/tags/v9.9.9")), 2, "another repository or ref")
+	want(t, staged(t, "repository", recorded("Repository", "git+file://"+s.Path("mirror"))), 2, "another repository or ref")
+	want(t, staged(t, "tree", recorded("Tree", strings.Repeat("d", 40))), 1, "SOURCE_COMMIT", "another tree")
+	want(t, staged(t, "time", recorded("Time", "2001-01-01T00:00:00Z")), 1, "SOURCE_COMMIT", "another time")
+	want(t, s.Run(t.Context(), "waybill", "sbom", scene.Version, "--profile", "profile.yaml", "--state", "ref"), 0)
+	want(t, s.Run(t.Context(), "waybill", "sign", scene.Version, "--profile", "profile.yaml", "--state", "ref", "--identity-token", "release="+token, "--confirm"), 1, "SOURCE_REF")
+	want(t, staged(t, "link", func(t *testing.T, file string) {
+		link, others := filepath.Join(filepath.Dir(file), "..", "..", "work"), s.Path("others", "work")
+		if err := errors.Join(os.RemoveAll(link), os.MkdirAll(others, 0o755), os.Symlink(s.Path("others"), link)); err != nil {
+			t.Fatal(err)
+		}
+	}), 2, "FILE_TYPE")
+	if _, err := os.Stat(s.Path("others", "work")); err != nil {
+		t.Errorf("the sweep followed a link: %v", err)
+	}
 	want(t, staged(t, "whole", func(*testing.T, string) {}), 0, "no builder identity was given", "ACCEPTED: complete")
 }

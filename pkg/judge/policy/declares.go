@@ -39,8 +39,11 @@ func (m *judgement) declarations() (list []slsa.Declaration) {
 	return list
 }
 
-// signedDeclarations are the signed ones of a row.
+// signedDeclarations are the signed ones of a row. Of several about the same
+// repository or builder only that of the highest number counts, because it may
+// have taken back an earlier one.
 func (m *judgement) signedDeclarations(row declares) (list []slsa.Declaration) {
+	numbers, newest := []int{}, map[string]int{}
 	for _, e := range m.sources {
 		said, err := declaration.Parse(e.said)
 		if err != nil || said.Requirement != row.Requirement {
@@ -52,10 +55,18 @@ func (m *judgement) signedDeclarations(row declares) (list []slsa.Declaration) {
 		}
 		if err := m.declaredBy(e.fact, row, said); err != nil {
 			made.Lacks = "a declaration that counts; " + whyNot(err)
-		} else if !m.q.At.Before(said.Until) {
-			made.Lacks = fmt.Sprintf("a declaration that has not ended; that of %q ended at %s", said.By, said.Until.UTC().Format(time.RFC3339))
+		} else {
+			newest[said.About] = max(newest[said.About], said.Sequence)
+			if !m.q.At.Before(said.Until) {
+				made.Lacks = fmt.Sprintf("a declaration that has not ended; that of %q ended at %s", said.By, said.Until.UTC().Format(time.RFC3339))
+			}
 		}
-		list = append(list, made)
+		list, numbers = append(list, made), append(numbers, said.Sequence)
+	}
+	for i, made := range list {
+		if n := newest[made.About]; made.Lacks == "" && numbers[i] < n {
+			list[i].Lacks = fmt.Sprintf("a declaration that counts; number %d of %q is replaced by number %d", numbers[i], made.By, n)
+		}
 	}
 	return list
 }

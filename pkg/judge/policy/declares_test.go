@@ -102,6 +102,45 @@ func TestSignedDeclarations(t *testing.T) {
 	}
 }
 
+// TestNewestDeclaration: a declaration replaces those of lower numbers about the
+// same, if it is signed in the role, in whatever order the files are named.
+func TestNewestDeclaration(t *testing.T) {
+	p, err := Parse([]byte(strings.Replace(court(t, -1, nil), "summaries:\n", declaredByRole+"summaries:\n", 1)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := asking(t, plan.Archive)
+	ended := func(who string, change ...string) *fact {
+		change = append(change, `"sequence": 1`, `"sequence": 2`, "2027-06-30", "2026-01-01")
+		return declaredIn(t, q, person(who), declaration.PredicateType, strings.NewReplacer(change...).Replace(declarationOfTest))
+	}
+	first := declaredIn(t, q, person("signoff"), declaration.PredicateType, declarationOfTest)
+	for name, row := range map[string]struct {
+		other *fact
+		why   string
+	}{
+		"an end before":       {ended("signoff"), ""},
+		"of a stranger":       {ended("mallory"), "declared by"},
+		"of the release role": {ended("release"), "declared by"},
+		"about another":       {ended("signoff", "/lantern", "/lantern-fork"), "declared by"},
+		"of the same number":  {ended("signoff", `"sequence": 1`, `"sequence": 1`), "declared by"},
+	} {
+		for _, order := range [][]*fact{{first, row.other}, {row.other, first}} {
+			f := saidBy(t, q, person("builder"), "https://slsa.dev/provenance/v1", buildOf("https://example.test/builder"))
+			m := &judgement{policy: &p, q: q, facts: []*fact{f}, sources: []sourceEvidence{{fact: order[0]}, {fact: order[1]}}}
+			report, err := f.level(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range report.On(slsa.V01).Requirements {
+				if r.ID == "source.retained" && ((r.State == "declared") != (row.why != "") || !strings.HasPrefix(r.Why, row.why)) {
+					t.Errorf("%s: %s: %s", name, r.State, r.Why)
+				}
+			}
+		}
+	}
+}
+
 // TestSourceSummariesAge: a summary counts until the age that the policy allows.
 func TestSourceSummariesAge(t *testing.T) {
 	for age, code := range map[string]verdict.Code{"": "", "maxAge: 1h, ": "", "maxAge: 59m59s, ": verdict.VSAStale} {

@@ -62,7 +62,6 @@ type proven struct {
 	config     map[string]digest.Set // the configuration files in the workspace
 	hashed     map[string]digest.Set // files that this act has read
 	ran        map[string]trace.IDs  // the run of each step by its provenance, by step name
-	commit     string
 	invocation string
 }
 
@@ -90,7 +89,7 @@ func provenances(ctx context.Context, req Request) (proven, error) {
 	if req.Plan.IsGiven() {
 		return imported(req)
 	}
-	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, ran: map[string]trace.IDs{}, commit: req.Workspace.Identity().Commit.Commit, invocation: req.Workspace.Identity().Invocation}
+	p := proven{bytes: map[string]digest.Set{}, hashed: map[string]digest.Set{}, ran: map[string]trace.IDs{}, invocation: req.Workspace.Identity().Invocation}
 	var err error
 	if p.config, err = configuration(ctx, req); err != nil {
 		return proven{}, err
@@ -160,9 +159,10 @@ func (p proven) verifyStep(req Request, step plan.Step, raw []byte) (provenance.
 // addOutputs stores the outputs that a step's provenance names, if it is of this
 // run and every one is planned there.
 func (p proven) addOutputs(req Request, step plan.Step, said provenance.Provenance, e verify.Evidence) error {
+	found, differs := sourceOf(req).Differs(step.Instance, said)
 	switch {
-	case said.SourceCommit() != p.commit:
-		return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, step.Instance, "built from another commit").Differ(p.commit, said.SourceCommit())}
+	case differs:
+		return &verdict.Error{Finding: found}
 	case said.RunDetails.Metadata.InvocationID != p.invocation:
 		return &verdict.Error{Finding: verdict.Find(verdict.BuildMix, step.Instance, "built by another run").Differ(p.invocation, said.RunDetails.Metadata.InvocationID)}
 	}

@@ -156,7 +156,7 @@ func imported(req Request) (proven, error) {
 		return proven{}, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; import them with waybill seal --from PLACE")
 	}
 	id := req.Workspace.Identity()
-	return proven{bytes: req.imported, hashed: map[string]digest.Set{}, commit: id.Commit.Commit, invocation: id.Invocation}, nil
+	return proven{bytes: req.imported, hashed: map[string]digest.Set{}, invocation: id.Invocation}, nil
 }
 
 // importedBefore is what was imported for a manifest that is sealed.

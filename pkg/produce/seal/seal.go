@@ -74,11 +74,17 @@ func sealedAlready(ctx context.Context, req Request, m manifest.Manifest) (manif
 	return before, bytes.Equal(statement.Raw(), e.Statement().Raw())
 }
 
+// sourceOf is the source of the manifest, by the record of the workspace. The
+// record proves nothing: see [provenances].
+func sourceOf(req Request) manifest.Source {
+	c := req.Workspace.Identity().Commit
+	return manifest.Source{Repository: c.Repository, Ref: c.Ref, Commit: c.Commit, Tree: c.Tree}
+}
+
 func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest, error) {
-	id := req.Workspace.Identity()
 	m := manifest.Manifest{
 		Name: req.Plan.Name, Version: req.Plan.Version, Revision: 1, SealedOn: req.Clock().UTC(),
-		Source:   manifest.Source{Repository: id.Commit.Repository, Ref: id.Commit.Ref, Commit: id.Commit.Commit, Tree: id.Commit.Tree},
+		Source:   sourceOf(req),
 		FilesURI: req.Plan.Files, ImagesURI: req.Plan.Images,
 		Runs: []manifest.Run{req.first()},
 	}

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -60,6 +61,9 @@ type Workspace struct {
 
 // identityName is the file with the identity.
 const identityName = "release.json"
+
+// maxIdentity limits the file with the identity, in bytes.
+const maxIdentity = 64 << 10
 
 // Create opens the workspace of a release, creating it if needed. It refuses
 // a workspace of another release, commit or plan, because nothing in it would
@@ -105,6 +109,12 @@ func fitting(dir string, id Identity) (Identity, error) {
 	if held.Name != id.Name || held.Version != id.Version || held.Commit.Commit != id.Commit.Commit || held.Plan != id.Plan {
 		return Identity{}, verdict.Refuse(verdict.Usage, dir, "the state directory has %s %s of commit %.12s; use another --state, or remove this one",
 			held.Name, held.Version, held.Commit.Commit)
+	}
+	// The manifest names repository and ref as the provenance of each step does.
+	if was, is := held.Commit.Repository+"@"+held.Commit.AskedFor(), id.Commit.Repository+"@"+id.Commit.AskedFor(); was != is {
+		f := verdict.Find(verdict.Usage, dir, "the state directory has %s %s from another repository or ref of the same commit", held.Name, held.Version).Differ(is, was)
+		f.Fix = "name the source as it was named when the build began, or use another --state"
+		return Identity{}, &verdict.Error{Finding: f}
 	}
 	return held, nil
 }
@@ -277,13 +287,37 @@ func (w *Workspace) SavePlan(p plan.Plan) error {
 	return w.Keep("plan.json", append(raw, '\n'))
 }
 
+// checkParts refuses a workspace that has a link, a pipe or a device at its top.
+// Another account may have made the workspace, and such a part leads the reading,
+// writing and sweeping of this one elsewhere.
+func checkParts(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() && !e.IsDir() {
+			return &store.FileTypeError{Place: dir, Name: e.Name(), Mode: e.Type()}
+		}
+	}
+	return nil
+}
+
 func readIdentity(path string) (Identity, error) {
-	raw, err := os.ReadFile(path)
+	if err := checkParts(filepath.Dir(path)); err != nil {
+		return Identity{}, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return Identity{}, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxIdentity+1))
 	if err != nil {
 		return Identity{}, err
 	}
 	var id Identity
-	if err := strictjson.Unmarshal(raw, &id); err != nil {
+	if err := strictjson.Unmarshal(raw, &id, strictjson.MaxSize(maxIdentity)); err != nil {
 		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err).
 			Advise("remove " + filepath.Dir(path) + " or use another --state, and build again: this file identifies the release in the directory")
 	}

@@ -70,6 +70,16 @@ func (m *Manifest) checkConfig() error {
 	return m.checkListed(plan.LockName, m.Lock)
 }
 
+// checkCommit refuses a build between two releases whose version names another
+// commit than the one that was built.
+func (m *Manifest) checkCommit() error {
+	if m.Version.Of(m.Source.Commit) {
+		return nil
+	}
+	return &verdict.Error{Finding: verdict.Find(verdict.SourceCommit, "manifest", "the version of the build names another commit than the one that was built").
+		Differ("the commit in "+m.Version.String(), m.Source.Commit)}
+}
+
 func (m *Manifest) checkListed(name string, want digest.Digest) error {
 	a, listed := m.Find(name)
 	if !listed || a.Digests.SHA256.Equal(want) {

@@ -11,12 +11,15 @@
 package manifest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
@@ -35,6 +38,26 @@ type Artifact struct {
 // Source names the revision that was built.
 type Source struct {
 	Repository, Ref, Commit, Tree string
+}
+
+// Differs says in what the source that provenance names differs from s: in
+// commit, repository or ref. Provenance has the commit as its ref, where a
+// commit was asked for.
+func (s Source) Differs(name string, said provenance.Provenance) (found verdict.Finding, differs bool) {
+	from := said.BuildDefinition.ExternalParameters.Config
+	for _, part := range []struct {
+		code            verdict.Code
+		what, want, got string
+	}{
+		{verdict.SourceCommit, "commit", s.Commit, said.SourceCommit()},
+		{verdict.SourceRepo, "repository", s.Repository, from.Repository},
+		{verdict.SourceRef, "ref", cmp.Or(s.Ref, s.Commit), from.Ref},
+	} {
+		if part.want != part.got {
+			return verdict.Find(part.code, name, "built from another %s than the manifest names", part.what).Differ(part.want, part.got), true
+		}
+	}
+	return verdict.Finding{}, false
 }
 
 // Manifest is the closed list of one release.

@@ -333,3 +333,23 @@ func FuzzReadManifest(f *testing.F) {
 		}
 	})
 }
+
+// TestBuildOfItsCommit: the version of a build between two releases names the
+// commit that was built.
+func TestBuildOfItsCommit(t *testing.T) {
+	for text, want := range map[string]verdict.Code{
+		"v0.1.0-alpha.0.7+" + strings.Repeat("a", 14): "", "v0.1.0-alpha.0.7+" + strings.Repeat("a", 13) + "b": verdict.SourceCommit,
+	} {
+		m := lantern(t)
+		m.Version = ver(t, text)
+		for i, a := range m.Artifacts {
+			if a.Class == plan.Image {
+				m.Artifacts[i].Tags = []string{m.Version.ImageTag()}
+			}
+		}
+		_, err := manifest.ReadManifest(statement(t, m), nil)
+		if want == "" && err != nil || want != "" && (err == nil || verdict.FindingOf("", err).Code != want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {
 		}
 		m.Artifacts = append(m.Artifacts, a)
 	}
-	for _, check := range []func() error{m.checkEvidence, m.checkSidecars, m.checkConfig} {
+	for _, check := range []func() error{m.checkEvidence, m.checkSidecars, m.checkConfig, m.checkCommit} {
 		if err := check(); err != nil {
 			return Manifest{}, err
 		}

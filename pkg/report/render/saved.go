@@ -54,8 +54,45 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 				return fmt.Errorf("requirement %q has the unknown state %q", r.ID, r.State)
 			}
 		}
+		if why := contradiction(l); why != "" {
+			return fmt.Errorf("%s level %d of %d: %s", l.Track, l.Level, l.Most, why)
+		}
 	}
 	return nil
+}
+
+// contradiction says why a level does not follow from the answers beside it;
+// empty if it may. A level can be lower than the answers, where an input is
+// unknown, and never higher.
+func contradiction(l verdict.Levels) string {
+	highest := l.Most
+	for _, w := range Views() {
+		if scale := View(w).scale(); scale.track == l.Track {
+			highest = len(scale.about)
+		}
+	}
+	if l.Level < 0 || l.Level > l.Most || l.Most > highest || l.Artifacts < 0 || l.Artifacts > MaxSaved {
+		return "no such level, or number of artifacts"
+	}
+	answered := make([]bool, l.Level+1)
+	for _, r := range l.Requirements {
+		met := r.State == met
+		switch {
+		case r.Met < 0 || r.Met > l.Artifacts || l.Artifacts > 0 && met != (r.Met == l.Artifacts):
+			return fmt.Sprintf("requirement %q is %s, and %d of %d artifacts meet it", r.ID, r.State, r.Met, l.Artifacts)
+		case r.Optional || r.Level < 0 || r.Level > l.Level:
+		case !met && r.State != "declared":
+			return fmt.Sprintf("requirement %q of level %d is %s", r.ID, r.Level, r.State)
+		default:
+			answered[r.Level] = true
+		}
+	}
+	for level := 1; level <= l.Level; level++ {
+		if !answered[level] {
+			return fmt.Sprintf("no requirement of level %d is answered", level)
+		}
+	}
+	return ""
 }
 
 // states are those of a requirement.

@@ -68,6 +68,15 @@ func (l *Levels) Join(more Levels) {
 		return
 	}
 	*l = l.counted()
+	for i, r := range l.Requirements {
+		l.Requirements[i].join(more.answer(i, r))
+	}
+	for i, r := range more.Requirements {
+		if l.find(i, r.ID) < 0 {
+			l.Requirements = append(l.Requirements, l.answer(i, r))
+			l.Requirements[len(l.Requirements)-1].join(r)
+		}
+	}
 	l.Artifacts += more.Artifacts
 	switch {
 	case more.Level < l.Level:
@@ -79,17 +88,26 @@ func (l *Levels) Join(more Levels) {
 			}
 		}
 	}
-	for i, r := range more.Requirements {
-		at := i
-		if at >= len(l.Requirements) || l.Requirements[at].ID != r.ID {
-			at = slices.IndexFunc(l.Requirements, func(o Requirement) bool { return o.ID == r.ID })
-		}
-		if at < 0 {
-			l.Requirements = append(l.Requirements, r)
-			continue
-		}
-		l.Requirements[at].join(r)
+}
+
+// unanswered is why a requirement is not shown that others have an answer to.
+const unanswered = "missing: an answer; nothing is known about the build"
+
+// find is the index of a requirement, probably at; negative if there is none.
+func (l Levels) find(at int, id string) int {
+	if at < len(l.Requirements) && l.Requirements[at].ID == id {
+		return at
 	}
+	return slices.IndexFunc(l.Requirements, func(r Requirement) bool { return r.ID == id })
+}
+
+// answer is the answer to a requirement, probably at an index. Where there is
+// none, it is not shown.
+func (l Levels) answer(at int, to Requirement) Requirement {
+	if at = l.find(at, to.ID); at >= 0 {
+		return l.Requirements[at]
+	}
+	return Requirement{ID: to.ID, Title: to.Title, Level: to.Level, Optional: to.Optional, State: stateNotShown, Why: unanswered, Artifact: l.Subject}
 }
 
 // counted is l as joined answers, if it is the answer for one artifact.
@@ -110,11 +128,11 @@ func (l Levels) counted() Levels {
 	return l
 }
 
-const stateMet = "met"
+const stateMet, stateNotShown = "met", "not shown"
 
 // severity orders the states, the worst first. An unknown state is the worst.
 func severity(state string) int {
-	return slices.Index([]string{"not met", "not shown", "not implementable", "declared", stateMet}, state)
+	return slices.Index([]string{"not met", stateNotShown, "not implementable", "declared", stateMet}, state)
 }
 
 func (r *Requirement) join(more Requirement) {

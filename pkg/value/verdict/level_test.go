@@ -65,3 +65,26 @@ func TestJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinUnanswered: nothing is met by an artifact about which nothing is known,
+// wherever in the order it comes.
+func TestJoinUnanswered(t *testing.T) {
+	for at := range 3 {
+		var all verdict.Levels
+		for i := range 3 {
+			l := one(fmt.Sprintf("n%d", i), 2, "met")
+			if i == at {
+				l = verdict.Levels{Subject: l.Subject, Track: l.Track, Most: l.Most}
+			}
+			all.Join(l)
+		}
+		if all.Level != 0 || all.Artifacts != 3 || len(all.Requirements) != 2 {
+			t.Errorf("%d: %+v", at, all)
+		}
+		for _, r := range all.Requirements {
+			if r.State != "not shown" || r.Met != 2 || r.Artifact != fmt.Sprintf("n%d", at) || r.Title != "" && r.Why == "" {
+				t.Errorf("%d: %+v", at, r)
+			}
+		}
+	}
+}

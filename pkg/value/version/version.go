@@ -198,6 +198,11 @@ func (v Version) String() string {
 // IsBuild reports whether the version is of a build between two releases.
 func (v Version) IsBuild() bool { return v.commit != "" }
 
+// Of reports whether the version can be that of a commit, given by its full id.
+// The version of a build names its commit; that of a release names none, and can
+// be of any.
+func (v Version) Of(commit string) bool { return strings.HasPrefix(commit, v.commit) }
+
 // ImageTag returns the version as the tag of an image, which cannot contain a
 // plus sign.
 func (v Version) ImageTag() string { return strings.ReplaceAll(v.String(), "+", "_") }

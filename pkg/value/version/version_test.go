@@ -96,6 +96,21 @@ func TestImageTag(t *testing.T) {
 	}
 }
 
+// TestOf: the version of a build is that of one commit, and that of a release of
+// any.
+func TestOf(t *testing.T) {
+	const commit = "2a4f1c09d3be1f00000000000000000000000000"
+	for text, want := range map[string]bool{
+		"v1.31.2": true, "v1.31.2-rc.0": true, "v1.31.2-rc.0.1+2a4f1c0": true, "v1.31.2-rc.0.1+" + commit: true,
+		"v1.31.2-rc.0.1+2a4f1c1": false, "v1.31.2-rc.0.1+a4f1c09": false,
+	} {
+		v, err := version.Parse(text)
+		if err != nil || v.Of(commit) != want || v.IsBuild() && v.Of("") {
+			t.Errorf("%s: %t, %v", text, v.Of(commit), err)
+		}
+	}
+}
+
 func TestFormErrorQuotesAndTruncates(t *testing.T) {
 	_, err := version.Parse("v\x1b[2J\r\n" + strings.Repeat("1", 1<<20))
 	if err == nil {
