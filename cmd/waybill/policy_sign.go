@@ -128,10 +128,11 @@ bundle is read back and verified.
 
 FILE can also be a declaration of a requirement that no program can check (kind
 ` + declaration.Kind + `), for the --declaration of the verifying commands. It is signed in the
-role that the policy's declares names for the requirement: policy or signoff.
- Without --confirm nothing is signed, and the
-statement is printed. Signing adds an entry to the transparency log, which cannot be
-removed.
+role that the policy's declares names for the requirement: policy or signoff. The
+page attestations/declaration/v1 shows such a file.
+
+Without --confirm nothing is signed, and the statement is printed. Signing adds an
+entry to the transparency log, which cannot be removed.
 
 ` + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
 		Example: `  waybill policy sign policy.yaml --profile profile.yaml

@@ -138,10 +138,19 @@ func (g gathered) sayLevel(lowest slsa.Limit, on verdict.Levels, shown map[strin
 	}
 	for _, r := range on.Requirements {
 		if r.DeclaredBy != "" {
-			rest += fmt.Sprintf("; %s is %s by %q until %s", r.ID, r.State, r.DeclaredBy, r.Until)
+			rest += "; " + r.ID + " is " + stateBy(r)
 		}
 	}
 	f.note("%s level %d of %d for %s, limited by %s%s", word, lowest.Level, on.Most, of, strings.Join(lowest.Path, " made of "), rest)
+}
+
+// stateBy names who declares a requirement until when, or who says that it is not
+// implementable, which has no end.
+func stateBy(r verdict.Requirement) string {
+	if r.Until == "" {
+		return fmt.Sprintf("%s, says %q", r.State, r.DeclaredBy)
+	}
+	return fmt.Sprintf("%s by %q until %s", r.State, r.DeclaredBy, r.Until)
 }
 
 // fixLevel is the next act where a level is lower than required.

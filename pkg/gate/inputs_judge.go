@@ -62,6 +62,9 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 		a := j.one(ctx, row, in)
 		f.refuse(a.Findings...)
 		f.weigh(policy.Warn, a.Warnings...)
+		for i := range a.Proofs {
+			a.Proofs[i].Role = roleInput
+		}
 		f.prove(a.Proofs...)
 		f.notes = append(f.notes, a.Notes...)
 		f.addInputs(verdict.Input{Name: in.name, Place: in.uri, Digest: in.digest})
@@ -72,6 +75,10 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 	}
 	return answers, f
 }
+
+// roleInput replaces the role of a signer of an input in proofs: inside the row it
+// is "release" or "builder", but it has no role in the release.
+const roleInput = "input"
 
 // one verifies an input by its row.
 func (j inputJudge) one(ctx context.Context, row policy.Policy, in input) judgedInput {

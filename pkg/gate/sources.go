@@ -61,6 +61,9 @@ func readSources(summaries, declarations []string, v *verify.Verifier, p policy.
 			return err
 		}
 		e, err := check(raw)
+		if bad := (*verdict.Error)(nil); errors.As(err, &bad) && bad.Finding.Code == verdict.BundleParse {
+			bad.Finding.Fix = "name the Sigstore bundle that contains the signed statement, such as FILE.sigstore.json beside the file that was signed"
+		}
 		list = append(list, e)
 		return verdict.InFile(path, err)
 	}

@@ -192,6 +192,9 @@ func TestInputsOfARelease(t *testing.T) {
 			b := w.based(t, w.Lab.Registry, fmt.Sprintf("inputs-%d", n))
 			row.do(t, b)
 			v := b.decide(t, row.change, row.require)
+			if at := slices.IndexFunc(v.Proofs, func(p verdict.Proof) bool { return strings.HasPrefix(p.Subject, b.address()) && p.Role != "input" }); at >= 0 {
+				t.Errorf("the signer of an input has a role in the release: %+v", v.Proofs[at])
+			}
 			if row.code == "" {
 				accepted(t, v.Err())
 				return

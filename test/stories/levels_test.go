@@ -54,7 +54,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		said        []string
 	}{
 		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 1 of 4", "ACCEPTED"}},
-		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: a trust map entry", "got  build=1", "→"}},
+		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: an entry of the policy or the command that trusts builder", "got  build=1", "→"}},
 		{"another builder", file + " --builder https://builder.example.test=3" + highest, 1, []string{"LEVEL", "build.authentic"}},
 		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "ACCEPTED"}},
 		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"ACCEPTED"}},

@@ -27,6 +27,7 @@ type policyEntry struct {
 	shares  bool   // a builder whose signers may also have the role release
 	signers []allowedSigner
 	age     time.Duration // how long summaries of sources count; zero: no limit
+	upTo    int           // highest Source level that a verifier of sources may state
 }
 
 func (p policyEntry) String() string {

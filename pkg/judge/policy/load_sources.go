@@ -68,7 +68,7 @@ func (l *loader) loadSources() error {
 				return err
 			}
 		}
-		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: sources, builder: s.ID, signers: signers, age: age})
+		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: sources, builder: s.ID, signers: signers, age: age, upTo: s.Levels[slsa.Source]})
 		for _, who := range signers {
 			l.verifiers = append(l.verifiers, slsa.Verifier{Signer: who.matcher, VerifierID: s.ID, Level: s.Levels[slsa.Source]})
 		}

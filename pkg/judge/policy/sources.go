@@ -121,7 +121,7 @@ func explainSources(p Policy) Section {
 			continue
 		}
 		for _, who := range one.signers {
-			deed := "signs summaries of source revisions for " + one.builder
+			deed := fmt.Sprintf("signs summaries of source revisions for %s, trusted up to SLSA Source level %d", one.builder, one.upTo)
 			if one.age > 0 {
 				deed += fmt.Sprintf(", which count for %s", one.age)
 			}

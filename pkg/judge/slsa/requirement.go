@@ -2,6 +2,7 @@ package slsa
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 )
@@ -80,9 +81,9 @@ func (f *facts) authentic() Answer {
 	case f.level() == 0 && f.known:
 		return notMet(f.evidence, "%s may not sign for builder %s", quote(f.signer), quote(f.claim.Builder.ID))
 	case f.level() == 0:
-		return missing("a trust map entry for builder %s with the signer %s", quote(f.claim.Builder.ID), quote(f.signer))
+		return missing("an entry of the policy or the command that trusts builder %s with the signer %s", quote(f.claim.Builder.ID), quote(f.signer))
 	}
-	return met("the trust map allows this signer for the builder", f.evidence)
+	return met("this signer may sign for the builder", f.evidence)
 }
 
 // atLeast requires a builder that is trusted up to a level.
@@ -95,7 +96,7 @@ func atLeast(level int, what string) func(*facts) Answer {
 		case f.level() < level:
 			return notMet(f.evidence, "the builder is trusted up to Build level %d, which does not imply that it %s", f.level(), what)
 		}
-		return met("the builder "+what+", by the trust map", f.evidence)
+		return met("the builder "+what+": it is trusted up to Build level "+strconv.Itoa(f.level()), f.evidence)
 	}
 }
 

@@ -164,11 +164,11 @@ func (f *facts) hermetic() Answer {
 	case said == provenance.SaidNo:
 		return notMet(f.evidence, "the builder reports that this step could use inputs without a fixed digest: a network, the machine's programs, or a tool that is not locked")
 	case !f.pair.Hermetic:
-		return missing("an assessment in the trust map that the builder's steps have no network")
+		return missing("an assessment that the builder's steps have no network (hermetic of the builder in the policy)")
 	case f.dependencies().State != Met:
 		return missing("a complete list of dependencies")
 	}
-	return met("by the trust map, the builder's steps have no network", f.evidence)
+	return met("the builder's steps have no network: it is assessed so", f.evidence)
 }
 
 func (f *facts) reproducible() Answer {
@@ -191,9 +191,9 @@ func (f *facts) dependencies() Answer {
 	case f.saidHermetic() == provenance.SaidYes && f.isolated().State == Met:
 		return met("the step was hermetic, so it used only the listed dependencies", f.evidence)
 	case !f.pair.Complete:
-		return missing("an assessment in the trust map that the builder lists everything that it fetches")
+		return missing("an assessment that the builder lists everything that it fetches (complete of the builder in the policy)")
 	}
-	return met("by the trust map, the builder lists everything that it fetches", f.evidence)
+	return met("the builder lists everything that it fetches: it is assessed so", f.evidence)
 }
 
 func (f *facts) reproducibleSaid() Answer {

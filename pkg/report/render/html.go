@@ -29,7 +29,7 @@ table { border-collapse: collapse } td, th { text-align: left; padding: 0.15rem 
 td.n, th.n { text-align: right }
 section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { margin: 0.4rem 0 }
 .next { background: #f3f4f6; padding: 0.4rem 0.75rem } dl { margin: 0.2rem 0 0.2rem 1rem } dd { margin: 0 } dt { float: left; width: 4rem; color: #57606a }
-.state { font-weight: 600; min-width: 5.2rem; overflow-wrap: normal } td.state { padding-right: 0.75rem } .met { color: #1a6b34 } .declared, .not-implementable { color: #8a5a00 } .not-met, .not-shown { color: #8a1c1c }
+.state { font-weight: 600; min-width: 5.6rem; overflow-wrap: normal } td.state { padding-right: 0.75rem } .met { color: #1a6b34 } .declared, .not-implementable { color: #8a5a00 } .not-met, .not-shown { color: #8a1c1c }
 @media (prefers-color-scheme: dark) { body { color: #e6e8eb; background: #14171a } .answer { background: #341a1a } .accepted { background: #12301c }
  .unavailable, .undecided { background: #362a0e } .next { background: #22262b } dt { color: #9aa4ae }
  .met { color: #6fcf8f } .declared, .not-implementable { color: #e0b050 } .not-met, .not-shown { color: #f09090 } }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -34,12 +35,16 @@ func Cases(w io.Writer, f Format, r policy.CaseReport) error {
 
 func caseTable(w io.Writer, r policy.CaseReport) error {
 	p := &page{w: w}
+	width := 44
+	for _, c := range r.Cases {
+		width = max(width, utf8.RuneCountInString(Safe(c.Name)))
+	}
 	for _, c := range r.Cases {
 		word := "ok"
 		if !c.OK {
 			word = "FAILED"
 		}
-		p.line("  %-7s %-44s %s", word, Safe(c.Name), Safe(strings.Join(c.Got, " ")))
+		p.line("  %-7s %-*s %s", word, width, Safe(c.Name), Safe(strings.Join(c.Got, " ")))
 		if c.OK {
 			continue
 		}

@@ -114,7 +114,7 @@ func fold(line string, width int) string {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case at+1+n > width && at > indent:
+		case at+1+n > width && at-indent > name:
 			out = strings.TrimRight(out, " ") + "\n" + strings.Repeat(" ", indent)
 			at = indent
 		default:
@@ -126,6 +126,10 @@ func fold(line string, width int) string {
 	}
 	return out
 }
+
+// name is the length of a name, such as "trust root", that stays on the line of
+// its value: a line of its own would be hard to read.
+const name = 10
 
 // labels is the width of the column of codes.
 const labels = 22

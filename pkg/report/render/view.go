@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -123,6 +124,14 @@ func short(evidence []digest.Digest) string {
 	return fmt.Sprintf(" [%.12s…]", evidence[0].Hex())
 }
 
+// legend explains what [short] prints.
+const legend = "In brackets: the beginning of the digest of the evidence; \"…\": there is more of it. The JSON form has all digests."
+
+// cites reports whether a requirement names its evidence.
+func cites(on verdict.Levels) bool {
+	return slices.ContainsFunc(on.Requirements, func(r verdict.Requirement) bool { return len(r.Evidence) > 0 })
+}
+
 // some is how many requirements the last line names.
 const some = 3
 
@@ -146,7 +155,13 @@ func (w View) lastLine(v verdict.Verdict) string {
 			limit = r.Artifact
 		}
 	}
-	lacks := strings.Join(on.Next[:min(some, len(on.Next))], ", ")
+	names := slices.Clone(on.Next[:min(some, len(on.Next))])
+	for _, r := range on.Requirements {
+		if i := slices.Index(names, r.ID); i >= 0 && r.State == declared {
+			names[i] += " (the declaration counts only up to a lower level)"
+		}
+	}
+	lacks := strings.Join(names, ", ")
 	if more := len(on.Next) - some; more > 0 {
 		lacks += fmt.Sprintf(" and %d more", more)
 	}
@@ -156,8 +171,10 @@ func (w View) lastLine(v verdict.Verdict) string {
 // viewWidth is the length of lines where the width of the terminal is unknown.
 const viewWidth = 80
 
-// met is the state of a requirement that needs no explanation.
-const met = "met"
+const (
+	met      = "met" // needs no explanation
+	declared = "declared"
+)
 
 // view prints the answer, what contradicts it, and the levels. Why a requirement
 // is met is printed with Verbose.
@@ -188,6 +205,10 @@ func (p *page) view(v verdict.Verdict) {
 		}
 		p.line("")
 	}
+	if cites(on) {
+		p.line("%s", legend)
+		p.line("")
+	}
 	p.facts(v)
 	p.line("")
 	p.line("%s", p.text(p.View.lastLine(v)))
@@ -201,8 +222,16 @@ func (p *page) mdView(v verdict.Verdict) {
 		p.line("")
 		for _, r := range c.requirements {
 			p.line("- **%s** %s: %s", word(r.State), code(p.text(r.ID)), prose(p.text(about(r))))
-			p.line("  - %s%s", prose(p.text(because(r, on.Artifacts))), code(strings.TrimSpace(short(r.Evidence))))
+			cited := ""
+			if list := strings.TrimSpace(short(r.Evidence)); list != "" {
+				cited = " " + code(list) // two code spans that touch are none
+			}
+			p.line("  - %s%s", prose(p.text(because(r, on.Artifacts))), cited)
 		}
+		p.line("")
+	}
+	if cites(on) {
+		p.line("%s", legend)
 		p.line("")
 	}
 	p.line("**%s**", prose(p.text(p.View.lastLine(v))))
@@ -219,6 +248,9 @@ func (h *hyper) view(w View, v verdict.Verdict) {
 				h.mono(r.ID), h.text(about(r)), h.text(because(r, on.Artifacts)), h.text(short(r.Evidence)))
 		}
 		h.put("</table></section>\n")
+	}
+	if cites(on) {
+		h.put("<p><small>%s</small></p>\n", h.text(legend))
 	}
 	h.put("<p class=\"next\"><bdi>%s</bdi></p>\n", h.text(w.lastLine(v)))
 }

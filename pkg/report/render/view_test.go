@@ -55,7 +55,7 @@ func TestView(t *testing.T) {
 			"LEVEL 2, the build service resists tampering: not reached", "not shown          build.service", "1 of 2 artifacts, first bin/b\ufffd[2J: missing: \ufffd a signature",
 			"declared           source.retained", "declared by \"SIG\" until 2027-01-01\n", "not implementable  build.hermetic", "(optional)",
 		},
-		render.Markdown: {"### Level 2, the build service resists tampering: not reached\n", "- **not shown** `build.service`: A build service ran the build", "`1 of 2 artifacts, first bin/b\ufffd[2J: missing: \ufffd a signature`"},
+		render.Markdown: {"build type \"x\" `[2d711642b726]`", "In brackets: ", "### Level 2, the build service resists tampering: not reached\n", "- **not shown** `build.service`: A build service ran the build", "`1 of 2 artifacts, first bin/b\ufffd[2J: missing: \ufffd a signature`"},
 		render.HTML:     {"<h2>Level 1, the build is documented: reached</h2>", "<td class=\"state not-implementable\">not implementable</td>", "first bin/b\ufffd[2J"},
 	} {
 		text := printed(t, render.Printer{View: render.KEP3027}, format, v)

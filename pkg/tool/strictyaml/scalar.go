@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"encoding"
+	"errors"
 	"reflect"
 	"regexp"
 	"slices"
@@ -89,7 +90,11 @@ func matchMethod(n *yaml.Node, t reflect.Type) error {
 			return err
 		}
 	}
-	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
+	err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value))
+	if bad := (*time.ParseError)(nil); errors.As(err, &bad) {
+		return refuse(n, CodeType, "%s: want a time such as 2027-06-30T00:00:00Z", quote(n.Value))
+	}
+	if err != nil {
 		return causedBy(n, err)
 	}
 	return nil
