@@ -210,7 +210,7 @@ func TestPolicyBuilds(t *testing.T) {
 		{"B11 no value", nil, "signed novalue", "PARAM_VALUE"},
 		{"B11 one of several values", nil, "signed flavor", ""},
 		{"B11 none of them", nil, "signed sour", "PARAM_VALUE"},
-		{"B16 a star for every parameter", parameter("  - {name: \"*\", any: true, optional: true}\n"), "signed parameter", "PARAM_UNKNOWN"},
+		{"B16 a name that ends in a star", parameter("  - {name: \"a*\", any: true, optional: true}\n"), "signed parameter", "PARAM_UNKNOWN"},
 		{"B16 a star for every version", []string{`is: "{version}"`, `is: "v*"`}, "signed built", "PARAM_VALUE"},
 		{"B16 a star for every build type", []string{buildType, `"https://example.test/*"`}, "signed built", "BUILD_TYPE"},
 		{"B16 a star for every repository", []string{"git+https://example.test/lantern", "git+https://example.test/*"}, "signed built", "SOURCE_REPOSITORY"},
