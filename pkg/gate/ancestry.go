@@ -84,7 +84,7 @@ func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
 			f.note("%s: no Build level can be computed over its inputs: %v", b.name, err)
 		}
 	}
-	g.demandLevel(track, shown, f)
+	g.demandLevel(track, by, f)
 	if lowest.Level < 0 {
 		return
 	}
@@ -219,7 +219,7 @@ func highest(list []slsa.Demand, track slsa.Track) (level int) {
 // demandLevel refuses artifacts without any level, where the user requires one
 // besides the policy: no accepted provenance means that nothing is known about
 // the build.
-func (g gathered) demandLevel(track slsa.Track, shown map[string]bool, f *facts) {
+func (g gathered) demandLevel(track slsa.Track, judged map[string]builtArtifact, f *facts) {
 	want := slsa.Demand{Track: track, Level: highest(g.release.Options.Scope.Levels, track)}
 	if want.Level == 0 {
 		return
@@ -236,8 +236,9 @@ func (g gathered) demandLevel(track slsa.Track, shown map[string]bool, f *facts)
 		}
 		asked++
 		_, vouched := g.vouched[a.Name]
+		_, is := judged[a.Name]
 		switch {
-		case shown[a.Name] || !g.holds(a.Name):
+		case is || g.tooLow(a.Name):
 		case vouched && track == slsa.Build && g.vouched.reaches(a.Name, want.Level):
 		case vouched && track != slsa.Build:
 			refuse(a.Name, "a verifier's summary replaces its provenance, and such a summary shows no level of "+string(track))

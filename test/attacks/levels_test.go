@@ -189,6 +189,18 @@ func TestLevelBesideAnotherFinding(t *testing.T) {
 			t.Errorf("%v, want %v", got, row.want)
 		}
 	}
+	r.reseal(t, func(m *manifest.Manifest) {
+		for i, a := range m.Artifacts {
+			if a.Name == binary {
+				m.Artifacts[i].Provenance = ""
+			}
+		}
+	})
+	for require, want := range map[string][]verdict.Code{"build=3": codes(verdict.Level, verdict.NoProvenance, verdict.NoSBOM), "": codes(verdict.NoProvenance, verdict.NoSBOM)} {
+		if got := of(r.decide(t, r.text, nil, strings.Fields(require)...)); !slices.Equal(got, want) {
+			t.Errorf("without provenance, %q: %v, want %v", require, got, want)
+		}
+	}
 }
 
 // TestSourceSummaryOfARelease: a release can carry the summary of its source. It
