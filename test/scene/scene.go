@@ -72,12 +72,14 @@ func Open(ctx context.Context, o Options) (*Scene, error) {
 	return s, nil
 }
 
-// Close ends the lab.
+// Close ends the lab, and takes back what another account was given.
 func (s *Scene) Close() error {
+	var err error
 	if s.service != nil {
 		s.service.server.Close()
+		err = s.give(s.Dir, os.Geteuid())
 	}
-	return s.Lab.Close()
+	return errors.Join(err, s.Lab.Close())
 }
 
 // Path is a file of the scene.

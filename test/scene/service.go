@@ -116,12 +116,11 @@ func (s *Scene) handOver(ctx context.Context) error {
 	if err := os.Chmod(s.Dir, 0o755); err != nil { // a temporary directory is closed to other accounts
 		return err
 	}
-	return s.give(s.Dir)
+	return s.give(s.Dir, s.service.user)
 }
 
-// give makes the other account the owner of a directory, without lab and
-// service.
-func (s *Scene) give(dir string) error {
+// give makes an account the owner of a directory, without lab and service.
+func (s *Scene) give(dir string, account int) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -129,7 +128,7 @@ func (s *Scene) give(dir string) error {
 		if path == s.Path("lab") || path == s.Path("service") {
 			return filepath.SkipDir
 		}
-		return os.Lchown(path, s.service.user, s.service.user)
+		return os.Lchown(path, account, account)
 	})
 }
 
@@ -150,7 +149,7 @@ func (b *buildService) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, built.Stdout+built.Stderr, http.StatusInternalServerError)
 		return
 	}
-	if err := errors.Join(os.CopyFS(s.Path("state"), os.DirFS(state)), s.give(s.Path("state"))); err != nil {
+	if err := errors.Join(os.CopyFS(s.Path("state"), os.DirFS(state)), s.give(s.Path("state"), s.service.user)); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
