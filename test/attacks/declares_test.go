@@ -107,7 +107,9 @@ func TestSignedDeclarationsOfARelease(t *testing.T) {
 	if q := shown["source.two-person"]; q.State != "not implementable" || q.DeclaredBy != "SIG Release" || !strings.Contains(q.Why, "the robots commit alone") {
 		t.Errorf("%+v", q)
 	}
-	if !slices.ContainsFunc(v.Notes, func(note string) bool { return strings.HasSuffix(note, `; source.two-person is not implementable, says "SIG Release"`) }) {
+	if !slices.ContainsFunc(v.Notes, func(note string) bool {
+		return strings.HasSuffix(note, `; source.two-person is not implementable, says "SIG Release"`)
+	}) {
 		t.Errorf("no note says who cannot implement what:\n%s", strings.Join(v.Notes, "\n"))
 	}
 	if !slices.ContainsFunc(v.Inputs, func(i verdict.Input) bool { return i.Name == "declaration" }) {
