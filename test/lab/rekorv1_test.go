@@ -70,6 +70,7 @@ func TestRekorV1(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	http.DefaultClient.CloseIdleConnections() // the next one has the same ports
 	again := lab.NewWith(t, lab.Options{Dir: dir})
 	// Two records of x, one attestation that names x and is found by its own
 	// payload as well.

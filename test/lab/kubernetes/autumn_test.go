@@ -45,7 +45,7 @@ func TestAutumn(t *testing.T) {
 	if v.Outcome() != verdict.Accepted || v.Counts != before.Counts || said(v) != said(before) || len(v.Warnings) != len(before.Warnings) {
 		t.Fatalf("%s, %s: %s; before %s: %v", v.Outcome(), v.Counts, said(v), before.Counts, v.Findings)
 	}
-	if len(v.Levels) != 1 || v.Levels[0].Level != 2 || before.Levels[0].Level != 1 {
+	if len(v.Levels) != 3 || v.Levels[0].Track != "build" || v.Levels[0].Level != 2 || before.Levels[0].Track != "build" || before.Levels[0].Level != 1 {
 		t.Errorf("levels %+v, before %+v", v.Levels, before.Levels)
 	}
 	notes := strings.Join(v.Notes, "\n")
