@@ -13,11 +13,10 @@ package exception
 import (
 	"strings"
 	"time"
-	"unicode"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -61,9 +60,9 @@ func (p Predicate) Validate() error {
 	switch {
 	case p.Code.Fix() == "":
 		return refuse("code %q is unknown in this version", p.Code)
-	case !isLine(p.Reason, maxReason):
+	case !oneline.Is(p.Reason, maxReason):
 		return refuse("reason %q: want one line of up to %d bytes that says why", p.Reason, maxReason)
-	case !isLine(p.Destination, maxDestination) || strings.Contains(p.Destination, " "):
+	case !oneline.Is(p.Destination, maxDestination) || strings.Contains(p.Destination, " "):
 		return refuse("destination %q: want the canonical address of one place", p.Destination)
 	case p.Policy.Algorithm() != digest.SHA256:
 		return refuse("policy: want the sha256 digest of one policy")
@@ -73,12 +72,6 @@ func (p Predicate) Validate() error {
 		return refuse("the lifetime is %s, the limit is %s", p.Expires.Sub(p.Issued), MaxLife)
 	}
 	return nil
-}
-
-// isLine reports whether text is one line without hidden characters.
-func isLine(text string, limit int) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return text != "" && len(text) <= limit && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
 // New makes the statement about one artifact.
@@ -93,16 +86,10 @@ func New(artifact intoto.Subject, p Predicate) (intoto.Statement, error) {
 
 // Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Exception, error) {
-	if s.PredicateType() != PredicateType {
-		return Exception{}, verdict.Refuse(verdict.PredicateType, "exception", "says %q, not an exception", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, "exception", "an exception", maxSize, &p)
 	if err != nil {
 		return Exception{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Exception{}, verdict.Wrap(verdict.StatementParse, "exception", err)
 	}
 	if err := p.Validate(); err != nil {
 		return Exception{}, err

@@ -15,12 +15,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -173,7 +171,7 @@ func (p Predicate) Validate() error {
 		return refuse("from %q to %q: not an allowed transition", p.From, p.To)
 	case p.At.IsZero():
 		return refuse("at: want the time of the transition")
-	case !isLine(p.Reconciler) || !isLine(p.Reason):
+	case !oneline.Is(p.Reconciler, maxText) || !oneline.Is(p.Reason, maxText):
 		return refuse("reconciler and reason: want a line each")
 	case versioned != nil:
 		return refuse("version: %v", versioned)
@@ -216,10 +214,10 @@ func (p Predicate) tasked() error {
 		switch {
 		case !kinds.MatchString(t.Kind) || !IsName(t.Name):
 			return refuse("task %q of kind %q: want WaitForUses, Sweep or Hold, and a name such as CoverageAudit", t.Name, t.Kind)
-		case t.Attempts < 0 || t.Message != "" && !isLine(t.Message) || len(t.Reporters) > maxReporters:
+		case t.Attempts < 0 || t.Message != "" && !oneline.Is(t.Message, maxText) || len(t.Reporters) > maxReporters:
 			return refuse("task %s: want a number of attempts, a message of one line, and at most %d reporters", t.Name, maxReporters)
 		}
-		if slices.ContainsFunc(t.Reporters, func(r string) bool { return !isLine(r) }) {
+		if slices.ContainsFunc(t.Reporters, func(r string) bool { return !oneline.Is(r, maxText) }) {
 			return refuse("task %s: a reporter without a name", t.Name)
 		}
 	}
@@ -268,12 +266,6 @@ func (t *Trace) validate() error {
 	return nil
 }
 
-// isLine reports whether text is one line without hidden characters.
-func isLine(text string) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
-}
-
 // New makes the statement of a transition. Equal transitions are equal bytes.
 func New(p Predicate) (intoto.Statement, error) {
 	subject := intoto.Subject{Name: p.Subject(), Digests: digest.SetOf(p.State().Bytes())}
@@ -288,16 +280,10 @@ func New(p Predicate) (intoto.Statement, error) {
 // Parse parses the statement strictly. Its subject is the new state in the
 // predicate. It is not verified.
 func Parse(s intoto.Statement) (Predicate, error) {
-	if s.PredicateType() != PredicateType {
-		return Predicate{}, verdict.Refuse(verdict.PredicateType, "feature transition", "says %q, not a feature transition", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, "feature transition", "a feature transition", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Predicate{}, verdict.Wrap(verdict.StatementParse, "feature transition", err)
 	}
 	if err := p.Validate(); err != nil {
 		return Predicate{}, err

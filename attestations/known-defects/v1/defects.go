@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -122,16 +121,10 @@ func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 // Parse parses the statement strictly. The predicate counts; the subject is the
 // file that people reviewed.
 func Parse(s intoto.Statement) (Predicate, error) {
-	if s.PredicateType() != PredicateType {
-		return Predicate{}, verdict.Refuse(verdict.PredicateType, "known defects", "says %q, not a list of known defects", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, "known defects", "a list of known defects", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Predicate{}, verdict.Wrap(verdict.StatementParse, "known defects", err)
 	}
 	if err := p.Validate(); err != nil {
 		return Predicate{}, verdict.Refuse(verdict.StatementParse, "known defects", "%v", err)

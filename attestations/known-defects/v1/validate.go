@@ -5,11 +5,10 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -104,7 +103,7 @@ func (d Defect) validate() error {
 	if d.Code.Fix() == "" {
 		return fmt.Errorf("code %q is unknown in this version", d.Code)
 	}
-	if !isLine(d.Explanation) {
+	if !oneline.Is(d.Explanation, maxText) {
 		return fmt.Errorf("explanation: want one line of up to %d bytes", maxText)
 	}
 	if err := listed("digests", d.Digests); err != nil {
@@ -159,7 +158,7 @@ func (w Withdrawal) validate() error {
 	switch {
 	case !w.Digest.IsZero() && w.Digest.Algorithm() != digest.SHA256:
 		return fmt.Errorf("digest: want a sha256 digest")
-	case !isLine(w.Reason):
+	case !oneline.Is(w.Reason, maxText):
 		return fmt.Errorf("reason: want one line of up to %d bytes", maxText)
 	case w.Since.IsZero():
 		return fmt.Errorf("since: want the time of the withdrawal")
@@ -174,10 +173,4 @@ func checkSource(source string) error {
 		return fmt.Errorf("source %q: want an https address with more information", source)
 	}
 	return nil
-}
-
-// isLine reports whether text is one line without hidden characters.
-func isLine(text string) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -72,16 +71,10 @@ func New(file string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 
 // Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Policy, error) {
-	if s.PredicateType() != PredicateType {
-		return Policy{}, verdict.Refuse(verdict.PredicateType, "policy", "says %q, not a policy", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, "policy", "a policy", maxSize, &p)
 	if err != nil {
 		return Policy{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Policy{}, verdict.Wrap(verdict.StatementParse, "policy", err)
 	}
 	if err := p.Validate(); err != nil {
 		return Policy{}, err

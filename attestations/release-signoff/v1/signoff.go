@@ -14,11 +14,10 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -158,9 +157,9 @@ func (p Predicate) Validate() error {
 	switch {
 	case !milestone.MatchString(p.Milestone):
 		return refuse("milestone %q: want one such as v1.37", p.Milestone)
-	case !isLine(p.Source.Repository) || !commit.MatchString(p.Source.Commit):
+	case !oneline.Is(p.Source.Repository, maxText) || !commit.MatchString(p.Source.Commit):
 		return refuse("source: want a repository and the full id of a commit")
-	case !isLine(p.Checker.ID) || !isLine(p.Checker.Version):
+	case !oneline.Is(p.Checker.ID, maxText) || !oneline.Is(p.Checker.Version, maxText):
 		return refuse("checker: want id and version")
 	case p.Checked.IsZero() || !p.Expires.After(p.Checked):
 		return refuse("checked %s, expires %s: want an expiry after the time of the checks", p.Checked.Format(time.RFC3339), p.Expires.Format(time.RFC3339))
@@ -188,7 +187,7 @@ func (p Predicate) Validate() error {
 func (p Predicate) excepted() error {
 	for _, x := range p.Exceptions {
 		switch {
-		case !isLine(x.Document) || !isLine(x.Code) || !isLine(x.About) || !isLine(x.Reason) || !isLine(x.Approver):
+		case !oneline.Is(x.Document, maxText) || !oneline.Is(x.Code, maxText) || !oneline.Is(x.About, maxText) || !oneline.Is(x.Reason, maxText) || !oneline.Is(x.Approver, maxText):
 			return refuse("exception %q of %q: want document, code, about, reason and approver, a line each", x.Code, x.Document)
 		case x.Filed.IsZero() || !x.Expires.After(x.Filed):
 			return refuse("exception %q of %q: want a filing date, and a later end date", x.Code, x.Document)
@@ -211,7 +210,7 @@ func (p Predicate) excepted() error {
 // its checks.
 func (d Document) Validate() error {
 	switch {
-	case !isLine(d.Directory) || !isLine(d.Number) || !isLine(d.Title) || !isLine(d.Status):
+	case !oneline.Is(d.Directory, maxText) || !oneline.Is(d.Number, maxText) || !oneline.Is(d.Title, maxText) || !oneline.Is(d.Status, maxText):
 		return refuse("document %q: want directory, number, title and status, a line each", d.Directory)
 	case !stages.MatchString(d.Stage):
 		return refuse("%s: stage %q, want alpha, beta or stable", d.Directory, d.Stage)
@@ -226,12 +225,12 @@ func (d Document) Validate() error {
 		}
 	}
 	for _, it := range d.Checklist {
-		if !isLine(it.Text) || !evidence.MatchString(it.Evidence) || it.Evidence == "claimed" && !it.Ticked || it.Evidence == "machine" && !isLine(it.Proof) {
+		if !oneline.Is(it.Text, maxText) || !evidence.MatchString(it.Evidence) || it.Evidence == "claimed" && !it.Ticked || it.Evidence == "machine" && !oneline.Is(it.Proof, maxText) {
 			return refuse("%s: the item %q: want its text, and machine with what was found, claimed where it is ticked, or none", d.Directory, it.Text)
 		}
 	}
 	for _, f := range d.Findings {
-		if !isLine(f.Code) || !isLine(f.About) || !isLine(f.Message) {
+		if !oneline.Is(f.Code, maxText) || !oneline.Is(f.About, maxText) || !oneline.Is(f.Message, maxText) {
 			return refuse("%s: a finding without code, about or message", d.Directory)
 		}
 	}
@@ -239,16 +238,10 @@ func (d Document) Validate() error {
 }
 
 func (f File) validate() error {
-	if !isLine(f.Name) || f.Digest.Algorithm() != digest.SHA256 {
+	if !oneline.Is(f.Name, maxText) || f.Digest.Algorithm() != digest.SHA256 {
 		return refuse("file %q: want a name and a sha256 digest", f.Name)
 	}
 	return nil
-}
-
-// isLine reports whether text is one line without hidden characters.
-func isLine(text string) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return text != "" && len(text) <= maxText && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
 // Ends is when the sign-off, or the first exception in it, expires.

@@ -14,7 +14,6 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -50,16 +49,10 @@ func (p Predicate) Of(sboms []intoto.Subject) (intoto.Statement, error) {
 // Parse parses the statement strictly. Each subject has a name of a file and
 // both digests; a release without SBOMs has no list.
 func Parse(s intoto.Statement) (Predicate, error) {
-	if s.PredicateType() != PredicateType {
-		return Predicate{}, verdict.Refuse(verdict.PredicateType, Name, "says %q, not a list of SBOMs", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, Name, "a list of SBOMs", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Predicate{}, verdict.Wrap(verdict.StatementParse, Name, err)
 	}
 	if !names.MatchString(p.Name) {
 		return Predicate{}, refuse("name %q: want up to 128 of letters, digits and ._-", p.Name)

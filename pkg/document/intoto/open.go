@@ -262,3 +262,21 @@ func (s Statement) Strict() (Statement, error) {
 	}
 	return Parse(s.raw)
 }
+
+// DecodeStrict decodes the predicate of s into a struct, strictly in every part
+// of s, and returns s as [Statement.Strict] does. A statement of another predicate
+// type is refused: what names the document in the refusal, and noun says what it
+// should be.
+func (s Statement) DecodeStrict(kind, what, noun string, limit int, into any) (Statement, error) {
+	if s.PredicateType() != kind {
+		return Statement{}, verdict.Refuse(verdict.PredicateType, what, "says %q, not %s", s.PredicateType(), noun)
+	}
+	s, err := s.Strict()
+	if err != nil {
+		return Statement{}, err
+	}
+	if err := strictjson.Unmarshal(s.Predicate(), into, strictjson.MaxSize(int64(limit))); err != nil {
+		return Statement{}, verdict.Wrap(verdict.StatementParse, what, err)
+	}
+	return s, nil
+}

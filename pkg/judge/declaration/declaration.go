@@ -16,10 +16,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -57,22 +56,16 @@ func (p Predicate) Validate() error {
 	switch {
 	case p.Sequence < 1:
 		return fmt.Errorf("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
-	case !isLine(p.Requirement, maxText):
+	case !oneline.Is(p.Requirement, maxText):
 		return fmt.Errorf("requirement: want one requirement, such as source.retained")
-	case !isLine(p.About, maxAbout) || !strings.Contains(p.About, ":"):
+	case !oneline.Is(p.About, maxAbout) || !strings.Contains(p.About, ":"):
 		return fmt.Errorf("about %.40q: want the address of the repository, or the id of the builder, as provenance names it", p.About)
-	case !isLine(p.By, maxText) || !isLine(p.Reason, maxText):
+	case !oneline.Is(p.By, maxText) || !oneline.Is(p.Reason, maxText):
 		return fmt.Errorf("by and reason: want one line each, of up to %d bytes: who declares it, and why it holds", maxText)
 	case p.Until.IsZero():
 		return fmt.Errorf("until: want the time when the declaration ends, such as 2027-06-30T00:00:00Z")
 	}
 	return nil
-}
-
-// isLine reports whether text is one line without hidden characters.
-func isLine(text string, limit int) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return text != "" && len(text) <= limit && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
 // ParseFile parses the YAML form of a declaration, which is unsigned.
@@ -107,16 +100,10 @@ func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 // Parse parses the statement strictly. The predicate counts; the subject is the
 // file that people reviewed.
 func Parse(s intoto.Statement) (Predicate, error) {
-	if s.PredicateType() != PredicateType {
-		return Predicate{}, verdict.Refuse(verdict.PredicateType, "declaration", "says %q, not a declaration", s.PredicateType())
-	}
-	s, err := s.Strict()
+	var p Predicate
+	s, err := s.DecodeStrict(PredicateType, "declaration", "a declaration", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
-	}
-	var p Predicate
-	if err := strictjson.Unmarshal(s.Predicate(), &p, strictjson.MaxSize(maxSize)); err != nil {
-		return Predicate{}, verdict.Wrap(verdict.StatementParse, "declaration", err)
 	}
 	if err := p.Validate(); err != nil {
 		return Predicate{}, verdict.Wrap(verdict.StatementParse, "declaration", err)
