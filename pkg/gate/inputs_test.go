@@ -13,7 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// TestInputsOfProvenance: all that provenance names is an input, in whatever
+// TestInputsOfProvenance: all that provenance names is an input, in any
 // form, but for source, modules and the bytes of the release.
 func TestInputsOfProvenance(t *testing.T) {
 	of := func(text string) map[string]string {

@@ -12,7 +12,7 @@ import (
 const NotesRef = "refs/notes/commits"
 
 // Note returns the note of a commit under [NotesRef]. A commit without one is
-// [ErrNotFound]. Notes prove nothing by themselves: whoever can push the
+// [ErrNotFound]. Notes are not evidence by themselves: anyone who can push the
 // reference can write them.
 func (r *Repository) Note(ctx context.Context, commit string, limit int64) ([]byte, error) {
 	if !isID(commit) {

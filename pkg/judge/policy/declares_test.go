@@ -103,7 +103,7 @@ func TestSignedDeclarations(t *testing.T) {
 }
 
 // TestNewestDeclaration: a declaration replaces those of lower numbers about the
-// same, if it is signed in the role, in whatever order the files are named.
+// same, if it is signed in the role, in any order of the files.
 func TestNewestDeclaration(t *testing.T) {
 	p, err := Parse([]byte(strings.Replace(court(t, -1, nil), "summaries:\n", declaredByRole+"summaries:\n", 1)), nil)
 	if err != nil {

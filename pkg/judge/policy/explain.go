@@ -62,8 +62,8 @@ func (a actors) explain() Section {
 }
 
 // describe formats a signer, what it does, its time window and its claims.
-func (s allowedSigner) describe(deed string) string {
-	words := []string{s.String() + " " + deed}
+func (s allowedSigner) describe(act string) string {
+	words := []string{s.String() + " " + act}
 	if w := s.Window(); w != "" {
 		words = append(words, w)
 	}

@@ -177,11 +177,11 @@ func explainInputs(p Policy) Section {
 		}
 		for _, entry := range row.policy.actors.entries {
 			for _, who := range entry.signers {
-				deed := "signs " + what
+				act := "signs " + what
 				if entry.role == Builder {
-					deed = fmt.Sprintf("signs its provenance for %s", entry)
+					act = fmt.Sprintf("signs its provenance for %s", entry)
 				}
-				s.add("%s", who.describe(deed))
+				s.add("%s", who.describe(act))
 			}
 		}
 	}

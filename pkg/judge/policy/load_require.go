@@ -301,7 +301,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	case p.Name == anyOther && (!p.Any || !p.Optional):
 		return l.fail(codeValue, append(path, "name"), "%q stands for parameters that are not listed; want any: true and optional: true", p.Name)
 	case p.Name == anyOther && slices.ContainsFunc(l.Builders, func(b fileBuilder) bool { return b.Level > 2 }):
-		return l.fail(codeWeak, append(path, "name"), "%q accepts parameters that nobody has reviewed, so no builder may be trusted above level 2; list the parameters", p.Name)
+		return l.fail(codeWeak, append(path, "name"), "%q accepts parameters that the policy does not list, so no builder may be trusted above level 2; list the parameters", p.Name)
 	case ways != 1:
 		return l.fail(codeEmpty, path, "%s: want exactly one of is, oneOf and any: true", p.Name)
 	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):

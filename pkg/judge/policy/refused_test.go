@@ -153,7 +153,7 @@ func TestParseRefusesToday(t *testing.T) {
 		{"a pinned policy without levels", "commit: any", "sha256: " + strings.Repeat("a", 64), "duration"},
 		{"any other parameter that must be there", "any: true, optional: true}", "any: true}", "any: true and optional: true"},
 		{"any other parameter with a value", "any: true, optional: true}", "is: x, optional: true}", "any: true and optional: true"},
-		{"any other parameter from a builder of level 3", "builders:\n", "builders:\n- {id: \"https://other.example.test\", level: 3, signers: [{issuer: \"https://accounts.google.com\", subject: other@example.test, type: email}]}\n", "nobody has reviewed"},
+		{"any other parameter from a builder of level 3", "builders:\n", "builders:\n- {id: \"https://other.example.test\", level: 3, signers: [{issuer: \"https://accounts.google.com\", subject: other@example.test, type: email}]}\n", "parameters that the policy does not list"},
 		{"an unknown placeholder", "registry.k8s.io/{image}", "registry.k8s.io/{name}", "placeholder"},
 		{"provenance as late evidence of a builder", "https://openvex.dev/ns,", "https://slsa.dev/provenance/v1,", "builder only for what is no provenance"},
 	} {

@@ -121,11 +121,11 @@ func explainSources(p Policy) Section {
 			continue
 		}
 		for _, who := range one.signers {
-			deed := fmt.Sprintf("signs summaries of source revisions for %s, trusted up to SLSA Source level %d", one.builder, one.upTo)
+			act := fmt.Sprintf("signs summaries of source revisions for %s, trusted up to SLSA Source level %d", one.builder, one.upTo)
 			if one.age > 0 {
-				deed += fmt.Sprintf(", which count for %s", one.age)
+				act += fmt.Sprintf(", which count for %s", one.age)
 			}
-			s.add("%s", who.describe(deed))
+			s.add("%s", who.describe(act))
 		}
 	}
 	for _, d := range p.declares {
