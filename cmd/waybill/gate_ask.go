@@ -91,7 +91,7 @@ func (o *asking) decide(cmd *cobra.Command, asked references, version string) (*
 	}
 	answers := make([]*verdict.Verdict, 0, len(answer.Decisions))
 	for _, d := range answer.Decisions {
-		d.Verdict.Note("decided by the gate at %s, request %s", o.server, answer.RequestID)
+		d.Verdict.Tell("Decided by the gate at %s, request %s.", o.server, answer.RequestID)
 		answers = append(answers, d.Verdict)
 	}
 	return gate.Several(fmt.Sprintf("%d images", len(answers)), answers...), nil

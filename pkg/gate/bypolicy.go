@@ -62,6 +62,7 @@ func (r PolicyRequest) begin(question, destination string, classes ...plan.Class
 	for _, lack := range r.Policy.Lacks(r.Stage, classes) {
 		if lack != "plan" && !strings.HasPrefix(lack, "closed ") { // closure and plan concern the whole release
 			j.v.Scope.Left = append(j.v.Scope.Left, lack)
+			j.v.Scope.NotRequired = append(j.v.Scope.NotRequired, lack)
 		}
 	}
 	return j

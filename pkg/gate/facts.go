@@ -23,8 +23,10 @@ type facts struct {
 	least       *verdict.Least
 	checks      []string // names of the checks that were made
 	digests     []digest.Algorithm
+	told        []string // sentences of the summary
 	notes       []string
 	left        []string // what was not checked, or could not be found out
+	notRequired []string // of what was not checked, what the policy does not require
 }
 
 // difference is a deviation from a signed document or from the policy.
@@ -104,5 +106,16 @@ func (f *facts) note(format string, args ...any) {
 	f.notes = append(f.notes, fmt.Sprintf(format, args...))
 }
 
+// tell adds a sentence that every reader should see.
+func (f *facts) tell(format string, args ...any) {
+	f.told = append(f.told, fmt.Sprintf(format, args...))
+}
+
 // leave adds something that the answer does not cover.
 func (f *facts) leave(what ...string) { f.left = append(f.left, what...) }
+
+// leaveUnrequired adds checks that the policy does not require.
+func (f *facts) leaveUnrequired(lacks ...string) {
+	f.leave(lacks...)
+	f.notRequired = append(f.notRequired, lacks...)
+}

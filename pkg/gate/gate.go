@@ -36,7 +36,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -153,7 +152,9 @@ func Decide(ctx context.Context, req Request) Decided {
 		j.count()
 		return Decided{Verdict: j.end(req.Version, subjectsOf(m.Manifest))}
 	}
-	j.v.Question = fmt.Sprintf("release %s %s at %s", m.Name, m.Version, req.Files.URI())
+	j.v.Subject = m.Name + " " + m.Version.String()
+	j.v.Question = "release " + j.v.Subject + " at " + req.Files.URI()
+	j.v.Source = m.Source.Repository + " at commit " + m.Source.Commit
 	s, found, err := narrow(ctx, req, m)
 	if err != nil {
 		j.fail("request", err)
@@ -164,13 +165,14 @@ func Decide(ctx context.Context, req Request) Decided {
 	s.decide(ctx, j)
 	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
-			j.addFacts(facts{left: []string{lacks}})
+			j.addFacts(facts{left: []string{lacks}, notRequired: []string{lacks}})
 		}
 	}
-	j.group(s.counted())
 	if len(s.Options.Scope.Given) == 0 {
+		j.group(s.counted())
 		j.count(s.counted())
 	} else {
+		j.v.Subject = subjectGiven(s.Options.Scope.Given, j.v.Subject)
 		j.count(s.countedGiven())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
@@ -277,7 +279,7 @@ func subjectsOf(m manifest.Manifest) (all []waiver.Subject) {
 func (s *sealed) counted() iter.Seq[counted] {
 	return func(yield func(counted) bool) {
 		for _, a := range s.manifest.Artifacts {
-			if s.covers(a) && !yield(counted{name: a.Name, class: a.Class}) {
+			if s.covers(a) && !yield(counted{name: a.Name, class: a.Class, bytes: firstOf(a.Digests)}) {
 				return
 			}
 		}
@@ -287,7 +289,7 @@ func (s *sealed) counted() iter.Seq[counted] {
 // readManifest fetches and verifies the manifest, and compares it with the
 // request: version, places, expiry.
 func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, err error) {
-	f.counted = []counted{{name: releasemanifest.Name}}
+	f.counted = []counted{{name: releasemanifest.Name, class: classManifest}}
 	raw, err := store.Read(ctx, req.Files, releasemanifest.Name, verify.MaxBundle)
 	if errors.Is(err, store.ErrNotFound) {
 		return m, f, verdict.Refuse(verdict.EvidenceMissing, releasemanifest.Name, "the place answers, but has no release manifest, so the release cannot be verified").Advise(fixManifest)
@@ -304,6 +306,7 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 		return m, f, err
 	}
 	m = signedManifest{Manifest: read, bundle: digest.SetOf(raw), evidence: e}
+	f.counted[0].bytes = m.bundle.SHA256
 	if err := m.isNamed(req.Options.Scope.Manifest); err != nil {
 		return m, f, err
 	}
@@ -313,7 +316,7 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 	f.prove(proof)
 	f.addInputs(verdict.Input{Name: releasemanifest.Name, Place: req.Files.URI(), Digest: m.bundle.SHA256})
 	if m.Revision > 1 {
-		f.note("revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
+		f.tell("Revision %d of the manifest, which supersedes %s: %s", m.Revision, m.Supersedes, m.Change)
 	}
 	return m, f, m.isOf(req)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/pathend"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -55,7 +56,7 @@ func (s *sealed) checkGivenFiles(ctx context.Context, f *facts) (given []givenFi
 // file whose name is that of other bytes in the release is refused.
 func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error {
 	if m.bundle.Equal(g.digests) {
-		f.note("%s: it is the manifest itself", g.path)
+		f.tell("%s is the manifest itself.", g.path)
 		return nil
 	}
 	base := filepath.Base(g.path)
@@ -90,7 +91,7 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 		called = mine
 	}
 	g.artifact = nearestTo(g.path, called).Name
-	f.note("%s: it is %s", g.path, g.artifact)
+	f.tell("%s is %s.", g.path, g.artifact)
 	return nil
 }
 
@@ -112,6 +113,14 @@ func nearestTo(file string, all []manifest.Artifact) manifest.Artifact {
 // file of one platform would be accepted in the directory of another.
 func isNearerToAnother(file string, same, named []manifest.Artifact) bool {
 	return len(named) > 0 && pathend.Common(file, nearestTo(file, named).Name) > pathend.Common(file, nearestTo(file, same).Name)
+}
+
+// subjectGiven names given files of a release in the subject of a verdict.
+func subjectGiven(files []string, release string) string {
+	if len(files) == 1 {
+		return files[0] + " of " + release
+	}
+	return plural.Of(len(files), "file") + " of " + release
 }
 
 // countedGiven returns what counts for the given files: the artifact, or the

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -74,7 +75,7 @@ func (t terms) beginBy(question string, by rule) *judge {
 	j := &judge{terms: t, rule: by, v: verdict.New(question, t.now), bad: map[string]bool{}, accepted: map[string]bool{}, unproven: map[string]bool{}}
 	j.v.TrustRoot = t.root.Digest()
 	if t.root.IsLab() {
-		j.v.Note("the trust root is an INSECURE LAB: anybody can have its keys")
+		j.v.Tell("The trust root is an INSECURE LAB: anybody can have its keys.")
 	}
 	return j
 }
@@ -108,10 +109,12 @@ func (j *judge) addFacts(f facts) {
 	j.v.Inputs = append(j.v.Inputs, f.inputs...)
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
+	j.v.Summary = append(j.v.Summary, f.told...)
 	j.v.Notes = append(j.v.Notes, f.notes...)
 	j.v.Scope.Checks = append(j.v.Scope.Checks, f.checks...)
 	j.v.Scope.Digests = append(j.v.Scope.Digests, f.digests...)
 	j.v.Scope.Left = append(j.v.Scope.Left, f.left...)
+	j.v.Scope.NotRequired = append(j.v.Scope.NotRequired, f.notRequired...)
 	j.counted = append(j.counted, f.counted...)
 	if f.least != nil {
 		j.v.Least = f.least
@@ -189,7 +192,8 @@ func lower(a, b *verdict.Least) *verdict.Least {
 // counted is one thing that the verdict counts.
 type counted struct {
 	name  string
-	class plan.Class // of its group; empty has no group
+	class plan.Class    // of its group
+	bytes digest.Digest // if known
 	// asked says that the rule must have accepted it; otherwise it only needs
 	// to be without findings.
 	asked bool
@@ -217,11 +221,17 @@ func (j *judge) count(more ...iter.Seq[counted]) {
 	}
 }
 
-// group counts artifacts by their class.
-func (j *judge) group(all iter.Seq[counted]) {
+// classManifest is the group of the release manifest.
+const classManifest = plan.Class("manifest")
+
+// group lists everything that is counted, and counts it by class.
+func (j *judge) group(artifacts iter.Seq[counted]) {
 	var by groups
-	for c := range all {
-		by = by.count(c.class, j.good(c))
+	for _, all := range []iter.Seq[counted]{slices.Values(j.counted), artifacts} {
+		for c := range all {
+			by = by.count(c.class, j.good(c))
+			j.v.Objects = append(j.v.Objects, verdict.Object{Name: c.name, Class: string(c.class), Digest: c.bytes, Verified: j.good(c)})
+		}
 	}
 	j.v.Groups = by.sorted()
 }
@@ -330,7 +340,7 @@ func (all groups) count(class plan.Class, good bool) groups {
 
 // sorted puts the products of a release first and the metadata last.
 func (all groups) sorted() []verdict.Group {
-	order := append(policy.Judged(), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
+	order := append(append([]plan.Class{classManifest}, policy.Judged()...), plan.ConfigFile, plan.Provenance, plan.SBOM, plan.Signature, plan.Checksum)
 	slices.SortStableFunc(all, func(a, b verdict.Group) int {
 		return cmp.Compare(uint(slices.Index(order, plan.Class(a.Name))), uint(slices.Index(order, plan.Class(b.Name)))) // -1 is last
 	})

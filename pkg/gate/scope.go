@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -129,7 +128,7 @@ func narrow(ctx context.Context, req Request, m signedManifest) (*sealed, facts,
 	}
 	switch {
 	case len(scope.Given) > 0:
-		f.leave(fmt.Sprintf("all but the %d given", len(scope.Given)), "closed places")
+		f.leave("the rest of the release")
 	case scope.Only == policy.Files && len(m.Images()) > 0:
 		f.leave("images")
 	case scope.Only == policy.Images:
@@ -215,6 +214,9 @@ func (m signedManifest) isNamed(want digest.Set) error {
 // checks are the names of the checks that are made.
 func (o Options) checks() []string {
 	list := []string{"manifest", "files", "closed places"}
+	if len(o.Scope.Given) > 0 {
+		list = []string{"manifest", "given files"}
+	}
 	if o.Scope.Depth == allEvidence {
 		list = append(list, "plan", "provenance")
 	}

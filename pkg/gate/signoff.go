@@ -25,7 +25,7 @@ func checkSignoff(ctx context.Context, g gathered) (f facts) {
 	}
 	proof, err := g.release.signedOff(ctx, g.release.manifest)
 	if mode == policy.Require {
-		f.counted = []counted{{name: releasesignoff.Name}}
+		f.counted = []counted{{name: releasesignoff.Name, class: "sign-off"}}
 	}
 	switch {
 	case err == nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -55,6 +56,7 @@ type UnsealedRequest struct {
 func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	req.Options.AllDigests = true // some lists have only SHA-512, and unsigned lists could otherwise differ unnoticed
 	j := req.terms().begin("release " + req.Version.String() + " at " + req.Files.URI() + ", which has no manifest")
+	j.v.Subject = "Kubernetes " + req.Version.String()
 	decided := Decided{
 		Verdict: j.v, bad: j.bad,
 		classOf: func(name string) plan.Class { return k8slayout.KindOf(name).Class },
@@ -70,9 +72,19 @@ func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	}
 	u := unsealed{UnsealedRequest: req, rule: j.rule, once: &onceVerified{verifier: req.Verifier, kept: map[digest.Digest]func() (verify.Evidence, error){}}}
 	c := u.collect(ctx, j)
-	j.group(u.required(c.judged))
+	for i, one := range c.judged {
+		if d, is := c.files.digests[one.name]; is {
+			c.judged[i].bytes = firstOf(d)
+		}
+	}
+	if len(req.Options.Scope.Given) == 0 {
+		j.group(u.required(c.judged))
+	} else {
+		j.v.Subject = subjectGiven(req.Options.Scope.Given, j.v.Subject)
+	}
 	j.count(u.required(c.judged))
 	advise(j.v)
+	u.explain(j.v)
 	j.end(req.Version, c.subjects(req.Canon))
 	decided.sums, decided.kept = c.verified(j.holds)
 	return decided
@@ -180,7 +192,7 @@ func judgedFiles(names ...string) (all []counted) {
 // judgedImages counts the images that are judged by the policy.
 func judgedImages(images []pulled) (all []counted) {
 	for _, p := range images {
-		all = append(all, counted{name: p.name, class: p.class, asked: true})
+		all = append(all, counted{name: p.name, class: p.class, bytes: p.digest, asked: true})
 	}
 	return all
 }
@@ -276,6 +288,39 @@ func advise(v *verdict.Verdict) {
 	}
 }
 
+// explain says in a few sentences what the acceptance of a release without a
+// manifest means, for readers who know nothing of signatures and provenance.
+func (u unsealed) explain(v *verdict.Verdict) {
+	if v.Outcome() != verdict.Accepted || len(u.Options.Scope.Given) > 0 {
+		return
+	}
+	files, images := 0, 0
+	for _, o := range v.Objects {
+		if strings.HasPrefix(o.Class, string(plan.Image)) {
+			images++
+		} else {
+			files++
+		}
+	}
+	var signed []string
+	if files > 0 {
+		signed = append(signed, plural.Of(files, "file"))
+	}
+	if images > 0 {
+		signed = append(signed, plural.Of(images, "image"))
+	}
+	v.Tell("The %s are the ones that Kubernetes signed.", strings.Join(signed, " and "))
+	if u.List.IsZero() || files == 0 {
+		v.Tell("A missing file could go unnoticed, because Kubernetes signs no list of them.")
+	} else {
+		v.Tell("No expected file is missing, although Kubernetes signs no list of them.")
+	}
+	if slices.Contains(v.Scope.Left, "provenance of binary") {
+		v.Tell("Who built them is not proven, because Kubernetes signs no build records.")
+	}
+	v.Tell("All Kubernetes releases are published like this; you need not do anything.")
+}
+
 // limits reports what the verdict does not cover, and why.
 func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 	f.leave("a signed list of the release's contents (none exists)")
@@ -285,7 +330,7 @@ func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 			classes = append(classes, one.class)
 		}
 	}
-	f.leave(u.Policy.Lacks(u.Stage, classes)...)
+	f.leaveUnrequired(u.Policy.Lacks(u.Stage, classes)...)
 	if !asked.Independent() {
 		f.leave("expected set: not independent of the build")
 		f.note("expected set: not independent: the contents of %d.%d were never derived from its source code, so a file that the build left out would not be noticed", u.Version.Major(), u.Version.Minor())

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -32,11 +31,11 @@ func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayo
 			f.fail(file, err)
 			continue
 		}
-		f.note("%s: it is %s", file, name)
+		f.tell("%s is %s.", file, name)
 		f.addInputs(verdict.Input{Name: file, Digest: bytes.SHA256})
 		h.digests[name], h.given[name] = bytes, file
 	}
-	f.leave(fmt.Sprintf("all but the %d given", len(paths)))
+	f.leave("the rest of the release")
 	return h, f
 }
 

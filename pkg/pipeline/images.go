@@ -56,13 +56,13 @@ func (p imageRun) promote(ctx context.Context, plan promotionplan.Plan, how Prom
 	}
 	unrecorded := ""
 	if !p.recorded() {
-		unrecorded = "no record was written: no verifier identity was given; use --identity-token " + TokenVerifier + "=FILE"
+		unrecorded = "No record was written, because no verifier identity was given; use --identity-token " + TokenVerifier + "=FILE."
 	} else if work.Records, _, err = records(p).recorder(j); err != nil {
 		return promote.Applied{}, err
 	}
 	done, err = work.Apply(ctx)
 	if err == nil && unrecorded != "" {
-		done.Verdict.Note("%s", unrecorded)
+		done.Verdict.Tell("%s", unrecorded)
 	}
 	return done, err
 }

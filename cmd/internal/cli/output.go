@@ -51,6 +51,10 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		o.audience = exit.AudienceOf(c.CommandPath())
 		err := run(c, args)
 		o.ended(c, args, err)
+		var judged *verdict.NotAcceptedError
+		if o.begun && errors.As(err, &judged) && o.Prints(render.Table) && ui.Width(c.OutOrStdout()) > 0 {
+			return exit.Reported(err) // its last line on the same terminal says it
+		}
 		return err
 	}
 	cmd.Args = func(c *cobra.Command, args []string) error {

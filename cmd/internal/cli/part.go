@@ -130,7 +130,7 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate
 // followed notes in a verdict how the channel was resolved.
 func (c channel) followed(v *verdict.Verdict) {
 	if c.found.Note != "" {
-		v.Note("%s", c.found.Note)
+		v.Tell("%s", c.found.Note)
 	}
 	if c.found.Left != "" {
 		v.Scope.Left = append(v.Scope.Left, c.found.Left)
@@ -148,7 +148,7 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		if err := a.into.Discard(decided.IsRefused); err != nil {
 			v.AddError("--download", err)
 		}
-		v.Note("nothing was downloaded: files without findings are kept in the directory whose name ends in %s, and the next run reuses them", download.Suffix)
+		v.Tell("Nothing was downloaded: files without findings are kept in the directory whose name ends in %s, and the next run reuses them.", download.Suffix)
 		return
 	}
 	var files []download.File
@@ -160,11 +160,11 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		v.AddError("--download", err)
 		return
 	}
-	v.Note("downloaded to %s: files %d, of which %d by an earlier run; %s", kept.Dir, kept.Files, kept.Before, ui.Bytes(kept.Bytes))
+	v.Tell("Downloaded to %s: files %d, of which %d by an earlier run; %s.", kept.Dir, kept.Files, kept.Before, ui.Bytes(kept.Bytes))
 	if kept.Left > 0 {
-		v.Note("files in %s that are not part of the release and that this run did not write, left there: %d", kept.Dir+download.Suffix, kept.Left)
+		v.Tell("Files in %s that are not part of the release and that this run did not write, left there: %d.", kept.Dir+download.Suffix, kept.Left)
 	}
 	if a.evidence != "" {
-		v.Note("the answers of the log are in %s; to verify the copy without a network, use --offline --files %s --evidence %s", a.evidence, kept.Dir, a.evidence)
+		v.Tell("The answers of the log are in %s; to verify the copy without a network, use --offline --files %s --evidence %s.", a.evidence, kept.Dir, a.evidence)
 	}
 }

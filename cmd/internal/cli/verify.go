@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -114,7 +115,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	v := decided.Verdict
 	ask.followed(v)
 	for _, note := range ask.notes {
-		v.Note("%s", note)
+		v.Tell("%s.", strings.ToUpper(note[:1])+note[1:])
 	}
 	ask.finish(cmd.Context(), decided)
 	out := cmd.OutOrStdout()

@@ -222,11 +222,11 @@ func (w *work) withdraw() {
 		for _, gone := range l.said.Withdrawals {
 			for _, subject := range w.withdrawn(gone) {
 				if l.standing == unsigned {
-					w.v.Note("%s: withdrawn by an unsigned list, which is ignored: %s", subject, gone.Reason)
+					w.v.Tell("%s is withdrawn by an unsigned list, which is ignored: %s", subject, gone.Reason)
 					continue
 				}
 				if w.v.Time.Before(gone.Since) {
-					w.v.Note("%s will be withdrawn at %s: %s", subject, gone.Since.Format(time.RFC3339), gone.Reason)
+					w.v.Tell("%s will be withdrawn at %s: %s", subject, gone.Since.Format(time.RFC3339), gone.Reason)
 					continue
 				}
 				f := verdict.Find(verdict.Withdrawn, subject, "withdrawn at %s: %s", gone.Since.Format(time.RFC3339), gone.Reason).Citing(l.evidence)

@@ -136,7 +136,7 @@ func (w *work) waive(f verdict.Finding) (verdict.Waiver, bool) {
 func (w *work) tellExceptions() {
 	for _, x := range w.Exceptions {
 		if !w.used[x.ID()] {
-			w.v.Note("exception %s of %s is not used: %s", x.ID(), x.said.Artifact.Name, w.unused(x))
+			w.v.Tell("The exception %s of %s is not used: %s.", x.ID(), x.said.Artifact.Name, w.unused(x))
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (w *work) tellAccepted() {
 			w.v.Add(verdict.Find(verdict.Usage, "--accept-defect", "no list of known defects has %q", id))
 			continue
 		}
-		w.v.Note("known defect %s was accepted, but waives nothing: %s", id, why)
+		w.v.Tell("The known defect %s was accepted, but waives nothing: %s.", id, why)
 	}
 }
 

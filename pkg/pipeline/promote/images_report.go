@@ -184,10 +184,10 @@ func (r *report) applied() Applied {
 		r.verdict.Add(f)
 	}
 	if c := r.verdict.Counts; c.Verified > 0 && c.Verified < c.Required {
-		r.verdict.Note("partial: %d of %d copies are done; run the same command again for the others", c.Verified, c.Required)
+		r.verdict.Tell("%d of %d copies are done; run the same command again for the others.", c.Verified, c.Required)
 	}
 	if r.present > 0 {
-		r.verdict.Note("copies that an earlier run had made, with their evidence: %d", r.present)
+		r.verdict.Tell("Copies that an earlier run had made, with their evidence: %d.", r.present)
 	}
 	slices.SortFunc(r.items, byEdge)
 	return Applied{Verdict: r.verdict, Items: r.items}

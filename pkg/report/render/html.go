@@ -169,7 +169,7 @@ func (h *hyper) levels(all []verdict.Levels) {
 
 func (h *hyper) facts(v verdict.Verdict) {
 	h.put("<section><h2>What this rests on</h2>\n<ul>\n<li>judged at %s</li>\n", v.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
-	if left := leftOut(v); left != "" {
+	for _, left := range v.Scope.Left {
 		h.put("<li>left out: <bdi>%s</bdi></li>\n", h.text(left))
 	}
 	for _, n := range v.Notes {

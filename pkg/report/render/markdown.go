@@ -119,7 +119,7 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	for _, s := range sums(v.Proofs) {
 		p.line("- %s %s: %d × %s", word(s.role), code(p.text(s.identity)), s.count, prose(s.statement))
 	}
-	if left := leftOut(v); left != "" {
+	for _, left := range v.Scope.Left {
 		p.line("- left out: %s", prose(p.text(left)))
 	}
 	for _, n := range v.Notes {

@@ -50,6 +50,8 @@ type Printer struct {
 	View View
 	// Saved says first that the verdict was read from a file.
 	Saved bool
+	// Color colours the answer in a table.
+	Color bool
 	// Width is how many characters a line of a table may have; 0 means no
 	// limit.
 	Width int
@@ -150,13 +152,10 @@ func question(v verdict.Verdict) string {
 	return v.Question
 }
 
-// headline splits the answer into its first word, in capitals, and the rest.
+// headline splits the answer into its first word and the rest.
 func headline(v verdict.Verdict) (word, rest string) {
-	word, rest, reasoned := strings.Cut(v.Headline(), ":")
-	if reasoned {
-		rest = ":" + rest
-	}
-	return strings.ToUpper(word), rest
+	word, _, _ = strings.Cut(v.Headline(), " ")
+	return word, v.Headline()[len(word):]
 }
 
 // Limits for foreign text: the longest that is printed in full, and how much of

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +16,9 @@ import (
 // shown is how many findings of one code a table shows.
 const shown = 5
 
+// table prints the answer in words, in one line, then what it is about, and the
+// answer again, so that it is on the last screen. In between are only groups,
+// what was not checked, and findings; everything else needs Verbose.
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	t := &page{Printer: p, w: w}
 	t.saved(v)
@@ -22,34 +26,120 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		t.view(v)
 		return t.err
 	}
-	t.line("%s", t.text(question(v)))
+	t.headline(v)
+	if isShort(v) && !p.Verbose {
+		t.short(v)
+		return t.err
+	}
+	if v.Subject != "" {
+		t.line("  %s", t.text(question(v)))
+	}
 	t.line("")
-	t.groups(v.Groups)
+	for _, sentence := range v.Summary {
+		t.line("  %s", t.text(sentence))
+	}
+	t.line("")
+	t.groups(v.Groups, v.Counts)
+	if p.Verbose || v.Outcome() == verdict.Accepted {
+		t.unchecked(v)
+	}
 	t.parts(v.Findings, v.Groups)
 	t.waived(v.Waived)
 	t.warnings(v.Warnings)
-	t.proofs(v.Proofs)
-	t.levels(v.Levels)
-	t.facts(v)
+	if p.Verbose {
+		t.proofs(v.Proofs)
+		t.levels(v.Levels)
+		t.facts(v)
+		t.line("")
+		t.line("%s", v.Counts)
+	} else if v.Basis == verdict.Checked {
+		t.notes(v.Notes)
+	}
 	t.line("")
 	t.headline(v)
-	t.line("%s", v.Counts)
 	return t.err
 }
 
+// isShort reports whether a verdict accepts a single file or image without any
+// reservation that needs space: three lines are enough.
+func isShort(v verdict.Verdict) bool {
+	return v.Outcome() == verdict.Accepted && v.Basis != verdict.Checked && len(v.Groups)+len(v.Warnings)+len(v.Waived) == 0 && len(v.Summary) <= shortSummary
+}
+
+// shortSummary is how many sentences a verdict of three lines may have.
+const shortSummary = 2
+
+// short prints the second and third line about a single file or image.
+func (p *page) short(v verdict.Verdict) {
+	var signers, made []string
+	var when time.Time
+	for _, proof := range v.Proofs {
+		who := signerOf(proof)
+		i := slices.Index(signers, who)
+		if i < 0 {
+			i = len(signers)
+			signers, made = append(signers, who), append(made, "")
+		}
+		if what := shortStatement(proof.Statement); !strings.Contains(made[i], what) {
+			made[i] += ", " + what
+		}
+		if when.IsZero() || proof.SignedAt.Before(when) {
+			when = proof.SignedAt
+		}
+	}
+	for i := range signers {
+		signers[i] += " (" + strings.TrimPrefix(made[i], ", ") + ")"
+	}
+	text := strings.Join(v.Summary, " ") + " Signed"
+	if len(signers) > 1 { // else the headline says it
+		text += " by " + strings.Join(signers, ", ")
+	}
+	if !when.IsZero() {
+		text += " on " + when.Format(time.DateOnly)
+	}
+	p.line("  %s.", p.text(strings.TrimSpace(text)))
+	not, unasked := unchecked(v.Scope, v.Groups)
+	if text := strings.Join(append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...), " "); text != "" {
+		p.line("  %s", p.text(text))
+	}
+}
+
+// prefixed is a list as a sentence; nothing for an empty list.
+func prefixed(label string, list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return []string{label + strings.Join(list, ", ") + "."}
+}
+
+// headline prints the answer; its first word is coloured on a terminal.
 func (p *page) headline(v verdict.Verdict) {
 	word, rest := headline(v)
-	p.line("%s%s", word, printable(rest))
+	text := fold(word+printable(rest), p.Width)
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, p.paint(word, v.Outcome())+text[len(word):]+"\n")
+	}
+	p.empty = false
+}
+
+// paint colours text green for an acceptance, red for a refusal, and yellow where
+// nothing was decided.
+func (p *page) paint(text string, o verdict.Outcome) string {
+	colour := "31"
+	switch {
+	case !p.Color:
+		return text
+	case o == verdict.Accepted:
+		colour = "32"
+	case o != verdict.Refused:
+		colour = "33"
+	}
+	return "\x1b[1;" + colour + "m" + text + "\x1b[0m"
 }
 
 // facts prints what the answer is based on.
 func (p *page) facts(v verdict.Verdict) {
-	if left := leftOut(v); left != "" {
-		p.line("  left out   %s", p.text(left))
-	}
-	for _, n := range v.Notes {
-		p.line("  note       %s", p.text(n))
-	}
+	p.notes(v.Notes)
 	if !v.TrustRoot.IsZero() {
 		p.line("  trust root %s", v.TrustRoot)
 	}
@@ -61,12 +151,10 @@ func (p *page) facts(v verdict.Verdict) {
 	}
 }
 
-// leftOut prints what was left out, if the headline does not.
-func leftOut(v verdict.Verdict) string {
-	if v.Outcome() == verdict.Accepted {
-		return ""
+func (p *page) notes(all []string) {
+	for _, n := range all {
+		p.line("  note       %s", p.text(n))
 	}
-	return strings.Join(v.Scope.Left, ", ")
 }
 
 // page writes lines and keeps the first error.
@@ -134,19 +222,90 @@ const name = 10
 // labels is the width of the column of codes.
 const labels = 22
 
-// groups prints how many artifacts of each class are required and verified.
-func (p *page) groups(all []verdict.Group) {
-	width := 18
+// groups prints how many artifacts of each class are verified, and how many of
+// all.
+func (p *page) groups(all []verdict.Group, of verdict.Counts) {
+	width, sum := 18, verdict.Group{Name: "total"}
 	for _, g := range all {
-		width = max(width, utf8.RuneCountInString(p.text(g.Name)))
+		width = max(width, utf8.RuneCountInString(p.text(groupName(g.Name))))
+		sum.Verified, sum.Required = sum.Verified+g.Verified, sum.Required+g.Required
 	}
-	for i, g := range all {
-		if i == 0 {
-			p.line("  %-*s %8s  %8s", width, "GROUP", "VERIFIED", "REQUIRED")
+	if len(all) > 1 && sum.Verified == of.Verified && sum.Required == of.Required {
+		all = append(slices.Clip(all), sum)
+	}
+	rows := len(all)
+	if two := 2*width + 32; rows > oneColumn && p.Width >= two {
+		rows = (rows + 1) / 2
+	}
+	for i, g := range all[:rows] {
+		text := fmt.Sprintf("  %-*s %5d of %-5d", width, p.text(groupName(g.Name)), g.Verified, g.Required)
+		if i+rows < len(all) {
+			g = all[i+rows]
+			text += fmt.Sprintf("   %-*s %5d of %d", width, p.text(groupName(g.Name)), g.Verified, g.Required)
 		}
-		p.line("  %-*s %8d  %8d", width, p.text(g.Name), g.Verified, g.Required)
+		p.line("%s", strings.TrimRight(text, " "))
 	}
 	p.line("")
+}
+
+// oneColumn is how many groups are always printed below each other.
+const oneColumn = 4
+
+// groupName is the plain name of a class of artifacts.
+func groupName(class string) string {
+	for _, row := range [][2]string{
+		{"manifest", "release manifest"}, {"", "documents"}, {"binary", "binaries"}, {"archive", "archives"}, {"file", "other files"}, {"image", "images"},
+		{"image-child", "images, by platform"}, {"sums", "checksum lists"}, {"config", "configuration"}, {"sbom", "SBOMs"}, {"signature", "signatures"},
+	} {
+		if row[0] == class {
+			return row[1]
+		}
+	}
+	return class
+}
+
+// unchecked prints what the verdict does not cover.
+func (p *page) unchecked(v verdict.Verdict) {
+	not, unasked := unchecked(v.Scope, v.Groups)
+	for _, text := range append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...) {
+		p.line("  %s", p.text(text))
+	}
+	p.line("")
+}
+
+// unchecked splits what a verdict does not cover into what the question or the
+// world left out and what the policy does not require, in words. About given
+// files, only what concerns them is said.
+func unchecked(s verdict.Scope, groups []verdict.Group) (not, unasked []string) {
+	given := slices.Contains(s.Checks, "given files")
+	if !given {
+		not = slices.DeleteFunc(slices.Clone(s.Left), func(left string) bool { return slices.Contains(s.NotRequired, left) })
+	}
+	var checks []string
+	of := map[string][]string{}
+	for _, left := range s.NotRequired {
+		check, class, some := strings.Cut(left, " of ")
+		if given && !some {
+			continue
+		}
+		if !slices.Contains(checks, check) {
+			checks = append(checks, check)
+		}
+		if some {
+			of[check] = append(of[check], groupName(class))
+		}
+	}
+	for _, check := range checks {
+		text := cmp.Or(map[string]string{
+			"provenance": "provenance", "signature": "signatures", "sbom": "SBOMs", "plan": "comparison with the build plan",
+			"closed files": "search for extra files", "closed images": "search for extra image tags",
+		}[check], check)
+		if n := len(of[check]); n > 0 && (n == 1 || n+1 < len(groups)) {
+			text += " of " + strings.Join(of[check], " and ")
+		}
+		unasked = append(unasked, text)
+	}
+	return not, unasked
 }
 
 // findings prints findings by code, the first few of each in full.

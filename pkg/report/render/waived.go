@@ -36,8 +36,18 @@ func (p *page) warnings(all []verdict.Finding) {
 		return
 	}
 	p.line("  WARNINGS           these do not block acceptance")
+	if p.Verbose {
+		p.line("")
+		p.findings(all)
+		return
+	}
+	for _, g := range byCode(all) {
+		for _, f := range g.findings[:min(shown, len(g.findings))] {
+			p.line("  %-18s %s", g.code, p.text(f.Subject+": "+f.Message))
+		}
+		p.more(len(g.findings)-shown, true)
+	}
 	p.line("")
-	p.findings(all)
 }
 
 // known prints the entry of a list of known defects about a finding.

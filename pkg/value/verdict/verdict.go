@@ -146,6 +146,15 @@ type Group struct {
 	Required int    `json:"required"`
 }
 
+// Object is one file or image that is counted. Proofs about it have its name as
+// their subject; without any, the signed manifest lists it.
+type Object struct {
+	Name     string        `json:"name"`
+	Class    string        `json:"class"`
+	Digest   digest.Digest `json:"digest,omitzero"`
+	Verified bool          `json:"verified"`
+}
+
 // Scope lists the requested checks. Only a full scope is called complete.
 type Scope struct {
 	Checks []string `json:"checks"`
@@ -153,6 +162,9 @@ type Scope struct {
 	Digests []digest.Algorithm `json:"digests,omitempty"`
 	// Left lists what this verdict does not cover and a full one would.
 	Left []string `json:"left,omitempty"`
+	// NotRequired are those of Left that the policy does not require. The others
+	// were left out by the question, or cannot be checked.
+	NotRequired []string `json:"notRequired,omitempty"`
 }
 
 // Input names one document or place that the verdict is based on.
@@ -187,15 +199,24 @@ func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 
 // Verdict is the answer to one question.
 type Verdict struct {
-	Question string    `json:"question"`
-	Time     time.Time `json:"time"`
+	Question string `json:"question"`
+	// Subject is what the question is about, in a few words, such as "lantern
+	// v0.1.0"; empty if the question is as short.
+	Subject string    `json:"subject,omitempty"`
+	Time    time.Time `json:"time"`
+	// Summary are sentences that every reader should see, and that need no
+	// knowledge of the subject.
+	Summary []string `json:"summary,omitempty"`
 	// Basis is what acceptance must be based on; the zero Basis requires a proof.
 	Basis  Basis  `json:"basis,omitempty"`
 	Scope  Scope  `json:"scope"`
 	Counts Counts `json:"counts"`
-	// Groups are the artifacts by kind. The manifest is in no group, and is counted
-	// as required.
-	Groups   []Group   `json:"groups,omitempty"`
+	// Groups are everything that is counted, by kind, if there are several kinds.
+	Groups []Group `json:"groups,omitempty"`
+	// Objects are the files and images of a release that are counted.
+	Objects []Object `json:"objects,omitempty"`
+	// Source is the repository and the commit that a signed manifest names.
+	Source   string    `json:"source,omitempty"`
 	Findings []Finding `json:"findings"`
 	// Warnings are findings of checks that the policy asks to be warned about.
 	Warnings []Finding `json:"warnings,omitempty"`
@@ -254,6 +275,11 @@ func (v *Verdict) Note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
+// Tell adds a sentence to the summary.
+func (v *Verdict) Tell(format string, args ...any) {
+	v.Summary = append(v.Summary, fmt.Sprintf(format, args...))
+}
+
 // Outcome derives the answer from the worst finding: a bug in Waybill, malformed
 // input, a refusal, then an unreachable service. Without findings, acceptance needs
 // at least one proven requirement, each other one proven or excepted, and what the
@@ -282,44 +308,6 @@ func rank(o Outcome) int {
 // set aside, no warning and nothing unsigned.
 func (v Verdict) Complete() bool {
 	return v.Outcome() == Accepted && !v.Unsigned() && len(v.Scope.Left)+len(v.Warnings)+len(v.Waived) == 0
-}
-
-// Headline says the answer in a few words. Findings that were set aside are part of
-// it; for an unsigned acceptance its first word is UNSIGNED.
-func (v Verdict) Headline() string {
-	answer := v.Outcome().String()
-	switch {
-	case v.Unsigned():
-		return "UNSIGNED: accepted, " + strings.Join(append(v.reservations(), "nothing about it is signed, and the policy allows that"), "; ")
-	case v.Complete():
-		return "accepted: complete"
-	case v.Outcome() == Accepted:
-		return "accepted, " + strings.Join(v.reservations(), "; ")
-	case v.Outcome() == Unavailable:
-		return "unavailable: nothing was decided"
-	case len(v.unwaived()) > 0:
-		answer += ": " + countByCode(v.unwaived())
-	}
-	if len(v.Waived) > 0 {
-		answer += fmt.Sprintf(" (%d set aside)", len(v.Waived))
-	}
-	return answer
-}
-
-// countByCode lists the codes of findings with the number of each.
-func countByCode(findings []Finding) string {
-	var order []Code
-	counts := map[Code]int{}
-	for _, f := range findings {
-		if counts[f.Code]++; counts[f.Code] == 1 {
-			order = append(order, f.Code)
-		}
-	}
-	words := make([]string, len(order))
-	for i, c := range order {
-		words[i] = fmt.Sprintf("%d %s", counts[c], c)
-	}
-	return strings.Join(words, ", ")
 }
 
 // Err returns nil if and only if the verdict accepts.

@@ -1,9 +1,7 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -17,22 +15,19 @@ type Known struct {
 	Source      string `json:"source"`
 }
 
-// WaiverKind says who set a finding aside.
-type WaiverKind string
-
-// The kinds of waiver.
+// The kinds of waiver: who set a finding aside.
 const (
 	// ByException: the policy's officer signed an exception.
-	ByException WaiverKind = "exception"
+	ByException = "exception"
 	// ByDefect: the user accepted a known defect by its name.
-	ByDefect WaiverKind = "known defect"
+	ByDefect = "known defect"
 )
 
 // Waiver is one finding that was set aside: it does not refuse, and it is
 // never hidden.
 type Waiver struct {
-	Finding Finding    `json:"finding"`
-	Kind    WaiverKind `json:"kind"`
+	Finding Finding `json:"finding"`
+	Kind    string  `json:"kind"` // [ByException] or [ByDefect]
 	// ID names the exception or the known defect.
 	ID     string `json:"id"`
 	Reason string `json:"reason"`
@@ -118,49 +113,4 @@ func (v Verdict) unwaived() []Finding {
 		}
 	}
 	return all
-}
-
-// reservations says in a few words what an accepting verdict set aside, warned of
-// and left out; none for a complete one.
-func (v Verdict) reservations() []string {
-	var words []string
-	for _, kind := range []struct {
-		kind      WaiverKind
-		one, many string
-	}{{ByException, "exception", "exceptions"}, {ByDefect, "accepted defect", "accepted defects"}} {
-		var findings []Finding
-		for _, w := range v.Waived {
-			if w.Kind == kind.kind {
-				findings = append(findings, w.Finding)
-			}
-		}
-		if len(findings) > 0 {
-			words = append(words, "with "+listed(findings, kind.one, kind.many))
-		}
-	}
-	if len(v.Warnings) > 0 {
-		words = append(words, "with "+listed(v.Warnings, "warning", "warnings"))
-	}
-	if len(v.Scope.Left) > 0 {
-		words = append(words, "partial: without "+strings.Join(v.Scope.Left, ", "))
-	}
-	return words
-}
-
-// maxNamed is how many findings a headline names one by one.
-const maxNamed = 3
-
-// listed counts findings and names them: a few with their subjects, many by code.
-func listed(findings []Finding, one, many string) string {
-	if len(findings) > maxNamed {
-		return fmt.Sprintf("%d %s: %s", len(findings), many, countByCode(findings))
-	}
-	words := make([]string, len(findings))
-	for i, f := range findings {
-		words[i] = fmt.Sprintf("%s of %s", f.Code, f.Subject)
-	}
-	if len(findings) > 1 {
-		one = many
-	}
-	return fmt.Sprintf("%d %s: %s", len(findings), one, strings.Join(words, ", "))
 }

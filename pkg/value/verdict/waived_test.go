@@ -137,7 +137,7 @@ func TestWarningsAccept(t *testing.T) {
 }
 
 func TestHeadlineSaysWhatWasSetAside(t *testing.T) {
-	set := func(kind verdict.WaiverKind, codes ...verdict.Code) *verdict.Verdict {
+	set := func(kind string, codes ...verdict.Code) *verdict.Verdict {
 		v := lacking(codes...)
 		v.SetAside([]string{"b"}, func(f verdict.Finding) (verdict.Waiver, bool) {
 			w := exception()

@@ -1,0 +1,196 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+)
+
+// Headline is the answer in one line. Its first word says which answer it is, and
+// the rest says about what and why:
+//
+//	OK lantern v0.1.0: 46 of 46 objects verified, nothing extra
+//	OK lantern v0.1.0, in part: 21 of 21 objects verified
+//	REFUSED lantern v0.1.0: 1 file altered: bin/linux/amd64/lantern
+//	UNAVAILABLE lantern v0.1.0: nothing was decided; no answer about release.yaml
+//
+// The name of an acceptance that rests on something unsigned is UNSIGNED. Findings
+// that were set aside and warnings are part of the line.
+func (v Verdict) Headline() string {
+	word := "OK"
+	switch o := v.Outcome(); {
+	case v.Unsigned():
+		word = "UNSIGNED"
+	case o != Accepted:
+		word = strings.ToUpper(o.String())
+	}
+	return word + " " + v.About() + v.reservations() + ": " + v.reason()
+}
+
+// About is what the verdict is about, in a few words.
+func (v Verdict) About() string {
+	if v.Subject != "" {
+		return v.Subject
+	}
+	return v.Question
+}
+
+// reservations says what an accepting verdict set aside, warned of and left out.
+func (v Verdict) reservations() (text string) {
+	aside := map[string]int{}
+	for _, w := range v.Waived {
+		aside[w.Kind]++
+	}
+	if v.Outcome() != Accepted {
+		if len(v.Waived) > 0 {
+			text = fmt.Sprintf(" (%d set aside)", len(v.Waived))
+		}
+		return text
+	}
+	if n := aside[ByException]; n > 0 {
+		text += ", with " + plural.Of(n, "exception")
+	}
+	if n := aside[ByDefect]; n > 0 {
+		text += ", with " + plural.Of(n, "accepted defect")
+	}
+	if n := len(v.Warnings); n > 0 {
+		text += ", with " + plural.Of(n, "warning")
+	}
+	if len(v.Scope.Left) > 0 && v.Basis != Checked && !slices.Contains(v.Scope.Checks, givenFiles) {
+		text += ", in part"
+	}
+	return text
+}
+
+// reason says what was verified, or why the verdict does not accept.
+func (v Verdict) reason() string {
+	switch found := v.unwaived(); {
+	case v.Unsigned():
+		return "accepted, but nothing about it is signed, and the policy allows that"
+	case v.Outcome() == Accepted:
+		return v.proven()
+	case v.Outcome() == Unavailable:
+		return "nothing was decided; no answer about " + named(subjects(found), "object")
+	case len(found) == 0:
+		return fmt.Sprintf("nothing was decided; %d of %s verified", v.Counts.Verified, plural.Of(v.Counts.Required, "object"))
+	default:
+		return v.faults(found)
+	}
+}
+
+// proven says what an accepting verdict verified, and of a single subject also who
+// signed it.
+func (v Verdict) proven() string {
+	done := fmt.Sprintf("%d of %s", v.Counts.Verified, plural.Of(v.Counts.Required, "object"))
+	signer := ""
+	for _, p := range v.Proofs {
+		who := p.Identity
+		if !p.Key.IsZero() {
+			who = "key " + p.Key.String()
+		}
+		if p.Role == roleOfficer || who == signer {
+			continue
+		}
+		if signer != "" || who == "" {
+			signer = ""
+			break
+		}
+		signer = who
+	}
+	switch {
+	case v.Basis == Checked:
+		return fmt.Sprintf("%d of %s passed", v.Counts.Verified, plural.Of(v.Counts.Required, "check"))
+	case len(v.Groups) > 0 || signer == "":
+		if v.Complete() && slices.Contains(v.Scope.Checks, closedPlaces) {
+			return done + " verified, nothing extra"
+		}
+		return done + " verified"
+	case v.Counts.Required == 1:
+		return "signed by " + signer
+	}
+	return done + " signed by " + signer
+}
+
+// Names of checks: that nothing is unlisted, and that given files are part of a
+// release. A question about given files is answered whole.
+const closedPlaces, givenFiles = "closed places", "given files"
+
+// maxFaults is how many kinds of faults a headline names, maxNamed how many
+// subjects of each, and maxLine how long their names may be.
+const maxFaults, maxNamed, maxLine = 2, 3, 60
+
+// faults counts the findings by what is wrong, in their order.
+func (v Verdict) faults(found []Finding) string {
+	var order []Code
+	by := map[Code][]Finding{}
+	for _, f := range found {
+		if by[f.Code] = append(by[f.Code], f); len(by[f.Code]) == 1 {
+			order = append(order, f.Code)
+		}
+	}
+	var words []string
+	more := 0
+	for i, code := range order {
+		if i >= maxFaults {
+			more += len(by[code])
+			continue
+		}
+		words = append(words, v.fault(code, subjects(by[code])))
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("and %s more", plural.Of(more, "finding")))
+	}
+	return strings.Join(words, "; ")
+}
+
+// fault says what is wrong with some subjects.
+func (v Verdict) fault(code Code, about []string) string {
+	if !code.counted() {
+		return code.brief() + ": " + named(about, "subject")
+	}
+	if len(about) == 1 && strings.HasSuffix(v.About(), about[0]) {
+		return code.brief()
+	}
+	noun := "file"
+	switch {
+	case v.Basis == Checked:
+		noun = "check"
+	case !slices.ContainsFunc(about, func(name string) bool { return !v.isImage(name) }):
+		noun = "image"
+	}
+	return plural.Of(len(about), noun) + " " + code.brief() + ": " + named(about, noun)
+}
+
+// isImage reports whether a subject is an image.
+func (v Verdict) isImage(name string) bool {
+	return strings.HasPrefix(name, "oci/") || strings.Contains(name, "@sha256:") || strings.HasPrefix(v.Question, "image ") ||
+		slices.ContainsFunc(v.Objects, func(o Object) bool { return o.Name == name && strings.HasPrefix(o.Class, "image") })
+}
+
+// subjects are those of findings, each once.
+func subjects(found []Finding) (names []string) {
+	for _, f := range found {
+		if !slices.Contains(names, f.Subject) {
+			names = append(names, f.Subject)
+		}
+	}
+	return names
+}
+
+// named names the first few and counts the rest.
+func named(names []string, noun string) string {
+	few, length := 0, 0
+	for _, name := range names[:min(maxNamed, len(names))] {
+		if length += len(name); few > 0 && length > maxLine {
+			break
+		}
+		few++
+	}
+	text := strings.Join(names[:few], ", ")
+	if rest := len(names) - few; rest > 0 {
+		text += fmt.Sprintf(" and %s more", plural.Of(rest, noun))
+	}
+	return text
+}
