@@ -46,5 +46,5 @@ func ExampleGate_Verify() {
 	}
 	v, err := g.Verify(ctx, "v1.2.3")
 	fmt.Println(v.Headline(), err)
-	// Output: refused: 1 EVIDENCE_MISSING <nil>
+	// Output: REFUSED v1.2.3: 1 file without the required evidence: release.manifest.sigstore.json <nil>
 }

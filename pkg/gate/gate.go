@@ -140,6 +140,7 @@ func Decide(ctx context.Context, req Request) Decided {
 	}
 	req.Policy = effective
 	j := req.terms().begin(question)
+	j.v.Subject = req.Version.String()
 	if j.refused() {
 		j.addFacts(facts{counted: []counted{{name: releasemanifest.Name, asked: true}}})
 		j.count()

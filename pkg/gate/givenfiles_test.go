@@ -45,8 +45,8 @@ func TestGivenFileIsRecognised(t *testing.T) {
 		t.Run(r.path+" holds "+r.body+" for "+cmp.Or(r.platform, "any"), func(t *testing.T) {
 			g, f := givenFile{path: r.path, digests: digest.SetOf([]byte(r.body))}, facts{}
 			err := m.recognise(&g, r.platform, &f)
-			if err == nil && (g.artifact != r.want || len(f.notes) != 1) || err != nil && verdict.FindingOf("", err).Code != r.code || (err == nil) != (r.code == "") {
-				t.Errorf("it is %q, notes %q, error %v; want %q, %q", g.artifact, f.notes, err, r.want, r.code)
+			if err == nil && (g.artifact != r.want || len(f.told) != 1) || err != nil && verdict.FindingOf("", err).Code != r.code || (err == nil) != (r.code == "") {
+				t.Errorf("it is %q, notes %q, error %v; want %q, %q", g.artifact, f.told, err, r.want, r.code)
 			}
 		})
 	}

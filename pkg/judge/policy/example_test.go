@@ -29,7 +29,7 @@ func ExamplePolicy_Decide() {
 		fmt.Println(f.Code, f.Subject)
 	}
 	// Output:
-	// refused: 1 NO_PROVENANCE, 1 UNSIGNED, 1 NO_SBOM
+	// REFUSED binary bin/linux/amd64/lantern: without provenance; unsigned; and 1 more finding
 	// NO_PROVENANCE bin/linux/amd64/lantern
 	// UNSIGNED bin/linux/amd64/lantern
 	// NO_SBOM bin/linux/amd64/lantern

@@ -78,7 +78,7 @@ func TestUnsignedIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := p.Decide(nil, question)
-	if v.Outcome() != verdict.Accepted || !strings.HasPrefix(v.Headline(), "UNSIGNED: ") || v.Complete() {
+	if v.Outcome() != verdict.Accepted || !strings.HasPrefix(v.Headline(), "UNSIGNED ") || v.Complete() {
 		t.Errorf("%q", v.Headline())
 	}
 	other := question

@@ -2,6 +2,7 @@ package waiver_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestAcceptedDefects(t *testing.T) {
 			s.c.Lists = []waiver.List{waiver.SignedList(s.list)}
 			v := s.apply()
 			if v.Outcome() != r.want || !strings.Contains(notes(v), r.note) {
-				t.Errorf("%s, notes %q, want %s and %q", v.Headline(), v.Notes, r.want, r.note)
+				t.Errorf("%s, notes %q, want %s and %q", v.Headline(), v.Summary, r.want, r.note)
 			}
 			if r.want != verdict.Accepted {
 				return
@@ -122,13 +123,13 @@ func TestWhoStandsForAList(t *testing.T) {
 	unsigned := newScene(t, verdict.NoSBOM)
 	unsigned.c.Lists, unsigned.c.Accept = []waiver.List{written(t, waiver.UnsignedList, 3, "late")}, []string{"late"}
 	v := unsigned.apply()
-	if v.Headline() != "refused: 1 NO_SBOM" || v.Findings[0].Known == nil || !strings.Contains(notes(v), "the list is unsigned") {
-		t.Errorf("unsigned: %s, notes %q", v.Headline(), v.Notes)
+	if v.Outcome() != verdict.Refused || len(v.Waived) > 0 || v.Findings[0].Known == nil || !strings.Contains(notes(v), "the list is unsigned") {
+		t.Errorf("unsigned: %s, notes %q", v.Headline(), v.Summary)
 	}
 	carried := newScene(t, verdict.NoSBOM)
 	carried.c.Lists, carried.c.Accept = []waiver.List{written(t, waiver.CarriedList, 3, "late")}, []string{"late"}
 	v = carried.apply()
-	if v.Headline() != "refused: 1 WITHDRAWN (1 set aside)" || v.Waived[0].By != "carried by this program" {
+	if v.Findings[0].Code != verdict.Withdrawn || len(v.Waived) != 1 || v.Waived[0].By != "carried by this program" {
 		t.Errorf("carried: %s, %+v", v.Headline(), v.Waived)
 	}
 	for _, read := range []func([]byte) (waiver.List, error){waiver.UnsignedList, waiver.CarriedList} {
@@ -161,7 +162,7 @@ func TestOnlyAHigherNumberReplaces(t *testing.T) {
 			if got := v.Findings[0].Known.Explanation; got != r.says {
 				t.Errorf("explained by %q, want %q", got, r.says)
 			}
-			if stale := strings.Contains(v.Headline(), "POLICY_STALE"); stale != r.stale {
+			if stale := slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code == verdict.PolicyStale }); stale != r.stale {
 				t.Errorf("%s, want stale %t", v.Headline(), r.stale)
 			}
 		})

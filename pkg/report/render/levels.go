@@ -2,29 +2,34 @@ package render
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// levels prints how far each artifact came on each SLSA track. With few
-// artifacts it prints every requirement. Joined levels of several are long: a
-// note has the result, and --verbose or a view prints the requirements.
-func (p *page) levels(all []verdict.Levels) {
-	if !p.Verbose {
-		all = slices.DeleteFunc(slices.Clone(all), func(l verdict.Levels) bool { return l.Artifacts > 0 })
-	}
+// levelLines prints how far each single artifact came on each SLSA track. The
+// levels of a release are part of the details, and of views.
+func (p *page) levelLines(all []verdict.Levels) {
 	for _, l := range all {
-		next := ""
-		if len(l.Next) > 0 {
-			next = fmt.Sprintf("; for %d: %s", l.Level+1, p.text(strings.Join(l.Next, ", ")))
+		if l.Artifacts == 0 {
+			p.levelLine(l)
 		}
-		p.line("  %-10s SLSA %s: level %d of %d, %s%s", "level", p.text(l.Track), l.Level, l.Most, p.text(l.Subject), next)
-		if !p.few(len(all)) {
-			continue
-		}
+	}
+}
+
+func (p *page) levelLine(l verdict.Levels) {
+	next := ""
+	if len(l.Next) > 0 {
+		next = fmt.Sprintf("; for %d: %s", l.Level+1, p.text(strings.Join(l.Next, ", ")))
+	}
+	p.line("  %-10s SLSA %s: level %d of %d, %s%s", "level", p.text(l.Track), l.Level, l.Most, p.text(l.Subject), next)
+}
+
+// levels prints each level with the answer to every requirement.
+func (p *page) levels(all []verdict.Levels) {
+	for _, l := range all {
+		p.levelLine(l)
 		for _, r := range l.Requirements {
 			level := fmt.Sprint(r.Level)
 			if r.Optional {
@@ -32,9 +37,6 @@ func (p *page) levels(all []verdict.Levels) {
 			}
 			p.line("    %-3s %-9s  %-28s  %s%s", level, p.text(r.State), p.text(r.ID), p.text(because(r, l.Artifacts)), citing(r.Evidence))
 		}
-	}
-	if !p.few(len(all)) {
-		p.line("  %-10s --verbose answers every requirement", "")
 	}
 }
 

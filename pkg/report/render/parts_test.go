@@ -36,7 +36,10 @@ func TestFindingsOfDocuments(t *testing.T) {
 	groups := []string{"a", "b", "a/inner", "c"}
 	got := print(groups, append(many, "template", "a/inner/x")...)
 	var order []string
-	for _, line := range strings.Split(got, "\n") {
+	for _, line := range strings.Split(got, "\n")[1:] {
+		if strings.HasPrefix(line, "REFUSED") {
+			continue
+		}
 		for _, sign := range []string{"  IN ", "  SIGNOFF_EMPTY ", "and "} {
 			if strings.Contains(line, sign) {
 				order = append(order, strings.Fields(line)[1])
@@ -68,7 +71,7 @@ func TestGroupsInColumns(t *testing.T) {
 		if err := render.Write(&out, render.Table, *v); err != nil {
 			t.Fatal(err)
 		}
-		rows := strings.Split(out.String(), "\n")[2:5]
+		rows := strings.Split(out.String(), "\n")[2:4]
 		for _, row := range rows {
 			if len([]rune(row)) != len([]rune(rows[0])) {
 				t.Errorf("%q is not in the columns of %q", row, rows[0])

@@ -48,6 +48,15 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 	case outcome != v.Outcome().String() || headline != v.Headline():
 		return fmt.Errorf("it says %q, and its content says %q", headline, v.Headline())
 	}
+	proven := 0
+	for _, o := range v.Objects {
+		if o.Verified {
+			proven++
+		}
+	}
+	if proven > v.Counts.Verified {
+		return fmt.Errorf("it counts %d verified objects, and lists %d", v.Counts.Verified, proven)
+	}
 	for _, l := range v.Levels {
 		for _, r := range l.Requirements {
 			if !slices.Contains(states(), r.State) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,6 +28,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		return t.err
 	}
 	t.headline(v)
+	t.begun = false
 	if isShort(v) && !p.Verbose {
 		t.short(v)
 		return t.err
@@ -52,18 +54,24 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		t.facts(v)
 		t.line("")
 		t.line("%s", v.Counts)
-	} else if v.Basis == verdict.Checked {
-		t.notes(v.Notes)
+	} else {
+		t.levelLines(v.Levels)
+		if v.Basis == verdict.Checked {
+			t.notes(v.Notes)
+		}
+		t.features(v.Features)
 	}
-	t.line("")
-	t.headline(v)
+	if t.begun { // else the answer is still there
+		t.line("")
+		t.headline(v)
+	}
 	return t.err
 }
 
 // isShort reports whether a verdict accepts a single file or image without any
 // reservation that needs space: three lines are enough.
 func isShort(v verdict.Verdict) bool {
-	return v.Outcome() == verdict.Accepted && v.Basis != verdict.Checked && len(v.Groups)+len(v.Warnings)+len(v.Waived) == 0 && len(v.Summary) <= shortSummary
+	return v.Outcome() == verdict.Accepted && v.Basis == verdict.Signed && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features)+len(v.Levels) == 0 && len(v.Summary) <= shortSummary
 }
 
 // shortSummary is how many sentences a verdict of three lines may have.
@@ -146,7 +154,11 @@ func (p *page) facts(v verdict.Verdict) {
 	if !v.Policy.IsZero() {
 		p.line("  policy     %s", v.Policy)
 	}
-	for _, f := range v.Features {
+	p.features(v.Features)
+}
+
+func (p *page) features(all []verdict.Feature) {
+	for _, f := range all {
 		p.line("  feature    %s", p.text(f.String()))
 	}
 }
@@ -163,6 +175,7 @@ type page struct {
 	w     io.Writer
 	err   error
 	empty bool // the last line was empty; do not print a second one
+	begun bool // a line that is not empty was printed after the answer
 }
 
 func (p *page) line(format string, args ...any) {
@@ -171,6 +184,7 @@ func (p *page) line(format string, args ...any) {
 	}
 	_, p.err = io.WriteString(p.w, fold(fmt.Sprintf(format, args...), p.Width)+"\n")
 	p.empty = format == ""
+	p.begun = p.begun || !p.empty
 }
 
 // text makes foreign text harmless, and shortens it unless Verbose.
@@ -180,9 +194,6 @@ func (p *page) text(s string) string {
 	}
 	return Safe(s)
 }
-
-// few reports whether n things are printed one by one.
-func (p *page) few(n int) bool { return p.Verbose || n <= detailed }
 
 // fold breaks a line at spaces to fit the width, and aligns the continuation
 // with the column in which the text began. A longer word, such as a digest, is
@@ -233,17 +244,17 @@ func (p *page) groups(all []verdict.Group, of verdict.Counts) {
 	if len(all) > 1 && sum.Verified == of.Verified && sum.Required == of.Required {
 		all = append(slices.Clip(all), sum)
 	}
-	rows := len(all)
-	if two := 2*width + 32; rows > oneColumn && p.Width >= two {
+	rows, number := len(all), len(strconv.Itoa(max(sum.Required, of.Required)))
+	if two := 2*width + 4*number + 18; rows > oneColumn && p.Width >= two {
 		rows = (rows + 1) / 2
 	}
 	for i, g := range all[:rows] {
-		text := fmt.Sprintf("  %-*s %5d of %-5d", width, p.text(groupName(g.Name)), g.Verified, g.Required)
+		text := fmt.Sprintf("  %-*s %*d of %*d", width, p.text(groupName(g.Name)), number, g.Verified, number, g.Required)
 		if i+rows < len(all) {
 			g = all[i+rows]
-			text += fmt.Sprintf("   %-*s %5d of %d", width, p.text(groupName(g.Name)), g.Verified, g.Required)
+			text += fmt.Sprintf("     %-*s %*d of %*d", width, p.text(groupName(g.Name)), number, g.Verified, number, g.Required)
 		}
-		p.line("%s", strings.TrimRight(text, " "))
+		p.line("%s", text)
 	}
 	p.line("")
 }
@@ -343,19 +354,13 @@ func (p *page) more(n int, last bool) {
 	}
 }
 
-// detailed is how many proofs are printed one by one; more are summed up.
-const detailed = 4
-
-// proofs sums up the proofs by role and statement; few proofs are printed one
-// by one.
+// proofs sums up the proofs by role and statement, and prints them one by one.
 func (p *page) proofs(all []verdict.Proof) {
 	for _, s := range sums(all) {
 		p.line("  %-10s %s: %d × %s", p.text(s.role), p.text(s.identity), s.count, s.statement)
 	}
-	if p.few(len(all)) {
-		for _, proof := range all {
-			p.proof(proof)
-		}
+	for _, proof := range all {
+		p.proof(proof)
 	}
 }
 

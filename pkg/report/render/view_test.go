@@ -77,7 +77,7 @@ func TestView(t *testing.T) {
 	if long := printed(t, render.Printer{View: render.KEP3027, Verbose: true}, render.Table, v); strings.Contains(table, "build type") || !strings.Contains(long, "build type \"x\" [2d711642b726]") {
 		t.Errorf("why a requirement is met is for --verbose:\n%s\n%s", table, long)
 	}
-	if !strings.HasPrefix(table, "ACCEPTED: complete\nrelease lantern v0.1.0\n") {
+	if !strings.HasPrefix(table, "OK release lantern v0.1.0: ") {
 		t.Errorf("the first line is not the answer:\n%s", table)
 	}
 	for _, f := range []render.Format{render.JSON, render.JUnit, render.SARIF} {
@@ -153,7 +153,7 @@ func TestRead(t *testing.T) {
 		{"a key that nobody writes", `"question":`, `"colour": "red", "question":`},
 		{"a key twice", `"question":`, `"question": "a", "question":`},
 		{"another outcome", `"outcome": "accepted"`, `"outcome": "refused"`},
-		{"another headline", `"headline": "accepted: complete"`, `"headline": "accepted: all is well"`},
+		{"another headline", `"headline": "OK `, `"headline": "REFUSED `},
 		{"a finding", `"findings": []`, `"findings": [{"code": "TAMPERED", "subject": "a", "message": "b", "fix": "c"}]`},
 		{"nothing counted", `"verified": 1`, `"verified": 0`},
 		{"no time", `"time": "2026-03-01T12:00:00Z"`, `"time": "0001-01-01T00:00:00Z"`},

@@ -32,15 +32,15 @@ func TestAcceptanceNeedsAProof(t *testing.T) {
 		settled  verdict.Outcome
 		headline string // the beginning of it, once settled
 	}{
-		{"a proof", counted(verdict.Signed, proofs()...), verdict.Accepted, verdict.Accepted, "accepted: complete"},
-		{"no proof", counted(verdict.Signed), verdict.Undecided, verdict.Refused, "refused: 1 NO_PROOF"},
-		{"a proof that names no evidence", counted(verdict.Signed, verdict.Proof{Subject: "a"}), verdict.Undecided, verdict.Refused, "refused: 1 NO_PROOF"},
-		{"an exception alone is signed", counted(verdict.Signed, officer), verdict.Undecided, verdict.Refused, "refused: 1 NO_PROOF"},
-		{"an exception beside a proof", counted(verdict.Signed, officer, proofs()[0]), verdict.Accepted, verdict.Accepted, "accepted"},
-		{"a basis that nobody knows", counted("nothing"), verdict.Undecided, verdict.Refused, "refused: 1 NO_PROOF"},
-		{"a question that no signature answers", counted(verdict.Checked), verdict.Accepted, verdict.Accepted, "accepted: complete"},
-		{"unsigned, as the policy says", counted(verdict.InsecureUnsigned), verdict.Accepted, verdict.Accepted, "UNSIGNED: accepted, "},
-		{"unsigned beside a proof", counted(verdict.InsecureUnsigned, proofs()...), verdict.Accepted, verdict.Accepted, "UNSIGNED: accepted, "},
+		{"a proof", counted(verdict.Signed, proofs()...), verdict.Accepted, verdict.Accepted, "OK file a: 1 of 1 object verified"},
+		{"no proof", counted(verdict.Signed), verdict.Undecided, verdict.Refused, "REFUSED file a: without any proof"},
+		{"a proof that names no evidence", counted(verdict.Signed, verdict.Proof{Subject: "a"}), verdict.Undecided, verdict.Refused, "REFUSED file a: without any proof"},
+		{"an exception alone is signed", counted(verdict.Signed, officer), verdict.Undecided, verdict.Refused, "REFUSED file a: without any proof"},
+		{"an exception beside a proof", counted(verdict.Signed, officer, proofs()[0]), verdict.Accepted, verdict.Accepted, "OK file a: 1 of 1 object verified"},
+		{"a basis that nobody knows", counted("nothing"), verdict.Undecided, verdict.Refused, "REFUSED file a: without any proof"},
+		{"a question that no signature answers", counted(verdict.Checked), verdict.Accepted, verdict.Accepted, "OK file a: 1 of 1 check passed"},
+		{"unsigned, as the policy says", counted(verdict.InsecureUnsigned), verdict.Accepted, verdict.Accepted, "UNSIGNED file a: accepted, but nothing about it is signed"},
+		{"unsigned beside a proof", counted(verdict.InsecureUnsigned, proofs()...), verdict.Accepted, verdict.Accepted, "UNSIGNED file a: accepted, but nothing about it is signed"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

@@ -26,7 +26,10 @@ func (v Verdict) Headline() string {
 	case o != Accepted:
 		word = strings.ToUpper(o.String())
 	}
-	return word + " " + v.About() + v.reservations() + ": " + v.reason()
+	if v.About() != "" {
+		word += " " + v.About()
+	}
+	return shortened(word + v.reservations() + ": " + v.reason())
 }
 
 // About is what the verdict is about, in a few words.
@@ -49,14 +52,17 @@ func (v Verdict) reservations() (text string) {
 		}
 		return text
 	}
-	if n := aside[ByException]; n > 0 {
-		text += ", with " + plural.Of(n, "exception")
+	var with []string
+	for _, kind := range []struct {
+		n    int
+		noun string
+	}{{aside[ByException], "exception"}, {aside[ByDefect], "accepted defect"}, {len(v.Warnings), "warning"}} {
+		if kind.n > 0 {
+			with = append(with, plural.Of(kind.n, kind.noun))
+		}
 	}
-	if n := aside[ByDefect]; n > 0 {
-		text += ", with " + plural.Of(n, "accepted defect")
-	}
-	if n := len(v.Warnings); n > 0 {
-		text += ", with " + plural.Of(n, "warning")
+	if len(with) > 0 {
+		text = ", with " + strings.Join(with, " and ")
 	}
 	if len(v.Scope.Left) > 0 && v.Basis != Checked && !slices.Contains(v.Scope.Checks, givenFiles) {
 		text += ", in part"
@@ -140,7 +146,7 @@ func (v Verdict) faults(found []Finding) string {
 		words = append(words, v.fault(code, subjects(by[code])))
 	}
 	if more > 0 {
-		words = append(words, fmt.Sprintf("and %s more", plural.Of(more, "finding")))
+		words = append(words, "and "+plural.Of(more, "more finding"))
 	}
 	return strings.Join(words, "; ")
 }
@@ -190,7 +196,7 @@ func named(names []string, noun string) string {
 	}
 	text := strings.Join(names[:few], ", ")
 	if rest := len(names) - few; rest > 0 {
-		text += fmt.Sprintf(" and %s more", plural.Of(rest, noun))
+		text += " and " + plural.Of(rest, "more "+noun)
 	}
 	return text
 }

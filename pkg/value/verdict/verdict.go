@@ -321,9 +321,9 @@ func (v Verdict) Err() error {
 // NotAcceptedError is a verdict seen as an error.
 type NotAcceptedError struct{ Verdict Verdict }
 
-// Error names the question, the outcome and the first finding.
+// Error is the headline and the first finding.
 func (e *NotAcceptedError) Error() string {
-	msg := e.Verdict.Question + ": " + e.Verdict.Headline()
+	msg := e.Verdict.Headline()
 	if n := len(e.Verdict.Findings); n > 0 {
 		f := e.Verdict.Findings[0]
 		msg += fmt.Sprintf(": %s %s: %s", f.Code, f.Subject, f.Message)

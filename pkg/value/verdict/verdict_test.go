@@ -63,15 +63,15 @@ func TestOutcome(t *testing.T) {
 func TestCompleteNeedsFullScope(t *testing.T) {
 	v := verdict.New("q", noon())
 	v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 1}, proofs()
-	if !v.Complete() || v.Headline() != "accepted: complete" {
+	if !v.Complete() || v.Headline() != "OK q: 1 of 1 object verified" {
 		t.Errorf("full scope: %q", v.Headline())
 	}
 	v.Scope.Left = []string{"sha512", "closed files"}
-	if v.Complete() || v.Err() != nil || v.Headline() != "accepted, partial: without sha512, closed files" {
+	if v.Complete() || v.Err() != nil || v.Headline() != "OK q, in part: 1 of 1 object verified" {
 		t.Errorf("partial scope: complete %t, %q", v.Complete(), v.Headline())
 	}
 	v.Add(verdict.Find(verdict.NotListable, "p", "no"))
-	if v.Headline() != "unavailable: nothing was decided" {
+	if v.Headline() != "UNAVAILABLE q: nothing was decided; no answer about p" {
 		t.Errorf("unavailable: %q", v.Headline())
 	}
 }
@@ -112,7 +112,7 @@ func TestNotAcceptedErrorSaysWhat(t *testing.T) {
 	v := verdict.New("release lantern v0.1.0", noon())
 	v.Counts.Required = 2
 	v.Add(verdict.Find(verdict.Missing, "a", "not in the place"), verdict.Find(verdict.Extra, "b", "not listed"))
-	want := "release lantern v0.1.0: refused: 1 MISSING, 1 EXTRA: MISSING a: not in the place (and 1 more)"
+	want := "REFUSED release lantern v0.1.0: 1 file missing: a; 1 file not listed: b: MISSING a: not in the place (and 1 more)"
 	if got := v.Err().Error(); got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}

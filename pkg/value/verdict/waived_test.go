@@ -157,13 +157,13 @@ func TestHeadlineSaysWhatWasSetAside(t *testing.T) {
 		v    *verdict.Verdict
 		want string
 	}{
-		{set(verdict.ByException, verdict.NoSBOM), "accepted, with 1 exception: NO_SBOM of b"},
-		{set(verdict.ByDefect, verdict.Unsigned), "accepted, with 1 accepted defect: UNSIGNED of b"},
-		{set(verdict.ByException, verdict.NoSBOM, verdict.Unsigned), "accepted, with 2 exceptions: NO_SBOM of b, UNSIGNED of b"},
-		{many, "accepted, with 4 accepted defects: 1 UNSIGNED, 1 NO_SBOM, 1 NO_PROVENANCE, 1 LEVEL"},
-		{warned, "accepted, with 2 warnings: EXTRA of c, EXTRA of d"},
-		{everything, "accepted, with 1 exception: NO_SBOM of b; with 1 warning: EXTRA of c; partial: without sha512"},
-		{set(verdict.ByException, verdict.NoSBOM, verdict.Tampered), "refused: 1 TAMPERED (1 set aside)"},
+		{set(verdict.ByException, verdict.NoSBOM), "OK q, with 1 exception: 1 of 2 objects verified"},
+		{set(verdict.ByDefect, verdict.Unsigned), "OK q, with 1 accepted defect: 1 of 2 objects verified"},
+		{set(verdict.ByException, verdict.NoSBOM, verdict.Unsigned), "OK q, with 2 exceptions: 1 of 2 objects verified"},
+		{many, "OK q, with 4 accepted defects: 1 of 2 objects verified"},
+		{warned, "OK q, with 2 warnings: 2 of 2 objects verified"},
+		{everything, "OK q, with 1 exception and 1 warning, in part: 1 of 2 objects verified"},
+		{set(verdict.ByException, verdict.NoSBOM, verdict.Tampered), "REFUSED q (1 set aside): 1 file altered: b"},
 	}
 	for _, r := range rows {
 		if got := r.v.Headline(); got != r.want {
