@@ -54,7 +54,8 @@ func theWorld(t testing.TB) *world {
 
 func openWorld(dir string) (*world, error) {
 	s, err := scene.Open(context.Background(), scene.Options{
-		Bin: filepath.Join(dir, "bin"), Dir: filepath.Join(dir, "scene"), Example: filepath.Join("..", "scene", "shell"),
+		Verbose: true,
+		Bin:     filepath.Join(dir, "bin"), Dir: filepath.Join(dir, "scene"), Example: filepath.Join("..", "scene", "shell"),
 	})
 	if err != nil {
 		return nil, err

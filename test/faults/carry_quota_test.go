@@ -67,7 +67,7 @@ func TestCarryQuota(t *testing.T) {
 				c.addRegions(4)
 				c.registry.Spoil(all("", "", q.act)...)
 				c.patient = true
-				want(t, c.apply(), 0, "ACCEPTED", "verified=6 required=6")
+				want(t, c.apply(), 0, "OK ", "verified=6 required=6")
 				c.settled()
 				if each := c.writes(c.us); q.writes != 5*each {
 					t.Errorf("%d writes for five regions, where one takes %d", q.writes, each)

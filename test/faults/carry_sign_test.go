@@ -20,19 +20,19 @@ import (
 func TestCarryServices(t *testing.T) {
 	busy, away := faults.Status(429, "Retry-After", "1"), faults.Status(503)
 	carries(t, []failing{
-		{"row 25, certificates, asked to wait", atFulcio, one("POST", "", busy), 0, "ACCEPTED", 2},
-		{"row 25, certificates, a burst", atFulcio, some(faults.Fault{Times: 2, Do: faults.Status(502)}), 0, "ACCEPTED", 2},
+		{"row 25, certificates, asked to wait", atFulcio, one("POST", "", busy), 0, "OK ", 2},
+		{"row 25, certificates, a burst", atFulcio, some(faults.Fault{Times: 2, Do: faults.Status(502)}), 0, "OK ", 2},
 		{"row 25, no certificates", atFulcio, all("", "", away), 3, "verified=0 required=2", 0},
 		{"row 25, certificates hang", atFulcio, all("POST", "", faults.Hangs), 3, "verified=0 required=2", 0},
 		{"row 25, certificates are refused", atFulcio, all("POST", "", faults.Status(400)), 1, "verified=0 required=2", 0},
 		{"row 27, the log is away", atRekor, all("", "", faults.Status(502)), 3, "verified=0 required=2", 0},
 		{"row 27, the log dies in the middle", atRekor, some(faults.Fault{Method: "POST", Skip: 2, Do: faults.Dies}), 3, "verified=0 required=2", 0},
-		{"row 28, the answer of the log is lost", atRekor, one("POST", "", faults.DoesAndDies), 0, "ACCEPTED", 2},
+		{"row 28, the answer of the log is lost", atRekor, one("POST", "", faults.DoesAndDies), 0, "OK ", 2},
 		{"row 28, every answer of the log is lost", atRekor, all("POST", "", faults.DoesAndDies), 3, "verified=0 required=2", 0},
-		{"row 28, the log says that it failed", atRekor, one("POST", "", faults.FailsButDoes(502)), 0, "ACCEPTED", 2},
+		{"row 28, the log says that it failed", atRekor, one("POST", "", faults.FailsButDoes(502)), 0, "OK ", 2},
 		{"row 29, the log has an endless answer", atRekor, all("POST", "", faults.Endless), 1, "verified=0 required=2", 0},
-		{"row 31, timestamps, a burst", atTSA, some(faults.Fault{Times: 2, Do: faults.Status(502)}), 0, "ACCEPTED", 2},
-		{"row 31, timestamps are cut", atTSA, one("POST", "", faults.Resets), 0, "ACCEPTED", 2},
+		{"row 31, timestamps, a burst", atTSA, some(faults.Fault{Times: 2, Do: faults.Status(502)}), 0, "OK ", 2},
+		{"row 31, timestamps are cut", atTSA, one("POST", "", faults.Resets), 0, "OK ", 2},
 		{"row 31, no timestamps", atTSA, all("", "", away), 3, "verified=0 required=2", 0},
 		{"row 31, timestamps hang", atTSA, all("POST", "", faults.Hangs), 3, "verified=0 required=2", 0},
 	})

@@ -172,7 +172,7 @@ func (c *carry) public(region string) bool {
 		}
 	}
 	want(c.t, staged.Run(c.t.Context(), "waybill", "gate", "image", staged.Lab.Registry+"/"+region+"/"+carried+":"+scene.Version,
-		"--policy", c.policy, "--stage", "release", "--release-version", scene.Version, "--trusted-root", "trusted_root.json"), 0, "ACCEPTED")
+		"--policy", c.policy, "--stage", "release", "--release-version", scene.Version, "--trusted-root", "trusted_root.json"), 0, "OK ")
 	return true
 }
 
@@ -243,7 +243,7 @@ func (c *carry) mended() {
 	}
 	c.patient = true
 	all := len(c.regions())
-	want(c.t, c.apply(), 0, "ACCEPTED", fmt.Sprintf("verified=%d required=%d", all, all))
+	want(c.t, c.apply(), 0, "OK ", fmt.Sprintf("verified=%d required=%d", all, all))
 	c.settled()
 }
 

@@ -153,6 +153,6 @@ func TestReleaseLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.registry.Heal()
-	want(t, n.release("--lease", dir), 0, "ACCEPTED")
+	want(t, n.release("--lease", dir), 0, "OK ")
 	want(t, n.release("--lease-term", "2s"), 2, "--lease-term")
 }

@@ -40,7 +40,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
 		return 1
 	}
-	staged, err = scene.Open(context.Background(), scene.Options{Bin: bin, Dir: filepath.Join(dir, "scene"), Example: filepath.Join("..", "example")})
+	staged, err = scene.Open(context.Background(), scene.Options{Verbose: true, Bin: bin, Dir: filepath.Join(dir, "scene"), Example: filepath.Join("..", "example")})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

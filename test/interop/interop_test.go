@@ -92,7 +92,7 @@ func published(t *testing.T) *scene.Scene {
 // setScene is a scene in which nothing has been released yet.
 func setScene(t *testing.T) *scene.Scene {
 	t.Helper()
-	s, err := scene.Open(context.Background(), scene.Options{Bin: commands(t), Dir: t.TempDir(), Example: filepath.Join("..", "example")})
+	s, err := scene.Open(context.Background(), scene.Options{Verbose: true, Bin: commands(t), Dir: t.TempDir(), Example: filepath.Join("..", "example")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func stage(t *testing.T) (*scene.Scene, map[string]string) {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
-	s := must(scene.Open(t.Context(), scene.Options{Bin: bin, Dir: filepath.Join(t.TempDir(), "scene"), Example: filepath.Join("testdata", "interrupted")}))(t)
+	s := must(scene.Open(t.Context(), scene.Options{Verbose: true, Bin: bin, Dir: filepath.Join(t.TempDir(), "scene"), Example: filepath.Join("testdata", "interrupted")}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -73,7 +73,7 @@ func openWorld(t *testing.T) *world {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("building the step: %v\n%s", err, out)
 	}
-	s := must(scene.Open(t.Context(), scene.Options{Dir: filepath.Join(dir, "scene"), Example: filepath.Join("testdata", "project")}))(t)
+	s := must(scene.Open(t.Context(), scene.Options{Verbose: true, Dir: filepath.Join(dir, "scene"), Example: filepath.Join("testdata", "project")}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/test/lab"
@@ -31,6 +32,9 @@ type Options struct {
 	// Service starts a build service under an account of its own, if
 	// [LowerLevel] has no objection.
 	Service bool
+	// Verbose asks every command that prints a verdict for all of it, with
+	// --verbose, unless it is run with --verbose, --quiet or --output.
+	Verbose bool
 	// Watch sees every command before it runs, and its output after.
 	Watch func(Result)
 }
@@ -96,8 +100,27 @@ func (s *Scene) Run(ctx context.Context, args ...string) Result {
 	return s.runAs(ctx, account, args...)
 }
 
+// shortens reports whether a command prints a verdict that is not whole.
+func shortens(args []string) bool {
+	for _, flag := range args {
+		name, _, _ := strings.Cut(flag, "=")
+		if slices.Contains([]string{"--verbose", "--quiet", "--output", "-o", "--report", "--help", "--"}, name) {
+			return false
+		}
+	}
+	words := strings.Join(args, " ") + " "
+	return slices.ContainsFunc([]string{
+		"k8s-verify-release ", "waybill verify ", "waybill gate check ", "waybill gate file ", "waybill gate image ", "waybill gate audit ",
+		"waybill stage ", "waybill release ", "waybill promote apply ", "waybill promote merge ", "waybill sbom check ", "waybill sbom validate ",
+		"waybill signoff check ", "waybill feature preflight ",
+	}, func(command string) bool { return strings.HasPrefix(words, command) })
+}
+
 // runAs runs a command under an account; -1 is that of this process.
 func (s *Scene) runAs(ctx context.Context, account int, args ...string) Result {
+	if s.Verbose && shortens(args) {
+		args = append(slices.Clone(args), "--verbose")
+	}
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
 	cmd.Dir = s.Dir
 	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+s.Path("cache")), s.Env...) // nobody's trust but the scene's

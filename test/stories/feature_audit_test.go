@@ -90,7 +90,7 @@ func TestFeatureRequireSignoff(t *testing.T) {
 		return r.lodge.Run(t.Context(), append([]string{"waybill", "verify", "release", scene.Version, "--profile", "mine-profile.yaml"}, flags...)...)
 	}
 	want(t, verifies(), 1, "SIGNOFF_MISSING") // where it is public, as the policy is written
-	want(t, verifies("--features", "site"), 0, "ACCEPTED", "SIGNOFF_MISSING", "waybill/RequireSignoff is TurningOn", "it counts as warn")
+	want(t, verifies("--features", "site"), 0, "OK ", "SIGNOFF_MISSING", "waybill/RequireSignoff is TurningOn", "it counts as warn")
 	r.says("2 of 2 releases have no sign-off that counts\n    v0.1.0 (SIGNOFF_MISSING)\n    v0.9.0 (EVIDENCE_MISSING)\n")
 
 	public := strings.Replace(r.lodge.Lab.Bucket, "http://", "gs+http://", 1) + "/release/lantern/" + scene.Version + "/"
@@ -100,7 +100,7 @@ func TestFeatureRequireSignoff(t *testing.T) {
 	r.until(known.RequireSignoff, feature.On)
 	want(t, r.asks(), 1, "SIGNOFF_MISSING") // it was signed off where it is public, and not where it is staged
 	want(t, r.attest(t, "--confirm", "--to", strings.Replace(public, "/release/", "/staging/", 1)), 0)
-	want(t, r.asks(), 0, "ACCEPTED")
+	want(t, r.asks(), 0, "OK ")
 	r.undecided()
 }
 
@@ -121,5 +121,5 @@ func (r registrar) undecided() {
 	if f := r.get(known.RequireProvenance); f.Status.State != feature.TurningOn || !strings.Contains(f.Status.Tasks[0].Message, "/release/none") {
 		r.t.Errorf("%s: %+v", f.Status.State, f.Status.Tasks)
 	}
-	want(r.t, r.asks(), 0, "ACCEPTED")
+	want(r.t, r.asks(), 0, "OK ")
 }

@@ -137,13 +137,13 @@ func TestFeatureRequireProvenance(t *testing.T) {
 	s.wants(feature.Off)
 	want(t, s.pass(), 0, "announced")
 	want(t, s.asks("v0.0.1"), 1, "NO_PROVENANCE") // an announcement is not signed, and lowers nothing
-	want(t, s.asks("v0.1.0"), 0, "ACCEPTED")
+	want(t, s.asks("v0.1.0"), 0, "OK ")
 
 	// On is wanted: what would be refused is named, and nothing is refused yet.
 	s.wants(feature.On)
 	want(t, s.pass(), 0, "RequireProvenance", "Off to TurningOn")
 	want(t, s.asks("v0.0.1"), 0, "NO_PROVENANCE", "TurningOn")
-	want(t, s.asks("v0.1.0"), 0, "ACCEPTED")
+	want(t, s.asks("v0.1.0"), 0, "OK ")
 	unattested := s.Host + "/" + s.repository + ":v0.0.1"
 	want(t, s.alone("image", unattested), 1, "NO_PROVENANCE")
 	want(t, s.alone("image", unattested, "--features", "site", "--report-as", "promoter"), 0, "NO_PROVENANCE", "it counts as warn")
@@ -161,19 +161,19 @@ func TestFeatureRequireProvenance(t *testing.T) {
 	want(t, s.pass(), 0, "1 of 4 images would be refused", without["v0.0.3"].Digest.String())
 	s.attests(without["v0.0.3"])
 	s.until(known.RequireProvenance, feature.On)
-	want(t, s.asks("v0.0.3"), 0, "ACCEPTED")
+	want(t, s.asks("v0.0.3"), 0, "OK ")
 	s.signed("v0.2.0")
 	want(t, s.asks("v0.2.0"), 1, "NO_PROVENANCE")
 	want(t, s.alone("image", s.Host+"/"+s.repository+":v0.2.0", "--features", "site"), 1, "NO_PROVENANCE", "it counts as require")
 	s.attests(s.signed("v0.3.0"))
-	want(t, s.asks("v0.3.0"), 0, "ACCEPTED")
+	want(t, s.asks("v0.3.0"), 0, "OK ")
 
 	// And off again.
 	s.wants(feature.Off)
 	want(t, s.pass(), 0, "On to TurningOff")
 	want(t, s.asks("v0.2.0"), 0, "NO_PROVENANCE", "TurningOff")
 	s.goesOn("TurningOff to Off")
-	want(t, s.asks("v0.2.0"), 0, "ACCEPTED")
+	want(t, s.asks("v0.2.0"), 0, "OK ")
 	want(t, s.pass(), 0)
 	f := s.get(known.RequireProvenance)
 	if c := f.Condition(feature.Dangling); f.Status.State != feature.Off || c.Status != "False" || c.Count != 0 {

@@ -247,7 +247,7 @@ func (s switchroom) ahead() {
 		s.until(name, feature.On)
 	}
 	want(t, s.pass(), 0, "nothing to do")
-	want(t, s.feature("preflight", "--features", "site", "--to", "v0.3"), 0, "ACCEPTED")
+	want(t, s.feature("preflight", "--features", "site", "--to", "v0.3"), 0, "OK ")
 	r := s.feature("preflight", "FEATURES.yaml", "--to", "v0.3.1", "--output", "json")
 	want(t, r, 0)
 	if a := parse(t, r); a.Outcome != "accepted" || a.Counts.Verified != len(known.Namespace().Features) {

@@ -65,7 +65,7 @@ func TestGateOverride(t *testing.T) {
 	}
 	want(t, ready(), 0)
 	want(t, check(s.token(nil), with...), 1, "REPLAY", "jti")
-	want(t, check(once, append(with, "--summary", "one.json")...), 0, "ACCEPTED", "the hosted builder was down", "policy@lab.invalid")
+	want(t, check(once, append(with, "--summary", "one.json")...), 0, "OK ", "the hosted builder was down", "policy@lab.invalid")
 	s.names("one.json", len(with)/2, to)
 	want(t, check(once, with...), 1, "REPLAY", "fresh token")
 	want(t, check(s.token(map[string]any{"jti": "two"}), append(with, "--summary", "two.json")...), 0, "the hosted builder was down")
@@ -164,7 +164,7 @@ func (s *gatehouse) audited(digest string) {
 	}
 	log := s.log()
 	lines := slices.Collect(strings.Lines(log))
-	want(t, check(log, "--head", head[1]), 0, "ACCEPTED", "by outcome:", "promoter")
+	want(t, check(log, "--head", head[1]), 0, "OK ", "by outcome:", "promoter")
 	want(t, check(log), 0, "cut off or rewritten")
 	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `"outcome":"refused"`) })
 	edited := slices.Clone(lines)
@@ -173,7 +173,7 @@ func (s *gatehouse) audited(digest string) {
 	want(t, check(strings.Join(slices.Delete(slices.Clone(lines), at, at+1), "")), 1, "AUDIT_CHAIN", "are missing")
 	number := strings.Split(head[1], ":")[0]
 	cut := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `"number":`+number+`,`) })
-	want(t, check(strings.Join(lines[:cut], "")), 0, "ACCEPTED")
+	want(t, check(strings.Join(lines[:cut], "")), 0, "OK ")
 	want(t, check(strings.Join(lines[:cut], ""), "--head", head[1]), 1, "AUDIT_CHAIN", "cut off")
 	want(t, check(log, "--head", "x"), 2, "--head")
 	want(t, s.Run(t.Context(), "waybill", "gate", "audit"), 2, "LOG")

@@ -105,10 +105,10 @@ func (s *gatehouse) certified() {
 		code  int
 		said  []string
 	}{
-		{"the caller", with("admission"), 0, []string{"ACCEPTED", "decided by the gate at"}},
+		{"the caller", with("admission"), 0, []string{"OK ", "decided by the gate at"}},
 		{"nobody", nil, 1, []string{"TOKEN_PARSE", "or a client certificate"}},
 		{"somebody else", with("eve"), 1, []string{"TOKEN_SUB", "spiffe://example.test/eve"}},
-		{"somebody else, with the token of a caller", append(with("eve"), "--identity-token", "caller=caller.token"), 0, []string{"ACCEPTED"}},
+		{"somebody else, with the token of a caller", append(with("eve"), "--identity-token", "caller=caller.token"), 0, []string{"OK "}},
 		{"the caller, for what is not granted", append(with("admission"), "--to", s.Lab.Registry+"/eu/lantern"), 1, []string{"NOT_GRANTED"}},
 		{"an expired one", with("late"), 1, []string{"TOKEN_SUB", "expired or not yet valid", "renew the certificate"}},
 		{"one of another authority", with("foreign"), 1, []string{"TOKEN_SUB", "unknown certificate authority", "tls.clients"}},

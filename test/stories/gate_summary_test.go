@@ -55,7 +55,7 @@ func TestGateSummaries(t *testing.T) {
 	want(t, s.may("eu/lantern", "early.json", once...), 3, "could not be signed")
 	s.write("verifier.token", s.Lab.Token("verifier"))
 	before := len(s.Lab.Logged())
-	want(t, s.may("eu/lantern", "one.json"), 0, "ACCEPTED")
+	want(t, s.may("eu/lantern", "one.json"), 0, "OK ")
 	want(t, s.may("eu/lantern", "again.json"), 0)
 	if one, again := s.read("one.json"), s.read("again.json"); string(one) != string(again) || len(s.Lab.Logged())-before != 1 {
 		t.Errorf("one decision was vouched for %d times", len(s.Lab.Logged())-before)
@@ -115,7 +115,7 @@ func (s *gatehouse) vouched() {
 	consumer("elsewhere.yaml", s.Lab.Registry+"/us/lantern", asks...)
 	want(s.t, judge("consumer.yaml"), 1, "EVIDENCE_MISSING")
 	s.attachAll("eu/lantern", s.read("one.json"))
-	want(s.t, judge("consumer.yaml"), 0, "ACCEPTED")
+	want(s.t, judge("consumer.yaml"), 0, "OK ")
 	want(s.t, judge("elsewhere.yaml"), 1, "VSA_RESOURCE")
 	// In the place of provenance.
 	consumer("consumer.yaml", to)
@@ -160,7 +160,7 @@ func TestGateWithoutSummaries(t *testing.T) {
 	s := openGatehouse(t)
 	want(t, s.may("eu/lantern", "one.json"), 2, "signs no summaries")
 	s.none("one.json")
-	want(t, s.askFor(s.Lab.Registry+"/staging/lantern/lantern:"+scene.Version, "eu/lantern"), 0, "ACCEPTED")
+	want(t, s.askFor(s.Lab.Registry+"/staging/lantern/lantern:"+scene.Version, "eu/lantern"), 0, "OK ")
 	var answer api.Answer
 	_, said := s.ask(s.token(nil), s.question("promote", s.image.Digest.String(), fmt.Sprintf(`,"to":"%s/eu/lantern","channel":"stable"`, s.Lab.Registry)))
 	if err := json.Unmarshal([]byte(said), &answer); err != nil || !answer.Accepted() || len(answer.Decisions[0].Summary) > 0 {

@@ -65,7 +65,7 @@ func TestKubernetesLevels(t *testing.T) {
 		status int
 		says   []string
 	}{
-		{"every fact", declared, summary, 0, []string{"ACCEPTED: complete", "declared   source.retained", "KEP-3027 level 3 of 4 for 192 artifacts"}},
+		{"every fact", declared, summary, 0, []string{"nothing extra", "declared   source.retained", "KEP-3027 level 3 of 4 for 192 artifacts"}},
 		{"no summary", declared, asked, 1, []string{"LEVEL", "source.verified-history (not shown)"}},
 		{"no declaration", undeclared, summary, 1, []string{"LEVEL", "source.retained (not shown)"}},
 		{"a builder of level 2", strings.ReplaceAll(declared, "  level: 3\n", "  level: 2\n"), summary, 1, []string{"LEVEL"}},

@@ -53,17 +53,17 @@ func levels(t *testing.T, s *scene.Scene) {
 		status      int
 		said        []string
 	}{
-		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 1 of 4", "ACCEPTED"}},
+		{"a known builder", file + known + highest, 0, []string{fmt.Sprintf("SLSA build: level %d of 3", most), "SLSA v0.1: level 1 of 4", "OK "}},
 		{"an unknown builder", file + highest, 1, []string{"LEVEL", "build.authentic (not shown): missing: an entry of the policy or the command that trusts builder", "got  build=1", "→"}},
 		{"another builder", file + " --builder https://builder.example.test=3" + highest, 1, []string{"LEVEL", "build.authentic"}},
-		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "ACCEPTED"}},
-		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"ACCEPTED"}},
+		{"an unknown builder where nothing more is asked", file, 0, []string{"SLSA build: level 1 of 3", "for 2: build.authentic", "OK "}},
+		{"an unknown builder where provenance is enough", file + " --require-level build=1", 0, []string{"OK "}},
 		{"a builder that is not believed", file + " --builder " + id + "=0 --require-level build=2", 1, []string{"LEVEL", "build.authentic"}},
 		{"a builder of level 1", file + " --builder " + id + "=1 --require-level build=2", 1, []string{"LEVEL", "build.hosted (not met)", "sha256:"}},
-		{"its twin of level 2", file + " --builder " + id + "=2 --require-level build=2", 0, []string{"ACCEPTED"}},
+		{"its twin of level 2", file + " --builder " + id + "=2 --require-level build=2", 0, []string{"OK "}},
 		{"a level that needs a source summary", file + known + " --require-level v0.1=3", 1, []string{"LEVEL", "want v0.1=3", "source.verified-history"}},
 		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; a git+file:// URL"}},
-		{"the one below", file + known + " --require-level v0.1=1", 0, []string{"ACCEPTED"}},
+		{"the one below", file + known + " --require-level v0.1=1", 0, []string{"OK "}},
 		{"an image", image + known + " --require-level build=2", 0, []string{"3 × provenance", "--verbose answers every requirement"}},
 		{"an image of an unknown builder", image + " --require-level build=2", 1, []string{"LEVEL", "verified=0 required=3"}},
 		{"a level of no provenance", "file state/files/bin/linux/amd64/lantern --require-level build=1", 2, []string{"USAGE", "levels are read from provenance"}},
@@ -73,7 +73,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"two builders of different trust", file + known + " --builder https://builder.example.test=1", 2, []string{"different trust"}},
 		{"a track that there is not", file + " --require-level dependency=1", 2, []string{"--require-level", "v0.1=4"}},
 		{"a level of the source, of which there is no summary", file + known + " --require-level source=1", 1, []string{"LEVEL", "want source=1", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
-		{"a level by the name of the KEP", file + known + " --require-level kep-3027=1", 0, []string{"ACCEPTED"}},
+		{"a level by the name of the KEP", file + known + " --require-level kep-3027=1", 0, []string{"OK "}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestLevels(t *testing.T) {
 	const keyed = "file a.bin --type slsaprovenance1 --bundle built.json --key key.pub --trusted-root trusted_root.json --require-level build=3"
 	want(t, w.verify(t.Context(), keyed), 1, "LEVEL", "build.authentic (not shown)", "with the signer \"key sha256:")
 	want(t, w.verify(t.Context(), keyed+" --builder "+other+"=3"), 1, "LEVEL", "build.authentic")
-	want(t, w.verify(t.Context(), keyed+" --builder "+id+"=3"), 0, "SLSA build: level 3 of 3", "ACCEPTED")
+	want(t, w.verify(t.Context(), keyed+" --builder "+id+"=3"), 0, "SLSA build: level 3 of 3", "OK ")
 
 	image := w.push(t, "built")
 	reference := "image --type slsaprovenance1 --require-level build=2 --builder " + id + "=2 " + w.Lab.Registry + "/shop/built:v1"
@@ -155,7 +155,7 @@ func TestLevels(t *testing.T) {
 		`{"_type":%q,"subject":[{"name":"a","digest":{"sha256":%q}}],"predicateType":%q,"predicate":{"buildDefinition":"none"}}`,
 		intoto.TypeV1, digest.Of(digest.SHA256, []byte("the first file")).Hex(), provenance.PredicateType)}))
 	const empty = "file a.bin --type slsaprovenance1 --bundle empty.json"
-	want(t, w.verify(t.Context(), empty, as(w.Scene, "builder")...), 0, "the provenance shows no level: ", "ACCEPTED")
+	want(t, w.verify(t.Context(), empty, as(w.Scene, "builder")...), 0, "the provenance shows no level: ", "OK ")
 	want(t, w.verify(t.Context(), empty+" --require-level build=1", as(w.Scene, "builder")...), 1, "PAYLOAD_PARSE")
 
 	r = w.Run(t.Context(), "waybill", "inspect", "built.json", "--lint")
@@ -198,18 +198,18 @@ func TestSourceSummaryOfAFile(t *testing.T) {
 		status      int
 		says        []string
 	}{
-		{"a summary", file + " --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"a summary", file + " --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "OK "}},
 		{"a summary, reported", file + " --source-vsa good.json" + flags + " --report slsa-source", 0, []string{"LEVEL 3, continuous technical controls: reached", "SLSA Source level 3 of 4 for 1 artifact"}},
 		{"none, reported", file + " --report slsa-source", 2, []string{"USAGE", "add --source-vsa"}},
-		{"none, the build reported", file + " --report slsa-build", 0, []string{"ACCEPTED", "SLSA Build level 3 of 3"}},
+		{"none, the build reported", file + " --report slsa-build", 0, []string{"OK ", "SLSA Build level 3 of 3"}},
 		{"a signature, reported", "file a.bin --report slsa-build", 2, []string{"USAGE", "add --type slsaprovenance1"}},
 		{"none", file + " --require-level source=3", 1, []string{"LEVEL", "source.level-1 (not shown): missing: a verification summary of the source revision"}},
 		{"of another commit", file + " --source-vsa other.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "the given one is of another"}},
 		{"by another identity", file + " --source-vsa stranger.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "may not sign for"}},
 		{"of a verifier that is trusted less", file + " --source-vsa good.json" + strings.Replace(flags, "=3", "=2", 1) + " --require-level source=3", 1, []string{"LEVEL", "trusted up to 2"}},
 		{"what the policy would have to declare", file + " --source-vsa good.json" + flags + " --require-level kep-3027=3", 1, []string{"LEVEL", "source.retained (not shown)"}},
-		{"beside one of another commit", file + " --source-vsa other.json --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
-		{"before one of another commit", file + " --source-vsa good.json --source-vsa other.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "ACCEPTED"}},
+		{"beside one of another commit", file + " --source-vsa other.json --source-vsa good.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "OK "}},
+		{"before one of another commit", file + " --source-vsa good.json --source-vsa other.json" + flags + " --require-level source=3", 0, []string{"SLSA source: level 3 of 4", "OK "}},
 		{"beside one that took it back", file + " --source-vsa good.json --source-vsa failed.json" + flags + " --require-level source=3", 1, []string{"LEVEL", "a passed verification summary"}},
 		{"beside one that cannot be read", file + " --source-vsa good.json --source-vsa nowhere.json" + flags + " --require-level source=3", 2, []string{"nowhere.json"}},
 		{"auto, which is for a release", file + " --source-vsa auto" + flags, 2, []string{"auto"}},

@@ -189,8 +189,8 @@ func TestEveryFormatAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t)
 	refusals := map[string]string{
-		"table": "REFUSED: 1 EVIDENCE_MISSING", "json": `"outcome": "refused"`, "junit": `failures="2" errors="0"`,
-		"sarif": `"ruleId": "EVIDENCE_MISSING"`, "markdown": "## REFUSED: 1 EVIDENCE_MISSING", "html": "<strong>REFUSED: 1 EVIDENCE_MISSING</strong>",
+		"table": "REFUSED", "json": `"outcome": "refused"`, "junit": `failures="2" errors="0"`,
+		"sarif": `"ruleId": "EVIDENCE_MISSING"`, "markdown": "## REFUSED", "html": "REFUSED",
 	}
 	var flags []string
 	for format := range refusals {

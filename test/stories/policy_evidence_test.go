@@ -252,10 +252,11 @@ func TestPolicyBuilds(t *testing.T) {
 func judgedAs(t *testing.T, r scene.Result, code string) {
 	t.Helper()
 	if code == "" {
-		want(t, r, 0, "ACCEPTED, PARTIAL: without")
+		want(t, r, 0, "OK ")
 		return
 	}
-	want(t, r, 1, "REFUSED: 1 "+code+"\n", "→")
+	refusedBy(t, r, code)
+	want(t, r, 1, "→")
 }
 
 // TestPolicySigners: an identity is who is meant, when and with what is asked

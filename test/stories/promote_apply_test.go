@@ -129,7 +129,7 @@ func TestPromoteApply(t *testing.T) {
 	a := openAdmin(t)
 	want(t, a.Run(t.Context(), "waybill", "promote", "apply", "plan.json", "--profile", "profile.yaml"), 0, "add --confirm")
 	logged := len(a.Lab.Logged())
-	want(t, a.apply(), 0, "ACCEPTED", "verified=2 required=2")
+	want(t, a.apply(), 0, "OK ", "verified=2 required=2")
 	node, err := registry.Graph(t.Context(), a.at("staging/lantern"), "lantern", a.image)
 	if err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ func TestPromoteFiles(t *testing.T) {
 	if m.get("release/mirror/bin/linux/amd64/lantern") != nil {
 		t.Error("a dry run copied")
 	}
-	want(t, m.apply("--confirm"), 0, "ACCEPTED", "verified=4 required=4")
+	want(t, m.apply("--confirm"), 0, "OK ", "verified=4 required=4")
 	for name, body := range m.files {
 		there, err := os.ReadFile(m.Path("mirror", filepath.FromSlash(name)))
 		if err != nil || string(there) != string(body) || string(m.get("release/mirror/"+name)) != string(body) {

@@ -273,9 +273,9 @@ func TestPromoteShards(t *testing.T) {
 	if err := os.Remove(f.Path("leases", fmt.Sprintf("promotion-%03d-of-%03d.lease.json", victim, workers))); err != nil {
 		t.Fatal(err)
 	}
-	want(t, f.Run(t.Context(), f.worker(victim)...), 0, "ACCEPTED")
+	want(t, f.Run(t.Context(), f.worker(victim)...), 0, "OK ")
 	r = f.merge("--output", "table", "--output", "json=merged.json")
-	want(t, r, 0, "ACCEPTED", "verified=96 required=96 missing=0")
+	want(t, r, 0, "OK ", "verified=96 required=96 missing=0")
 	t.Log(r.Stdout)
 	r = f.diff()
 	want(t, r, 0, "requests: 2 for lists, 96 for single tags and digests")

@@ -20,7 +20,7 @@ func TestVersionIsPublic(t *testing.T) {
 	}
 	version, state := scene.Version, "state "+scene.Version
 	at := []string{version, "--profile", "profile.yaml", "--state", state, "--confirm"}
-	want(t, stage(version, state), 0, "ACCEPTED: complete")
+	want(t, stage(version, state), 0, "nothing extra")
 	want(t, k.Run(t.Context(), append([]string{"waybill", "promote", "--to", "release"}, at...)...), 0)
 	if s := k.status(t, version); !strings.HasPrefix(s.Last, "promote to release, ") || s.Public != pipeline.IsPublic {
 		t.Errorf("promoted: %+v", s)
@@ -35,7 +35,7 @@ func TestVersionIsPublic(t *testing.T) {
 	}
 	want(t, stage(version, "another"), 1, "FILE_CONFLICT", "release a new version")
 	k.absent(t, "another")
-	want(t, stage(version, state), 0, "sealed already", "ACCEPTED: complete")
+	want(t, stage(version, state), 0, "sealed already", "nothing extra")
 
 	want(t, k.revises(t, "release", "--withdraw", "--reason", "it flickers", "--confirm"), 0)
 	want(t, stage(version, state), 1, "WITHDRAWN", "it flickers", "release a new version")
@@ -43,7 +43,7 @@ func TestVersionIsPublic(t *testing.T) {
 		t.Errorf("withdrawn: %+v", s)
 	}
 	k.tag(t, "v0.3.0")
-	want(t, stage("v0.3.0", "state v0.3.0"), 0, "ACCEPTED: complete")
+	want(t, stage("v0.3.0", "state v0.3.0"), 0, "nothing extra")
 }
 
 // TestSealRefusesNames: a name that is none is wrong use, said with the name.

@@ -34,13 +34,13 @@ func scopes(t *testing.T, d *desk) {
 		code  int
 		said  []string
 	}{
-		{"", 0, []string{"ACCEPTED: complete"}},
-		{"--depth provenance", 0, []string{"ACCEPTED: complete"}},
-		{"--depth files", 0, []string{"ACCEPTED, PARTIAL: without signatures, provenance, SBOMs, plan\n", "1 × release manifest"}},
-		{"--depth signatures", 0, []string{"ACCEPTED, PARTIAL: without provenance, SBOMs, plan\n", "6 × file signature", "3 × image signature"}},
-		{"--only files", 0, []string{"ACCEPTED, PARTIAL: without images\n", "6 × file signature"}},
-		{"--only images", 0, []string{"ACCEPTED, PARTIAL: without files\n", "verified=4 required=4", "3 × image signature"}},
-		{"--platform linux/amd64", 0, []string{"ACCEPTED, PARTIAL: without other platforms than linux/amd64\n", "2 × image signature"}},
+		{"", 0, []string{"nothing extra"}},
+		{"--depth provenance", 0, []string{"nothing extra"}},
+		{"--depth files", 0, []string{"Not checked: signatures, provenance, SBOMs, plan.", "1 × release manifest"}},
+		{"--depth signatures", 0, []string{"Not checked: provenance, SBOMs, plan.", "6 × file signature", "3 × image signature"}},
+		{"--only files", 0, []string{"Not checked: images.", "6 × file signature"}},
+		{"--only images", 0, []string{"Not checked: files.", "verified=4 required=4", "3 × image signature"}},
+		{"--platform linux/amd64", 0, []string{"Not checked: other platforms than linux/amd64.", "2 × image signature"}},
 		{"--platform linux/amd64 --only images", 0, []string{"verified=3 required=3"}},
 		{"--platform linux/amd64 --depth files --only files", 0, []string{"without signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images\n"}},
 		{"--platform windows/amd64 --only images", 2, []string{"no artifact in the images of the release is for platform \"windows/amd64\"; platforms: linux/amd64, linux/arm64"}},
@@ -61,7 +61,7 @@ func scopes(t *testing.T, d *desk) {
 
 // demanded asks for levels: the least of the whole way counts.
 func demanded(t *testing.T, d *desk) {
-	want(t, d.Verify(t.Context(), "--require-level", "build=1"), 0, "ACCEPTED: complete")
+	want(t, d.Verify(t.Context(), "--require-level", "build=1"), 0, "nothing extra")
 	want(t, d.Verify(t.Context(), "--require-level", "build=3"), 1, "LEVEL", lamp, "want build=3")
 	want(t, d.Verify(t.Context(), "--require-level", "build=3", "--only", "images"), 1, "LEVEL", "oci/lantern")
 	want(t, d.Verify(t.Context(), "--require-level", "v0.1=1"), 0, "v0.1 level 1 of 4")
@@ -100,7 +100,7 @@ func atHand(t *testing.T, d *desk) {
 		code int
 		said []string
 	}{
-		{"one file", []string{"hand/lantern"}, 0, []string{"PARTIAL: without all but the 1 given, closed places", "hand/lantern: it is " + lamp, "verified=2 required=2", "1 × provenance", "1 × file signature"}},
+		{"one file", []string{"hand/lantern"}, 0, []string{"OK hand/lantern of lantern v0.1.0: ", "hand/lantern is " + lamp, "verified=2 required=2", "1 × provenance", "1 × file signature"}},
 		{"two files", []string{"hand/lantern", "hand/sums/SHA256SUMS"}, 0, []string{"verified=3 required=3"}},
 		{"under a name of its owner's", []string{"hand/lamp"}, 0, []string{"hand/lamp: it is " + lamp}},
 		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"it is the manifest itself"}},
@@ -126,7 +126,7 @@ func atHand(t *testing.T, d *desk) {
 func summedUp(t *testing.T, d *desk) {
 	r := d.Verify(t.Context(), "--print-sums", "--only", "files")
 	want(t, r, 0)
-	if !strings.Contains(r.Stderr, "ACCEPTED, PARTIAL") || strings.Contains(r.Stdout, "ACCEPTED") {
+	if !strings.Contains(r.Stderr, "in part") || strings.Contains(r.Stdout, "OK ") {
 		t.Errorf("the verdict is on stdout:\n%s", r.Stdout)
 	}
 	lines := strings.Split(strings.TrimSuffix(r.Stdout, "\n"), "\n")
@@ -161,10 +161,10 @@ func scopedAttacks(t *testing.T, d *desk) {
 			t.Fatal(err)
 		}
 		if a.Name == "one flipped byte" {
-			want(t, d.Verify(t.Context(), "--platform", "linux/arm64"), 0, "PARTIAL")
-			want(t, d.Verify(t.Context(), "--only", "images"), 0, "PARTIAL")
+			want(t, d.Verify(t.Context(), "--platform", "linux/arm64"), 0, "in part")
+			want(t, d.Verify(t.Context(), "--only", "images"), 0, "in part")
 			want(t, d.Verify(t.Context(), "--platform", "linux/amd64"), 1, "TAMPERED", lamp)
-			want(t, d.at(t, "hand/lantern"), 0, "PARTIAL") // what is here is whole
+			want(t, d.at(t, "hand/lantern"), 0, "OK ") // what is here is whole
 			r := d.Verify(t.Context(), "--only", "files", "--print-sums")
 			if want(t, r, 1, "TAMPERED"); r.Stdout != "" {
 				t.Errorf("sums of what was refused:\n%s", r.Stdout)
@@ -177,7 +177,7 @@ func scopedAttacks(t *testing.T, d *desk) {
 			t.Fatal(err)
 		}
 	}
-	want(t, d.Verify(t.Context()), 0, "ACCEPTED: complete")
+	want(t, d.Verify(t.Context()), 0, "nothing extra")
 }
 
 // flip changes one byte of the published lamp, until it is called.
@@ -216,13 +216,13 @@ func downloads(t *testing.T, d *desk) {
 		d.write(t, filepath.Join("got.part", "files", name), []byte(raw))
 	}
 	d.absent(t, filepath.Join("got.part", "files", lamp)) // it was refused
-	want(t, d.Verify(t.Context(), keep...), 0, "PARTIAL: without images", "downloaded to", "left there: ")
+	want(t, d.Verify(t.Context(), keep...), 0, "Not checked: images.", "Downloaded to", "left there: ")
 	d.absent(t, "got/left-over")
 	if got := d.read(t, "got.part/left/left-over"); string(got) != "of another release" {
 		t.Errorf("a file that no run wrote is %q", got)
 	}
 	r := d.at(t, "--only", "files", "--offline", "--files", "got")
-	want(t, r, 0, "PARTIAL: without images\n") // closed: nothing is there but the release
+	want(t, r, 0, "Not checked: images.") // closed: nothing is there but the release
 	r = d.Verify(t.Context(), "--platform", "linux/amd64", "--depth", "files", "--download", "less")
 	want(t, r, 0, "of which 0 by an earlier run")
 	d.absent(t, "less/bin/linux/arm64")

@@ -32,7 +32,7 @@ func openSourced(t *testing.T) sourced {
 // openProject is a scene of a project, with the builder's tokens.
 func openProject(t *testing.T, project string) sourced {
 	t.Helper()
-	s, err := scene.Open(t.Context(), scene.Options{Bin: bin, Dir: t.TempDir(), Example: project})
+	s, err := scene.Open(t.Context(), scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir(), Example: project})
 	if err != nil {
 		t.Fatal(err)
 	}

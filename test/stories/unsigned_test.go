@@ -44,7 +44,7 @@ func TestUnsignedFile(t *testing.T) {
 	}
 	// Its twin: something signed that the policy looks at speaks for the same bytes.
 	r = c.ask(t, []string{checks, `checks: {provenance: warn, signature: "off", sbom: require}`, "plan: require\n", word}, "built --sbom=a.spdx.json")
-	want(t, r, 0, "ACCEPTED, PARTIAL")
+	want(t, r, 0, "in part")
 	if strings.Contains(r.Stdout, "UNSIGNED") {
 		t.Errorf("a file that a builder signed provenance of:\n%s", r.Stdout)
 	}
@@ -53,7 +53,7 @@ func TestUnsignedFile(t *testing.T) {
 	// Checksums of which nothing is required are accepted by nothing.
 	c.write(t, "sums.json", c.sign(t, "release", blobOf("changed")))
 	want(t, c.ask(t, []string{"[sums], checks: {signature: require}", "[sums], checks: {signature: warn}"}, "sums --class=sums"), 2, "POLICY_EMPTY", `requires nothing of class "sums"`)
-	want(t, c.ask(t, nil, "sums --class=sums"), 0, "ACCEPTED")
+	want(t, c.ask(t, nil, "sums --class=sums"), 0, "OK ")
 }
 
 // TestWhatNamesBytesAlone: a plain signature is of bytes under any name, and an
@@ -65,9 +65,9 @@ func TestWhatNamesBytesAlone(t *testing.T) {
 	c.write(t, "a.bin", []byte("changed"))
 	c.write(t, "signed.json", c.sign(t, "release", blobOf("changed")))
 	c.write(t, "built.json", c.sign(t, "builder", states(provenance.PredicateType, "changed", built1())))
-	want(t, c.ask(t, []string{checks, `checks: {provenance: "off", signature: require, sbom: "off"}`}, "signed"), 0, "ACCEPTED, PARTIAL", open)
+	want(t, c.ask(t, []string{checks, `checks: {provenance: "off", signature: require, sbom: "off"}`}, "signed"), 0, "in part", open)
 	r := c.ask(t, nil, "signed built")
-	want(t, r, 0, "ACCEPTED, PARTIAL")
+	want(t, r, 0, "in part")
 	if strings.Contains(r.Stdout, open) {
 		t.Errorf("an attestation names it:\n%s", r.Stdout)
 	}

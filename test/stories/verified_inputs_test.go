@@ -91,6 +91,6 @@ func TestVerifiedInputsStory(t *testing.T) {
 	run("--profile", "profile.yaml", "--confirm")(0, "verified: "+pin.Image+"@"+pin.Digest.String(), "by "+signer, "up to date")
 	want(t, s.Stage(ctx), 0, "verified: "+pin.Image)
 	want(t, s.Release(ctx), 0)
-	want(t, s.Verify(ctx), 0, "ACCEPTED", "no row of inputs names them: 1 input: tool ")
+	want(t, s.Verify(ctx), 0, "OK ", "no row of inputs names them: 1 input: tool ")
 	want(t, s.Run(ctx, "waybill", "policy", "explain", "policy.yaml"), 0, "What it may be made of", "images below "+s.Lab.Registry+"/base/ needs signature", signer)
 }
