@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -110,6 +111,7 @@ func (p Files) begin(question string, checks ...string) (*filing, error) {
 		p.Class = plan.Binary
 	}
 	a := &filing{Files: p, verdict: verdict.New(question+p.Plan.Digest().String(), p.Now)}
+	a.verdict.Subject = "promotion of " + plural.Of(p.Plan.Extent().Copies, "file")
 	a.verdict.Scope.Checks = checks
 	return a, a.places.open(p)
 }

@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -127,7 +128,31 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 		})
 	}
 	_ = group.Wait() // failures are in the report
-	return a.report.applied(), nil
+	done := a.report.applied()
+	done.tell(p.Plan)
+	return done, nil
+}
+
+// maxTold is how many copies the verdict names one by one.
+const maxTold = 10
+
+// tell says in the verdict what is where now.
+func (a Applied) tell(plan promotionplan.Plan) {
+	told := 0
+	for _, i := range a.Items {
+		if !i.State.Good() {
+			continue
+		}
+		if told++; told > maxTold {
+			continue
+		}
+		e := plan.Edges[i.Edge]
+		what := map[State]string{Done: "Copied", Present: "Was there already:"}[i.State]
+		a.Verdict.Tell("%s %s/%s@%s, tags: %s.", what, i.To, e.Image, e.Digest, cmp.Or(strings.Join(e.Tags, ", "), "none"))
+	}
+	if told > maxTold {
+		a.Verdict.Tell("%d more copies are where they belong.", told-maxTold)
+	}
 }
 
 func (a *applying) progress(of int) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -35,6 +36,7 @@ func newReport(p Images, plan digest.Digest) *report {
 		v.Scope.Left = []string{fmt.Sprintf("the other %d of %d shards", p.Shard.Of-1, p.Shard.Of)}
 	}
 	r := &report{verdict: v, counts: map[verdict.Code]int{}}
+	v.Subject = "promotion of " + plural.Of(len(p.Shard.edges(p.Plan)), "image") + p.Shard.suffix()
 	for _, i := range p.Shard.edges(p.Plan) {
 		v.Counts.Required += len(p.Plan.Routes[p.Plan.Edges[i].Route].Destinations)
 	}

@@ -57,9 +57,24 @@ func (v *Verdict) SettleInsecureUnsigned() {
 }
 
 // Include weakens the basis of v to that of a part: a verdict about several
-// subjects, one of which was accepted unsigned, says UNSIGNED.
+// subjects, one of which was accepted unsigned, says UNSIGNED. It also takes over
+// the sentences of the part's summary, and what the policy does not require.
 func (v *Verdict) Include(part Verdict) {
 	if part.Unsigned() {
 		v.Basis = InsecureUnsigned
 	}
+	for _, sentence := range part.Summary {
+		if len(v.Summary) < maxSummary && !slices.Contains(v.Summary, sentence) {
+			v.Summary = append(v.Summary, sentence)
+		}
+	}
+	for _, lacks := range part.Scope.NotRequired {
+		if !slices.Contains(v.Scope.NotRequired, lacks) {
+			v.Scope.NotRequired = append(v.Scope.NotRequired, lacks)
+		}
+	}
 }
+
+// maxSummary is how many sentences the summary about several subjects has at
+// most.
+const maxSummary = 20
