@@ -145,7 +145,7 @@ in progress, for ` + serve.DrainTime.String() + ` at most, and exits. --check re
 }
 
 func (o *serving) run(cmd *cobra.Command, args []string) error {
-	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
+	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log, slog.LevelInfo)
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, "--log-format", err)
 	}

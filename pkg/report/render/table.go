@@ -16,6 +16,9 @@ import (
 const shown = 5
 
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
+	if p.Quiet {
+		return p.oneLine(w, v)
+	}
 	t := &page{Printer: p, w: w}
 	t.saved(v)
 	if p.View != "" {
