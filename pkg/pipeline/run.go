@@ -172,7 +172,7 @@ func (r runner) journaled(ctx context.Context, a act, w *workspace.Workspace, in
 // execute performs an act or its steps, after obtaining what it needs.
 func (r runner) execute(ctx context.Context, a act, in facts, n notes) (facts, error) {
 	if len(a.steps) == 0 {
-		defer r.show(a.name)()
+		defer show(r.World, a.name)()
 	}
 	in, err := r.find(ctx, a, in)
 	switch {

@@ -68,7 +68,7 @@ type Watcher interface {
 
 // show shows an act until the returned function is called. A build shows its
 // steps, so it is shown only while it signs.
-func (w World) show(act string) (end func()) {
+func show(w World, act string) (end func()) {
 	watcher, watches := w.Progress.(Watcher)
 	if !watches {
 		return func() {}

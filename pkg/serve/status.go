@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
@@ -33,7 +34,8 @@ var openAPI []byte
 type page struct {
 	Now                        time.Time
 	Version                    string
-	Uptime, Remember           time.Duration
+	Uptime                     time.Duration
+	Remember                   string // how long decisions are cached
 	Policy, PolicyDigest       string
 	TrustRoot                  string
 	RootAge                    string // since it was read; "" if unknown
@@ -106,7 +108,7 @@ func (s *Server) show(w http.ResponseWriter, name string, content any) {
 func (s *Server) page() page {
 	basis, now := s.basis.Load(), s.world.Clock()
 	p := page{
-		Now: now.UTC(), Version: s.world.Version, Uptime: now.Sub(s.started).Truncate(time.Second), Remember: s.limits.Remember, Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
+		Now: now.UTC(), Version: s.world.Version, Uptime: now.Sub(s.started).Truncate(time.Second), Remember: strings.Replace(s.limits.Remember.String(), "m0s", "m", 1), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
 		TrustRoot: basis.Verifier.Root().Digest().String(), Lab: basis.Verifier.Root().IsLab(),
 		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
 	}
