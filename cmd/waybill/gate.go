@@ -204,7 +204,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 		return nil, err
 	}
 	var answers []*verdict.Verdict
-	progress := ui.NewProgress(notes(cmd))
+	progress := ui.NewProgress(cli.Notes(cmd))
 	defer progress.Ended("")
 	rt := cli.Transport(o.release.Trust.Offline)
 	for _, reference := range asked.images {

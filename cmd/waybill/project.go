@@ -213,7 +213,7 @@ func loginOf(p profile.Profile) string {
 // observe opens the display of progress, and returns the logger, whose text appears
 // above it.
 func (o *project) observe(cmd *cobra.Command) *slog.Logger {
-	o.progress = ui.NewProgress(notes(cmd))
+	o.progress = ui.NewProgress(cli.Notes(cmd))
 	if logger, err := ui.NewLogger(o.progress, "text", slog.LevelInfo); err == nil && formatOf(cmd) == "text" {
 		return logger
 	}

@@ -124,7 +124,7 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was copied; add --confirm to promote")
 		return nil
 	case shard.IsEmpty(plan):
-		fmt.Fprintf(cmd.ErrOrStderr(), "shard %s has no image of the plan\n", shard)
+		fmt.Fprintf(cli.Notes(cmd), "shard %s has no image of the plan\n", shard)
 		return nil
 	}
 	v, err := o.apply(cmd, plan, shard, with)

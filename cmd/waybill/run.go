@@ -170,14 +170,6 @@ func isSet(c *cobra.Command, name string) bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// notes is where a command writes what is not its answer: nowhere with --quiet.
-func notes(c *cobra.Command) io.Writer {
-	if isSet(c, cli.Quiet) {
-		return io.Discard
-	}
-	return c.ErrOrStderr()
-}
-
 // nameOf is the name of a command without the program, joined by dots.
 func nameOf(c *cobra.Command) string {
 	words := strings.Fields(c.CommandPath())

@@ -80,8 +80,8 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 const Quiet = "quiet"
 
 // Notes is where a command writes what is not its answer: nowhere with --quiet.
-func (o *Output) Notes(cmd *cobra.Command) io.Writer {
-	if o.Quiet {
+func Notes(cmd *cobra.Command) io.Writer {
+	if f := cmd.Flags().Lookup(Quiet); f != nil && f.Value.String() == "true" {
 		return io.Discard
 	}
 	return cmd.ErrOrStderr()

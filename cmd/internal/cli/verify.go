@@ -88,7 +88,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if err := o.unused(cmd, args); err != nil {
 		return err
 	}
-	progress := ui.NewProgress(o.Output.Notes(cmd))
+	progress := ui.NewProgress(Notes(cmd))
 	defer progress.Ended("")
 	progress.Says("reading the profile and the trust root")
 	ask, err := o.prepare(cmd.Context(), args, stage)

@@ -171,10 +171,10 @@ func (p *Progress) draw() {
 // text says how far everything is: with less detail if it would be wider.
 func (p *Progress) text(wide int) (text string) {
 	now := p.clock()
-	for _, form := range []func(running, time.Time) string{running.full, running.short} {
+	for _, bytes := range []bool{true, false} {
 		var parts []string
 		for _, r := range p.running {
-			parts = append(parts, form(r, now))
+			parts = append(parts, r.at(now, bytes))
 		}
 		if text = strings.Join(parts, ", "); wide == 0 || utf8.RuneCountInString(text) <= wide {
 			break
@@ -202,11 +202,7 @@ func (r running) bar(wide int) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", wide-full) + "]"
 }
 
-// full says how far a task is, in parts and bytes, and short in parts alone.
-func (r running) full(now time.Time) string { return r.at(now, true) }
-
-func (r running) short(now time.Time) string { return r.at(now, false) }
-
+// at says how far a task is, in parts, and in bytes too if wanted.
 func (r running) at(now time.Time, bytes bool) string {
 	text := r.task
 	if r.What != "" {
