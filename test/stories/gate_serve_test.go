@@ -284,7 +284,7 @@ func (s *gatehouse) get(path string) string {
 func (s *gatehouse) pages() {
 	s.t.Helper()
 	page := s.get("/statusz")
-	for _, has := range []string{"UNSIGNED", "TOKEN_AUD", "INSECURE LAB", "</code>, read ", "GET /openapi.json", ">verify</td>", "· version ", "· running for ", "less than 5m earlier"} {
+	for _, has := range []string{"UNSIGNED", "TOKEN_AUD", "INSECURE LAB", "</code>, read ", "GET /openapi.json", "<td data-name=\"verb\">verify</td>", "· version ", "· running for ", "less than 5m earlier"} {
 		if !strings.Contains(page, has) {
 			s.t.Errorf("the page lacks %s:\n%s", has, page)
 		}
