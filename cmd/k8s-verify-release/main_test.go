@@ -97,3 +97,43 @@ func TestActsNameTheCause(t *testing.T) {
 		})
 	}
 }
+
+// TestQuiet: one line with the answer, on stdout alone, for a refusal too; an error
+// before there is a verdict is on stderr; what contradicts the flag is wrong use.
+func TestQuiet(t *testing.T) {
+	empty := httptest.NewServer(http.NotFoundHandler())
+	defer empty.Close()
+	profile := profileOf(t, empty.URL)
+	saved := "json=" + filepath.Join(t.TempDir(), "verdict.json")
+	for name, c := range map[string]struct {
+		args     []string
+		out, err int // lines
+		code     int
+	}{
+		"refused":                     {[]string{"v0.1.0", "--quiet"}, 1, 0, 1},
+		"and written to a file":       {[]string{"v0.1.0", "--quiet", "--output", saved}, 1, 0, 1},
+		"in words":                    {[]string{"v0.1.0"}, 2, 1, 1},
+		"the file alone":              {[]string{"v0.1.0", "--output", saved}, 0, 1, 1},
+		"no verdict":                  {[]string{"v0.1.0", "--quiet", "--now", "noon"}, 0, 2, 2},
+		"with everything":             {[]string{"v0.1.0", "--quiet", "--verbose"}, 0, 2, 2},
+		"with a whole verdict":        {[]string{"v0.1.0", "--quiet", "--output", "markdown"}, 2, 2, 2},
+		"with a report":               {[]string{"v0.1.0", "--quiet", "--report", "kep-3027"}, 0, 2, 2},
+		"color that is none":          {[]string{"v0.1.0", "--color", "blue"}, 0, 2, 2},
+		"color never":                 {[]string{"v0.1.0", "--color", "never", "--quiet"}, 1, 0, 1},
+		"a report to a file is meant": {[]string{"v0.1.0", "--quiet", "--report", "kep-3027", "--output", saved}, 1, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			cmd := command()
+			cmd.SetArgs(append(c.args, "--profile", profile))
+			cmd.SetOut(&out)
+			cmd.SetErr(&errs)
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			code := exit.Report(&errs, cmd.CommandPath(), cmd.ExecuteContext(t.Context()))
+			gotOut, gotErr := strings.Count(out.String(), "\n"), strings.Count(errs.String(), "\n")
+			if code != c.code || gotOut < c.out || c.out < 2 && gotOut != c.out || gotErr != c.err {
+				t.Errorf("exit %d\nstdout: %s\nstderr: %s", code, out.String(), errs.String())
+			}
+		})
+	}
+}

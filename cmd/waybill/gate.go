@@ -204,12 +204,15 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 		return nil, err
 	}
 	var answers []*verdict.Verdict
+	progress := ui.NewProgress(cli.Notes(cmd))
+	defer progress.Ended("")
 	rt := cli.Transport(o.release.Trust.Offline)
 	for _, reference := range asked.images {
 		image, err := cli.Image(reference, rt)
 		if err != nil {
 			return nil, err
 		}
+		progress.Says("reading " + reference)
 		answers = append(answers, anywhere.Image(cmd.Context(), image))
 	}
 	for _, path := range asked.files {
@@ -229,7 +232,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 			continue
 		}
 		ask := gate.PlanRequest{
-			Plan: p, Now: req.Now, Judge: o.judgeOf(req, switches, p.Goals()), Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update,
+			Plan: p, Now: req.Now, Judge: o.judgeOf(req, switches, p.Goals()), Progress: progress.Count("judging", "images"),
 			Open: func(prefix string) (registry.Source, error) { return registry.OpenRemote(prefix, rt) },
 		}
 		answers = append(answers, gate.Plan(cmd.Context(), ask))

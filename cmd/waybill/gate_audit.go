@@ -128,6 +128,9 @@ func (o *auditing) read(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 || len(o.heads) > 0 {
 		return verdict.Refuse(verdict.Usage, "--server", "the flag lists the decisions of a service; check LOGs and --head in another run")
 	}
+	if err := cli.Unused(cmd, "a list of decisions is no verdict; leave the flag out", cli.Quiet, "color"); err != nil {
+		return err
+	}
 	if len(o.output.Formats) != 1 || o.output.Formats[0] != "table" && o.output.Formats[0] != "json" {
 		return verdict.Refuse(verdict.Usage, "--output", "want table or json: a list of decisions is no verdict")
 	}

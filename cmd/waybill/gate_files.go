@@ -27,8 +27,10 @@ func (o *gateCheck) judgeFiles(cmd *cobra.Command, req gate.PolicyRequest, p pro
 		return nil, verdict.Refuse(verdict.Usage, "--class", "%q: want one of %s", o.class, strings.Join(fileClasses(), ", "))
 	}
 	rt := cli.Transport(o.release.Trust.Offline)
+	progress := ui.NewProgress(cli.Notes(cmd))
+	defer progress.Ended("")
 	return promote.Files{
-		Plan: p, Judge: req, Class: plan.Class(o.class), Now: req.Now, Progress: ui.NewCount(cmd.ErrOrStderr(), "files").Update,
+		Plan: p, Judge: req, Class: plan.Class(o.class), Now: req.Now, Progress: progress.Count("judging", "files"),
 		Open: func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 	}.Decide(cmd.Context())
 }

@@ -112,7 +112,8 @@ ends with a slash includes everything below it. For verify, from and to are the 
     channels: [none]
 
 The admin address serves /livez, /readyz, /metrics, /flagz (the features of the
-program) and /statusz (a page for people); do not expose it to callers. The limits
+program) and /statusz (a page for people, with the findings of each of the last
+decisions); do not expose it to callers. The limits
 of the service can be set; the defaults are:
 
   limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
@@ -145,7 +146,7 @@ in progress, for ` + serve.DrainTime.String() + ` at most, and exits. --check re
 }
 
 func (o *serving) run(cmd *cobra.Command, args []string) error {
-	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log)
+	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log, slog.LevelInfo)
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
@@ -210,7 +211,7 @@ func serviceWorld(c serve.Config, as identities, sources cli.Sources, logger *sl
 	w := serve.World{
 		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, sources, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
-		Keys: serve.IssuerKeys(rt), Clock: time.Now, Log: logger,
+		Keys: serve.IssuerKeys(rt), Clock: time.Now, Version: cli.BuildVersion(), Log: logger,
 	}
 	if c.Approvals != "" {
 		w.Approvals, err = openLedger(c.Approvals, rt)

@@ -33,7 +33,7 @@ func (o *identities) addFlags(cmd *cobra.Command, names ...string) {
 // parse finds the source of each token. It requests no token yet.
 func (o *identities) parse(rt http.RoundTripper, issuer string, stderr io.Writer) (map[string]token.Source, error) {
 	world := token.World{Transport: rt, Env: os.Getenv, Clock: time.Now, Issuer: issuer}
-	if _, person := ui.OnTerminal(stderr); person {
+	if ui.Width(stderr) > 0 { // a person reads it
 		world.Login = func(address, code string) { fmt.Fprintf(stderr, "log in at %s with the code %s\n", address, code) }
 	}
 	return o.from(world)

@@ -90,7 +90,7 @@ func onlyOne(tokens map[string]token.Source, opened map[string]crypto.Signer) er
 // prompt asks for a password on the terminal; it is nil if there is none.
 func prompt(stderr io.Writer) func(string) ([]byte, error) {
 	stdin := int(os.Stdin.Fd())
-	if _, person := ui.OnTerminal(stderr); !person || !term.IsTerminal(stdin) {
+	if ui.Width(stderr) == 0 || !term.IsTerminal(stdin) {
 		return nil
 	}
 	return func(question string) ([]byte, error) {

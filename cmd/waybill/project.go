@@ -20,7 +20,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -42,6 +41,8 @@ type project struct {
 	waivers cli.Waivers
 	sources cli.Sources         // about the source that was built, and its builder
 	alone   *pipeline.Exclusion // for commands that take a lease of the release; else nil
+	// progress is shown from when the configuration of a pipeline is made.
+	progress *ui.Progress
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
@@ -142,7 +143,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	logger, progress := loggerAndProgress(cmd)
+	logger := o.observe(cmd)
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
@@ -166,7 +167,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), RecordOptions: o.feature.evidenceOptions()},
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
-			Transport: rt, Clock: time.Now, Progress: progress, Work: sign.Work{Patience: o.wait, Report: report},
+			Transport: rt, Clock: time.Now, Progress: o.progress, Work: sign.Work{Patience: o.wait, Report: report},
 			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
@@ -209,16 +210,14 @@ func loginOf(p profile.Profile) string {
 	return services.Login
 }
 
-// loggerAndProgress returns the logger, and the display of running steps; no display
-// unless stderr is a terminal.
-func loggerAndProgress(cmd *cobra.Command) (*slog.Logger, run.Progress) {
-	if steps, is := ui.OnTerminal(cmd.ErrOrStderr()); is {
-		logger, err := ui.NewLogger(steps, "text")
-		if err == nil {
-			return logger, steps
-		}
+// observe opens the display of progress, and returns the logger, whose text appears
+// above it.
+func (o *project) observe(cmd *cobra.Command) *slog.Logger {
+	o.progress = ui.NewProgress(cli.Notes(cmd))
+	if logger, err := ui.NewLogger(o.progress, "text", slog.LevelInfo); err == nil && formatOf(cmd) == "text" {
+		return logger
 	}
-	return loggerOf(cmd.Context()), nil
+	return loggerOf(cmd.Context())
 }
 
 // openWriter opens a bucket with its own client, or a directory.

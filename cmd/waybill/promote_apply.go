@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
@@ -101,7 +101,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 }
 
 func (o *applying) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
+	if err := errors.Join(o.output.Check(), quietly(cmd, o.confirm)); err != nil {
 		return err
 	}
 	plan, err := readPlan(args[0])
@@ -124,7 +124,7 @@ func (o *applying) run(cmd *cobra.Command, args []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nothing was copied; add --confirm to promote")
 		return nil
 	case shard.IsEmpty(plan):
-		fmt.Fprintf(cmd.ErrOrStderr(), "shard %s has no image of the plan\n", shard)
+		fmt.Fprintf(cli.Notes(cmd), "shard %s has no image of the plan\n", shard)
 		return nil
 	}
 	v, err := o.apply(cmd, plan, shard, with)
@@ -197,9 +197,10 @@ func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard prom
 	if err != nil {
 		return nil, err
 	}
-	how := pipeline.Promotion{Shard: shard, Progress: ui.NewCount(cmd.ErrOrStderr(), "images").Update}
+	how := pipeline.Promotion{Shard: shard, Progress: o.progress.Count("promoting", "images")}
+	defer o.progress.Ended("")
 	if len(plan.Files) > 0 {
-		how.Progress = ui.NewCount(cmd.ErrOrStderr(), "files").Update
+		how.Progress = o.progress.Count("promoting", "files")
 		return p.PromoteFiles(ctx, plan, how)
 	}
 	done, err := p.PromoteShard(ctx, plan, how, with)

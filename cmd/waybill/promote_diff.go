@@ -45,10 +45,12 @@ To compare files, use waybill promote plan --diff.
 				return err
 			}
 			rt := cli.Transport(false)
+			progress := ui.NewProgress(cmd.ErrOrStderr())
 			d, err := promote.Diff{
-				Plan: plan, Progress: ui.NewCount(cmd.ErrOrStderr(), "repositories").Update,
+				Plan: plan, Progress: progress.Count("comparing", "repositories"),
 				Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
 			}.Compare(cmd.Context())
+			progress.Ended("")
 			switch {
 			case err != nil:
 				return err

@@ -91,7 +91,7 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 	cmd.GroupID = "release"
 	cmd.Long += "\n\n" + exit.Table(done)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if err := output.Check(); err != nil {
+		if err := errors.Join(output.Check(), quietly(c, confirm)); err != nil {
 			return err
 		}
 		versions, err := cli.Versions(args)
@@ -133,6 +133,14 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 	addMetricsFlag(&cmd)
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do it; without it, only print what would be done")
 	return &cmd
+}
+
+// quietly refuses --quiet for a command that only prints what it would do.
+func quietly(c *cobra.Command, confirm bool) error {
+	if confirm {
+		return nil
+	}
+	return cli.Unused(c, "without --confirm the command prints what it would do, and --quiet one line; leave the flag out or add --confirm", cli.Quiet)
 }
 
 // printAfterwards prints the records and the markers that would be written.

@@ -75,7 +75,11 @@ func notBegun(c *cobra.Command, err error) error {
 // the outcome of the command.
 func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []string) error) (err error) {
 	told := ui.Redacting(c.ErrOrStderr())
-	logger, err := ui.NewLogger(told, formatOf(c))
+	least := slog.LevelInfo
+	if isSet(c, cli.Quiet) {
+		least = slog.LevelError
+	}
+	logger, err := ui.NewLogger(told, formatOf(c), least)
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, "--"+logFlag, err)
 	}
@@ -137,6 +141,9 @@ func runLogged(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() 
 	}
 	var text strings.Builder
 	code := exit.Report(&text, c.CommandPath(), err)
+	if text.Len() == 0 { // it was printed already
+		return err
+	}
 	first, rest, _ := strings.Cut(strings.TrimSpace(text.String()), "\n")
 	attrs := []any{slog.Int("exit", code)}
 	if f := verdict.FindingOf("", err); code == verdict.ExitCode(f.Code.Outcome()) {

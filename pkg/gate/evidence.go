@@ -138,9 +138,12 @@ func (g gathered) filesToJudge() (due []manifest.Artifact) {
 }
 
 // items collects the evidence of artifacts, in parallel.
-func (g gathered) items(ctx context.Context, due []manifest.Artifact) facts {
+func (g gathered) items(ctx context.Context, due []manifest.Artifact, p *progress) facts {
 	f := facts{items: make([]item, len(due))}
-	inParallel(len(due), func(i int) { f.items[i] = g.item(ctx, due[i]) })
+	inParallel(len(due), func(i int) {
+		f.items[i] = g.item(ctx, due[i])
+		p.add(0, 1)
+	})
 	return f
 }
 

@@ -87,7 +87,7 @@ func (s *sealed) list(ctx context.Context, f *facts) ([]store.Object, bool) {
 // is enough to refuse.
 func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[string]bool, f *facts) []census.Item {
 	f.digests = s.digestsCompared()
-	h := hashing{place: s.Files, all: len(f.digests) > 1, tell: s.Options.Progress}
+	h := hashing{place: s.Files, all: len(f.digests) > 1, options: s.Options}
 	items, errs := h.sum(ctx, objects, names, mostOf(s.manifest.Files()))
 	var read []census.Item
 	for i, err := range errs {

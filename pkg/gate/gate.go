@@ -119,7 +119,7 @@ type Options struct {
 	// Finder completes signatures that carry no time; without a log it uses the
 	// log of the profile.
 	Finder rekorv1.Finder
-	// Progress is called with the progress of the hashing.
+	// Progress is called with how far each long part of the decision has come.
 	Progress func(Progress)
 }
 
@@ -196,8 +196,10 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	planned, found := s.checkPlan(ctx, vouched)
 	j.addFacts(found)
 	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds, tooLow: j.tooLow}
-	for some := range slices.Chunk(g.filesToJudge(), itemsAtOnce) {
-		j.addFacts(g.items(ctx, some))
+	due := g.filesToJudge()
+	p := s.Options.watch(Progress{What: "reading the evidence of", Unit: "files", OfFiles: len(due)})
+	for some := range slices.Chunk(due, itemsAtOnce) {
+		j.addFacts(g.items(ctx, some, p))
 	}
 	j.addFacts(g.checkImages(ctx))
 	for _, a := range g.images() {

@@ -18,8 +18,8 @@ import (
 type hashing struct {
 	place store.Place
 	// all computes every digest, not only SHA-256.
-	all  bool
-	tell func(Progress)
+	all     bool
+	options Options
 	// left is how many more bytes may be read of all files together, if their
 	// sizes are unsigned; nil for no limit.
 	left *atomic.Int64
@@ -31,7 +31,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 	order.Sort(objects, func(a, b store.Object) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	p := &progress{tell: h.tell}
+	p := Progress{What: "hashing", Unit: "files"}
 	for _, o := range objects {
 		if names[o.Name] {
 			p.OfBytes += o.Size
@@ -39,6 +39,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 		}
 	}
 	items, errs := make([]census.Item, len(objects)), make([]error, len(objects))
+	watched := h.options.watch(p)
 	var listed []int // indexes of objects
 	for i, o := range objects {
 		items[i] = census.Item{Name: o.Name, Size: o.Size}
@@ -49,7 +50,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 	digest.Many{
 		Open: func(k int) (io.ReadCloser, error) {
 			o := objects[listed[k]]
-			return h.open(ctx, p, o.Name, most(o))
+			return h.open(ctx, watched, o.Name, most(o))
 		},
 		Done: func(k int, set digest.Set, size int64, err error) {
 			i := listed[k]
@@ -57,7 +58,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 			if errs[i] = err; err == nil && size > most(objects[i]) {
 				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "the file has more than the %d bytes that a file of this name can have", most(objects[i]))
 			}
-			p.add(0, 1)
+			watched.add(0, 1)
 		},
 		Workers:    runtime.GOMAXPROCS(0),
 		SHA256Only: !h.all,

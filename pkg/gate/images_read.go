@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -34,11 +35,11 @@ func (g gathered) readImages(ctx context.Context) map[string]imageAnswer {
 	var mu sync.Mutex // guards all
 	var group errgroup.Group
 	group.SetLimit(imagesAtOnce)
-	for _, a := range g.release.manifest.Images() {
-		if !g.release.covers(a) {
-			continue
-		}
+	due := slices.DeleteFunc(g.release.manifest.Images(), func(a manifest.Artifact) bool { return !g.release.covers(a) })
+	p := g.release.Options.watch(Progress{What: "reading", Unit: "images", OfFiles: len(due)})
+	for _, a := range due {
 		group.Go(func() error {
+			defer p.add(0, 1)
 			if g.release.asks(a.Class) {
 				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
 			}

@@ -5,10 +5,12 @@ import (
 	"sync"
 )
 
-// Progress is how far the hashing of a place has come.
+// Progress is how far one part of a decision has come.
 type Progress struct {
+	// What is being done, and Unit to what: "hashing", "files".
+	What, Unit     string
 	Bytes, OfBytes int64
-	Files, OfFiles int
+	Files, OfFiles int // of the unit
 }
 
 // progress reports Progress from several goroutines.
@@ -18,7 +20,16 @@ type progress struct {
 	Progress
 }
 
-// add reports bytes and files that were hashed.
+// watch reports a part of the decision, from its beginning.
+func (o Options) watch(part Progress) *progress {
+	p := &progress{tell: o.Progress, Progress: part}
+	if part.OfFiles > 0 {
+		p.add(0, 0)
+	}
+	return p
+}
+
+// add reports bytes and files that are done.
 func (p *progress) add(bytes int64, files int) {
 	if p.tell == nil {
 		return

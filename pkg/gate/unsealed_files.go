@@ -101,7 +101,7 @@ func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayou
 		named[name], named[name+".sha256"], named[name+".sha512"] = true, true, true
 	}
 	f.digests = u.digestsCompared()
-	h := hashing{place: u.Files, all: len(f.digests) > 1, tell: u.Options.Progress, left: new(atomic.Int64)}
+	h := hashing{place: u.Files, all: len(f.digests) > 1, options: u.Options, left: new(atomic.Int64)}
 	h.left.Store(maxUnsealedSum)
 	items, errs := h.sum(ctx, objects, named, sbom.largest)
 	var there []census.Item

@@ -48,8 +48,10 @@ func (u unsealed) resolveImages(ctx context.Context, sbom signedSBOM, asked k8sl
 		}
 		platforms[i.Name] = append(platforms[i.Name], i)
 	}
+	p := u.Options.watch(Progress{What: "resolving", Unit: "images", OfFiles: len(names)})
 	for _, name := range names {
 		all = append(all, u.resolveIndex(ctx, name, platforms[name], &f)...)
+		p.add(0, 1)
 	}
 	return all, f
 }
@@ -144,7 +146,9 @@ func (u unsealed) missing(name, repository string, err error) error {
 func (u unsealed) checkImages(ctx context.Context, sbom signedSBOM, images []pulled, holds func(name string) bool) (f facts) {
 	due := slices.DeleteFunc(slices.Clone(images), func(p pulled) bool { return p.digest.IsZero() || !holds(p.name) })
 	items := make([]item, len(due))
+	watched := u.Options.watch(Progress{What: "reading", Unit: "images", OfFiles: len(due)})
 	inParallel(len(due), func(i int) {
+		defer watched.add(0, 1)
 		items[i] = u.answered(u.imageItem(ctx, due[i]))
 		if due[i].class == plan.ImageChild && items[i].isProven() {
 			items[i].differ(u.bindImage(ctx, sbom, due[i]))

@@ -27,11 +27,13 @@ const maxAsked = 16
 func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files hashedFiles, names []string, holds func(name string) bool) []item {
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !holds(name) || files.digests[name].IsZero() })
 	items := make([]item, len(due))
+	p := u.Options.watch(Progress{What: "reading the signatures of", Unit: "files", OfFiles: len(due)})
 	var group errgroup.Group
 	group.SetLimit(maxAsked) // they wait for a log, not for a processor
 	for i, name := range due {
 		group.Go(func() error {
 			items[i] = u.answered(u.fileItem(ctx, name, files.digests[name]))
+			p.add(0, 1)
 			return nil
 		})
 	}

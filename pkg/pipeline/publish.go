@@ -11,6 +11,7 @@ import (
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -24,7 +25,7 @@ type publishing struct{ *job }
 
 // promote copies the release to a stage. If the gate accepted a manifest,
 // only that one is copied.
-func (p publishing) promote(ctx context.Context, from promote.From, s profile.Stage, accepted digest.Digest) error {
+func (p publishing) promote(ctx context.Context, from promote.From, s profile.Stage, accepted digest.Digest, tell func(gate.Progress)) error {
 	m, bundle, err := p.promotable(ctx, from.Files)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (p publishing) promote(ctx context.Context, from promote.From, s profile.St
 	if err != nil {
 		return err
 	}
-	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Left: func(tag, why string) {
+	target := promote.To{Files: to.files, Writer: to.writer, Images: to.images, Progress: tell, Left: func(tag, why string) {
 		p.Report(ctx, "%s was not copied: a tag for evidence must contain evidence; %s", tag, why)
 	}}
 	if s == profile.Release && p.Lease != "" {

@@ -24,6 +24,7 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 			return in, err
 		}
 		req := t.Gate.Release(t.Version, s, at, t.Clock())
+		req.Options.Progress = t.tell
 		req.Options.AllDigests = true // a publisher answers for every digest in the manifest
 		out, err := t.Gate.Decide(ctx, req)
 		if err != nil {
@@ -59,13 +60,13 @@ func manifestIn(v *verdict.Verdict) digest.Digest {
 func copyTo(s profile.Stage) func(context.Context, tools, facts) (facts, error) {
 	return func(ctx context.Context, t tools, in facts) (facts, error) {
 		if s == profile.Staging {
-			return in, publishing{t.job}.promote(ctx, promote.From{Files: in.w.Files(), Images: in.w.Images()}, s, digest.Digest{})
+			return in, publishing{t.job}.promote(ctx, promote.From{Files: in.w.Files(), Images: in.w.Images()}, s, digest.Digest{}, t.tell)
 		}
 		staging, err := t.place(profile.Staging)
 		if err != nil {
 			return in, err
 		}
-		return in, publishing{t.job}.promote(ctx, promote.From{Files: staging.files, Images: staging.images}, s, in.accepted)
+		return in, publishing{t.job}.promote(ctx, promote.From{Files: staging.files, Images: staging.images}, s, in.accepted, t.tell)
 	}
 }
 

@@ -44,6 +44,7 @@ type need func(context.Context, *job, facts) (facts, error)
 // tools are what an act works with.
 type tools struct {
 	*job
+	act     string       // its name
 	signer  *sign.Signer // if the act signs
 	summary *Summary
 }
@@ -170,6 +171,9 @@ func (r runner) journaled(ctx context.Context, a act, w *workspace.Workspace, in
 
 // execute performs an act or its steps, after obtaining what it needs.
 func (r runner) execute(ctx context.Context, a act, in facts, n notes) (facts, error) {
+	if len(a.steps) == 0 {
+		defer show(r.World, a.name)()
+	}
 	in, err := r.find(ctx, a, in)
 	switch {
 	case err != nil:
@@ -179,7 +183,7 @@ func (r runner) execute(ctx context.Context, a act, in facts, n notes) (facts, e
 	case a.signs.role != "":
 		return r.executeSigned(ctx, a, in)
 	}
-	return a.do(ctx, tools{job: r.job}, in)
+	return a.do(ctx, tools{job: r.job, act: a.name}, in)
 }
 
 // executeSteps performs the steps of an act. Their messages are reported and
@@ -220,8 +224,7 @@ func (r runner) executeSteps(ctx context.Context, a act, in facts, n notes) (fac
 // executeSigned performs an act on a workspace with a signer, reusing what an
 // earlier run signed. The summary is reported even if the act fails.
 func (r runner) executeSigned(ctx context.Context, a act, in facts) (out facts, err error) {
-	work, end := watched(r.World, a.name)
-	defer end()
+	work := watched(r.World, a.name)
 	j, err := journal.Open(in.w.Signatures())
 	if err != nil {
 		return in, err
@@ -239,7 +242,7 @@ func (r runner) executeSigned(ctx context.Context, a act, in facts) (out facts, 
 	}
 	s := Summary{Act: a.name}
 	began := r.Clock()
-	out, err = a.do(ctx, tools{r.job, signer, &s}, in)
+	out, err = a.do(ctx, tools{r.job, a.name, signer, &s}, in)
 	s = r.addSummary(s, signer, began)
 	if err == nil || s.Signed+s.Reused+s.Retries > 0 { // otherwise it was refused at once
 		r.Report(ctx, "%s", s)

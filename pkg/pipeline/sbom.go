@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/produce/seal"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
@@ -23,7 +25,7 @@ func describe(ctx context.Context, t tools, in facts) (facts, error) {
 	if in.plan.IsGiven() {
 		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; its SBOMs are used unchanged")
 	}
-	d := &describer{plan: in.plan, w: in.w, examined: in.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
+	d := &describer{tell: t.tell, plan: in.plan, w: in.w, examined: in.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
 		Name: in.plan.Name, Version: in.plan.Version.String(), Created: in.w.Identity().Commit.Time, Namespace: in.plan.Files,
 	}}
 	if err := d.describeAll(ctx); err != nil {
@@ -36,6 +38,7 @@ func describe(ctx context.Context, t tools, in facts) (facts, error) {
 // describer writes SBOMs in dependency order, so each can refer to earlier
 // ones.
 type describer struct {
+	tell    func(gate.Progress)
 	plan    plan.Plan
 	w       *workspace.Workspace
 	in      sbom.Input
@@ -52,11 +55,14 @@ type describer struct {
 // failure does not stop the others: the release fails with all of them.
 func (d *describer) describeAll(ctx context.Context) error {
 	var failed []error
+	far := gate.Progress{OfFiles: len(slices.DeleteFunc(slices.Clone(d.plan.Artifacts), func(a plan.Artifact) bool { return !a.IsBuilt() }))}
 	for _, class := range []plan.Class{plan.Binary, plan.Other, plan.Archive, plan.Image} {
 		for _, a := range d.plan.Artifacts {
 			if a.Class != class || !a.IsBuilt() {
 				continue
 			}
+			d.tell(far)
+			far.Files++
 			describe := d.describe
 			if !a.Has(plan.KindSBOM) {
 				describe = d.name

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -57,22 +59,40 @@ func (s *Summary) add(signer *sign.Signer, took time.Duration) {
 	s.Twice, s.Retries, s.Seconds = t.Twice, signer.Retries(), took.Seconds()
 }
 
-// Counter shows progress as counts. If the Progress of a run implements it,
-// it also shows the progress of signing.
-type Counter interface {
-	Counted(what string, done, all int)
-	Ended(what string)
+// Watcher shows how far acts have come. If the Progress of a run implements it,
+// every act is shown while it runs.
+type Watcher interface {
+	run.Progress
+	Update(act string, far gate.Progress)
 }
 
-// watched connects signing to the progress display, until the act ends.
-func watched(w World, name string) (work sign.Work, end func()) {
-	work = w.Work
-	counter, watches := w.Progress.(Counter)
+// show shows an act until the returned function is called. A build shows its
+// steps, so it is shown only while it signs.
+func show(w World, act string) (end func()) {
+	watcher, watches := w.Progress.(Watcher)
 	if !watches {
-		return work, func() {}
+		return func() {}
 	}
-	work.Watch = func(done, all int) { counter.Counted(name, done, all) }
-	return work, func() { counter.Ended(name) }
+	if act != actBuild {
+		watcher.Began(act)
+	}
+	return func() { watcher.Ended(act) }
+}
+
+// tell shows how far an act has come.
+func (t tools) tell(far gate.Progress) {
+	if watcher, watches := t.Progress.(Watcher); watches {
+		watcher.Update(t.act, far)
+	}
+}
+
+// watched connects signing to the progress display.
+func watched(w World, act string) sign.Work {
+	work := w.Work
+	if watcher, watches := w.Progress.(Watcher); watches {
+		work.Watch = func(done, all int) { watcher.Update(act, gate.Progress{Files: done, OfFiles: all}) }
+	}
+	return work
 }
 
 // String is the summary in one line.

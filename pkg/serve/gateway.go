@@ -85,6 +85,8 @@ type World struct {
 	// while.
 	Keys  func(ctx context.Context, issuer string) (caller.Keys, error)
 	Clock func() time.Time
+	// Version of the program, for the status page.
+	Version string
 	// Log receives messages about the service itself.
 	Log *slog.Logger
 	// Record receives a line for each decision and for each rejected request,
@@ -161,6 +163,8 @@ type Server struct {
 	limits Limits
 	mux    *http.ServeMux
 	flags  *flags
+	// started is when the server was made.
+	started time.Time
 
 	admission admission
 	decider   decider
@@ -198,7 +202,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		world: &w, limits: l, flags: flags, reloaded: make(chan struct{}, 1),
+		world: &w, limits: l, flags: flags, reloaded: make(chan struct{}, 1), started: w.Clock(),
 		admission: admission{
 			world: &w, limits: l, keys: keyring{fetch: w.Keys, clock: w.Clock}, rates: rates{perSecond: l.PerCaller, clock: w.Clock}, slots: newSlots(l.AtOnce, l.Queue),
 			waiting: shares{most: (l.AtOnce + l.Queue) / 2}, reading: shares{most: l.AtOnce / 8}, bodies: shares{most: min(bodyRoom, l.AtOnce)},

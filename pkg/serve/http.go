@@ -32,6 +32,7 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /statusz", s.status)
+	mux.HandleFunc("GET /statusz/decision/{id}", s.decision)
 	mux.HandleFunc("GET /flagz", s.flagz)
 	return mux
 }

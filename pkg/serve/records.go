@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
@@ -55,6 +56,7 @@ func (r *records) writeDown(ctx context.Context, basis *standing, of request) er
 	for i, d := range of.decided {
 		q := of.questions[i]
 		r.tally.add(d, line{
+			ID: fmt.Sprintf("%s-%d", of.id, i+1), Verdict: d.Verdict,
 			At: now, Request: of.id, Principal: of.who.Name(), Verb: q.Verb, Image: q.Image, To: q.To, Outcome: d.Outcome, Cached: d.Cached, Took: of.took,
 		})
 	}

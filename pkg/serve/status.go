@@ -9,9 +9,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -20,12 +22,20 @@ import (
 //go:embed status.html
 var statusPage string
 
+// style is the style sheet of the pages.
+//
+//go:embed style.css
+var style string
+
 //go:embed openapi.json
 var openAPI []byte
 
 // page is the content of the status page.
 type page struct {
 	Now                        time.Time
+	Version                    string
+	Uptime                     time.Duration
+	Remember                   string // how long decisions are cached
 	Policy, PolicyDigest       string
 	TrustRoot                  string
 	RootAge                    string // since it was read; "" if unknown
@@ -54,19 +64,37 @@ type reason struct {
 
 // status answers GET /statusz with a page for people.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	p := s.page()
+	head, _, lost := s.records.record.tell(r.Context())
+	if p.Head = head; lost != nil {
+		p.Lost = lost.Error()
+	}
+	s.show(w, "status", p)
+}
+
+// decision answers GET /statusz/decision/ID with the findings of a decision.
+func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
+	last := s.page().Last
+	i := slices.IndexFunc(last, func(l line) bool { return l.ID == r.PathValue("id") })
+	if i < 0 {
+		http.Error(w, fmt.Sprintf("no such decision: the page keeps the last %d, and the record has them all; see waybill gate audit", kept), http.StatusNotFound)
+		return
+	}
+	s.show(w, "decision", last[i])
+}
+
+// show writes a page. It loads nothing, and runs no script.
+func (s *Server) show(w http.ResponseWriter, name string, content any) {
 	if !s.flags.enabled(known.StatusPage) {
 		http.Error(w, "no status page: the feature "+known.StatusPage+" is off; see /flagz for who set it", http.StatusNotFound)
 		return
 	}
-	t, err := template.New("status").Parse(statusPage)
+	t, err := template.New("").Funcs(template.FuncMap{
+		"style": func() template.CSS { return template.CSS(style) }, "safe": render.Safe,
+	}).Parse(statusPage)
 	var out bytes.Buffer
 	if err == nil {
-		p := s.page()
-		head, _, lost := s.records.record.tell(r.Context())
-		if p.Head = head; lost != nil {
-			p.Lost = lost.Error()
-		}
-		err = t.Execute(&out, p)
+		err = t.ExecuteTemplate(&out, name, content)
 	}
 	if err != nil {
 		http.Error(w, "the status page cannot be rendered", http.StatusInternalServerError)
@@ -80,7 +108,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 func (s *Server) page() page {
 	basis, now := s.basis.Load(), s.world.Clock()
 	p := page{
-		Now: now.UTC(), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
+		Now: now.UTC(), Version: s.world.Version, Uptime: now.Sub(s.started).Truncate(time.Second), Remember: strings.Replace(s.limits.Remember.String(), "m0s", "m", 1), Policy: basis.Policy.Name(), PolicyDigest: basis.Policy.Digest().String(),
 		TrustRoot: basis.Verifier.Root().Digest().String(), Lab: basis.Verifier.Root().IsLab(),
 		Since: basis.since.UTC(), Draining: s.draining.Load(), FailedAt: basis.failedAt.UTC(),
 	}

@@ -34,6 +34,7 @@ type tally struct {
 
 // line is one decision on the status page.
 type line struct {
+	ID                 string // of its page
 	At                 time.Time
 	Request, Principal string
 	Image, To          string
@@ -42,6 +43,7 @@ type line struct {
 	Reason             string
 	Cached             bool
 	Took               time.Duration
+	Verdict            *verdict.Verdict // of a cached decision, shared: it is not changed
 }
 
 // histogram counts durations.

@@ -153,7 +153,7 @@ func (s *gatehouse) audited(digest string) {
 	if head == nil {
 		t.Fatalf("no head: %s", r.Stdout)
 	}
-	for _, has := range []string{"<dt>record</dt><dd>line ", "<td>override</td>"} {
+	for _, has := range []string{"<dt>record</dt><dd>line ", "<td data-name=\"verb\">override</td>"} {
 		if page := s.get("/statusz"); !strings.Contains(page, has) {
 			t.Errorf("the page lacks %s:\n%s", has, page)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -283,7 +284,7 @@ func (s *gatehouse) get(path string) string {
 func (s *gatehouse) pages() {
 	s.t.Helper()
 	page := s.get("/statusz")
-	for _, has := range []string{"UNSIGNED", "TOKEN_AUD", "INSECURE LAB", "</code>, read ", "GET /openapi.json", "<td>verify</td>"} {
+	for _, has := range []string{"UNSIGNED", "TOKEN_AUD", "INSECURE LAB", "</code>, read ", "GET /openapi.json", "<td data-name=\"verb\">verify</td>", "· version ", "· running for ", "less than 5m earlier"} {
 		if !strings.Contains(page, has) {
 			s.t.Errorf("the page lacks %s:\n%s", has, page)
 		}
@@ -291,6 +292,7 @@ func (s *gatehouse) pages() {
 	if strings.Contains(page, "--help") {
 		s.t.Errorf("the page sends who asks over HTTP to the help of a command:\n%s", page)
 	}
+	s.findings(page)
 	metrics := s.get("/metrics")
 	for _, line := range []string{`waybill_gate_decisions_total{outcome="refused"}`, `waybill_gate_rejected_requests_total{code="TOKEN_AUD"} 1`, "waybill_gate_cached_decisions_total"} {
 		if !strings.Contains(metrics, line) {
@@ -307,6 +309,34 @@ func (s *gatehouse) pages() {
 		if resp, err := http.Get(s.callers + path); err != nil || resp.StatusCode != http.StatusNotFound {
 			s.t.Errorf("callers see %s: %v", path, err)
 		}
+	}
+}
+
+// findings: each decision on the page leads to a page of its own with every finding
+// of it, which loads nothing and runs no script.
+func (s *gatehouse) findings(page string) {
+	s.t.Helper()
+	refused := 0
+	for _, link := range regexp.MustCompile(`href="(statusz/decision/[^"]+)"`).FindAllStringSubmatch(page, -1) {
+		resp, err := http.Get(s.page + "/" + link[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		text := string(raw)
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'unsafe-inline';") || strings.Contains(text, "<script") {
+			s.t.Errorf("%s: %v %v %s", link[1], err, resp.Header, text)
+		}
+		if strings.Contains(text, "<code class=\"bad\">UNSIGNED</code>") && strings.Contains(text, "what to do") {
+			refused++
+		}
+	}
+	if refused == 0 {
+		s.t.Errorf("no page has the findings of the refusal:\n%s", page)
+	}
+	if resp, err := http.Get(s.page + "/statusz/decision/NONE-1"); err != nil || resp.StatusCode != http.StatusNotFound {
+		s.t.Errorf("a decision that was not made: %v %v", resp, err)
 	}
 }
 

@@ -23,12 +23,17 @@ type Output struct {
 	Formats []string
 	// Verbose prints every finding, and no text shortened.
 	Verbose bool
+	// Quiet prints the headline alone, and nothing to stderr that is no error.
+	Quiet bool
+	// Color is always or never; otherwise a terminal gets colors.
+	Color string
 	// Report is the view of the SLSA levels to print, if any: see [Output.AddReport].
 	Report string
 	// Saved is for a verdict that was read from a file.
 	Saved bool
 
 	begun    bool             // a verdict was written, or an attempt was made
+	printed  bool             // and to stdout
 	each     []*Output        // one for each version
 	audience verdict.Audience // of the command that the flags were added to
 }
@@ -46,14 +51,17 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Formats, "output", "o", []string{string(render.Table)},
 		"print the verdict as FORMAT, or write it to a file with FORMAT=FILE; repeats ("+strings.Join(render.Formats(), ", ")+")")
 	cmd.Flags().BoolVar(&o.Verbose, "verbose", false, "print every finding and proof, without shortening any text")
+	cmd.Flags().BoolVar(&o.Quiet, Quiet, false, "print only the headline of the verdict, and no progress; files of --output are complete")
+	cmd.Flags().StringVar(&o.Color, "color", "auto", "color the table: always, never, or auto, which is on a terminal unless NO_COLOR is set or TERM is dumb")
 	run, want := cmd.RunE, cmd.Args
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		o.audience = exit.AudienceOf(c.CommandPath())
 		err := run(c, args)
 		o.ended(c, args, err)
 		var judged *verdict.NotAcceptedError
-		if o.begun && errors.As(err, &judged) && o.Prints(render.Table) && ui.Width(c.OutOrStdout()) > 0 {
-			return exit.Reported(err) // its last line on the same terminal says it
+		onScreen := o.begun && o.Prints(render.Table) && ui.Width(c.OutOrStdout()) > 0
+		if errors.As(err, &judged) && (onScreen || o.Quiet && o.isPrinted()) {
+			return exit.Reported(err) // the verdict says it
 		}
 		return err
 	}
@@ -67,6 +75,38 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		o.misused(c, nil, err)
 		return err
 	})
+}
+
+// Quiet is the name of the flag that prints the headline alone.
+const Quiet = "quiet"
+
+// Notes is where a command writes what is not its answer: nowhere with --quiet.
+func Notes(cmd *cobra.Command) io.Writer {
+	if f := cmd.Flags().Lookup(Quiet); f != nil && f.Value.String() == "true" {
+		return io.Discard
+	}
+	return cmd.ErrOrStderr()
+}
+
+// isPrinted reports whether a verdict is on stdout.
+func (o *Output) isPrinted() bool {
+	return o.printed || slices.ContainsFunc(o.each, (*Output).isPrinted)
+}
+
+// clash refuses flags that contradict each other.
+func (o *Output) clash() error {
+	whole := slices.IndexFunc(o.Formats, func(f string) bool { return f != string(render.Table) && !strings.Contains(f, "=") })
+	switch {
+	case !slices.Contains([]string{"", "auto", "always", "never"}, o.Color):
+		return verdict.Refuse(verdict.Usage, "--color", "%q: want auto, always or never", o.Color)
+	case o.Quiet && o.Verbose:
+		return verdict.Refuse(verdict.Usage, "--quiet", "--verbose prints everything, and --quiet one line; leave one of the flags out")
+	case o.Quiet && whole >= 0:
+		return verdict.Refuse(verdict.Usage, "--quiet", "--output %[1]s prints the whole verdict, and --quiet one line; write it to a file, as %[1]s=FILE", o.Formats[whole])
+	case o.Quiet && o.Report != "" && !slices.ContainsFunc(o.Formats, func(f string) bool { return strings.Contains(f, "=") }):
+		return verdict.Refuse(verdict.Usage, "--quiet", "--report prints a table, and --quiet one line; write the report to a file, as --output html=FILE")
+	}
+	return nil
 }
 
 // AddReport adds --report, for commands whose verdicts have SLSA levels.
@@ -138,7 +178,7 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 // Check refuses an unknown format, and a file that cannot be written, before any
 // work is done.
 func (o *Output) Check() error {
-	if err := render.View(o.Report).Check(); err != nil {
+	if err := errors.Join(render.View(o.Report).Check(), o.clash()); err != nil {
 		return err
 	}
 	ends := map[string]string{} // by file; stdout has no name
@@ -165,7 +205,7 @@ func (o *Output) Check() error {
 func (o *Output) Each(versions []version.Version) error {
 	var each []*Output
 	for _, v := range versions {
-		own := &Output{Verbose: o.Verbose, audience: o.audience}
+		own := &Output{Verbose: o.Verbose, Quiet: o.Quiet, Color: o.Color, audience: o.audience}
 		for _, f := range o.Formats {
 			name := strings.ReplaceAll(f, "{version}", v.String())
 			if strings.Contains(f, "=") && name == f && len(versions) > 1 {
@@ -189,7 +229,7 @@ func (o *Output) ForVersion(i int) *Output { return o.each[i] }
 // TableOnly is the output without files and formats for programs: a verdict that
 // concerns all versions is in each file, and printed once.
 func (o *Output) TableOnly() *Output {
-	return &Output{Verbose: o.Verbose, audience: o.audience, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
+	return &Output{Verbose: o.Verbose, Quiet: o.Quiet, Color: o.Color, audience: o.audience, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
 }
 
 // stopped is the error of a release that was not started because an earlier one
@@ -219,15 +259,20 @@ func check(f string) error {
 func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	o.begun = true
 	v = v.For(o.audience)
+	formats := o.Formats
+	if o.Quiet && !o.Prints(render.Table) {
+		formats = append(slices.Clone(formats), string(render.Table))
+	}
 	var failed []error
-	for _, f := range o.Formats {
+	for _, f := range formats {
 		format, path, toFile := strings.Cut(f, "=")
 		p := render.Printer{Verbose: o.Verbose, View: render.View(o.Report), Saved: o.Saved}
 		if toFile {
 			failed = append(failed, writeFile(path, func(w io.Writer) error { return p.Print(w, render.Format(format), v) }))
 			continue
 		}
-		p.Width = ui.Width(stdout)
+		o.printed = true
+		p.Width, p.Color, p.Quiet = ui.Width(stdout), ui.Colored(stdout, o.Color), o.Quiet
 		failed = append(failed, p.Print(stdout, render.Format(format), v))
 	}
 	return errors.Join(failed...)

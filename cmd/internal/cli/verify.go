@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -90,6 +89,9 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if err := o.unused(cmd, args); err != nil {
 		return err
 	}
+	progress := ui.NewProgress(Notes(cmd))
+	defer progress.Ended("")
+	progress.Says("reading the profile and the trust root")
 	ask, err := o.prepare(cmd.Context(), args, stage)
 	if err != nil {
 		return err
@@ -104,7 +106,8 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	if ask.Options.Finder, err = log.Finder(o.Trust.Offline); err != nil {
 		return err
 	}
-	ask.Options.Progress = o.progress(cmd.ErrOrStderr())
+	progress.Says("reading the release at " + ask.Files.URI())
+	ask.Options.Progress = func(p gate.Progress) { progress.Update("", p) }
 	decided, err := ask.gate.Decide(cmd.Context(), ask.Request)
 	if err != nil {
 		return err
@@ -118,6 +121,7 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 		v.Tell("%s.", strings.ToUpper(note[:1])+note[1:])
 	}
 	ask.finish(cmd.Context(), decided)
+	progress.Ended("")
 	out := cmd.OutOrStdout()
 	if o.Keep.Sums {
 		out = cmd.ErrOrStderr()
@@ -200,20 +204,6 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 	}
 	options.Checkout.Repository, options.Checkout.Ref = git.Split(o.Source)
 	return options, nil
-}
-
-// progress shows progress on a terminal, and nothing elsewhere: the lines of a log
-// cannot be redrawn.
-func (o *VerifyRelease) progress(stderr io.Writer) func(gate.Progress) {
-	if ui.Width(stderr) == 0 {
-		return nil
-	}
-	verb := "hashing"
-	if o.Keep.Download != "" {
-		verb = "fetching"
-	}
-	line := ui.NewProgress(stderr, verb)
-	return func(p gate.Progress) { line.Update(ui.Far(p)) }
 }
 
 func (o *VerifyRelease) check(args []string) error {

@@ -20,13 +20,13 @@ import (
 
 // NewLogger makes the logger of a command: readable text, or JSON lines with the
 // trace ids of their context. Secrets are redacted in both, and control characters
-// in foreign text are escaped.
-func NewLogger(w io.Writer, format string) (*slog.Logger, error) {
+// in foreign text are escaped. Lines below a level are left out.
+func NewLogger(w io.Writer, format string, least slog.Level) (*slog.Logger, error) {
 	switch format {
 	case "text":
-		return slog.New(&textHandler{w: w, mu: &sync.Mutex{}}), nil
+		return slog.New(&textHandler{w: w, mu: &sync.Mutex{}, least: least}), nil
 	case "json":
-		lines := slog.NewJSONHandler(escaping{w}, &slog.HandlerOptions{ReplaceAttr: withoutSecrets})
+		lines := slog.NewJSONHandler(escaping{w}, &slog.HandlerOptions{Level: least, ReplaceAttr: withoutSecrets})
 		return slog.New(contextHandler{base: lines, whole: lines}), nil
 	}
 	return nil, fmt.Errorf("log format %q: want text or json", format)
@@ -147,10 +147,11 @@ type textHandler struct {
 	w     io.Writer
 	mu    *sync.Mutex // guards w, for all loggers that were derived from one
 	attrs []slog.Attr
+	least slog.Level
 }
 
-// Enabled reports whether the level is info or higher.
-func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+// Enabled reports whether lines of the level are printed.
+func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.least }
 
 // Handle prints one line.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
@@ -170,7 +171,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 
 // WithAttrs returns a handler that prints the attributes on every line.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &textHandler{w: h.w, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return &textHandler{w: h.w, mu: h.mu, least: h.least, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 // WithGroup does nothing: text has no groups.

@@ -17,7 +17,7 @@ import (
 func logged(t *testing.T, format string, say func(*slog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer
-	l, err := NewLogger(&out, format)
+	l, err := NewLogger(&out, format, slog.LevelInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestLines(t *testing.T) {
 
 // TestNewLogger: there are two formats.
 func TestNewLogger(t *testing.T) {
-	if _, err := NewLogger(&bytes.Buffer{}, "xml"); err == nil {
+	if _, err := NewLogger(&bytes.Buffer{}, "xml", slog.LevelInfo); err == nil {
 		t.Error("a format that is none is taken")
 	}
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"io"
+	"os"
 
 	"golang.org/x/term"
 )
@@ -13,15 +14,6 @@ const plainWidth = 80
 type terminal interface {
 	io.Writer
 	Fd() uintptr
-}
-
-// OnTerminal shows steps on w, if that is a terminal.
-func OnTerminal(w io.Writer) (*Steps, bool) {
-	f, is := w.(terminal)
-	if !is || !term.IsTerminal(int(f.Fd())) {
-		return nil, false
-	}
-	return newSteps(f, func() int { return Width(f) }), true
 }
 
 // Width is the width of the terminal w; 0 if it is no terminal, where lines may
@@ -37,3 +29,16 @@ func Width(w io.Writer) int {
 	}
 	return width
 }
+
+// Colored reports whether text on w is colored: mode is always, never, or else auto,
+// which is a terminal with colors whose user did not refuse them (no-color.org).
+func Colored(w io.Writer, mode string) bool {
+	switch mode {
+	case "always", "never":
+		return mode == "always"
+	}
+	return Width(w) > 0 && os.Getenv("NO_COLOR") == "" && !dumb()
+}
+
+// dumb reports whether the terminal has neither colors nor a cursor to move.
+func dumb() bool { return os.Getenv("TERM") == "dumb" }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -87,6 +89,15 @@ type To struct {
 	// Exclusive is called before each tag, and before the manifest: it fails
 	// if this is no longer the only run. Nil skips the check.
 	Exclusive func(context.Context) error
+	// Progress is called with how much is copied, one call at a time; may be nil.
+	Progress func(gate.Progress)
+}
+
+// tell reports progress.
+func (t To) tell(far gate.Progress) {
+	if t.Progress != nil {
+		t.Progress(far)
+	}
 }
 
 // checkExclusive fails if this is no longer the only run.
@@ -133,7 +144,8 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 	if err := copyFiles(ctx, p, from, to); err != nil {
 		return err
 	}
-	for _, image := range p.Images {
+	for i, image := range p.Images {
+		to.tell(gate.Progress{What: "copying", Unit: "images", Files: i, OfFiles: len(p.Images)})
 		if err := copyWhole(ctx, p, image, from, to); err != nil {
 			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
 		}
@@ -167,10 +179,22 @@ func replace(ctx context.Context, p Plan, to To, conflict error) error {
 }
 
 func copyFiles(ctx context.Context, p Plan, from From, to To) error {
+	far := gate.Progress{What: "copying", Unit: "files", OfFiles: len(p.Files)}
+	for _, f := range p.Files {
+		far.OfBytes += f.Size
+	}
+	to.tell(far)
+	var mu sync.Mutex // guards far, and serializes reports
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for _, f := range p.Files {
 		group.Go(func() error {
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				far.Files, far.Bytes = far.Files+1, far.Bytes+f.Size
+				to.tell(far)
+			}()
 			return put(ctx, f, to, func() (io.ReadCloser, error) {
 				body, _, err := from.Files.Open(ctx, f.Name)
 				return body, err

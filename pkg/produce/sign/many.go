@@ -165,10 +165,10 @@ func (p *progress) watch(ctx context.Context) {
 	}
 	now := p.signer.config.Clock()
 	took := now.Sub(p.began)
-	p.pace.Did(now, p.done)
+	p.pace.Did(now, p.done, 0)
 	if p.done > 0 && (now.Sub(p.reported) >= reportEvery && took >= reportEvery || p.done == p.all) {
 		p.reported = now
-		left := p.pace.Left(now, p.all-p.done)
+		left := p.pace.Left(now, p.all-p.done, 0)
 		p.signer.config.Work.Report(ctx, "signed %d of %d in %s, %s left", p.done, p.all, took.Round(time.Second), left.Round(time.Second))
 	}
 }

@@ -50,11 +50,13 @@ type Printer struct {
 	View View
 	// Saved says first that the verdict was read from a file.
 	Saved bool
-	// Color colours the answer in a table.
-	Color bool
 	// Width is how many characters a line of a table may have; 0 means no
 	// limit.
 	Width int
+	// Color colors the words of a table that say good or bad.
+	Color bool
+	// Quiet prints the headline of a table alone.
+	Quiet bool
 }
 
 // Write prints v as a zero Printer does.

@@ -21,6 +21,9 @@ const shown = 5
 // answer again, so that it is on the last screen. In between are only groups,
 // what was not checked, and findings; everything else needs Verbose.
 func (p Printer) table(w io.Writer, v verdict.Verdict) error {
+	if p.Quiet {
+		return p.oneLine(w, v)
+	}
 	t := &page{Printer: p, w: w}
 	t.saved(v)
 	if p.View != "" {

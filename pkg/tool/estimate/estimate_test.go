@@ -32,11 +32,46 @@ func TestLeft(t *testing.T) {
 			p, done := estimate.From(now), 0
 			for _, at := range c.steps {
 				now = now.Add(at.after)
-				p.Did(now, at.done)
+				p.Did(now, at.done, 0)
 				done = max(done, at.done)
 			}
-			if got := p.Left(now, 10-done); got != c.want {
+			if got := p.Left(now, 10-done, 0); got != c.want {
 				t.Errorf("%s left, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLeftByPartsAndBytes: where each part costs time and each byte too, neither
+// alone tells the rest, and their fit does.
+func TestLeftByPartsAndBytes(t *testing.T) {
+	const perPart, perMiB = 200 * time.Millisecond, 10 * time.Millisecond
+	sizes := []int64{900, 500, 300, 100, 50, 20, 20} // MiB, biggest first as the gate reads
+	for range 393 {
+		sizes = append(sizes, 0)
+	}
+	for name, first := range map[string]int{"big files done": 5, "small ones begun": 20, "half": 200, "almost all": 399} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			p := estimate.From(now)
+			var bytes, all int64
+			var rest time.Duration
+			for i, size := range sizes {
+				if all += size << 20; i >= first {
+					rest += perPart + time.Duration(size)*perMiB
+					continue
+				}
+				for range size / 10 { // read in pieces
+					now = now.Add(10 * perMiB)
+					bytes += 10 << 20
+					p.Did(now, i, bytes)
+				}
+				now = now.Add(perPart)
+				p.Did(now, i+1, bytes)
+			}
+			got := p.Left(now, len(sizes)-first, all-bytes)
+			if got < rest*2/3 || got > rest*3/2 {
+				t.Errorf("%s left, and it takes %s", got, rest)
 			}
 		})
 	}
