@@ -141,7 +141,10 @@ func (g gathered) sayLevel(lowest slsa.Limit, on verdict.Levels, shown map[strin
 			rest += "; " + r.ID + " is " + stateBy(r)
 		}
 	}
-	f.note("%s level %d of %d for %s, limited by %s%s", word, lowest.Level, on.Most, of, strings.Join(lowest.Path, " made of "), rest)
+	if len(lowest.Path) > 1 || on.Differs() {
+		of += ", limited by " + strings.Join(lowest.Path, " made of ")
+	}
+	f.note("%s level %d of %d for %s%s", word, lowest.Level, on.Most, of, rest)
 }
 
 // stateBy names who declares a requirement until when, or who says that it is not

@@ -149,11 +149,14 @@ func (w View) lastLine(v verdict.Verdict) string {
 	case len(on.Next) == 0:
 		return text + ", limited by " + on.Subject
 	}
-	limit := on.Subject
-	for _, r := range on.Requirements {
-		if r.ID == on.Next[0] && r.Artifact != "" {
-			limit = r.Artifact
+	if on.Differs() {
+		limit := on.Subject
+		for _, r := range on.Requirements {
+			if r.ID == on.Next[0] && r.Artifact != "" {
+				limit = r.Artifact
+			}
 		}
+		text += ", limited by " + limit
 	}
 	names := slices.Clone(on.Next[:min(some, len(on.Next))])
 	for _, r := range on.Requirements {
@@ -165,7 +168,7 @@ func (w View) lastLine(v verdict.Verdict) string {
 	if more := len(on.Next) - some; more > 0 {
 		lacks += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s, limited by %s; level %d lacks %s", text, limit, on.Level+1, lacks)
+	return fmt.Sprintf("%s; level %d lacks %s", text, on.Level+1, lacks)
 }
 
 // viewWidth is the length of lines where the width of the terminal is unknown.
@@ -183,7 +186,13 @@ func (p *page) view(v verdict.Verdict) {
 		p.Width = viewWidth
 	}
 	p.headline(v)
-	p.line("%s", p.text(question(v)))
+	if v.Subject != "" {
+		p.line("  %s", p.text(question(v)))
+	}
+	p.line("")
+	for _, sentence := range v.Summary {
+		p.line("  %s", p.text(sentence))
+	}
 	p.line("")
 	p.parts(v.Findings, v.Groups)
 	p.waived(v.Waived)

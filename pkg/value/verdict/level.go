@@ -55,6 +55,14 @@ type Requirement struct {
 	Artifact string `json:"artifact,omitempty"`
 }
 
+// Differs reports whether the artifacts differ in what the next level lacks, so
+// that one of them limits the others.
+func (l Levels) Differs() bool {
+	return slices.ContainsFunc(l.Requirements, func(r Requirement) bool {
+		return slices.Contains(l.Next, r.ID) && r.Met > 0 && r.Met < l.Artifacts
+	})
+}
+
 // maxCited is how many pieces of evidence a joined answer names.
 const maxCited = 3
 
