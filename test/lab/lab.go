@@ -1,8 +1,8 @@
 // Package lab is the world a release lives in, whole and small, on loopback:
 // an OIDC issuer, Fulcio with a CT log, a Rekor v2 and a Rekor v1 log, an RFC
 // 3161 timestamp authority, a TUF repository, an OCI registry, a bucket server, a Go
-// module proxy and the API of GitHub Releases. Everything runs in the calling process and starts in well
-// under 100 ms.
+// module proxy and the API of GitHub Releases. Everything runs in the calling
+// process and starts in well under 100 ms.
 //
 // Nothing here is safe. Anyone who reaches the issuer is anyone they like, so
 // the lab listens on loopback only, and every certificate authority carries
