@@ -61,13 +61,7 @@ func (r *Release) settle(ctx context.Context, release int64, a github.Asset, con
 		switch {
 		case there.Name != a.Name:
 		case taken && there.Whole():
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.held[there.Name] = there
-			if there.Planned() != a.Planned() {
-				return github.Asset{}, github.Collision(a.Planned(), there.Planned())
-			}
-			return github.Asset{}, fmt.Errorf("writing %q at %q: %w", a.Planned(), r.URI(), store.ErrExists)
+			return github.Asset{}, r.exists(a, there)
 		case taken:
 			return github.Asset{}, verdict.Refuse(verdict.Busy, a.Planned(), "another run uploads this asset to %s", r.URI())
 		case content.matches(there):
@@ -77,6 +71,19 @@ func (r *Release) settle(ctx context.Context, release int64, a github.Asset, con
 		}
 	}
 	return github.Asset{}, nil
+}
+
+// exists is the error for a name that another run took meanwhile.
+func (r *Release) exists(a, there github.Asset) error {
+	if there.Planned() != a.Planned() {
+		return github.Collision(a.Planned(), there.Planned())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held != nil {
+		r.held[there.Name] = there
+	}
+	return fmt.Errorf("writing %q at %q: %w", a.Planned(), r.URI(), store.ErrExists)
 }
 
 // compare reads an asset back, if the service does not give its digest.
