@@ -14,8 +14,10 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/backend/github"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/backend/store/draft"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
@@ -220,8 +222,12 @@ func (o *project) observe(cmd *cobra.Command) *slog.Logger {
 	return loggerOf(cmd.Context())
 }
 
-// openWriter opens a bucket with its own client, or a directory.
+// openWriter opens a bucket or a release on GitHub with its own client, or a
+// directory.
 func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
+	if github.Is(uri) {
+		return draft.Open(uri, rt)
+	}
 	if scheme, _, is := strings.Cut(uri, "://"); is && (strings.HasPrefix(scheme, "gs") || strings.HasPrefix(scheme, "s3")) {
 		return cloud.OpenWriter(uri, rt)
 	}

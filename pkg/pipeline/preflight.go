@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/backend/github"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
@@ -24,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -119,7 +122,7 @@ func (p checkup) examine(ctx context.Context, purpose doctor.Purpose, confirm bo
 		return doctor.Examine(ctx, purpose, now, append(asks, answered(noVersion("places")))...), f
 	}
 	if makes {
-		asks = append(asks, p.examinePublic())
+		asks = append(asks, p.examinePublic(), p.examineNames(f.plan))
 	}
 	for _, at := range placesOf(actsFor(purpose)) {
 		asks = append(asks, p.examinePlace(ctx, at, f.plan, confirm)...)
@@ -355,6 +358,30 @@ func (p checkup) examinePlace(ctx context.Context, at placeUse, planned plan.Pla
 		return append(asks, answered(doctor.Fault(files.Name+" registry", err)))
 	}
 	return append(asks, images.Ask())
+}
+
+// examineNames checks that the places can have the planned files: assets of a
+// release on GitHub have no directories.
+func (p checkup) examineNames(planned plan.Plan) doctor.Ask {
+	names := []string{releasemanifest.Name}
+	for _, a := range planned.Artifacts {
+		if !a.IsImage() {
+			names = append(names, a.Name)
+		}
+	}
+	var checks []doctor.Check
+	for _, stage := range []profile.Stage{profile.Staging, profile.Release} {
+		uri, err := p.Profile.Files(stage, p.Version)
+		if err != nil || !github.Is(uri) {
+			continue
+		}
+		if name := string(stage) + " files, names"; github.CheckNames(names) != nil {
+			checks = append(checks, doctor.Fault(name, github.CheckNames(names)))
+		} else {
+			checks = append(checks, doctor.Fine(name, "%s can be assets of %s", plural.Of(len(names), "planned file"), uri))
+		}
+	}
+	return answered(checks...)
 }
 
 // repositories are those of the planned images; without a plan, those of the

@@ -167,6 +167,9 @@ func (j *job) place(s profile.Stage) (out place, err error) {
 	if out.writer, err = j.OpenWriter(uri); err != nil {
 		return place{}, err
 	}
+	if whole, is := out.writer.(promote.Publisher); is {
+		out.files = whole // it also reads what is not public yet
+	}
 	prefix, err := j.Profile.Images(s, j.Version)
 	if err != nil || prefix == "" {
 		return out, err

@@ -1,8 +1,8 @@
 // Package lab is the world a release lives in, whole and small, on loopback:
 // an OIDC issuer, Fulcio with a CT log, a Rekor v2 and a Rekor v1 log, an RFC
-// 3161 timestamp authority, a TUF repository, an OCI registry, a bucket server and
-// a Go module proxy. Everything runs in the calling process and starts in well
-// under 100 ms.
+// 3161 timestamp authority, a TUF repository, an OCI registry, a bucket server, a Go
+// module proxy and the API of GitHub Releases. Everything runs in the calling
+// process and starts in well under 100 ms.
 //
 // Nothing here is safe. Anyone who reaches the issuer is anyone they like, so
 // the lab listens on loopback only, and every certificate authority carries
@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/testing/releases"
 	"github.com/waybill-release/waybill/test/lab/bucket"
 	"github.com/waybill-release/waybill/test/lab/modules"
 	"github.com/waybill-release/waybill/test/lab/registry"
@@ -67,6 +68,7 @@ type URLs struct {
 	Registry string `json:"registry"`         // host:port, as image references want it
 	Bucket   string `json:"bucket"`           // base URL: <Bucket>/<bucket>/<object>
 	Modules  string `json:"modules"`          // a Go module proxy
+	GitHub   string `json:"github"`           // the API of GitHub Releases, below /api/v3
 	Rekor2   string `json:"rekor2,omitempty"` // with [Options.Second]
 	TSA2     string `json:"tsa2,omitempty"`
 }
@@ -89,6 +91,7 @@ type Lab struct {
 	rekorV1 *rekorV1
 	bucket  *bucket.Server
 	modules *modules.Server
+	github  *releases.Server
 	servers *servers
 	closers []func() error
 }
@@ -220,6 +223,13 @@ func (l *Lab) startStorage(buckets []string) error {
 		return err
 	}
 	l.servers.serve(serviceModules, l.modules)
+	if l.github, err = releases.New(filepath.Join(l.dir, "state", "github")); err != nil {
+		return err
+	}
+	l.github.Objects = "http://" + l.servers.address(serviceObjects)
+	l.github.Change("lab/lantern", func(*releases.Repository) {})
+	l.servers.serve(serviceGitHub, l.github)
+	l.servers.serve(serviceObjects, l.github)
 	return nil
 }
 
@@ -245,6 +255,9 @@ func (l *Lab) Stop(name string) error { return l.servers.stop(name) }
 
 // MakeBucket makes an empty bucket.
 func (l *Lab) MakeBucket(name string) error { return l.bucket.Make(name) }
+
+// Releases is the service of GitHub Releases, to make and attack repositories.
+func (l *Lab) Releases() *releases.Server { return l.github }
 
 // PutModule changes an answer of the module proxy: see [modules.Server.Put].
 func (l *Lab) PutModule(name string, body []byte) { l.modules.Put(name, body) }

@@ -25,13 +25,15 @@ const (
 	serviceModules  = "modules"
 	serviceRekor2   = "rekor2"
 	serviceTSA2     = "tsa2"
+	serviceGitHub   = "github"
+	serviceObjects  = "objects"
 )
 
 func services() []string {
 	return []string{
 		serviceIssuer, serviceFulcio, serviceCT, serviceRekor, serviceRekorV1,
 		serviceTSA, serviceTUF, serviceRegistry, serviceBucket, serviceModules,
-		serviceRekor2, serviceTSA2,
+		serviceRekor2, serviceTSA2, serviceGitHub, serviceObjects,
 	}
 }
 
@@ -105,7 +107,7 @@ func (s *servers) urls() URLs {
 		Issuer: url(serviceIssuer), Fulcio: url(serviceFulcio), CT: url(serviceCT), Rekor: url(serviceRekor), RekorV1: url(serviceRekorV1),
 		TSA: url(serviceTSA) + "/api/v1/timestamp", TUF: url(serviceTUF),
 		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket), Modules: url(serviceModules),
-		Rekor2: url(serviceRekor2), TSA2: url(serviceTSA2),
+		Rekor2: url(serviceRekor2), TSA2: url(serviceTSA2), GitHub: url(serviceGitHub),
 	}
 }
 

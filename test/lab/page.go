@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/testing/releases"
 )
 
 // The files that a running lab keeps in its directory.
@@ -109,7 +111,7 @@ func ReadPage(dir string) (Page, error) {
 func (p Page) WriteText(w io.Writer) error {
 	replace := strings.NewReplacer(
 		"{issuer}", p.Issuer, "{fulcio}", p.Fulcio, "{ct}", p.CT, "{rekor}", p.Rekor, "{rekor1}", p.RekorV1, "{tsa}", p.TSA, "{tuf}", p.TUF,
-		"{registry}", p.Registry, "{bucket}", p.Bucket, "{modules}", p.Modules, "{bucketHost}", strings.TrimPrefix(p.Bucket, "http://"), "{dir}", p.Dir,
+		"{registry}", p.Registry, "{bucket}", p.Bucket, "{modules}", p.Modules, "{github}", p.GitHub, "{githubHost}", strings.TrimPrefix(p.GitHub, "http://"), "{githubToken}", releases.Token, "{bucketHost}", strings.TrimPrefix(p.Bucket, "http://"), "{dir}", p.Dir,
 		"{root}", p.TrustedRoot, "{config}", p.SigningConfig, "{tufRoot}", p.TUFRoot,
 		"{subject}", p.Identities[RoleRelease].Subject, "{pid}", strconv.Itoa(p.PID), "{mark}", Mark,
 		"{roles}", strings.Join(Roles(), ", "),
@@ -131,6 +133,7 @@ const pageText = `{mark}: anyone on this machine can be anyone here. Trust nothi
   registry    {registry}
   bucket      {bucket}   (staging, release, mirror)
   modules     {modules}   (example.test/wick v0.1.0)
+  github      {github}/api/v3   (lab/lantern)
   identities  {roles}: <role>@lab.invalid
 
 An identity token (ten minutes):
@@ -142,6 +145,7 @@ waybill:
   verify file  --trusted-root {root} --certificate-identity {subject} --certificate-oidc-issuer {issuer}
   files        gs+http://{bucketHost}/staging/   or, not listable, {bucket}/staging/
   images       {registry}/staging
+  releases     github+http://{githubHost}/lab/lantern/VERSION/   with GH_ENTERPRISE_TOKEN={githubToken}
 
 cosign:
   cosign sign-blob --signing-config {config} --trusted-root {root} --identity-token token --bundle FILE.bundle --yes FILE

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/testing/releases"
 	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
@@ -34,6 +35,7 @@ func TestDocsHowTo(t *testing.T) {
 		before func(*testing.T, page) // makes what the page says is there
 	}{
 		{"package-kubernetes.md", w.packages}, {"kubernetes-in-a-container.md", w.built}, {"verify-in-go.md", func(*testing.T, page) {}},
+		{"github-releases.md", w.pushed},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			p := w.page(t, r.name)
@@ -106,7 +108,7 @@ func (w howTo) page(t *testing.T, name string) page {
 		"PATH=" + programs + ":" + bin + ":" + os.Getenv("PATH"), "BIN=" + bin, "LAB=" + w.dir, "BUCKET=" + w.bucket(), "CHECKOUT=" + checkout, "GOCACHE=" + strings.TrimSpace(string(cache)),
 		"XDG_CACHE_HOME=" + filepath.Join(w.dir, "cache"), "GOWORK=off", "GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod -trimpath"), "CGO_ENABLED=0", // as the commands were built: nothing is compiled again
 
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Packager", "GIT_AUTHOR_EMAIL=packager@example.test",
+		"GH_CONFIG_DIR=" + w.dir, "GH_ENTERPRISE_TOKEN=" + releases.Token, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Packager", "GIT_AUTHOR_EMAIL=packager@example.test",
 		"GIT_COMMITTER_NAME=Packager", "GIT_COMMITTER_EMAIL=packager@example.test",
 	}}
 	project := strings.TrimSuffix(name, ".md")
@@ -117,6 +119,7 @@ func (w howTo) page(t *testing.T, name string) page {
 		"each: {platform: [linux/amd64]}", fmt.Sprintf("each: {platform: [%s/%s]}", runtime.GOOS, runtime.GOARCH),
 		"kind: Profile", "kind: Profile\ntrustedRoot: trusted_root.json",
 		"gs://example-staging/kubectl/", gcs+"/staging/"+project+"/", "gs://example-packages/kubectl/", gcs+"/release/"+project+"/",
+		"github://example/lantern/", "github+"+w.lab.GitHub+"/"+onGitHub+"/",
 		"staging: registry.example.test/staging/kubectl", "staging: "+w.lab.Registry+"/staging/"+project,
 		"release: registry.example.test/kubectl", "release: "+w.lab.Registry+"/release/"+project,
 		"--from-images registry.example.test/built", "--from-images "+w.lab.Registry+"/built",
@@ -141,6 +144,13 @@ func (w howTo) packages(t *testing.T, p page) {
 	deb := debian(t, w.made.Files["bin/linux/amd64/kubectl"])
 	save(t, deb, p.dir, "kubectl_1.31.2-1.1_amd64.deb")
 	save(t, deb, p.dir, "dist", "kubectl_1.31.2-1_amd64.deb")
+}
+
+// pushed makes a repository on GitHub that has the tag, and a program.
+func (w howTo) pushed(t *testing.T, p page) {
+	t.Helper()
+	w.lab.Releases().Change(onGitHub, func(r *releases.Repository) { r.Tags = []string{upstream} })
+	save(t, []byte("a program"), p.dir, "dist", "bin", "lantern")
 }
 
 // built pushes an image as docker would: the docker of testdata/pages makes none.

@@ -10,10 +10,14 @@
 //	gs+http://127.0.0.1:4443/bucket/prefix/ the same on an emulator
 //	s3://bucket/prefix/                     a public bucket of Amazon S3
 //	s3+https://host/bucket/prefix/          a region of it, or another such service
+//	github://OWNER/REPO/TAG/                a release on GitHub
+//	github+https://host/OWNER/REPO/TAG/     the same on a host of GitHub Enterprise
+//	github+http://127.0.0.1:PORT/O/R/TAG/   the same on an emulator
+//	github+file:///dir/                     a downloaded release, with its listing
 //
 // [Listed] reads a place at one address and lists it at another. [OpenWriter]
 // writes to directories; package store/cloud writes to buckets, and reads those
-// that are not public.
+// that are not public; package store/draft writes releases on GitHub.
 //
 //	place, err := store.Open("gs://release/v1.2.3/", rt)
 //	…
@@ -32,6 +36,12 @@
 // and records that programs read in different ways (ARCHIVE_AMBIGUOUS), bytes
 // after its end (ARCHIVE_HIDDEN), a name twice (ARCHIVE_TWICE), an archive that
 // is cut off or compressed (ARCHIVE_PARSE). tar --format=ustar makes one.
+//
+// A release on GitHub is flat, so an asset has the planned name with "_" in place
+// of "/", and the planned name as its label; both are read back. The release is
+// read with the token of GH_TOKEN, GITHUB_TOKEN (GH_ENTERPRISE_TOKEN for other
+// hosts) or gh, if there is one. github+file is a directory of downloaded assets
+// with their listing in assets.json, as the API answers /releases/ID/assets.
 //
 // The package verifies no digest and limits no size: everything that it reads
 // is only a claim of the place until the caller has hashed it.
@@ -105,7 +115,7 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme != "file" && u.Scheme != "tar" && rt == nil {
+	if u.Scheme != "file" && u.Scheme != "tar" && u.Scheme != "github+file" && rt == nil {
 		return nil, usage("opening place %q: no transport", uri)
 	}
 	switch u.Scheme {
@@ -121,6 +131,14 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 		return openWeb(u, rt), nil
 	case "gs", "gs+http", "s3", "s3+http", "s3+https":
 		return openBucket(uri, rt)
+	case "github", "github+https", "github+http":
+		return openRelease(uri, rt)
+	case "github+file":
+		path, err := localPath(u)
+		if err != nil {
+			return nil, err
+		}
+		return openRecorded(path)
 	}
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }

@@ -192,3 +192,44 @@ func TestMoreAtATime(t *testing.T) {
 		})
 	}
 }
+
+// TestGitHubLimits: a 403 that says when to ask again is waited for, up to the
+// patience; any other 403 is an answer.
+func TestGitHubLimits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		header func(http.Header)
+		asked  int64 // requests that come
+		status int
+	}{
+		{"used up, begins anew", func(h http.Header) {
+			h.Set("X-RateLimit-Remaining", "0")
+			h.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(20*time.Second).Unix()))
+		}, 2, 200},
+		{"used up, for an hour", func(h http.Header) {
+			h.Set("X-RateLimit-Remaining", "0")
+			h.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()))
+		}, 1, 403},
+		{"secondary", func(h http.Header) { h.Set("Retry-After", "20") }, 2, 200},
+		{"forbidden", func(h http.Header) {
+			h.Set("X-RateLimit-Remaining", "12")
+			h.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(20*time.Second).Unix()))
+		}, 1, 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked int64
+				rt, done := served(Config{Patience: time.Minute}, func(w http.ResponseWriter, _ *http.Request) {
+					if asked++; asked == 1 {
+						c.header(w.Header())
+						w.WriteHeader(http.StatusForbidden)
+					}
+				})
+				defer done()
+				if got := get(t, rt); got != c.status || asked != c.asked {
+					t.Errorf("status %d after %d requests, want %d after %d", got, asked, c.status, c.asked)
+				}
+			})
+		})
+	}
+}

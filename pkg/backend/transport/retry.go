@@ -110,12 +110,18 @@ func failed(req *http.Request, resp *http.Response, err error) bool {
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return false
+	_, says := retryAfter(resp)
+	return overloaded(resp, says)
 }
 
-// overloaded reports whether the host asks for fewer requests.
+// overloaded reports whether the host asks for fewer requests. GitHub answers
+// 403, with the time after which to ask again.
 func overloaded(resp *http.Response, says bool) bool {
-	return resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && says)
+	if resp == nil {
+		return false
+	}
+	status := resp.StatusCode
+	return status == http.StatusTooManyRequests || says && (status == http.StatusServiceUnavailable || status == http.StatusForbidden)
 }
 
 // harmlessAgain reports whether another attempt cannot act twice: the request
@@ -221,12 +227,18 @@ func jitter(most time.Duration) time.Duration { return rand.N(most + 1) }
 // maxAsked replaces a number of seconds that exceeds a duration.
 const maxAsked = 100 * 365 * 24 * time.Hour
 
-// retryAfter reads both forms of the header: seconds and a date.
+// retryAfter reads both forms of the header, seconds and a date, and the time
+// at which a rate limit of GitHub that is used up begins anew.
 func retryAfter(resp *http.Response) (asked time.Duration, says bool) {
 	if resp == nil {
 		return 0, false
 	}
 	value := resp.Header.Get("Retry-After")
+	if value == "" && resp.Header.Get("X-RateLimit-Remaining") == "0" && resp.StatusCode >= http.StatusBadRequest {
+		if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil {
+			return min(max(time.Until(time.Unix(reset, 0)), 0), maxAsked), true
+		}
+	}
 	if value != "" && strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 32)
 		if err != nil {

@@ -13,13 +13,14 @@
 //   - Dialling, the TLS handshake, the response header, each pause within a
 //     body and the rate of a body have their own limits; no request hangs for
 //     ever. [Config.Patience] limits the total time of one request.
-//   - Retries are jittered, honour Retry-After (RFC 9110, 10.2.3) and end with
-//     the request's context. Without time for another attempt, the last answer
+//   - Retries are jittered, honour Retry-After (RFC 9110, 10.2.3) and GitHub's
+//     X-RateLimit-Reset, and end with the request's context. Without time for another attempt, the last answer
 //     is returned. A request is repeated only if it is idempotent (RFC 9110,
 //     9.2.2, or [Repeatable]) or nothing of it was sent, and only if its body
 //     can be read again.
-//   - All workers share one budget per host: when it answers 429, all of them
-//     wait, and then send fewer and slower requests until it accepts more.
+//   - All workers share one budget per host: when it answers 429, or 403 with a
+//     time after which to ask again, all of them wait, and then send fewer and
+//     slower requests until it accepts more.
 //   - The body of a GET that breaks off is continued there, if the server
 //     identifies the same version; else it ends with an error, and so does a
 //     body whose end cannot be told from a broken connection.

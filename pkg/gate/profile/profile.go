@@ -1,5 +1,6 @@
 // Package profile reads profiles. A profile maps the canonical addresses of a
-// project's releases to the places where they are read and written, and names
+// project's releases to the places where they are read and written, such as
+// gs://BUCKET/{version}/ or github://OWNER/REPO/{version}/, and names
 // the policy, the trust root and the proxy for Go modules. A file place that
 // cannot be listed, such as a web server, can have a listing: the address of a
 // bucket or directory that lists the same files. A profile belongs to the

@@ -6,7 +6,7 @@
 // Files go first, then images (blobs, platforms, index, evidence, and the
 // tags by which older clients find evidence), then the images' own tags, and
 // the manifest's bundle last: before it is there, no verifier accepts the
-// place. Every step first checks whether it is done, so a second run finishes
+// place. A place that is a [Publisher] shows nothing before that. Every step first checks whether it is done, so a second run finishes
 // what the first began.
 //
 //	p := promote.Make(manifest, bundle)
@@ -108,6 +108,16 @@ func (t To) checkExclusive(ctx context.Context) error {
 	return t.Exclusive(ctx)
 }
 
+// Publisher is a place whose objects all become public at once. It is also the
+// writer of the place, and reads what is not public yet.
+type Publisher interface {
+	store.Place
+	// CheckNames refuses names that the place cannot have together.
+	CheckNames(names []string) error
+	// Publish makes what was written public, if it is all that is there.
+	Publish(ctx context.Context) error
+}
+
 // Registry is a registry that can be read and written.
 type Registry interface {
 	registry.Source
@@ -141,6 +151,29 @@ func (p Plan) Extent() string {
 
 // Apply does what the plan says.
 func Apply(ctx context.Context, p Plan, from From, to To) error {
+	whole, _ := to.Writer.(Publisher)
+	if whole == nil {
+		return apply(ctx, p, from, to)
+	}
+	if err := whole.CheckNames(p.names()); err != nil {
+		return err
+	}
+	if err := apply(ctx, p, from, to); err != nil {
+		return err
+	}
+	return whole.Publish(ctx)
+}
+
+// names are those of all files, the manifest's included.
+func (p Plan) names() []string {
+	names := []string{releasemanifest.Name}
+	for _, f := range p.Files {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func apply(ctx context.Context, p Plan, from From, to To) error {
 	if err := copyFiles(ctx, p, from, to); err != nil {
 		return err
 	}

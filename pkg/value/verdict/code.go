@@ -240,6 +240,10 @@ const (
 	DownloadBusy Code = "DOWNLOAD_BUSY"
 	ToolMissing  Code = "TOOL_MISSING"
 
+	// Places that are read and written. Package github has these as text.
+	credentialRefused Code = "CREDENTIAL_REFUSED"
+	placeChanged      Code = "PLACE_CHANGED"
+
 	// Services that signatures need.
 	ServiceRefused     Code = "SERVICE_REFUSED"
 	ServiceSelector    Code = "SERVICE_SELECTOR"

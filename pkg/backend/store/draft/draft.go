@@ -1,0 +1,344 @@
+// Package draft writes a release on GitHub, which becomes public as a whole.
+//
+//	r, err := draft.Open("github://example/lantern/v1.0.0/", rt)
+//	…
+//	err = r.Put(ctx, "bin/tool", size, body, store.PutOptions{IfAbsent: true})
+//	…
+//	err = r.Publish(ctx)
+//
+// The first write makes a draft, or continues the one that an earlier run left:
+// only owners see it. Each asset is sent with its exact size and read back:
+// name, size, state and digest. [Release.Publish] reads everything back again,
+// publishes the draft, and reads what is public. Of several runs at once, one
+// makes the draft, and the others continue it or are refused; none publishes
+// assets that it did not write or read. After the publication, objects can be
+// added and replaced, unless the repository makes its releases immutable.
+//
+// Each file is written to a temporary file before it is sent: GitHub demands its
+// size, and a source that breaks off leaves nothing.
+//
+// Other projects should not import this package: it changes without notice.
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waybill-release/waybill/pkg/backend/github"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Release is a release that is read and written, before and after it is
+// public. It is safe for concurrent use.
+type Release struct {
+	api *github.Client
+
+	mu      sync.Mutex // guards the fields below
+	release github.Release
+	held    map[string]github.Asset // by asset name; nil before the first listing
+	known   map[string]int64        // IDs of the assets that this run wrote or read, by asset name
+}
+
+var _ interface {
+	store.Place
+	store.Writer
+	store.Prober
+} = (*Release)(nil)
+
+// Open returns the release at uri. Nothing is requested yet.
+func Open(uri string, rt http.RoundTripper) (*Release, error) {
+	api, err := github.New(uri, rt)
+	if err != nil {
+		return nil, err
+	}
+	return &Release{api: api, known: map[string]int64{}}, nil
+}
+
+// URI implements [store.Place].
+func (r *Release) URI() string { return r.api.URI() }
+
+// CheckNames refuses names that cannot all be assets of one release.
+func (r *Release) CheckNames(names []string) error { return github.CheckNames(names) }
+
+// find finds the release: the published one, else the oldest draft, else none.
+// Uploads that a run left unfinished in a draft are deleted. mu is held.
+func (r *Release) find(ctx context.Context) error {
+	if r.held != nil {
+		return ctx.Err()
+	}
+	found, err := r.api.Published(ctx)
+	if errors.Is(err, github.ErrNotFound) {
+		var drafts []github.Release
+		if drafts, err = r.api.Drafts(ctx); len(drafts) > 0 {
+			found = drafts[0]
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.release = found
+	if err := r.list(ctx); err != nil {
+		return err
+	}
+	for _, a := range r.held {
+		if found.Draft && !a.Whole() {
+			if err := r.api.Delete(ctx, a); err != nil {
+				r.held = nil
+				return err
+			}
+			delete(r.held, a.Name)
+		}
+	}
+	return nil
+}
+
+// list reads the assets; mu is held.
+func (r *Release) list(ctx context.Context) error {
+	var assets []github.Asset
+	if r.release.ID != 0 {
+		var err error
+		if assets, err = r.api.Assets(ctx, r.release.ID); err != nil {
+			r.held = nil
+			return err
+		}
+	}
+	r.held = make(map[string]github.Asset, len(assets))
+	for _, a := range assets {
+		r.held[a.Name] = a
+	}
+	return nil
+}
+
+// List implements [store.Place]: the objects of the draft, until the release
+// is public.
+func (r *Release) List(ctx context.Context) ([]store.Object, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.find(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.list(ctx); err != nil {
+		return nil, err
+	}
+	var objects []store.Object
+	for _, a := range r.held {
+		if err := store.CheckName(a.Planned()); err != nil {
+			return nil, fmt.Errorf("listing %q: %w", r.URI(), err)
+		}
+		objects = append(objects, store.Object{Name: a.Planned(), Size: a.Size, Generation: fmt.Sprint(a.ID)})
+	}
+	slices.SortFunc(objects, func(a, b store.Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Open implements [store.Place].
+func (r *Release) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	if err := store.CheckName(name); err != nil {
+		return nil, 0, fmt.Errorf("reading at %q: %w", r.URI(), err)
+	}
+	a, there, err := r.look(ctx, name)
+	var body io.ReadCloser
+	if err == nil && there && a.Whole() {
+		if body, err = r.api.Download(ctx, a); err == nil {
+			return body, a.Size, nil
+		}
+	}
+	if err != nil && !errors.Is(err, github.ErrNotFound) {
+		return nil, 0, err
+	}
+	return nil, 0, fmt.Errorf("reading %q at %q: %w", name, r.URI(), store.ErrNotFound)
+}
+
+// look finds the asset of an object, and remembers that it is read.
+func (r *Release) look(ctx context.Context, name string) (github.Asset, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.find(ctx); err != nil {
+		return github.Asset{}, false, err
+	}
+	a, there := r.held[github.Flat(name)]
+	if there = there && a.Planned() == name; there {
+		r.known[a.Name] = a.ID
+	}
+	return a, there, nil
+}
+
+// ready makes a draft if there is no release yet; mu is held. If another run
+// made one at the same time, the older one is kept.
+func (r *Release) ready(ctx context.Context) error {
+	if err := r.find(ctx); err != nil || r.release.ID != 0 {
+		return err
+	}
+	if !r.api.HasToken() {
+		return verdict.Refuse("CREDENTIAL_REFUSED", r.URI(), "writing needs a token, and none was found").
+			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own, to a token that may write contents")
+	}
+	if err := r.api.CheckTag(ctx); err != nil {
+		return err
+	}
+	made, err := r.api.Create(ctx)
+	if errors.Is(err, github.ErrExists) {
+		return r.otherRun("published the release meanwhile")
+	}
+	if err != nil {
+		return err
+	}
+	drafts, err := r.api.Drafts(ctx)
+	if err != nil {
+		return err
+	}
+	if len(drafts) > 0 && drafts[0].ID < made.ID {
+		if err := r.api.Discard(ctx, made.ID); err != nil {
+			return err
+		}
+		return r.otherRun("made a draft at the same time")
+	}
+	r.release = made
+	return nil
+}
+
+// otherRun is the error of a run that another one overtook.
+func (r *Release) otherRun(did string) error {
+	r.held = nil // read again next time
+	return verdict.Refuse(verdict.Busy, r.URI(), "another run %s", did).
+		Advise("wait until the other run has ended, then run the command again: it completes what is missing")
+}
+
+// Publish makes the draft public, if it contains exactly the assets that this
+// run wrote or read. For a release that is public already it does nothing.
+func (r *Release) Publish(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.ready(ctx); err != nil || !r.release.Draft {
+		return err
+	}
+	if err := r.readBack(ctx); err != nil {
+		return err
+	}
+	if err := r.api.CheckTag(ctx); err != nil {
+		return err
+	}
+	if err := r.api.Publish(ctx, r.release.ID); errors.Is(err, github.ErrExists) {
+		return r.otherRun("published the release first")
+	} else if err != nil {
+		return err
+	}
+	public, err := r.api.Published(ctx)
+	if err != nil {
+		return err
+	}
+	if public.ID != r.release.ID {
+		return r.otherRun("published another release of this tag")
+	}
+	r.release = public
+	return r.readBack(ctx)
+}
+
+// readBack lists the release again and compares it with what this run wrote
+// and read; mu is held.
+func (r *Release) readBack(ctx context.Context) error {
+	if err := r.list(ctx); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.held)) {
+		a := r.held[name]
+		switch id, known := r.known[name]; {
+		case !known:
+			return r.foreign(a.Planned(), "the release has an asset that this run neither wrote nor compared")
+		case id != a.ID || !a.Whole():
+			return r.foreign(a.Planned(), "the asset was replaced while this run published the release")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.known)) {
+		if _, there := r.held[name]; !there {
+			return r.foreign(name, "the asset was deleted while this run published the release")
+		}
+	}
+	return nil
+}
+
+// foreign refuses what others did to the release.
+func (r *Release) foreign(name, what string) error {
+	advice := "find out who else writes the release; delete the draft at GitHub, and run the command again. Nothing was published"
+	if !r.release.Draft {
+		advice = "find out who else writes the release; it is public, so verify it"
+	}
+	return verdict.Refuse(verdict.FileConflict, name, "%s, %s", what, r.URI()).Advise(advice)
+}
+
+// MayWrite implements [store.Prober]: it asks for the permissions of the token.
+func (r *Release) MayWrite(ctx context.Context) error { return r.api.MayWrite(ctx) }
+
+// ProbeWrite implements [store.Prober] without a write: a probe would be an
+// asset of the release.
+func (r *Release) ProbeWrite(ctx context.Context) error { return r.api.MayWrite(ctx) }
+
+// Put implements [store.Writer].
+func (r *Release) Put(ctx context.Context, name string, size int64, from io.Reader, opts store.PutOptions) error {
+	if err := store.CheckName(name); err != nil {
+		return fmt.Errorf("writing at %q: %w", r.URI(), err)
+	}
+	content, err := spool(from, size)
+	if err != nil {
+		return fmt.Errorf("writing %q: %w", name, err)
+	}
+	defer content.discard()
+	if content.size > github.MaxSize {
+		return verdict.Refuse(verdict.Limit, name, "%d bytes: an asset on GitHub has at most %d", content.size, github.MaxSize).Advise("publish a smaller file, or use a bucket for the files")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	release, old, err := r.admit(ctx, name, opts.IfAbsent)
+	if err != nil {
+		return err
+	}
+	a := github.AssetOf(name)
+	if old.ID != 0 { // under another name first: it replaces the old one when it is whole
+		a.Name, a.Label = content.sum.Hex()+".upload", ""
+	}
+	made, err := r.upload(ctx, release, a, opts.MediaType, content)
+	if err == nil && old.ID != 0 {
+		if err = r.api.Delete(ctx, old); err == nil {
+			err = r.api.Rename(ctx, made, name)
+		}
+		made.Name, made.Label = github.Flat(name), github.AssetOf(name).Label
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[made.Name] = made.ID; r.held != nil {
+		r.held[made.Name] = made
+	}
+	return nil
+}
+
+// admit returns the release to write to, and the asset that a write replaces.
+func (r *Release) admit(ctx context.Context, name string, ifAbsent bool) (release int64, old github.Asset, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.ready(ctx); err != nil {
+		return 0, github.Asset{}, err
+	}
+	old, there := r.held[github.Flat(name)]
+	switch {
+	case there && old.Planned() != name:
+		return 0, github.Asset{}, github.Collision(name, old.Planned())
+	case there && ifAbsent && old.Whole():
+		return 0, github.Asset{}, fmt.Errorf("writing %q at %q: %w", name, r.URI(), store.ErrExists)
+	case r.release.Immutable && !r.release.Draft:
+		return 0, github.Asset{}, verdict.Refuse(verdict.FileConflict, name, "the release is public and immutable, and lacks this file or has another one: GitHub lets nobody add or replace an asset").
+			Advise("release a new version; to add records after the publication, switch immutable releases off in the repository's settings")
+	}
+	return r.release.ID, old, nil
+}
