@@ -64,7 +64,7 @@ A command that has a --confirm flag only prints what it would do without it.
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), reportCommand(), inspectCommand(), traceCommand(),
-		policyCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
+		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd
 }
