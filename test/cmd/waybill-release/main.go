@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -235,6 +236,9 @@ func (m *maker) output(dir, program string, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+m.path("cache"), "HOME="+m.dir, "DOCKER_CONFIG="+m.dir)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if strings.HasPrefix(program, m.bin) { // steps take minutes
+		cmd.Stderr = io.MultiWriter(&stderr, os.Stderr)
+	}
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}
