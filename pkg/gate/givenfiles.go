@@ -201,9 +201,9 @@ func (d Decided) Sums() []Sum {
 	return d.sums
 }
 
-// verified is the manifest without the artifacts that are out of scope, or have
+// verifiedOf is the manifest without the artifacts that are out of scope, or have
 // a finding that was set aside.
-func (s *sealed) verified(holds func(string) bool) manifest.Manifest {
+func verifiedOf(s *sealed, holds func(string) bool) manifest.Manifest {
 	m := s.manifest.Manifest
 	m.Artifacts = nil
 	for _, a := range s.manifest.Artifacts {
