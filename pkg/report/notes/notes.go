@@ -91,7 +91,7 @@ func Of(d gate.Decided, profile string) (Notes, error) {
 	}
 	for _, a := range m.Artifacts {
 		n.Sums = n.Sums || a.Name == "SHA256SUMS"
-		if shown := []plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image}; slices.Contains(shown, a.Class) {
+		if slices.Contains(shown(), a.Class) {
 			n.Artifacts = append(n.Artifacts, Artifact{a.Name, a.Class, a.Platform, a.Size, a.Digests.SHA256})
 		}
 		n.example(a, v.Proofs)
@@ -99,10 +99,12 @@ func Of(d gate.Decided, profile string) (Notes, error) {
 	return n, nil
 }
 
+// shown are the classes of what a release is made for.
+func shown() []plan.Class { return []plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image} }
+
 // example adds the first signed artifact of each class.
 func (n *Notes) example(a manifest.Artifact, proofs []verdict.Proof) {
-	classes := []plan.Class{plan.Binary, plan.Archive, plan.Other, plan.Image, plan.Sums}
-	if !slices.Contains(classes, a.Class) || slices.ContainsFunc(n.Signed, func(s Signed) bool { return s.Class == a.Class }) {
+	if !slices.Contains(append(shown(), plan.Sums), a.Class) || slices.ContainsFunc(n.Signed, func(s Signed) bool { return s.Class == a.Class }) {
 		return
 	}
 	for _, p := range proofs {

@@ -79,10 +79,17 @@ func (m *maker) verifiedByOthers() error {
 	return nil
 }
 
-// cosign asks whether a workflow signed something.
+// signature is the type of statement by which an image is signed.
+const signature = `"type":"https://sigstore.dev/cosign/sign/v1"`
+
+// cosign asks whether a workflow signed something. Of an image, cosign accepts
+// any statement, provenance too; what is asked for is a signature.
 func (m *maker) cosign(program, file string, args []string) error {
 	issuer, subject := m.identity(file, final)
-	_, err := m.output(m.path(final), filepath.Join(m.peers, program), append(args, "--certificate-identity", subject, "--certificate-oidc-issuer", issuer)...)
+	out, err := m.output(m.path(final), filepath.Join(m.peers, program), append(args, "--certificate-identity", subject, "--certificate-oidc-issuer", issuer)...)
+	if err == nil && args[0] == "verify" && !strings.Contains(out, signature) {
+		return fmt.Errorf("%s says nothing of a signature: %s", program, out)
+	}
 	return err
 }
 
@@ -147,14 +154,23 @@ func (m *maker) runImage(image v1.Image, root string) error {
 	return err
 }
 
-// builtAgain builds the final version once more, and compares every file.
+// builtAgain builds the final version once more, and compares every file. It is
+// built for other places, because a public version is never built again.
 func (m *maker) builtAgain() error {
 	m.say("%s is built again from nothing: the same bytes", final)
 	builder, err := m.token("build.yml", final)
 	if err != nil {
 		return err
 	}
-	if err := m.waybill("build", final, "--source", "waybill", "--profile", "profile.yaml", "--state", "again", "--identity-token", "builder="+builder); err != nil {
+	raw, err := os.ReadFile(m.path("profile.yaml"))
+	if err != nil {
+		return err
+	}
+	elsewhere := strings.NewReplacer("/release/waybill/", "/mirror/waybill/", m.lab.Registry+"/release", m.lab.Registry+"/mirror").Replace(string(raw))
+	if err := os.WriteFile(m.path("again.yaml"), []byte(elsewhere), 0o644); err != nil {
+		return err
+	}
+	if err := m.waybill("build", final, "--source", "waybill", "--profile", "again.yaml", "--state", "again", "--identity-token", "builder="+builder); err != nil {
 		return err
 	}
 	same := 0
