@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -142,7 +144,7 @@ func (m *maker) runImage(image v1.Image, root string) error {
 		}
 		path := filepath.Join(root, filepath.FromSlash(h.Name))
 		body, err := io.ReadAll(r)
-		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, os.FileMode(h.Mode))); err != nil { //nolint:gosec // modes of files are small
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, body, os.FileMode(h.Mode))); err != nil { //nolint:gosec // modes of files are small
 			return err
 		}
 	}

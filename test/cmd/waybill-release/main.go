@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command waybill-release makes the releases v0.1.0-rc.1 and v0.1.0 of this
 // repository in a lab, as its own release.yaml says, and has them verified: by
 // the candidate's own program, by cosign 2 and 3, and by sha256sum.
@@ -71,7 +73,7 @@ func run(ctx context.Context, bin, peers, source, keep string) error {
 		return err
 	}
 	if keep == "" {
-		defer os.RemoveAll(m.dir)
+		defer func() { _ = os.RemoveAll(m.dir) }() // what is left is in a temporary directory
 	}
 	m.say("starting the lab: identities as of GitHub's workflows, certificates, log, timestamps, registry, bucket")
 	if m.lab, err = lab.Start(ctx, lab.Options{Dir: m.path("lab")}); err != nil {
