@@ -70,6 +70,16 @@ demo: ## Release an example on this machine, then attack it in six ways.
 	@$(MAKE) build build-lab build-demo PROGRESS=1
 	bin/waybill-demo $(if $(KEEP),-keep "$(KEEP)")
 
+.PHONY: release
+release: $(PEERS) ## Release this commit twice in a lab, build it again, and verify all with others' tools (half an hour).
+	@$(MAKE) build build-lab PROGRESS=1
+	$(call compile,test,../bin/,./cmd/waybill-release)
+	bin/waybill-release $(if $(KEEP),-keep "$(KEEP)")
+
+.PHONY: lock
+lock: build ## Pin Go and the modules of our release in release.lock.yaml, after a change of go.mod.
+	bin/waybill lock --confirm
+
 ##@ Build
 .PHONY: build
 build: ## Build bin/waybill and bin/k8s-verify-release.

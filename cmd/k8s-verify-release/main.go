@@ -13,7 +13,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 )
 
-func main() { os.Exit(exit.Run(command())) }
+func main() {
+	cli.FallbackRoots()
+	os.Exit(exit.Run(command()))
+}
 
 func command() *cobra.Command {
 	options := &cli.VerifyRelease{Profile: profile.Kubernetes}
@@ -72,7 +75,7 @@ written for every verdict.
   k8s-verify-release v0.1.0 --profile profile.yaml --download ./v0.1.0
   k8s-verify-release v0.1.0 --profile profile.yaml --files ./v0.1.0 --only files --offline`,
 		Args:    cobra.MinimumNArgs(1),
-		Version: cli.BuildVersion(),
+		Version: cli.About(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return options.Run(cmd, args, profile.Release)
 		},

@@ -17,6 +17,7 @@ func main() {
 	if code, ok := checkout.Serve(); ok { // this process was started to run a step, without credentials
 		os.Exit(code)
 	}
+	cli.FallbackRoots()
 	os.Exit(exit.Run(observed(root())))
 }
 
@@ -49,7 +50,7 @@ changed, what is missing and what does not belong there, with one command.
 A command that has a --confirm flag only prints what it would do without it.
 
 ` + exit.Table("success; for a command that verifies: "+exit.Accepted),
-		Version: cli.BuildVersion(),
+		Version: cli.About(),
 	})
 	addLogFlag(cmd)
 	cmd.AddGroup(
@@ -63,7 +64,7 @@ A command that has a --confirm flag only prints what it would do without it.
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
 		gateCommand(), verifyCommand(), reportCommand(), inspectCommand(), traceCommand(),
-		policyCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
+		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd
 }

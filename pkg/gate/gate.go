@@ -177,7 +177,7 @@ func Decide(ctx context.Context, req Request) Decided {
 		j.count(s.countedGiven())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
-	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf}
+	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf, verified: verifiedOf(s, j.holds)}
 }
 
 // itemsAtOnce is how many artifacts have their evidence in memory at once.

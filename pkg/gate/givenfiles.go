@@ -164,6 +164,17 @@ type Decided struct {
 	kept    []string // nil means those of the sums
 	bad     map[string]bool
 	classOf func(name string) plan.Class
+	// verified is the manifest with the artifacts that were verified.
+	verified manifest.Manifest
+}
+
+// Verified is the manifest of an accepted release, with those of its artifacts
+// that were asked about and verified; zero if there is none.
+func (d Decided) Verified() manifest.Manifest {
+	if d.Verdict.Err() != nil {
+		return manifest.Manifest{}
+	}
+	return d.verified
 }
 
 // Kept are the names of the files that a download of the accepted release
@@ -197,6 +208,19 @@ func (d Decided) Sums() []Sum {
 		return nil
 	}
 	return d.sums
+}
+
+// verifiedOf is the manifest without the artifacts that are out of scope, or have
+// a finding that was set aside.
+func verifiedOf(s *sealed, holds func(string) bool) manifest.Manifest {
+	m := s.manifest.Manifest
+	m.Artifacts = nil
+	for _, a := range s.manifest.Artifacts {
+		if s.covers(a) && holds(a.Name) {
+			m.Artifacts = append(m.Artifacts, a)
+		}
+	}
+	return m
 }
 
 // classOf returns the class of a file that the manifest lists.

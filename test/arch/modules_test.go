@@ -20,7 +20,7 @@ var ground = []string{
 }
 
 // later may stand at the top level but need not.
-var later = []string{"docs", "policies"}
+var later = []string{"docs", "policies", "release.lock.yaml", "release.yaml", ".github"}
 
 // topLevel refuses anything else at the root, and a root that lacks something.
 func topLevel(tr *tree) (refusals []string) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -93,9 +94,12 @@ func embeds(doc *ast.CommentGroup) bool {
 	return false
 }
 
+// stamped names the variables that the linker sets, by -X in our release.yaml.
+var stamped = []string{"builtVersion", "builtCommit"}
+
 // mayStand says whether the variable is of a kind that nobody changes.
 func (v variable) mayStand() bool {
-	if v.embeds {
+	if v.embeds || v.source.room == "cmd/internal/cli" && slices.Contains(stamped, v.name.Name) {
 		return true
 	}
 	e := v.value

@@ -95,11 +95,13 @@ func (f *fulcio) close() error {
 	return nil
 }
 
-// fulcioConfig trusts one issuer, with e-mail identities. Reading it fetches
-// the issuer's discovery page, so the issuer must be up.
+// fulcioConfig trusts one issuer with e-mail identities, and one with those of
+// GitHub's workflows. Reading it fetches the issuers' discovery pages, so they
+// must be up.
 func fulcioConfig(issuer string) (*config.FulcioConfig, error) {
 	b, err := json.Marshal(map[string]any{"OIDCIssuers": map[string]any{
-		issuer: map[string]any{"IssuerURL": issuer, "ClientID": "sigstore", "Type": "email"},
+		issuer:               map[string]any{"IssuerURL": issuer, "ClientID": "sigstore", "Type": "email"},
+		issuer + workflowsAt: map[string]any{"IssuerURL": issuer + workflowsAt, "ClientID": "sigstore", "Type": "github-workflow"},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("encoding Fulcio's configuration: %w", err)

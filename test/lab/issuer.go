@@ -103,9 +103,9 @@ type TokenResponse struct {
 
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
-	case "GET /.well-known/openid-configuration":
+	case "GET /.well-known/openid-configuration", "GET " + workflowsAt + "/.well-known/openid-configuration":
 		writeJSON(w, map[string]any{
-			"issuer": i.url, "jwks_uri": i.url + "/jwks",
+			"issuer": i.url + strings.TrimSuffix(r.URL.Path, "/.well-known/openid-configuration"), "jwks_uri": i.url + "/jwks",
 			"authorization_endpoint": i.url + "/auth", "token_endpoint": i.url + "/token",
 			"response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
 			"id_token_signing_alg_values_supported": []string{"RS256"},

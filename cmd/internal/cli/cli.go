@@ -3,7 +3,9 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -70,8 +72,31 @@ func Transport(offline bool) http.RoundTripper {
 	return transport.New(transport.Config{UserAgent: "waybill/" + BuildVersion(), Offline: offline})
 }
 
-// BuildVersion is the version of this program, as the Go toolchain recorded it.
+// Our release.yaml sets these when it builds, by the linker's -X.
+var builtVersion, builtCommit string
+
+// About is what --version prints: version, commit and Go version.
+func About() string {
+	from := builtCommit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if from == "" && s.Key == "vcs.revision" {
+				from = s.Value
+			}
+		}
+	}
+	if from == "" {
+		from = "unknown"
+	}
+	return fmt.Sprintf("%s (commit %s, %s)", BuildVersion(), from, runtime.Version())
+}
+
+// BuildVersion is the version of this program, as the release or the Go
+// toolchain recorded it.
 func BuildVersion() string {
+	if builtVersion != "" {
+		return builtVersion
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

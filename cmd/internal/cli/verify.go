@@ -50,6 +50,9 @@ type VerifyRelease struct {
 	// Switches read which requirements of a policy are enforced; nil where no
 	// features switch them.
 	Switches func(ctx context.Context, p policy.Policy, v *verify.Verifier) (gate.Switches, error)
+	// Answer prints something else than the verdict of an accepted release. A
+	// verdict that does not accept then goes to stderr.
+	Answer func(w io.Writer, d gate.Decided) error
 	// Log is searched for signatures that do not carry their signing time.
 	Log Log
 
@@ -123,7 +126,10 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	ask.finish(cmd.Context(), decided)
 	progress.Ended("")
 	out := cmd.OutOrStdout()
-	if o.Keep.Sums {
+	if o.Answer != nil && v.Err() == nil {
+		return o.Answer(out, decided)
+	}
+	if o.Keep.Sums || o.Answer != nil {
 		out = cmd.ErrOrStderr()
 	}
 	if err := o.Output.Write(out, *v); err != nil {

@@ -64,6 +64,9 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	run := base.Config
 	run.Image, run.Hostname = "", ""
 	run.Entrypoint, run.Cmd = slices.Clone(s.Entrypoint), nil
+	if s.User != "" {
+		run.User = s.User
+	}
 	run.Labels = maps.Clone(base.Config.Labels)
 	if run.Labels == nil && len(s.Labels) > 0 {
 		run.Labels = map[string]string{}

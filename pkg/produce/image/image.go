@@ -55,6 +55,8 @@ type Spec struct {
 	Platforms []Platform
 	// Entrypoint replaces the base's entrypoint and command.
 	Entrypoint []string
+	// User replaces the base's user, unless it is empty.
+	User string
 	// Created is the time of everything in the image, to the second.
 	Created time.Time
 	// Labels are added to the base's labels and win over them.

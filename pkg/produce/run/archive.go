@@ -1,8 +1,6 @@
 package run
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -10,14 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
 // archive packs outputs of earlier steps, and files of the source, under one
 // root. Equal inputs give equal bytes: order, times, owners and modes are
-// fixed, and the gzip header has no names.
+// fixed, and the header of gzip has no names.
 func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outputs, error) {
 	name := step.Outputs[0]
 	target := filepath.Join(scratch, "archive")
@@ -26,11 +23,11 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 		return outputs{}, fmt.Errorf("making archive: %w", err)
 	}
 	defer f.Close()
-	zip, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	format, err := newFormat(f, step.Archive.Zip, r.Source.Commit.Time)
 	if err != nil {
 		return outputs{}, fmt.Errorf("making archive: %w", err)
 	}
-	pack := &packing{Writer: tar.NewWriter(zip), run: r, root: step.Archive.Root}
+	pack := &packing{format: format, run: r, root: step.Archive.Root}
 	if step.Archive.Source {
 		err = pack.source(ctx)
 	}
@@ -40,7 +37,7 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 	if err != nil {
 		return outputs{}, err
 	}
-	for _, close := range []func() error{pack.Close, zip.Close, f.Close} {
+	for _, close := range []func() error{pack.Close, f.Close} {
 		if err := close(); err != nil {
 			return outputs{}, fmt.Errorf("finishing archive %q: %w", name, err)
 		}
@@ -55,7 +52,7 @@ func (r *run) archive(ctx context.Context, step plan.Step, scratch string) (outp
 
 // packing is an archive being written.
 type packing struct {
-	*tar.Writer
+	format
 	run  *run
 	root string // the directory of all entries
 }
@@ -116,10 +113,7 @@ func (p *packing) source(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return p.WriteHeader(&tar.Header{
-				Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777,
-				ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
-			})
+			return p.link(name, target)
 		}
 		return p.file(name, file)
 	})
@@ -143,17 +137,6 @@ func (p *packing) file(name, path string) error {
 		return err
 	}
 	if _, err := io.Copy(p, f); err != nil {
-		return fmt.Errorf("packing %q: %w", name, err)
-	}
-	return nil
-}
-
-// entry begins a regular file of the archive.
-func (p *packing) entry(name string, mode, size int64) error {
-	err := p.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: p.run.Source.Commit.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
-	})
-	if err != nil {
 		return fmt.Errorf("packing %q: %w", name, err)
 	}
 	return nil

@@ -105,7 +105,7 @@ func pinnedImage(name, ref string, d digest.Digest) provenance.Resource {
 func (r *run) imageSpec(ctx context.Context, spec *plan.ImageStep, base image.Base) (image.Spec, error) {
 	commit := r.Source.Commit
 	s := image.Spec{
-		Base: base, Entrypoint: spec.Entrypoint, Created: commit.Time,
+		Base: base, Entrypoint: spec.Entrypoint, User: spec.User, Created: commit.Time,
 		Annotations: map[string]string{
 			"org.opencontainers.image.version":  r.Plan.Version.String(),
 			"org.opencontainers.image.revision": commit.Commit,

@@ -64,6 +64,7 @@ const (
 	mediaTagValue = "text/spdx"
 	mediaOctet    = "application/octet-stream"
 	mediaGzip     = "application/gzip"
+	mediaZip      = "application/zip"
 	mediaYAML     = "application/yaml"
 	mediaText     = "text/plain"
 	mediaIndex    = "application/vnd.oci.image.index.v1+json"

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -207,9 +208,13 @@ func (p *Plan) checkSteps() error {
 	return nil
 }
 
-// check refuses two entries of one name. Outputs are placed below the root by
+// check refuses the source in a zip, because it may have symbolic links, which
+// programs unpack from a zip in different ways; and two entries of one name. Outputs are placed below the root by
 // the last part of their names, files of the source by their whole path.
 func (a ArchiveStep) check() error {
+	if a.Zip && a.Source {
+		return errors.New("archive: a zip cannot hold the whole source, which may have links; use tar.gz")
+	}
 	seen := map[string]bool{}
 	entries := slices.Clone(a.Add)
 	for _, name := range a.Add {

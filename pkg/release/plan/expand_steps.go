@@ -135,6 +135,9 @@ func (x *expander) packed(s step, sc scope, base Step) {
 		step.Outputs = []string{a.Name}
 		if s.archive != nil {
 			step.Archive = x.archive(*s.archive, t)
+			if step.Archive.Zip {
+				a.MediaType = mediaZip
+			}
 		} else {
 			a.MediaType = mediaText
 			step.Checksums = &ChecksumStep{Algorithm: s.checksums.algorithm, Take: x.takeAll(s.checksums.take, t)}
@@ -148,8 +151,11 @@ func (x *expander) packed(s step, sc scope, base Step) {
 }
 
 func (x *expander) archive(a archive, t variant) *ArchiveStep {
-	step := &ArchiveStep{Root: a.root.s, Add: x.fillAll(a.add, t.scope), Take: x.takeAll(a.take, t)}
+	step := &ArchiveStep{Zip: a.format == formatZip, Root: a.root.s, Add: x.fillAll(a.add, t.scope), Take: x.takeAll(a.take, t)}
 	step.Source = t.take.source || !t.take.given() && a.take.source
+	if name := x.fill(t.name, t.scope); step.Zip != strings.HasSuffix(name, ".zip") {
+		x.fail(t.name.at, "archive %s: its name must end in .zip if its format is zip, and only then", quote(name))
+	}
 	if step.Source && len(step.Add) > 0 {
 		// The whole source already contains these files.
 		step.Add = nil
@@ -181,7 +187,7 @@ func (x *expander) image(s step, sc scope, step Step) {
 	}
 	o, spec := s.outputs[0], s.image
 	repository := x.fill(o.name, sc)
-	step.Image = &ImageStep{Base: spec.base.s, Repository: repository, Entrypoint: x.fillAll(spec.entrypoint, sc)}
+	step.Image = &ImageStep{Base: spec.base.s, Repository: repository, Entrypoint: x.fillAll(spec.entrypoint, sc), User: spec.user.s}
 	if spec.imported.given() {
 		name, download := x.findInput(spec.imported, sc)
 		if step.Image.Import = name; download {

@@ -2,11 +2,21 @@ package plan
 
 import (
 	"path"
+	"regexp"
 	"strings"
 )
 
 // Scratch is the empty base image, which needs no pin.
 const Scratch = "scratch"
+
+// The formats of an archive.
+const (
+	formatTarGz = "tar.gz"
+	formatZip   = "zip"
+)
+
+// account is a user with a group, in numbers: names need a file of the image.
+var account = regexp.MustCompile(`^(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,8})$`)
 
 // gobuild is the built-in step that compiles one Go program.
 type gobuild struct {
@@ -34,6 +44,7 @@ type image struct {
 	platforms  []text
 	files      []pair
 	entrypoint []text
+	user       text // the account it runs as; not given, the base says
 }
 
 // checksums is the built-in step that lists the digests of earlier outputs.
@@ -63,7 +74,7 @@ func (c *Config) readArchive(n node) *archive {
 		return nil
 	}
 	o := n.object("format", "root", "add", "take")
-	a := &archive{at: n.at, format: o.need("format", "want tar.gz").choice("tar.gz"), root: o.get("root").text()}
+	a := &archive{at: n.at, format: o.need("format", "want tar.gz or zip").choice(formatTarGz, formatZip), root: o.get("root").text()}
 	if m := o.get("add"); m.given() {
 		a.add = m.words("files of the source")
 		for _, t := range a.add {
@@ -93,11 +104,11 @@ func (c *Config) readImage(n node) *image {
 	if !n.given() {
 		return nil
 	}
-	o := n.object("base", "import", "platforms", "files", "entrypoint")
-	i := &image{at: n.at, platforms: c.lists.platforms(o.need("platforms", "name the list of its platforms"))}
+	o := n.object("base", "import", "platforms", "files", "entrypoint", "user")
+	i := &image{at: n.at, user: o.get("user").text(), platforms: c.lists.platforms(o.need("platforms", "name the list of its platforms"))}
 	if m := o.get("import"); m.given() {
 		i.imported = m.text()
-		for _, key := range []string{"base", "files", "entrypoint"} {
+		for _, key := range []string{"base", "files", "entrypoint", "user"} {
 			if other := o.get(key); other.given() {
 				other.fail("an image that is imported has its own %s; leave out this or import", key)
 			}
@@ -113,6 +124,9 @@ func (c *Config) readImage(n node) *image {
 	}
 	if m := o.need("entrypoint", "name the command"); m.given() {
 		i.entrypoint = m.arguments()
+	}
+	if i.user.given() && !account.MatchString(i.user.s) {
+		o.get("user").fail("%s: want numbers of a user and a group, as in 65532:65532", quote(i.user.s))
 	}
 	return i
 }

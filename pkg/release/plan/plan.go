@@ -89,6 +89,7 @@ type Step struct {
 // their paths, outputs of earlier steps by the last part of their names, or the
 // whole source.
 type ArchiveStep struct {
+	Zip    bool     `json:"zip,omitempty"` // by default it is a tar.gz
 	Root   string   `json:"root"`
 	Add    []string `json:"add,omitempty"`
 	Take   []string `json:"take,omitempty"`
@@ -104,6 +105,7 @@ type ImageStep struct {
 	Repository string          `json:"repository"`
 	Platforms  []PlatformFiles `json:"platforms"`
 	Entrypoint []string        `json:"entrypoint,omitempty"`
+	User       string          `json:"user,omitempty"` // UID:GID; empty for that of the base
 }
 
 // Also is the repository with the image of one platform, or "".

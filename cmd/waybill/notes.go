@@ -1,0 +1,60 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/report/notes"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+func notesCommand() *cobra.Command {
+	o := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Output: *cli.TableOutput(), Part: cli.Part{Depth: "provenance"}}
+	format := "markdown"
+	cmd := &cobra.Command{
+		Use:     "notes VERSION",
+		Short:   "Print release notes of a published release, after verifying it",
+		GroupID: "release",
+		Long: `Verify a published release, as waybill verify release does, and print notes about
+it: its artifacts with sizes and digests, how others verify them (with waybill,
+cosign and sha256sum), its SLSA level, and what limits the answer. Everything in
+the notes was verified in this run.
+
+If the release is not accepted, no notes are printed; the verdict is on stderr.
+
+` + exit.Table("the release was accepted and the notes were printed"),
+		Example: `  waybill notes v0.1.0 --profile profile.yaml > notes.md
+  waybill notes v0.1.0 --profile profile.yaml --output json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "markdown" && format != "json" {
+				return verdict.Refuse(verdict.Usage, "--output", "%q: want markdown or json", format)
+			}
+			o.Answer = func(w io.Writer, d gate.Decided) error {
+				n, err := notes.Of(d, o.Profile)
+				if err != nil {
+					return err
+				}
+				if format == "json" {
+					return n.JSON(w)
+				}
+				return n.Markdown(w)
+			}
+			return o.Run(cmd, args, profile.Release)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
+	f.StringVarP(&format, "output", "o", format, "markdown or json")
+	f.BoolVar(&o.Trust.Offline, "offline", false, "make no network connection: every place must be local, and a profile without a trust root uses the public-good one that is built into this program")
+	o.At.AddFlags(cmd)
+	o.Trust.AddFlags(cmd)
+	o.Waivers.AddFlags(cmd)
+	return cmd
+}
