@@ -122,7 +122,7 @@ func TestActionSetupWaybill(t *testing.T) {
 	verifier := contents(t, bin, "k8s-verify-release")
 	served := verifier
 	releases := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != "/"+scene.Version+"/bin-linux-amd64-k8s-verify-release" {
+		if q.URL.Path != "/"+scene.Version+"/bin_linux_amd64_k8s-verify-release" {
 			http.NotFound(w, q)
 			return
 		}
