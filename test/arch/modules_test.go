@@ -19,9 +19,8 @@ var ground = []string{
 	"attestations", "cmd", "go.mod", "go.sum", "pkg", "test",
 }
 
-// later may stand at the top level but need not: folders of documents, and what
-// this repository itself is released with.
-var later = []string{"docs", "policies", ".github", "profile.yaml", "release.lock.yaml", "release.yaml"}
+// later may stand at the top level but need not.
+var later = []string{"docs", "policies", "release.lock.yaml", "release.yaml", ".github"}
 
 // topLevel refuses anything else at the root, and a root that lacks something.
 func topLevel(tr *tree) (refusals []string) {

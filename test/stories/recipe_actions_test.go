@@ -119,10 +119,10 @@ func waybillRelease(t *testing.T) *desk {
 func TestActionSetupWaybill(t *testing.T) {
 	d := waybillRelease(t)
 	r := newRunner(t, d.Scene)
-	verifier := contents(t, bin, "k8s-verify-release")
+	verifier := contents(t, bin, "waybill")
 	served := verifier
 	releases := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != "/"+scene.Version+"/bin_linux_amd64_k8s-verify-release" {
+		if q.URL.Path != "/"+scene.Version+"/bin_linux_amd64_waybill" {
 			http.NotFound(w, q)
 			return
 		}
@@ -134,7 +134,7 @@ func TestActionSetupWaybill(t *testing.T) {
 	other := strings.Repeat("0", 64)
 	sets := func(t *testing.T, change map[string]string) ended {
 		t.Helper()
-		with := map[string]string{"version": scene.Version, "releases": releases.URL, "profile": d.Path("profile.yaml"), "verifier-sha256": "darwin/arm64 " + other + "\nlinux/amd64 " + sum + "\n"}
+		with := map[string]string{"version": scene.Version, "releases": releases.URL, "profile": d.Path("profile.yaml"), "sha256": "darwin/arm64 " + other + "\nlinux/amd64 " + sum + "\n"}
 		for key, value := range change {
 			with[key] = value
 		}
@@ -156,14 +156,14 @@ func TestActionSetupWaybill(t *testing.T) {
 		script(t, e.path[0], `test "$(./waybill)" = "waybill v0.1.0" && test "$(./k8s-verify-release)" = "k8s-verify-release v0.1.0"`)
 	}
 	accepted(t)
-	refused(t, sets(t, map[string]string{"verifier-sha256": "linux/amd64 " + other}), "verifier-sha256 wants "+other)
-	refused(t, sets(t, map[string]string{"verifier-sha256": "linux/arm64 " + sum}), "must have one digest for linux/amd64")
-	refused(t, sets(t, map[string]string{"verifier-sha256": "linux/amd64 " + sum + "\nlinux/amd64 " + sum}), "must have one digest for linux/amd64")
-	refused(t, sets(t, map[string]string{"verifier-sha256": ""}), "must have one digest for linux/amd64")
+	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + other}), "sha256 wants "+other)
+	refused(t, sets(t, map[string]string{"sha256": "linux/arm64 " + sum}), "must have one digest for linux/amd64")
+	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + sum + "\nlinux/amd64 " + sum}), "must have one digest for linux/amd64")
+	refused(t, sets(t, map[string]string{"sha256": ""}), "must have one digest for linux/amd64")
 	refused(t, sets(t, map[string]string{"version": "v0.1.1"}), "404")
 	refused(t, sets(t, map[string]string{"releases": strings.Replace(releases.URL, "https:", "http:", 1)}), "http")
 	served = append([]byte("#!/bin/sh\n# accepts anything\nexit 0\n"), 0)
-	refused(t, sets(t, nil), "verifier-sha256 wants "+sum)
+	refused(t, sets(t, nil), "sha256 wants "+sum)
 	served = verifier
 	const name = "release/lantern/" + scene.Version + "/bin/linux/amd64/waybill"
 	was := d.read(t, filepath.Join("state", "files", "bin", "linux", "amd64", "waybill"))

@@ -2,16 +2,20 @@ package stories
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rhysd/actionlint"
 
+	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -156,6 +160,9 @@ func TestGithubRelease(t *testing.T) {
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			run := newRunner(t, open(t))
+			if r.name == "ours" { // is staged in a directory, which the jobs hand on
+				edit(t, run.scene.Path("profile.yaml"), `staging: "gs+`+run.scene.Lab.Bucket+`/staging/lantern/{version}/"`, "staging: staging/{version}/")
+			}
 			ends(t, run.job(t, r.build, "build", "release"), 1, "SIGNED_AS_ELSE") // one identity is never both
 			ends(t, run.job(t, r.build, "build", "builder"), 0)
 
@@ -170,10 +177,18 @@ func TestGithubRelease(t *testing.T) {
 			}
 			run.tamper = nil
 			ends(t, run.job(t, r.release, "stage", "builder"), 1, "SIGNED_AS_ELSE")
-			ends(t, run.job(t, r.release, "release", ""), 1, "EVIDENCE_MISSING") // nothing is staged
-
+			if r.name != "ours" {
+				ends(t, run.job(t, r.release, "release", ""), 1, "EVIDENCE_MISSING") // nothing is staged
+			}
 			staged := run.job(t, r.release, "stage", "release")
 			ends(t, staged, 0)
+			if r.name == "ours" {
+				run.tamper = func(t *testing.T, dir string) {
+					script(t, dir, "tar -xf staging.tar && printf x >> staging/v0.1.0/bin/linux/amd64/lantern && tar -cf staging.tar staging && rm -r staging")
+				}
+				ends(t, run.job(t, r.release, "release", ""), 1, "TAMPERED")
+				run.tamper = nil
+			}
 			published := run.job(t, r.release, "release", "")
 			ends(t, published, 0)
 			if !strings.Contains(staged.summary, "lantern") || !strings.Contains(published.summary, "lantern") {
@@ -185,6 +200,23 @@ func TestGithubRelease(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDocsOwnSigning: our own profile names the signing services in .github,
+// which are Sigstore's public ones.
+func TestDocsOwnSigning(t *testing.T) {
+	raw := contents(t, checkout(t, ".github", "signing_config.json"))
+	services, err := sign.ParseServices(raw, time.Now())
+	if err != nil || services.Fulcio != "https://fulcio.sigstore.dev" || len(services.Logs) != 1 || len(services.TSAs) != 1 {
+		t.Errorf("%+v, %v", services, err)
+	}
+	p, err := os.ReadFile(checkout(t, ".github", "profile.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there is no profile for our own releases yet")
+	}
+	if err != nil || !strings.Contains(string(p), "\nsigningConfig: signing_config.json\n") {
+		t.Errorf("%v: it does not name signing_config.json:\n%s", err, p)
 	}
 }
 

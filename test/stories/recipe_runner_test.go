@@ -241,6 +241,7 @@ func (r *runner) uses(t *testing.T, step githubStep, dir string, env []string, l
 	case "actions/checkout":
 		for _, name := range []string{"profile.yaml", "policy.yaml", "trusted_root.json", "signing_config.json"} {
 			save(t, contents(t, r.scene.Path(name)), dir, name)
+			save(t, contents(t, r.scene.Path(name)), dir, ".github", name) // where our own is
 		}
 	case "actions/setup-go":
 	case "actions/upload-artifact": // modes of files are lost
