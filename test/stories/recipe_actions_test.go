@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"encoding/xml"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -98,20 +99,58 @@ func reported(t *testing.T, e ended, findings int) {
 }
 
 // waybillRelease makes a release in the lab that has the names of Waybill's own:
-// the example project, with two programs for each platform.
+// the example project, with two programs for each platform, which start those
+// built here.
 func waybillRelease(t *testing.T) *desk {
 	t.Helper()
 	project := t.TempDir()
 	if err := os.CopyFS(project, os.DirFS(shell)); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, filepath.Join(project, "release.yaml"), `outputs: [{class: binary, name: "bin/{os}/{arch}/lantern"}]`,
-		`outputs: [{class: binary, name: "bin/{os}/{arch}/lantern"}]
+	edit(t, filepath.Join(project, "release.yaml"), "steps:\n", strings.ReplaceAll(`  unix: [linux/amd64, linux/arm64, darwin/amd64, darwin/arm64]
+  commands: [waybill, k8s-verify-release]
+steps:
 - name: programs
-  each: {platform: every}
-  run: [sh, -c, "mkdir -p {out}/bin/{os}/{arch} && for p in waybill k8s-verify-release; do printf '#!/bin/sh\\necho %s {version}\\n' $p > {out}/bin/{os}/{arch}/$p; done"]
-  outputs: [{class: binary, name: "bin/{os}/{arch}/waybill"}, {class: binary, name: "bin/{os}/{arch}/k8s-verify-release"}]`)
+  each: {platform: unix}
+  run: [sh, -c, "mkdir -p {out}/bin/{os}/{arch} && for p in waybill k8s-verify-release; do printf '#!/bin/sh\\nexec BIN/%s \"$@\"\\n' $p > {out}/bin/{os}/{arch}/$p; done"]
+  outputs: [{class: binary, each: {command: commands}, name: "bin/{os}/{arch}/{command}"}]
+- name: archives
+  each: {platform: unix}
+  archive: {format: tar.gz, root: waybill, add: [LICENSE], take: ["bin/{os}/{arch}/waybill", "bin/{os}/{arch}/k8s-verify-release"]}
+  outputs: [{class: archive, name: "waybill-{version}-{os}-{arch}.tar.gz"}]
+- name: waybill
+  image: {base: static, platforms: every, files: {/usr/local/bin/waybill: "bin/{os}/{arch}/waybill"}, entrypoint: [/usr/local/bin/waybill]}
+  outputs: [{class: image, name: waybill}]
+`, "BIN", bin))
 	return &desk{&workshop{Scene: publish(t, openExample(t, project))}}
+}
+
+// servesReleases is the web server of GitHub's releases: the files of the
+// release at their flat names, except those that are given.
+func (d *desk) servesReleases(t *testing.T, other map[string][]byte) (*httptest.Server, string) {
+	t.Helper()
+	assets := map[string]string{}
+	files := d.Path("state", "files")
+	err := filepath.WalkDir(files, func(path string, e fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(files, path)
+		assets["/"+scene.Version+"/"+strings.ReplaceAll(name, "/", "_")] = path
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if body, is := other[q.URL.Path]; is {
+			_, _ = w.Write(body)
+		} else if path, is := assets[q.URL.Path]; is {
+			http.ServeFile(w, q, path)
+		} else {
+			http.NotFound(w, q)
+		}
+	}))
+	t.Cleanup(s.Close)
+	save(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), d.Path("releases.pem"))
+	return s, "CURL_CA_BUNDLE=" + d.Path("releases.pem")
 }
 
 // TestActionSetupWaybill: the verifier runs only if it has the digest that the
@@ -119,26 +158,18 @@ func waybillRelease(t *testing.T) *desk {
 func TestActionSetupWaybill(t *testing.T) {
 	d := waybillRelease(t)
 	r := newRunner(t, d.Scene)
-	verifier := contents(t, bin, "waybill")
-	served := verifier
-	releases := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path != "/"+scene.Version+"/bin_linux_amd64_waybill" {
-			http.NotFound(w, q)
-			return
-		}
-		_, _ = w.Write(served)
-	}))
-	t.Cleanup(releases.Close)
-	save(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: releases.Certificate().Raw}), d.Path("releases.pem"))
+	other := map[string][]byte{}
+	releases, authority := d.servesReleases(t, other)
+	verifier := d.read(t, filepath.Join("state", "files", "bin", "linux", "amd64", "waybill"))
 	sum := digest.Of(digest.SHA256, verifier).Hex()
-	other := strings.Repeat("0", 64)
+	zeros := strings.Repeat("0", 64)
 	sets := func(t *testing.T, change map[string]string) ended {
 		t.Helper()
-		with := map[string]string{"version": scene.Version, "releases": releases.URL, "profile": d.Path("profile.yaml"), "sha256": "darwin/arm64 " + other + "\nlinux/amd64 " + sum + "\n"}
+		with := map[string]string{"version": scene.Version, "releases": releases.URL, "profile": d.Path("profile.yaml"), "sha256": "darwin/arm64 " + zeros + "\nlinux/amd64 " + sum + "\n"}
 		for key, value := range change {
 			with[key] = value
 		}
-		return r.acts(t, "setup-waybill", with, "CURL_CA_BUNDLE="+d.Path("releases.pem"))
+		return r.acts(t, "setup-waybill", with, authority)
 	}
 	refused := func(t *testing.T, e ended, says string) {
 		t.Helper()
@@ -153,23 +184,23 @@ func TestActionSetupWaybill(t *testing.T) {
 		if len(e.path) != 1 || e.outputs["directory"] != e.path[0] {
 			t.Fatalf("path %q, outputs %q", e.path, e.outputs)
 		}
-		script(t, e.path[0], `test "$(./waybill)" = "waybill v0.1.0" && test "$(./k8s-verify-release)" = "k8s-verify-release v0.1.0"`)
+		script(t, e.path[0], "./waybill --version | grep ^waybill && ./k8s-verify-release --version | grep ^k8s-verify-release")
 	}
 	accepted(t)
-	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + other}), "sha256 wants "+other)
+	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + zeros}), "sha256 wants "+zeros)
 	refused(t, sets(t, map[string]string{"sha256": "linux/arm64 " + sum}), "must have one digest for linux/amd64")
 	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + sum + "\nlinux/amd64 " + sum}), "must have one digest for linux/amd64")
 	refused(t, sets(t, map[string]string{"sha256": ""}), "must have one digest for linux/amd64")
 	refused(t, sets(t, map[string]string{"version": "v0.1.1"}), "404")
 	refused(t, sets(t, map[string]string{"releases": strings.Replace(releases.URL, "https:", "http:", 1)}), "http")
-	served = append([]byte("#!/bin/sh\n# accepts anything\nexit 0\n"), 0)
+	const asset = "/" + scene.Version + "/bin_linux_amd64_waybill"
+	other[asset] = []byte("#!/bin/sh\n# accepts anything\n")
 	refused(t, sets(t, nil), "sha256 wants "+sum)
-	served = verifier
+	delete(other, asset)
 	const name = "release/lantern/" + scene.Version + "/bin/linux/amd64/waybill"
-	was := d.read(t, filepath.Join("state", "files", "bin", "linux", "amd64", "waybill"))
 	d.bucket(t, http.MethodPut, name, "#!/bin/sh\n")
 	refused(t, sets(t, nil), "TAMPERED")
-	d.bucket(t, http.MethodPut, name, string(was))
+	d.bucket(t, http.MethodPut, name, string(verifier))
 	accepted(t)
 }
 
