@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/testing/releases"
 	"github.com/waybill-release/waybill/test/lab"
 )
 
@@ -75,7 +76,7 @@ func run(ctx context.Context, bin, peers, source, keep string) error {
 	if keep == "" {
 		defer func() { _ = os.RemoveAll(m.dir) }() // what is left is in a temporary directory
 	}
-	m.say("starting the lab: identities as of GitHub's workflows, certificates, log, timestamps, registry, bucket")
+	m.say("starting the lab: identities as of GitHub's workflows, certificates, log, timestamps, registry, bucket, GitHub")
 	if m.lab, err = lab.Start(ctx, lab.Options{Dir: m.path("lab")}); err != nil {
 		return err
 	}
@@ -136,6 +137,7 @@ func (m *maker) prepare(source string) error {
 			return err
 		}
 	}
+	m.lab.Releases().Change(repository, func(r *releases.Repository) { r.Tags = []string{candidate, final} })
 	m.say("policy and profile are those of the commit, with the lab in place of GitHub:")
 	issuer, _ := m.identity("release.yml", final)
 	err = m.adapt("policies/waybill-release.yaml", "policy.yaml",
@@ -151,9 +153,9 @@ func (m *maker) prepare(source string) error {
 		return err
 	}
 	return errors.Join(m.adapt(".github/profile.yaml", "profile.yaml",
-		"policy: ../policies/waybill-release.yaml", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
+		"policy: ../policies/waybill-release.yaml\nsigningConfig: signing_config.json", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
 		"staging: staging/", "staging: "+bucket+"/staging/waybill/",
-		"release: https://github.com/"+repository+"/releases/download/", "release: "+bucket+"/release/waybill/",
+		"release: github://", "release: "+strings.Replace(m.lab.GitHub, "http://", "github+http://", 1)+"/",
 		"staging: ghcr.io/waybill-release/staging", "staging: "+m.lab.Registry+"/staging",
 		"release: ghcr.io/waybill-release", "release: "+m.lab.Registry+"/release"),
 		os.WriteFile(m.path("trusted_root.json"), m.lab.TrustedRoot, 0o644),
@@ -235,7 +237,7 @@ func (m *maker) command(program string, args ...string) error {
 func (m *maker) output(dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(m.ctx, program, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+m.path("cache"), "HOME="+m.dir, "DOCKER_CONFIG="+m.dir)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+m.path("cache"), "HOME="+m.dir, "DOCKER_CONFIG="+m.dir, "GH_ENTERPRISE_TOKEN="+releases.Token)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if strings.HasPrefix(program, m.bin) { // steps take minutes
