@@ -81,7 +81,7 @@ build-lab: ## Build bin/waybill-lab, the whole world of a release on loopback.
 
 .PHONY: docs-codes
 docs-codes: ## Write docs/codes.md from its sources.
-	WAYBILL_UPDATE=1 $(GO) test -count=1 -run TestPage ./pkg/report/explain
+	WAYBILL_GOLDEN=write $(GO) test -count=1 -run TestPage ./pkg/report/explain
 
 .PHONY: build-demo
 build-demo:
