@@ -68,13 +68,13 @@ does not answer, nothing is decided.
 
 // adviseKind names the flag that decides which kind of evidence is required.
 func adviseKind(findings []verdict.Finding, ask gate.Ask) {
-	act := "add --type TYPE to require an attestation, or name the bundle of a signature; --key is for what a key signed, --certificate-identity for certificates"
+	act := "add --type TYPE to require an attestation, or name the bundle of a signature"
 	if ask.Type != "" {
-		act = "name the bundle of an attestation, or leave out --type to require a signature; --key is for what a key signed, --certificate-identity for certificates"
+		act = "leave out --type to require a signature, or name the bundle of an attestation"
 	}
 	for i, f := range findings {
 		if f.Code == verdict.MaterialKind && f.Fix == f.Code.Fix() {
-			findings[i].Fix = act
+			findings[i].Fix = act + "; --key is for what a key signed, --certificate-identity for certificates"
 		}
 	}
 }

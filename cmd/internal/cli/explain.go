@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,23 +27,21 @@ and what to do about it. Without CODE all codes are listed, by subject.
 			if format != "text" && format != "json" {
 				return verdict.Refuse(verdict.Usage, "--output", "%q: want text or json", format)
 			}
-			w, all := cmd.OutOrStdout(), explain.All()
-			out := json.NewEncoder(w)
+			var value any = explain.All()
+			show := explain.List
+			if len(args) > 0 {
+				e, known := explain.Of(args[0])
+				if !known {
+					return unknownCode(cmd, args[0])
+				}
+				value, show = e, func(w io.Writer) error { return explain.Text(w, e) }
+			}
+			if format == "text" {
+				return show(cmd.OutOrStdout())
+			}
+			out := json.NewEncoder(cmd.OutOrStdout())
 			out.SetIndent("", "  ")
-			switch {
-			case len(args) == 0 && format == "json":
-				return out.Encode(all)
-			case len(args) == 0:
-				return explain.List(w)
-			}
-			e, known := explain.Of(args[0])
-			switch {
-			case !known:
-				return unknownCode(cmd, args[0])
-			case format == "json":
-				return out.Encode(e)
-			}
-			return explain.Text(w, e)
+			return out.Encode(value)
 		},
 	}
 	for _, e := range explain.All() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +149,8 @@ func (o *Output) Check() error {
 		}
 		ends[path] = f
 	}
-	if o.Report != "" && !slices.ContainsFunc(o.Formats, forPeople) {
+	shows := regexp.MustCompile(`\A(table|markdown|html)(=|\z)`)
+	if o.Report != "" && !slices.ContainsFunc(o.Formats, shows.MatchString) {
 		return verdict.Refuse(verdict.Usage, "--report", "it would be in none of the outputs %q", o.Formats).
 			Advise("add --output table, markdown=FILE or html=FILE; json has every requirement without --report")
 	}
@@ -158,12 +160,6 @@ func (o *Output) Check() error {
 		}
 	}
 	return nil
-}
-
-// forPeople reports whether a format shows the levels of --report.
-func forPeople(f string) bool {
-	format, _, _ := strings.Cut(f, "=")
-	return slices.Contains([]render.Format{render.Table, render.Markdown, render.HTML}, render.Format(format))
 }
 
 // Each makes an output for each version. Where there are several, the name of a

@@ -14,7 +14,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -48,13 +47,13 @@ type Entry struct {
 func URL(c verdict.Code) string { return home + "docs/codes.md#" + strings.ToLower(string(c)) }
 
 // Of returns the explanation of a code, in any case.
-func Of(code string) (Entry, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(e Entry) bool { return strings.EqualFold(string(e.Code), code) })
-	if i < 0 {
-		return Entry{}, false
+func Of(code string) (found Entry, known bool) {
+	for _, e := range All() {
+		if strings.EqualFold(string(e.Code), code) {
+			return e, true
+		}
 	}
-	return all[i], true
+	return Entry{}, false
 }
 
 // All returns every explanation, in the order of the page.
@@ -115,15 +114,9 @@ func (e *Entry) fill(lines string) error {
 
 // Text prints an explanation for a terminal.
 func Text(w io.Writer, e Entry) error {
-	_, err := fmt.Fprintf(w, "%s: %s\n", e.Code, e.Title)
-	e.each(func(label, text string) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "\n%s\n%s\n", label, fold(text))
-		}
-	})
-	if err == nil {
-		_, err = fmt.Fprintf(w, "\nRead on\n  %s\n  %s\n", e.Page, e.Read)
-	}
+	text := fmt.Sprintf("%s: %s\n", e.Code, e.Title)
+	e.each(func(label, paragraph string) { text += fmt.Sprintf("\n%s\n%s\n", label, fold(paragraph)) })
+	_, err := fmt.Fprintf(w, "%s\nRead on\n  %s\n  %s\n", text, e.Page, e.Read)
 	return err
 }
 
@@ -147,22 +140,16 @@ func (e Entry) each(f func(label, text string)) {
 // sentence begins a text with a capital and ends it with a stop.
 func sentence(s string) string { return strings.TrimSuffix(strings.ToUpper(s[:1])+s[1:], ".") + "." }
 
-// fold breaks a text at 78 characters, and indents it.
+// fold breaks a text into indented lines of about 78 characters.
 func fold(text string) string {
-	var b strings.Builder
-	length := 0
+	lines := []string{" "}
 	for _, word := range strings.Fields(text) {
-		if length > 0 && length+len(word) >= 78 {
-			b.WriteString("\n")
-			length = 0
+		if len(lines[len(lines)-1])+len(word) > 78 {
+			lines = append(lines, " ")
 		}
-		if length == 0 {
-			b.WriteString(" ")
-		}
-		b.WriteString(" " + word)
-		length += len(word) + 1
+		lines[len(lines)-1] += " " + word
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // List prints every code with its title, by group.

@@ -48,19 +48,8 @@ type sarifRule struct {
 	Full       sarifMessage      `json:"fullDescription"`
 	HelpURI    string            `json:"helpUri"`
 	Help       sarifMessage      `json:"help"`
-	Default    sarifDefault      `json:"defaultConfiguration"`
-	Properties *sarifRuleDetails `json:"properties,omitempty"`
-}
-
-type sarifDefault struct {
-	Level string `json:"level"`
-}
-
-// sarifRuleDetails are what GitHub reads of a rule that is about security: a
-// severity from 0 to 10.
-type sarifRuleDetails struct {
-	Tags     []string `json:"tags"`
-	Severity string   `json:"security-severity"`
+	Default    map[string]string `json:"defaultConfiguration"`
+	Properties map[string]any    `json:"properties,omitempty"`
 }
 
 type sarifMessage struct {
@@ -195,10 +184,10 @@ func ruleOf(c verdict.Code, level string) sarifRule {
 	if e.Attack != "" {
 		help += " It may be an attack: " + e.Attack
 	}
-	rule := sarifRule{ID: printable(string(c)), Short: sarifMessage{e.Title}, Full: sarifMessage{e.What}, HelpURI: e.Page, Help: sarifMessage{help}, Default: sarifDefault{level}}
-	if e.Attack != "" {
+	rule := sarifRule{ID: printable(string(c)), Short: sarifMessage{e.Title}, Full: sarifMessage{e.What}, HelpURI: e.Page, Help: sarifMessage{help}, Default: map[string]string{"level": level}}
+	if e.Attack != "" { // GitHub reads a severity from 0 to 10
 		severity := map[string]string{"error": "8.0", "warning": "5.0", "note": "2.0"}[level]
-		rule.Properties = &sarifRuleDetails{[]string{"security"}, severity}
+		rule.Properties = map[string]any{"tags": []string{"security"}, "security-severity": severity}
 	}
 	return rule
 }
