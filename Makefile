@@ -89,6 +89,10 @@ build: ## Build bin/waybill and bin/k8s-verify-release.
 build-lab: ## Build bin/waybill-lab, the whole world of a release on loopback.
 	$(call compile,test,../bin/,./cmd/waybill-lab)
 
+.PHONY: docs-codes
+docs-codes: ## Write docs/codes.md from its sources.
+	WAYBILL_GOLDEN=write $(GO) test -count=1 -run TestPage ./pkg/report/explain
+
 .PHONY: build-demo
 build-demo:
 	$(call compile,test,../bin/,./cmd/waybill-demo)

@@ -63,7 +63,7 @@ instead of provenance. It never replaces hashing or listing; the verdict names i
 and is partial.
 
 --output can be repeated: a table to read and a file for CI in one run. The file is
-written for every verdict.
+written for every verdict. k8s-verify-release explain CODE explains a reason code.
 
 ` + exit.Table(exit.Accepted),
 		Example: `  k8s-verify-release v1.31.2
@@ -82,5 +82,8 @@ written for every verdict.
 	}
 	options.AddFlags(cmd)
 	options.AddPartFlags(cmd)
+	explain := cli.Explain()
+	explain.Example = "  k8s-verify-release explain TAMPERED\n  k8s-verify-release explain"
+	cmd.AddCommand(explain)
 	return cmd
 }

@@ -137,3 +137,19 @@ func TestQuiet(t *testing.T) {
 		})
 	}
 }
+
+// TestExplainIsNoVersion: the subcommand explains, and versions are verified as
+// before, also where a flag has its name as a value.
+func TestExplainIsNoVersion(t *testing.T) {
+	if said := run(t, "explain", "UNSIGNED"); !strings.HasPrefix(said, "UNSIGNED: ") {
+		t.Error(said)
+	}
+	if said := run(t, "explain", "UNSIGND"); !strings.Contains(said, "malformed: USAGE CODE") || !strings.Contains(said, "similar: UNSIGNED") {
+		t.Error(said)
+	}
+	for _, args := range [][]string{{"v1.31.2", "--profile", "explain"}, {"--profile", "explain", "v1.31.2"}, {"v1.31.2", "explain", "--profile", "explain"}} {
+		if said := run(t, args...); !strings.Contains(said, `the profile file "explain" does not exist`) {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+}

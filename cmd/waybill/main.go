@@ -63,7 +63,7 @@ A command that has a --confirm flag only prints what it would do without it.
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
 		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
-		gateCommand(), verifyCommand(), reportCommand(), inspectCommand(), traceCommand(),
+		gateCommand(), verifyCommand(), reportCommand(), explainCommand(), inspectCommand(), traceCommand(),
 		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
 	)
 	return cmd

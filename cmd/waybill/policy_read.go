@@ -55,7 +55,7 @@ known defects can be checked, too.
 				return err
 			}
 			if strict && notes > 0 {
-				return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict allows none", plural.Of(notes, "note"))
+				return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict allows none", plural.Of(notes, "note")).Advise("do what the notes say, or leave out --strict")
 			}
 			return nil
 		},

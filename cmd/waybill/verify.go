@@ -53,6 +53,9 @@ does not answer, nothing is decided.
 		if cause := context.Cause(c.Context()); cause != nil {
 			return cause
 		}
+		if v != nil {
+			adviseKind(v.Findings, ask)
+		}
 		return answer(c, &o.output, v, err)
 	}
 	o.ask.AddFlags(&cmd)
@@ -61,6 +64,19 @@ does not answer, nothing is decided.
 	o.trust.AddFlags(&cmd)
 	o.trust.AddChoice(&cmd)
 	return &cmd
+}
+
+// adviseKind names the flag that decides which kind of evidence is required.
+func adviseKind(findings []verdict.Finding, ask gate.Ask) {
+	act := "add --type TYPE to require an attestation, or name the bundle of a signature"
+	if ask.Type != "" {
+		act = "leave out --type to require a signature, or name the bundle of an attestation"
+	}
+	for i, f := range findings {
+		if f.Code == verdict.MaterialKind && f.Fix == f.Code.Fix() {
+			findings[i].Fix = act + "; --key is for what a key signed, --certificate-identity for certificates"
+		}
+	}
 }
 
 // reports refuses a report of levels that the question does not compute.

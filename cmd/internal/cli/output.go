@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -191,6 +192,11 @@ func (o *Output) Check() error {
 			return verdict.Refuse(verdict.Usage, "--output", "%q and %q would be written to the same place and be unreadable; write each to a file of its own, as json=FILE", other, f)
 		}
 		ends[path] = f
+	}
+	shows := regexp.MustCompile(`\A(table|markdown|html)(=|\z)`)
+	if o.Report != "" && !slices.ContainsFunc(o.Formats, shows.MatchString) {
+		return verdict.Refuse(verdict.Usage, "--report", "it would be in none of the outputs %q", o.Formats).
+			Advise("add --output table, markdown=FILE or html=FILE; json has every requirement without --report")
 	}
 	for _, own := range o.each {
 		if err := own.Check(); err != nil {

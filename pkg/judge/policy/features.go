@@ -58,7 +58,8 @@ func (p Policy) Under(states ...verdict.Feature) (Policy, error) {
 		name, core := strings.CutPrefix(s.Name, coreFeatures)
 		floor, named := p.switches.floors[name]
 		if !core || !named {
-			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s is not listed in the policy, which lists %v", s.Name, slices.Sorted(maps.Keys(p.switches.floors)))
+			return Policy{}, verdict.Refuse(verdict.PolicyWeak, p.name, "feature %s is not listed in the policy, which lists %v", s.Name, slices.Sorted(maps.Keys(p.switches.floors))).
+				Advise("list the feature in the policy, or correct its name")
 		}
 		if Mode(s.Mode).strictness() < floor.strictness() {
 			s.Mode = string(floor)

@@ -29,6 +29,7 @@ type loader struct {
 	compiler Compiler
 	policy   Policy
 	failed   string // code of the failure
+	act      string // next act, if not that of the code
 	people   int    // number of identities read
 	base     []any  // path of the part of the file that is loaded
 	// verifiers are those of sources, for the trust map.
@@ -55,6 +56,13 @@ func filled[T any](l *loader, list []T, field string) error {
 	return l.few(len(list), at(field))
 }
 
+// The next acts of a policy that accepts more than it seems to, other than for a
+// signer that is named too loosely.
+const (
+	fixWeak   = "change the value at the line named as the message says, or leave out what it contradicts"
+	fixShared = "use another identity for one of the two: in CI, sign from two workflows, or give one role a key of its own"
+)
+
 // code is the verdict code of the failure.
 func (l *loader) code() verdict.Code {
 	switch l.failed {
@@ -69,6 +77,9 @@ func (l *loader) code() verdict.Code {
 // fail refuses the value at a path.
 func (l *loader) fail(code string, path []any, format string, args ...any) error {
 	l.failed = code
+	if code == codeWeak && l.act == "" {
+		l.act = fixWeak
+	}
 	return strictyaml.At(l.raw, append(slices.Clone(l.base), path...), code, fmt.Sprintf(format, args...))
 }
 
@@ -228,6 +239,7 @@ func (l *loader) signer(s signer, path []any) (made allowedSigner, err error) {
 		made.matcher, err = identity.Exact(made.exact)
 	}
 	if err != nil && l.failed == "" {
+		l.act = verdict.PolicyWeak.Fix()
 		return allowedSigner{}, l.fail(codeWeak, path, "%v", err)
 	}
 	if err != nil {
@@ -356,6 +368,7 @@ func (l *loader) checkSeparate() error {
 	for i, one := range all {
 		for _, other := range all[:i] {
 			if one.overlaps(other) && (!one.shares || other.role != "role "+string(Release)) {
+				l.act = fixShared
 				return l.fail(codeWeak, one.path, "%s is listed in %s and in %s; each needs its own identity", one, other.role, one.role)
 			}
 		}

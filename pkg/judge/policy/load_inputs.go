@@ -46,7 +46,7 @@ func loadInputs(l *loader) error {
 		}
 		sub.policy.counts.rules.Keys = nil // its own are added when its signers are read
 		if err := loadInput(sub, row); err != nil {
-			l.failed = sub.failed
+			l.failed, l.act = sub.failed, sub.act
 			return err
 		}
 		if err := checkForeign(l, sub); err != nil {
@@ -149,6 +149,7 @@ func checkForeign(l, sub *loader) error {
 				if slices.ContainsFunc(ours.signers, func(other allowedSigner) bool {
 					return (place{allowedSigner: one}).overlaps(place{allowedSigner: other})
 				}) {
+					l.act = fixShared
 					return l.fail(codeWeak, sub.base, "%s is listed for an input and in %s; each needs its own identity", one, ours)
 				}
 			}

@@ -25,6 +25,7 @@
 package policy
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"time"
@@ -111,7 +112,7 @@ func Parse(raw []byte, compiler Compiler) (Policy, error) {
 	l := &loader{file: f, raw: raw, compiler: compiler}
 	p, err := l.load()
 	if err != nil {
-		return Policy{}, verdict.Wrap(l.code(), "policy", err)
+		return Policy{}, verdict.Wrap(l.code(), "policy", err).Advise(cmp.Or(l.act, l.code().Fix()))
 	}
 	p.others = otherBytes(digest.Set{SHA256: p.digest})
 	if err := probeNothing(&p); err != nil {

@@ -166,6 +166,28 @@ func TestParseRefusesToday(t *testing.T) {
 	}
 }
 
+// TestWeakHasAnActForEachCause: a policy that accepts too much does so for three
+// reasons, and the act fits the reason.
+func TestWeakHasAnActForEachCause(t *testing.T) {
+	raw, err := os.ReadFile("../../../policies/kubernetes-today.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const shares = "  sharesRelease: true # the account that signs the files signs in the same job\n"
+	for _, row := range []struct{ old, not, act string }{
+		{shares, "", "use another identity for one of the two"},
+		{"level: 2\n" + shares, "level: 3\n" + shares, "change the value at the line named"},
+		{"subject: krel-staging@k8s-releng-prod.iam.gserviceaccount.com", "pattern: \".*\"", "name exactly who must have signed"},
+	} {
+		edited := strings.Replace(string(raw), row.old, row.not, 1)
+		_, err := policy.Parse([]byte(edited), nil)
+		f := verdict.FindingOf("", err)
+		if edited == string(raw) || f.Code != verdict.PolicyWeak || !strings.HasPrefix(f.Fix, row.act) {
+			t.Errorf("%q for %q: %s, act %q, want %q", row.not, row.old, f.Code, f.Fix, row.act)
+		}
+	}
+}
+
 // TestAnyCommitReplacesNothing: a summary by a policy at any commit replaces no
 // provenance.
 func TestAnyCommitReplacesNothing(t *testing.T) {

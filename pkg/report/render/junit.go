@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/report/explain"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -60,9 +61,10 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit writes the verdict as test results: one case for the whole question,
-// which passes only if the verdict accepts, and one for each subject with a
-// proof or a finding.
+// junit writes the verdict as test results: one case for each finding, which
+// fails, and one for each subject that has a proof and no finding. The case of the
+// whole question passes if the verdict accepts. If it does not, that case fails
+// only where no finding does, so that failures are as many as faults.
 func junit(w io.Writer, v verdict.Verdict) error {
 	nothing, instant := "", "0"
 	text := v.Counts.String() + "\n"
@@ -108,49 +110,35 @@ func properties(v verdict.Verdict) []junitProperty {
 	return list
 }
 
-func junitCases(v verdict.Verdict) []junitCase {
+func junitCases(v verdict.Verdict) (cases []junitCase) {
 	whole := junitCase{Name: printable(question(v)), Class: "verdict"}
-	if o := v.Outcome(); o != verdict.Accepted {
+	o := v.Outcome()
+	if o != verdict.Accepted {
 		whole.fail(o, junitFailure{Message: printable(v.Headline()), Type: o.String(), Text: v.Counts.String()})
 	}
-	cases := []junitCase{whole}
-	about := map[string][]verdict.Finding{}
-	for _, f := range v.Findings {
-		about[f.Subject] = append(about[f.Subject], f)
+	if o == verdict.Accepted || len(v.Findings) == 0 {
+		cases = append(cases, whole)
 	}
-	seen := map[string]bool{}
+	of, faults := map[string]bool{}, map[string]int{}
 	for _, f := range v.Findings {
-		if !seen[f.Subject] {
-			seen[f.Subject] = true
-			cases = append(cases, found(f.Subject, about[f.Subject]))
+		of[f.Subject] = true
+		c := junitCase{Name: printable(f.Subject), Class: printable(string(f.Code))}
+		key := c.Class + " " + c.Name
+		if faults[key]++; faults[key] > 1 { // readers take equal names for one case
+			c.Name += fmt.Sprintf(" (%d)", faults[key])
 		}
+		c.fail(f.Code.Outcome(), junitFailure{
+			Message: printable(fmt.Sprintf("%s: %s", f.Code, f.Message)), Type: printable(string(f.Code)), Text: strings.Join(lineOf(f), "\n"),
+		})
+		cases = append(cases, c)
 	}
 	for _, p := range v.Proofs {
-		if !seen[p.Subject] {
-			seen[p.Subject] = true
+		if !of[p.Subject] {
+			of[p.Subject] = true
 			cases = append(cases, junitCase{Name: printable(p.Subject), Class: "artifact"})
 		}
 	}
 	return append(cases, passedOver(v)...)
-}
-
-// found adds the findings of one subject: the worst one decides whether the
-// case fails or is an error without decision.
-func found(subject string, all []verdict.Finding) junitCase {
-	c := junitCase{Name: printable(subject), Class: "artifact"}
-	first := all[0]
-	outcome := first.Code.Outcome()
-	var lines []string
-	for _, f := range all {
-		if f.Code.Outcome() != verdict.Unavailable {
-			outcome = f.Code.Outcome()
-		}
-		lines = append(lines, lineOf(f)...)
-	}
-	c.fail(outcome, junitFailure{
-		Message: printable(fmt.Sprintf("%s: %s", first.Code, first.Message)), Type: string(first.Code), Text: strings.Join(lines, "\n"),
-	})
-	return c
 }
 
 // fail makes the case a failure for a refusal, else an error.
@@ -171,7 +159,7 @@ func lineOf(f verdict.Finding) []string {
 	if f.Known != nil {
 		lines = append(lines, "  known "+printable(f.Known.ID+": "+f.Known.Explanation))
 	}
-	return append(lines, "  next: "+printable(f.Fix))
+	return append(lines, "  next: "+printable(f.Fix), "  see "+printable(explain.URL(f.Code)))
 }
 
 // passedOver returns what was set aside, warned of or left out: skipped cases.

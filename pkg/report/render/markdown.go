@@ -5,11 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/report/explain"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// markdown writes a comment for a pull request: the answer, the findings by
+// markdown writes a comment for a pull request or the summary of a step: the answer, the findings by
 // code with their next acts, then what the answer rests on. Foreign text is
 // never in a table, where it could break a cell.
 func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
@@ -18,8 +20,13 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 		t.line("")
 	}
 	word, rest := headline(v)
-	t.line("## %s%s", word, prose(t.text(rest)))
+	title, whole := cut(t.text(rest), maxHeading-len(word))
+	t.line("## %s%s", word, prose(title))
 	t.line("")
+	if !whole {
+		t.line("%s%s", word, prose(t.text(rest)))
+		t.line("")
+	}
 	t.line("%s", code(t.text(question(v))))
 	t.line("")
 	t.line("%s", code(v.Counts.String()))
@@ -27,7 +34,20 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	if p.View == "" {
 		t.mdGroups(v.Groups)
 	}
+	many := len(v.Findings) > maxOpen
+	if many {
+		for _, g := range byCode(v.Findings) {
+			t.line("- %s: %d", code(printable(string(g.code))), len(g.findings))
+		}
+		t.line("")
+		t.line("<details><summary>All findings</summary>")
+		t.line("")
+	}
 	t.mdFindings(v.Findings, "###")
+	if many {
+		t.line("</details>")
+		t.line("")
+	}
 	if len(v.Warnings) > 0 {
 		t.line("### Warnings")
 		t.line("")
@@ -39,6 +59,25 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	}
 	t.mdFacts(v)
 	return t.err
+}
+
+// Limits of the page, which GitHub also shows as the summary of a step: how many
+// characters a heading has, and how many findings are shown without unfolding.
+const (
+	maxHeading = 100
+	maxOpen    = 20
+)
+
+// cut shortens a text at a space, and reports whether all of it is left.
+func cut(text string, most int) (short string, whole bool) {
+	if utf8.RuneCountInString(text) <= most {
+		return text, true
+	}
+	short = string([]rune(text)[:most-1])
+	if i := strings.LastIndex(short, " "); i > most/2 {
+		short = short[:i]
+	}
+	return strings.TrimRight(short, " ,;:") + "…", false
 }
 
 func (p *page) mdGroups(all []verdict.Group) {
@@ -66,6 +105,10 @@ func (p *page) mdFindings(all []verdict.Finding, level string) {
 	for _, g := range byCode(all) {
 		p.line("%s %s (%d)", level, code(printable(string(g.code))), len(g.findings))
 		p.line("")
+		if e, known := explain.Of(string(g.code)); known {
+			p.line("%s: [what it means](%s)", e.Title, e.Page)
+			p.line("")
+		}
 		list := g.findings
 		if !p.Verbose {
 			list = list[:min(shown, len(list))]

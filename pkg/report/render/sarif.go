@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/report/explain"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -42,9 +43,13 @@ type sarifDriver struct {
 }
 
 type sarifRule struct {
-	ID    string       `json:"id"`
-	Short sarifMessage `json:"shortDescription"`
-	Help  sarifMessage `json:"help"`
+	ID         string            `json:"id"`
+	Short      sarifMessage      `json:"shortDescription"`
+	Full       sarifMessage      `json:"fullDescription"`
+	HelpURI    string            `json:"helpUri"`
+	Help       sarifMessage      `json:"help"`
+	Default    map[string]string `json:"defaultConfiguration"`
+	Properties map[string]any    `json:"properties,omitempty"`
 }
 
 type sarifMessage struct {
@@ -104,9 +109,10 @@ type sarifLogical struct {
 }
 
 // sarif writes the verdict in the Static Analysis Results Interchange Format,
-// version 2.1.0. Each reason code is a rule whose help is the next act. A
-// verdict without decision is marked as an unsuccessful run, so that an empty
-// list of results is never read as "no findings".
+// version 2.1.0. Each reason code is a rule, explained on the page of all codes.
+// A finding is an error, a warning a warning, and what was set aside a suppressed
+// note. A verdict without decision is marked as an unsuccessful run, so that an
+// empty list of results is never read as "no findings".
 func sarif(w io.Writer, v verdict.Verdict) error {
 	log := &sarifRun{Tool: sarifTool{sarifDriver{Name: "waybill", Home: home, Rules: []sarifRule{}}}, Results: []sarifResult{}}
 	for _, f := range v.Findings {
@@ -116,7 +122,7 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 		log.add(f, "warning")
 	}
 	for _, s := range v.Waived {
-		r := log.add(s.Finding, "error")
+		r := log.add(s.Finding, "note")
 		r.Suppressed = []sarifSuppression{{"external", "accepted", printable(fmt.Sprintf("%s %s by %s until %s: %s",
 			s.Kind, s.ID, s.By, s.Expires.Format(time.RFC3339), s.Reason))}}
 	}
@@ -131,6 +137,9 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 	if v.Unsigned() {
 		ran.Told = []sarifNotification{{"warning", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
 	}
+	for _, n := range v.Notes {
+		ran.Told = append(ran.Told, sarifNotification{"note", sarifMessage{printable(n)}})
+	}
 	log.Invocations = []sarifInvocation{ran}
 	log.Properties = map[string]any{
 		"question": printable(question(v)), "outcome": o.String(), "headline": printable(v.Headline()), "counts": v.Counts,
@@ -142,17 +151,17 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 // add adds a result, and its rule if it is the first of its code.
 func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
 	rules := &r.Tool.Driver.Rules
-	at := slices.IndexFunc(*rules, func(rule sarifRule) bool { return rule.ID == string(f.Code) })
+	at := slices.IndexFunc(*rules, func(rule sarifRule) bool { return rule.ID == printable(string(f.Code)) })
 	if at < 0 {
 		at = len(*rules)
-		*rules = append(*rules, sarifRule{string(f.Code), sarifMessage{f.Code.Outcome().String() + ": " + string(f.Code)}, sarifMessage{printable(f.Fix)}})
+		*rules = append(*rules, ruleOf(f.Code, level))
 	}
 	text := fmt.Sprintf("%s: %s", f.Subject, f.Message)
 	if f.Want != "" || f.Got != "" {
 		text += fmt.Sprintf(" (want %s, got %s)", f.Want, f.Got)
 	}
 	result := sarifResult{
-		Rule: string(f.Code), Index: at, Level: level, Message: sarifMessage{printable(text + "; next: " + f.Fix)},
+		Rule: printable(string(f.Code)), Index: at, Level: level, Message: sarifMessage{printable(text + "; next: " + f.Fix)},
 		Locations: []sarifLocation{{
 			sarifPhysical{sarifArtifact{relative(f.Subject)}, sarifRegion{1}}, []sarifLogical{{printable(f.Subject)}},
 		}},
@@ -162,6 +171,25 @@ func (r *sarifRun) add(f verdict.Finding, level string) *sarifResult {
 	}
 	r.Results = append(r.Results, result)
 	return &r.Results[len(r.Results)-1]
+}
+
+// ruleOf is the rule of a code whose first result has this level. Results come in
+// the order of their severity, so no later one is worse.
+func ruleOf(c verdict.Code, level string) sarifRule {
+	e, known := explain.Of(string(c))
+	if !known { // a saved verdict of another version
+		e = explain.Entry{Title: "an unknown reason code", What: "This version does not know the code.", Page: home}
+	}
+	help := e.What
+	if e.Attack != "" {
+		help += " It may be an attack: " + e.Attack
+	}
+	rule := sarifRule{ID: printable(string(c)), Short: sarifMessage{e.Title}, Full: sarifMessage{e.What}, HelpURI: e.Page, Help: sarifMessage{help}, Default: map[string]string{"level": level}}
+	if e.Attack != "" { // GitHub reads a severity from 0 to 10
+		severity := map[string]string{"error": "8.0", "warning": "5.0", "note": "2.0"}[level]
+		rule.Properties = map[string]any{"tags": []string{"security"}, "security-severity": severity}
+	}
+	return rule
 }
 
 // relative makes a relative URI of a subject, without scheme, host or "..".

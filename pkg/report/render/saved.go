@@ -10,6 +10,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
+// fixSaved is the next act about a file that is no saved verdict.
+const fixSaved = "name a file that --output json=FILE wrote, unchanged"
+
 // MaxSaved is the largest saved verdict that is read, in bytes.
 const MaxSaved = 64 << 20
 
@@ -26,7 +29,7 @@ func Read(raw []byte) (verdict.Verdict, error) {
 	err := strictjson.UnmarshalOpen(raw, &saved, strictjson.MaxSize(MaxSaved)) // for the schema alone
 	if err == nil && saved.Schema != verdict.Schema {
 		f := verdict.Find(verdict.ConfigParse, "verdict", "not a saved verdict of a version that this program reads").Differ(verdict.Schema, saved.Schema)
-		f.Fix = "name a file that --output json=FILE wrote"
+		f.Fix = fixSaved
 		return verdict.Verdict{}, &verdict.Error{Finding: f}
 	}
 	if err == nil {
@@ -36,7 +39,7 @@ func Read(raw []byte) (verdict.Verdict, error) {
 		err = consistent(saved.Verdict, saved.Outcome, saved.Headline)
 	}
 	if err != nil {
-		return verdict.Verdict{}, verdict.Wrap(verdict.ConfigParse, "verdict", err)
+		return verdict.Verdict{}, verdict.Wrap(verdict.ConfigParse, "verdict", err).Advise(fixSaved)
 	}
 	return saved.Verdict, nil
 }
