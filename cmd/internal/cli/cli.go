@@ -4,6 +4,7 @@ package cli
 
 import (
 	"net/http"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -68,6 +69,15 @@ func Versions(args []string) ([]version.Version, error) {
 // Transport makes the HTTP transport of a run.
 func Transport(offline bool) http.RoundTripper {
 	return transport.New(transport.Config{UserAgent: "waybill/" + BuildVersion(), Offline: offline})
+}
+
+// program is the name and the version of this program.
+func program() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	return path.Base(info.Path) + " " + BuildVersion()
 }
 
 // BuildVersion is the version of this program, as the Go toolchain recorded it.

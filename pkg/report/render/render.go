@@ -50,6 +50,8 @@ type Printer struct {
 	View View
 	// Saved says first that the verdict was read from a file.
 	Saved bool
+	// Program is the name and the version of the program that judged, for a page.
+	Program string
 	// Color colours the answer in a table.
 	Color bool
 	// Width is how many characters a line of a table may have; 0 means no
