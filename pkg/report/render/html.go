@@ -42,11 +42,17 @@ const codePage = "https://github.com/waybill-release/waybill/blob/main/docs/code
 // that its writing direction does not affect its surroundings.
 func (p Printer) html(w io.Writer, v verdict.Verdict) error {
 	h := &hyper{w: w}
-	word, _ := headline(v)
+	word, rest := headline(v)
 	hash := sha256.Sum256([]byte(pageCSS))
 	h.put(htmlHead, base64.StdEncoding.EncodeToString(hash[:]), h.text(word+": "+v.About()), pageCSS)
 	c := p.checks(v)
-	h.head(v, p.Saved, c)
+	h.put("<header class=\"%s\">\n", v.Outcome())
+	if p.Saved {
+		h.put("<p class=\"next\">%s</p>\n", h.text(notice(v)))
+	}
+	h.head(v, word, rest)
+	h.again("Check all of it again", c.whole())
+	h.put("</header>\n")
 	h.scope(v)
 	h.findings("", v.Findings)
 	h.findings("Warning: ", v.Warnings)
@@ -87,46 +93,37 @@ func (h *hyper) mono(s string) string { return "<code><bdi>" + h.text(s) + "</bd
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // head prints what the verdict is about, its answer and its summary.
-func (h *hyper) head(v verdict.Verdict, saved bool, c checks) {
-	word, _ := headline(v)
-	h.put("<header class=\"%s\">\n", v.Outcome())
-	if saved {
-		h.put("<p class=\"next\">%s</p>\n", h.text(notice(v)))
-	}
+func (h *hyper) head(v verdict.Verdict, word, rest string) {
 	h.put("<h1><bdi>%s</bdi></h1>\n", h.text(v.About()))
-	short, whole := inTenWords(v)
+	short, whole := inTenWords(strings.TrimPrefix(rest, " "+v.About()))
 	h.put("<p class=\"answer\"><strong>%s</strong> <bdi>%s</bdi></p>\n", h.text(word), h.text(short))
 	if !whole {
-		h.put("<p class=\"more\"><bdi>%s</bdi></p>", h.text(v.Headline()))
+		h.put("<p class=\"more\"><bdi>%s</bdi></p>", h.text(word+rest))
 	}
-	h.put("<p class=\"more\"><bdi>%s</bdi></p>\n", h.text(question(v)))
+	if v.Subject != "" {
+		h.put("<p class=\"more\"><bdi>%s</bdi></p>\n", h.text(question(v)))
+	}
 	for _, sentence := range v.Summary {
 		h.put("<p><bdi>%s</bdi></p>\n", h.text(sentence))
 	}
-	h.again("Check all of it again", c.whole())
-	h.put("</header>\n")
 }
 
-// maxWords is how many words the answer has at most.
+// maxWords is how many words the answer has behind its first one.
 const maxWords = 10
 
-// inTenWords is the headline without its first word and what it is about, cut
-// behind a part of the sentence, and whether that is all of it.
-func inTenWords(v verdict.Verdict) (text string, whole bool) {
-	word, _ := headline(v)
-	rest := strings.TrimLeft(strings.TrimPrefix(v.Headline(), word+" "+v.About()), ":, ")
-	words := strings.Fields(rest)
-	if len(words) < maxWords {
-		return rest, true
+// inTenWords is the headline behind what it is about, cut behind a part of the
+// sentence, and whether that is all of it.
+func inTenWords(line string) (text string, whole bool) {
+	reserved, text, _ := strings.Cut(line, ": ")
+	words := strings.Fields(text + reserved)
+	if len(words) <= maxWords {
+		return text + reserved, true
 	}
-	words = words[:maxWords-1]
-	for n := len(words); n > 1; n-- {
-		if last := words[n-1]; strings.ContainsAny(last[len(last)-1:], ";,:") {
-			words = words[:n]
-			break
-		}
+	text = strings.Join(words[:maxWords], " ")
+	if i := strings.LastIndexAny(text, ";,"); i > 0 {
+		text = text[:i]
 	}
-	return strings.TrimRight(strings.Join(words, " "), ";,:") + "…", false
+	return text + "…", false
 }
 
 // again prints commands that check a claim again.
@@ -143,21 +140,20 @@ func (h *hyper) again(label string, commands ...string) {
 
 // scope prints what was not checked, and what the policy does not require.
 func (h *hyper) scope(v verdict.Verdict) {
+	titles := []string{"<h2>Not checked</h2><p class=\"quiet\">The question left it out, or nothing published allows the check.</p>",
+		"<h2>Not required by this policy</h2><p class=\"quiet\">The policy does not ask for it, so it was not checked.</p>"}
 	not, unasked := unchecked(v.Scope, v.Groups)
 	h.put("<section class=\"scope\">")
-	h.list("Not checked", "The question left it out, or nothing that is published allows the check.", not)
-	h.list("Not required by this policy", "The policy does not ask for it, so it was not checked.", unasked)
-	h.put("</section>\n")
-}
-
-func (h *hyper) list(title, why string, all []string) {
-	if len(all) > 0 {
-		h.put("<div><h2>%s</h2><p class=\"quiet\">%s</p><ul>", title, why)
-		for _, text := range all {
-			h.put("<li><bdi>%s</bdi></li>", h.text(text))
+	for i, all := range [][]string{not, unasked} {
+		if len(all) > 0 {
+			h.put("<div>%s<ul>", titles[i])
+			for _, text := range all {
+				h.put("<li><bdi>%s</bdi></li>", h.text(text))
+			}
+			h.put("</ul></div>")
 		}
-		h.put("</ul></div>")
 	}
+	h.put("</section>\n")
 }
 
 // maxOfCode is how many findings of one code a page has.

@@ -86,7 +86,7 @@ func (c checks) object(o verdict.Object, proofs []verdict.Proof) (all []string) 
 	for _, p := range proofs {
 		if flags, verb := c.flags(p, o, isImage); verb != "" {
 			all = append(all, command(slices.Concat([]string{"cosign", verb}, flags, []string{target})...))
-			if c.release == nil {
+			if c.release == nil && slices.Contains(flags, rootFile) {
 				ours := slices.DeleteFunc(flags, func(flag string) bool { return flag == "--use-signed-timestamps" })
 				all = append(all, command(slices.Concat([]string{"waybill", "verify", kind}, ours, []string{target})...))
 			}
@@ -98,14 +98,17 @@ func (c checks) object(o verdict.Object, proofs []verdict.Proof) (all []string) 
 // flags are those of cosign for one proof, and its verb. None is for a signed
 // document itself: nothing is signed about it.
 func (c checks) flags(p verdict.Proof, o verdict.Object, isImage bool) (flags []string, verb string) {
-	bundle, bundled := c.names[p.Bundle]
+	bundle := c.names[p.Bundle]
+	if bundle == "" && c.listed != nil { // only a part of the release was judged
+		bundle = o.Name + ".sigstore.json"
+	}
 	signature, root := p.Statement == "blob" || p.Statement == simpleSigning || strings.Contains(p.Statement, "cosign/sign"), c.root
 	switch {
 	case isImage:
 		verb = "verify"
-	case bundle == o.Name || !bundled && !signature:
+	case bundle == o.Name || !signature && c.names[p.Bundle] == "":
 		return nil, ""
-	case bundled:
+	case bundle != "" && !strings.HasSuffix(bundle, ".sig"):
 		verb, flags = "verify-blob", []string{"--bundle", bundle}
 	default: // from before bundles: cosign does not take a trust root for it
 		verb, flags, root = "verify-blob", []string{"--signature", o.Name + ".sig", "--certificate", o.Name + ".cert"}, nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -14,10 +13,8 @@ import (
 // class in page.css.
 type box struct{ title, text, state string }
 
-// steps lead from the source of a release to its places.
-func steps() []string { return []string{"Source", "Build", "Artifacts", "Evidence", "Places"} }
-
-// boxes are what a verdict knows about each of the [steps], grouped by class.
+// boxes are what a verdict knows about the source, the build, the artifacts, the
+// evidence and the places of a release, grouped by class.
 func boxes(v verdict.Verdict) (all [5][]box) {
 	if repository, commit, ok := strings.Cut(v.Source, " at commit "); ok {
 		all[0] = []box{{strings.TrimPrefix(repository, "git+https://"), "commit " + commit, "ok"}}
@@ -69,8 +66,9 @@ func (h *hyper) graph(v verdict.Verdict) {
 		return
 	}
 	h.put("<section><h2>From source to places</h2>\n<div class=\"graph\">")
+	names := []string{"Source", "Build", "Artifacts", "Evidence", "Places"}
 	for i, list := range boxes(v) {
-		h.put("<div><h3>%s</h3><svg viewBox=\"0 0 %d %d\">", steps()[i], boxWidth, len(list)*(boxHeight+boxGap))
+		h.put("<div><h3>%s</h3><svg viewBox=\"0 0 %d %d\">", names[i], boxWidth, len(list)*(boxHeight+boxGap))
 		for j, b := range list {
 			h.put("<g class=\"%s\" transform=\"translate(1 %d)\"><title>%s</title><rect width=\"%d\" height=\"%d\" rx=\"6\"/><text x=\"11\" y=\"19\">%s</text><text class=\"sub\" x=\"11\" y=\"36\">%s</text></g>",
 				b.state, j*(boxHeight+boxGap)+1, h.text(b.title+" "+b.text), boxWidth-2, boxHeight, h.text(fit(b.title)), h.text(fit(b.text)))
@@ -80,20 +78,15 @@ func (h *hyper) graph(v verdict.Verdict) {
 	h.put("</div></section>\n")
 }
 
-// fit cuts the middle out of a text that is wider than a box. Characters that may
-// be wide count double.
+// fit cuts a text that is wider than a box: of a path it keeps the end. Text in
+// wide characters is clipped at the edge of the drawing.
 func fit(s string) string {
-	runes, cut := []rune(printable(s)), ""
-	for {
-		half := len(runes) / 2
-		text := string(runes[:half]) + cut + string(runes[half:])
-		width := 0
-		for _, r := range text {
-			width += (utf8.RuneLen(r) + 1) / 2
-		}
-		if width <= boxText {
-			return text
-		}
-		runes, cut = slices.Delete(runes, half, half+1), "…"
+	runes := []rune(printable(s))
+	switch {
+	case len(runes) <= boxText:
+		return string(runes)
+	case strings.Contains(s, "/"):
+		return "…" + string(runes[len(runes)-boxText+1:])
 	}
+	return string(runes[:boxText-1]) + "…"
 }

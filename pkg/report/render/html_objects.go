@@ -15,6 +15,9 @@ import (
 // by, and up to how many objects each class is open.
 const maxObjects, maxFilters, maxOpen = 1000, 16, 12
 
+// ungrouped is the class of objects in a verdict without groups.
+const ungrouped = "objects"
+
 // counted are the objects of a verdict. One about single files or images has their
 // proofs alone.
 func counted(v verdict.Verdict) []verdict.Object {
@@ -23,7 +26,7 @@ func counted(v verdict.Verdict) []verdict.Object {
 		digests[in.Name] = in.Digest
 	}
 	for _, p := range v.Proofs {
-		if o := (verdict.Object{Name: p.Subject, Digest: digests[p.Subject], Verified: v.Outcome() == verdict.Accepted}); len(v.Objects)+len(v.Groups) == 0 && !slices.Contains(all, o) {
+		if o := (verdict.Object{Name: p.Subject, Class: ungrouped, Digest: digests[p.Subject], Verified: v.Outcome() == verdict.Accepted}); len(v.Objects)+len(v.Groups) == 0 && !slices.Contains(all, o) {
 			all = append(all, o)
 		}
 	}
@@ -38,14 +41,14 @@ func (h *hyper) objects(v verdict.Verdict, c checks) {
 		return
 	}
 	if len(groups) == 0 {
-		groups = []verdict.Group{{Verified: v.Counts.Verified, Required: v.Counts.Required}}
+		groups = []verdict.Group{{Name: ungrouped, Verified: v.Counts.Verified, Required: v.Counts.Required}}
 	}
 	for _, p := range v.Proofs {
 		proofs[p.Subject] = append(proofs[p.Subject], p)
 	}
 	h.put("<section class=\"objects\"><h2>%s</h2>\n", plural.Of(v.Counts.Required, "object"))
 	if c.release != nil {
-		h.put("<p class=\"quiet\">The commands below need a directory with the files of the release, %s and %s. This command downloads the files:</p>", h.mono(rootFile), h.mono(profileFile))
+		h.put("<p class=\"quiet\">The commands below need a directory with the files of the release, %s and %s; REPOSITORY is that of an image. This command downloads the files:</p>", h.mono(rootFile), h.mono(profileFile))
 		h.again("Download the release", c.whole("--download", "DIR"))
 	}
 	if len(groups) > 1 {

@@ -156,8 +156,9 @@ func question(v verdict.Verdict) string {
 
 // headline splits the answer into its first word and the rest.
 func headline(v verdict.Verdict) (word, rest string) {
-	word, _, _ = strings.Cut(v.Headline(), " ")
-	return word, v.Headline()[len(word):]
+	line := v.Headline()
+	word, _, _ = strings.Cut(line, " ")
+	return word, line[len(word):]
 }
 
 // Limits for foreign text: the longest that is printed in full, and how much of
