@@ -65,7 +65,7 @@ func (p Printer) html(w io.Writer, v verdict.Verdict) error {
 	} else {
 		h.view(p.View, v)
 	}
-	h.facts(v, p.Program)
+	h.facts(v, c, p.Program)
 	h.put("</body>\n</html>\n")
 	return h.err
 }
@@ -225,13 +225,15 @@ func (h *hyper) levels(v verdict.Verdict, c checks) {
 	h.put("</section>\n")
 }
 
-// facts prints what else the answer is based on, and which program judged.
-func (h *hyper) facts(v verdict.Verdict, program string) {
-	h.put("<footer><h2>What this rests on</h2>\n<dl>\n<dt>judged</dt><dd>%s by <bdi>%s</bdi></dd>\n<dt>counts</dt><dd>%s</dd>\n", moment(v.Time), h.text(cmp.Or(program, "waybill")), v.Counts)
+// facts prints what else the answer is based on, and which program printed it.
+func (h *hyper) facts(v verdict.Verdict, c checks, program string) {
+	h.put("<footer><h2>What this rests on</h2>\n<dl>\n<dt>judged</dt><dd>%s</dd>\n<dt>printed by</dt><dd><bdi>%s</bdi></dd>\n<dt>counts</dt><dd>%s</dd>\n", moment(v.Time), h.text(cmp.Or(program, "waybill")), v.Counts)
 	for i, d := range []digest.Digest{v.Policy, v.TrustRoot} {
 		if !d.IsZero() {
 			h.put("<dt>%s</dt><dd>%s", []string{"policy", "trust root"}[i], h.mono(d.String()))
-			h.again("Check this again", sumOf(d, []string{"policy.yaml", rootFile}[i]))
+			if c.root != nil {
+				h.again("Check this again", sumOf(d, []string{"policy.yaml", rootFile}[i]))
+			}
 			h.put("</dd>\n")
 		}
 	}

@@ -45,7 +45,7 @@ func boxes(v verdict.Verdict) (all [5][]box) {
 	}
 	for i, list := range all {
 		if len(list) == 0 {
-			all[i] = []box{{"not proven", "no evidence", "unknown"}}
+			all[i] = []box{{"not proven", "in this verdict", "unknown"}}
 		} else if more := len(list) - maxBoxes; more > 0 {
 			all[i] = append(list[:maxBoxes:maxBoxes], box{fmt.Sprintf("and %d more", more), "", "unknown"})
 		}

@@ -279,6 +279,13 @@ func TestPageCommandsFor(t *testing.T) {
 		}},
 		{"a single file", "waybill verify file --bundle bin/l.sigstore.json --trusted-root trusted_root.json" + who + "bin/l", func(v *verdict.Verdict) { v.Subject = "" }},
 	}
+	public := of(func(v *verdict.Verdict) {
+		v.Inputs, v.TrustRoot = []verdict.Input{{Place: "https://dl.k8s.io/release/v0.1.0/"}}, d
+	})
+	own := of(func(v *verdict.Verdict) { v.TrustRoot = d })
+	if n := func(lines []string) int { return strings.Count(strings.Join(lines, "\n"), "trusted_root.json") }; n(public) != 0 || n(own) == 0 {
+		t.Errorf("a built-in trust root is no file:\n%s", strings.Join(public, "\n"))
+	}
 	for _, r := range rows {
 		if got := of(r.edit); !slices.Contains(got, r.want) {
 			t.Errorf("%s: no %q in\n%s", r.name, r.want, strings.Join(got, "\n"))
