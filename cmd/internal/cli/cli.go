@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -89,6 +90,15 @@ func About() string {
 		from = "unknown"
 	}
 	return fmt.Sprintf("%s (commit %s, %s)", BuildVersion(), from, runtime.Version())
+}
+
+// program is the name and the version of this program.
+func program() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	return path.Base(info.Path) + " " + BuildVersion()
 }
 
 // BuildVersion is the version of this program, as the release or the Go

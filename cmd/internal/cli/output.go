@@ -272,7 +272,7 @@ func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	var failed []error
 	for _, f := range formats {
 		format, path, toFile := strings.Cut(f, "=")
-		p := render.Printer{Verbose: o.Verbose, View: render.View(o.Report), Saved: o.Saved}
+		p := render.Printer{Verbose: o.Verbose, View: render.View(o.Report), Saved: o.Saved, Program: program()}
 		if toFile {
 			failed = append(failed, writeFile(path, func(w io.Writer) error { return p.Print(w, render.Format(format), v) }))
 			continue

@@ -1,13 +1,24 @@
 package render
 
 import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
 	"fmt"
 	escape "html"
 	"io"
 	"strings"
+	"time"
 
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
+
+// pageCSS is the only style of a page; [htmlHead] names its hash.
+//
+//go:embed page.css
+var pageCSS string
 
 // htmlHead begins the page. It loads nothing, and its Content-Security-Policy
 // makes browsers enforce that, should foreign text ever be read as a tag.
@@ -15,57 +26,46 @@ const htmlHead = `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>%s</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; color: #1b1f24; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-code, .mono { font: 0.88em/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
-.answer { border-left: 0.5rem solid #8a1c1c; background: #fbeeee; padding: 0.75rem 1rem; margin: 1rem 0 }
-.accepted { border-color: #1a6b34; background: #edf7f0 }
-.unavailable, .undecided { border-color: #8a5a00; background: #fdf6e7 }
-.answer strong { font-size: 1.3rem; display: block; overflow-wrap: anywhere }
-table { border-collapse: collapse } td, th { text-align: left; padding: 0.15rem 1.5rem 0.15rem 0; vertical-align: top }
-td.n, th.n { text-align: right }
-section { margin: 1.5rem 0 } h2 { font-size: 1.1rem; margin: 0 0 0.4rem } li { margin: 0.4rem 0 }
-.next { background: #f3f4f6; padding: 0.4rem 0.75rem } dl { margin: 0.2rem 0 0.2rem 1rem } dd { margin: 0 } dt { float: left; width: 4rem; color: #57606a }
-.state { font-weight: 600; min-width: 5.6rem; overflow-wrap: normal } td.state { padding-right: 0.75rem } .met { color: #1a6b34 } .declared, .not-implementable { color: #8a5a00 } .not-met, .not-shown { color: #8a1c1c }
-@media (prefers-color-scheme: dark) { body { color: #e6e8eb; background: #14171a } .answer { background: #341a1a } .accepted { background: #12301c }
- .unavailable, .undecided { background: #362a0e } .next { background: #22262b } dt { color: #9aa4ae }
- .met { color: #6fcf8f } .declared, .not-implementable { color: #e0b050 } .not-met, .not-shown { color: #f09090 } }
-</style>
+<style>%s</style>
 </head>
 <body>
 `
+
+// codePage describes every code, each below an anchor of its name.
+const codePage = "https://github.com/waybill-release/waybill/blob/main/docs/codes.md#"
 
 // html writes one self-contained page. Foreign text is escaped, and isolated so
 // that its writing direction does not affect its surroundings.
 func (p Printer) html(w io.Writer, v verdict.Verdict) error {
 	h := &hyper{w: w}
 	word, rest := headline(v)
-	answer := v.Outcome().String()
-	if v.Unsigned() {
-		answer = "UNSIGNED"
-	}
-	h.put(htmlHead, h.text(answer+": "+v.Question))
+	hash := sha256.Sum256([]byte(pageCSS))
+	h.put(htmlHead, base64.StdEncoding.EncodeToString(hash[:]), h.text(word+": "+v.About()), pageCSS)
+	c := p.checks(v)
+	h.put("<header class=\"%s\">\n", v.Outcome())
 	if p.Saved {
 		h.put("<p class=\"next\">%s</p>\n", h.text(notice(v)))
 	}
-	h.put("<h1>%s</h1>\n", h.text(question(v)))
-	h.put("<div class=\"answer %s\"><strong>%s</strong><span class=\"mono\">%s</span></div>\n", answer, h.text(word+rest), v.Counts)
-	if p.View == "" {
-		h.groups(v.Groups)
-	}
+	h.head(v, word, rest)
+	h.again("Check all of it again", c.whole())
+	h.put("</header>\n")
+	h.scope(v)
 	h.findings("", v.Findings)
 	h.findings("Warning: ", v.Warnings)
 	h.waived(v.Waived)
 	if p.View == "" {
-		h.proofs(v)
-		h.levels(v.Levels)
+		h.graph(v)
+		h.objects(v, c)
+		h.levels(v, c)
+		h.signings(v)
 	} else {
 		h.view(p.View, v)
 	}
-	h.facts(v)
+	h.facts(v, c, p.Program)
 	h.put("</body>\n</html>\n")
 	return h.err
 }
@@ -89,30 +89,97 @@ func (h *hyper) text(s string) string { return escape.EscapeString(printable(s))
 // mono is foreign text to be copied, such as a digest.
 func (h *hyper) mono(s string) string { return "<code><bdi>" + h.text(s) + "</bdi></code>" }
 
-func (h *hyper) groups(all []verdict.Group) {
-	if len(all) == 0 {
+// moment prints a time in UTC.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// head prints what the verdict is about, its answer and its summary.
+func (h *hyper) head(v verdict.Verdict, word, rest string) {
+	h.put("<h1><bdi>%s</bdi></h1>\n", h.text(v.About()))
+	short, whole := inTenWords(strings.TrimPrefix(rest, " "+v.About()))
+	h.put("<p class=\"answer\"><strong>%s</strong> <bdi>%s</bdi></p>\n", h.text(word), h.text(short))
+	if !whole {
+		h.put("<p class=\"more\"><bdi>%s</bdi></p>", h.text(word+rest))
+	}
+	if v.Subject != "" {
+		h.put("<p class=\"more\"><bdi>%s</bdi></p>\n", h.text(question(v)))
+	}
+	for _, sentence := range v.Summary {
+		h.put("<p><bdi>%s</bdi></p>\n", h.text(sentence))
+	}
+}
+
+// maxWords is how many words the answer has behind its first one.
+const maxWords = 10
+
+// inTenWords is the headline behind what it is about, cut behind a part of the
+// sentence, and whether that is all of it.
+func inTenWords(line string) (text string, whole bool) {
+	reserved, text, _ := strings.Cut(line, ": ")
+	words := strings.Fields(text + reserved)
+	if len(words) <= maxWords {
+		return text + reserved, true
+	}
+	text = strings.Join(words[:maxWords], " ")
+	if i := strings.LastIndexAny(text, ";,"); i > 0 {
+		text = text[:i]
+	}
+	return text + "…", false
+}
+
+// again prints commands that check a claim again.
+func (h *hyper) again(label string, commands ...string) {
+	if len(commands) == 0 || commands[0] == "" {
 		return
 	}
-	h.put("<section><table>\n<tr><th>group</th><th class=\"n\">verified</th><th class=\"n\">required</th></tr>\n")
-	for _, g := range all {
-		h.put("<tr><td>%s</td><td class=\"n\">%d</td><td class=\"n\">%d</td></tr>\n", h.text(g.Name), g.Verified, g.Required)
+	h.put("<details class=\"again\"><summary>%s</summary><pre>", label)
+	for _, command := range commands {
+		h.put("<code><bdi>%s</bdi></code>", h.text(command))
 	}
-	h.put("</table></section>\n")
+	h.put("</pre></details>")
 }
+
+// scope prints what was not checked, and what the policy does not require.
+func (h *hyper) scope(v verdict.Verdict) {
+	titles := []string{"<h2>Not checked</h2><p class=\"quiet\">The question left it out, or nothing published allows the check.</p>",
+		"<h2>Not required by this policy</h2><p class=\"quiet\">The policy does not ask for it, so it was not checked.</p>"}
+	not, unasked := unchecked(v.Scope, v.Groups)
+	h.put("<section class=\"scope\">")
+	for i, all := range [][]string{not, unasked} {
+		if len(all) > 0 {
+			h.put("<div>%s<ul>", titles[i])
+			for _, text := range all {
+				h.put("<li><bdi>%s</bdi></li>", h.text(text))
+			}
+			h.put("</ul></div>")
+		}
+	}
+	h.put("</section>\n")
+}
+
+// maxOfCode is how many findings of one code a page has.
+const maxOfCode = 200
 
 func (h *hyper) findings(prefix string, all []verdict.Finding) {
 	for _, g := range byCode(all) {
-		h.put("<section><h2>%s%s (%d)</h2>\n<ul>\n", h.text(prefix), h.text(string(g.code)), len(g.findings))
-		for i, f := range g.findings {
+		kind := "fault"
+		if prefix != "" {
+			kind = "warning"
+		}
+		h.put("<section class=\"%s\"><h2>%s<a href=\"%s\">%s</a> (%d)</h2>\n<ul>\n", kind, h.text(prefix), h.text(codePage+strings.ToLower(string(g.code))), h.text(string(g.code)), len(g.findings))
+		list := g.findings[:min(maxOfCode, len(g.findings))]
+		for i, f := range list {
 			h.put("<li>%s<br><bdi>%s</bdi>", h.mono(f.Subject), h.text(f.Message))
 			h.differ(f)
 			h.put("</li>\n")
-			if i+1 == len(g.findings) || g.findings[i+1].Fix != f.Fix {
-				h.put("</ul>\n<p class=\"next\">Next: <bdi>%s</bdi></p>\n", h.text(f.Fix))
-				if i+1 < len(g.findings) {
+			if i+1 == len(list) || list[i+1].Fix != f.Fix {
+				h.put("</ul>\n<p class=\"next\"><b>Next</b> <bdi>%s</bdi></p>\n", h.text(f.Fix))
+				if i+1 < len(list) {
 					h.put("<ul>\n")
 				}
 			}
+		}
+		if more := len(g.findings) - len(list); more > 0 {
+			h.put("<p class=\"quiet\">and %d more; the JSON form has all</p>\n", more)
 		}
 		h.put("</section>\n")
 	}
@@ -131,65 +198,57 @@ func (h *hyper) waived(all []verdict.Waiver) {
 	if len(all) == 0 {
 		return
 	}
-	h.put("<section><h2>Set aside (%d)</h2>\n<ul>\n", len(all))
+	h.put("<section class=\"warning\"><h2>Set aside (%d)</h2>\n<ul>\n", len(all))
 	for _, w := range all {
 		h.put("<li>%s %s<br><bdi>%s</bdi><br>by %s %s of %s until %s: <bdi>%s</bdi>", h.text(string(w.Finding.Code)), h.mono(w.Finding.Subject),
-			h.text(w.Finding.Message), h.text(string(w.Kind)), h.mono(w.ID), h.mono(w.By), w.Expires.Format("2006-01-02"), h.text(w.Reason))
+			h.text(w.Finding.Message), h.text(w.Kind), h.mono(w.ID), h.mono(w.By), w.Expires.Format(time.DateOnly), h.text(w.Reason))
 		h.differ(w.Finding)
 		h.put("</li>\n")
 	}
 	h.put("</ul></section>\n")
 }
 
-func (h *hyper) proofs(v verdict.Verdict) {
-	if len(v.Proofs) == 0 {
+// levels prints each requirement of each track below the level that is reached.
+func (h *hyper) levels(v verdict.Verdict, c checks) {
+	if len(v.Levels) == 0 {
 		return
 	}
-	h.put("<section><h2>Proven</h2>\n<table>\n<tr><th class=\"n\">how many</th><th>what</th><th>role</th><th>signed by</th></tr>\n")
-	for _, s := range sums(v.Proofs) {
-		h.put("<tr><td class=\"n\">%d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", s.count, h.text(s.statement), h.text(s.role), h.mono(s.identity))
-	}
-	h.put("</table></section>\n")
-}
-
-func (h *hyper) levels(all []verdict.Levels) {
-	if len(all) == 0 {
-		return
-	}
-	h.put("<section><h2>Levels</h2>\n<ul>\n")
-	for _, l := range all {
-		h.put("<li>SLSA %s: level %d of %d, %s", h.text(l.Track), l.Level, l.Most, h.mono(l.Subject))
-		if len(l.Next) > 0 {
-			h.put("; for %d: <bdi>%s</bdi>", l.Level+1, h.text(strings.Join(l.Next, ", ")))
+	h.put("<section><h2>SLSA levels</h2>\n")
+	for _, name := range Views() {
+		if _, err := View(name).Of(v); err == nil {
+			h.put("<details class=\"level\"><summary><bdi>%s</bdi></summary>\n", h.text(View(name).lastLine(v)))
+			h.view(View(name), v)
+			h.again("Check this again", c.whole("--report", name))
+			h.put("</details>\n")
 		}
-		h.put("</li>\n")
 	}
-	h.put("</ul></section>\n")
+	h.put("</section>\n")
 }
 
-func (h *hyper) facts(v verdict.Verdict) {
-	h.put("<section><h2>What this rests on</h2>\n<ul>\n<li>judged at %s</li>\n", v.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
-	for _, left := range v.Scope.Left {
-		h.put("<li>left out: <bdi>%s</bdi></li>\n", h.text(left))
-	}
-	for _, n := range v.Notes {
-		h.put("<li><bdi>%s</bdi></li>\n", h.text(n))
-	}
-	if !v.TrustRoot.IsZero() {
-		h.put("<li>trust root %s</li>\n", h.mono(v.TrustRoot.String()))
-	}
-	if !v.Policy.IsZero() {
-		h.put("<li>policy %s</li>\n", h.mono(v.Policy.String()))
+// facts prints what else the answer is based on, and which program printed it.
+func (h *hyper) facts(v verdict.Verdict, c checks, program string) {
+	h.put("<footer><h2>What this rests on</h2>\n<dl>\n<dt>judged</dt><dd>%s</dd>\n<dt>printed by</dt><dd><bdi>%s</bdi></dd>\n<dt>counts</dt><dd>%s</dd>\n", moment(v.Time), h.text(cmp.Or(program, "waybill")), v.Counts)
+	for i, d := range []digest.Digest{v.Policy, v.TrustRoot} {
+		if !d.IsZero() {
+			h.put("<dt>%s</dt><dd>%s", []string{"policy", "trust root"}[i], h.mono(d.String()))
+			if c.root != nil {
+				h.again("Check this again", sumOf(d, []string{"policy.yaml", rootFile}[i]))
+			}
+			h.put("</dd>\n")
+		}
 	}
 	for _, f := range v.Features {
-		h.put("<li>feature <bdi>%s</bdi></li>\n", h.text(f.String()))
+		h.put("<dt>feature</dt><dd><bdi>%s</bdi></dd>\n", h.text(f.String()))
 	}
 	for _, in := range v.Inputs {
-		h.put("<li>%s %s", h.mono(in.Name), h.mono(in.Place))
+		h.put("<dt>input</dt><dd>%s %s", h.mono(in.Name), h.mono(in.Place))
 		if !in.Digest.IsZero() {
-			h.put(" %s", h.mono(in.Digest.String()))
+			h.put("<br>%s", h.mono(in.Digest.String()))
 		}
-		h.put("</li>\n")
+		h.put("</dd>\n")
 	}
-	h.put("</ul></section>\n")
+	for _, n := range v.Notes {
+		h.put("<dt>note</dt><dd><bdi>%s</bdi></dd>\n", h.text(n))
+	}
+	h.put("</dl></footer>\n")
 }

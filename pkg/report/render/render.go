@@ -50,6 +50,8 @@ type Printer struct {
 	View View
 	// Saved says first that the verdict was read from a file.
 	Saved bool
+	// Program is the name and the version of the program that judged, for a page.
+	Program string
 	// Width is how many characters a line of a table may have; 0 means no
 	// limit.
 	Width int
@@ -156,8 +158,9 @@ func question(v verdict.Verdict) string {
 
 // headline splits the answer into its first word and the rest.
 func headline(v verdict.Verdict) (word, rest string) {
-	word, _, _ = strings.Cut(v.Headline(), " ")
-	return word, v.Headline()[len(word):]
+	line := v.Headline()
+	word, _, _ = strings.Cut(line, " ")
+	return word, line[len(word):]
 }
 
 // Limits for foreign text: the longest that is printed in full, and how much of

@@ -1,0 +1,140 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Limits of a page: how many objects it lists, how many classes page.css can filter
+// by, and up to how many objects each class is open.
+const maxObjects, maxFilters, maxOpen = 1000, 16, 12
+
+// ungrouped is the class of objects in a verdict without groups.
+const ungrouped = "objects"
+
+// counted are the objects of a verdict. One about single files or images has their
+// proofs alone.
+func counted(v verdict.Verdict) []verdict.Object {
+	all, digests := v.Objects, map[string]digest.Digest{}
+	for _, in := range v.Inputs {
+		digests[in.Name] = in.Digest
+	}
+	for _, p := range v.Proofs {
+		if o := (verdict.Object{Name: p.Subject, Class: ungrouped, Digest: digests[p.Subject], Verified: v.Outcome() == verdict.Accepted}); len(v.Objects)+len(v.Groups) == 0 && !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// objects prints each object by class, with its digest and what proves it; those
+// that are not verified come first. Radio buttons and the style filter them.
+func (h *hyper) objects(v verdict.Verdict, c checks) {
+	objects, proofs, groups := counted(v), map[string][]verdict.Proof{}, v.Groups
+	if len(objects)+len(groups) == 0 {
+		return
+	}
+	if len(groups) == 0 {
+		groups = []verdict.Group{{Name: ungrouped, Verified: v.Counts.Verified, Required: v.Counts.Required}}
+	}
+	for _, p := range v.Proofs {
+		proofs[p.Subject] = append(proofs[p.Subject], p)
+	}
+	h.put("<section class=\"objects\"><h2>%s</h2>\n", plural.Of(v.Counts.Required, "object"))
+	if c.release != nil {
+		h.put("<p class=\"quiet\">The commands below need a directory with the files of the release, %s and %s; REPOSITORY is that of an image. This command downloads the files:</p>", h.mono(rootFile), h.mono(profileFile))
+		h.again("Download the release", c.whole("--download", "DIR"))
+	}
+	if len(groups) > 1 {
+		h.put("<p class=\"filter\">")
+		h.filter("all", "all", v.Counts.Required)
+		h.filter("bad", "not verified", v.Counts.Required-v.Counts.Verified)
+		for i, g := range groups[:min(maxFilters, len(groups))] {
+			h.filter(fmt.Sprint(i), groupName(g.Name), g.Required)
+		}
+		h.put("</p>\n")
+	}
+	for i, g := range groups {
+		var open, cut string
+		list := slices.DeleteFunc(slices.Clone(objects), func(o verdict.Object) bool { return o.Class != g.Name || o.Verified })
+		list = append(list, slices.DeleteFunc(slices.Clone(objects), func(o verdict.Object) bool { return o.Class != g.Name || !o.Verified })...)
+		if g.Verified < g.Required || v.Counts.Required <= maxOpen {
+			open = " open"
+		}
+		if limit := max(1, maxObjects/len(groups)); len(list) > limit {
+			list, cut = list[:limit], fmt.Sprintf("; %d are shown, the JSON form has all", limit)
+		}
+		h.put("<details class=\"class g%d\"%s><summary><b><bdi>%s</bdi></b> %d of %d verified%s</summary>\n<ul>\n", i, open, h.text(groupName(g.Name)), g.Verified, g.Required, cut)
+		for _, o := range list {
+			h.object(o, proofs[o.Name], c)
+		}
+		h.put("</ul></details>\n")
+	}
+	h.put("</section>\n")
+}
+
+func (h *hyper) filter(id, name string, count int) {
+	checked := map[string]string{"all": " checked"}[id]
+	h.put("<input type=\"radio\" name=\"filter\" id=\"f-%s\"%s><label for=\"f-%s\"><bdi>%s</bdi> %d</label>", id, checked, id, h.text(name), count)
+}
+
+func (h *hyper) object(o verdict.Object, proofs []verdict.Proof, c checks) {
+	state, word := "ok", "verified"
+	if !o.Verified {
+		state, word = "bad", "not verified"
+	}
+	h.put("<li class=\"%s\">%s <span class=\"state\">%s</span>", state, h.mono(o.Name), word)
+	if !o.Digest.IsZero() {
+		h.put("<div class=\"quiet\">%s</div>", h.mono(o.Digest.String()))
+	}
+	for _, p := range proofs {
+		when := "at an unverified time"
+		if !p.SignedAt.IsZero() {
+			when = fmt.Sprintf("%s, log entry %d", moment(p.SignedAt), p.LogIndex)
+		}
+		h.put("<div class=\"quiet\">%s by %s, %s</div>", h.text(plainStatement(p.Statement)), h.mono(signerOf(p)), when)
+	}
+	if len(proofs) == 0 && o.Verified && c.listed != nil {
+		h.put("<div class=\"quiet\">listed in the signed manifest</div>")
+	}
+	h.again("Check this again", c.object(o, proofs)...)
+	h.put("</li>\n")
+}
+
+// plainStatement is what was signed, in words.
+func plainStatement(statement string) string {
+	return strings.Replace(shortStatement(statement), simpleSigning, "image signature", 1)
+}
+
+// signings prints who signed what and when, in the order of time.
+func (h *hyper) signings(v verdict.Verdict) {
+	if len(v.Proofs) == 0 {
+		return
+	}
+	h.put("<section><h2>Who signed what, and when</h2>\n<ol class=\"timeline\">\n")
+	proofs := slices.SortedStableFunc(slices.Values(v.Proofs), func(a, b verdict.Proof) int { return a.SignedAt.Compare(b.SignedAt) })
+	for _, s := range sums(proofs) {
+		var first, last time.Time
+		for _, p := range proofs {
+			if p.Role == s.role && signerOf(p) == s.identity && shortStatement(p.Statement) == s.statement {
+				if last = p.SignedAt; first.IsZero() {
+					first = last
+				}
+			}
+		}
+		span := moment(first)
+		if last.IsZero() {
+			span = "at an unverified time"
+		} else if last.After(first) {
+			span += " to " + moment(last)
+		}
+		h.put("<li><time>%s</time><b>%d × %s</b> by %s as %s</li>\n", span, s.count, h.text(plainStatement(s.statement)), h.mono(s.identity), h.text(s.role))
+	}
+	h.put("<li><time>%s</time><b>judged</b></li>\n</ol></section>\n", moment(v.Time))
+}
