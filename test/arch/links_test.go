@@ -13,7 +13,7 @@ import (
 
 var (
 	// fenced and coded are parts of a page in which nothing is a link.
-	fenced = regexp.MustCompile("(?ms)^```.*?^```$")
+	fenced = regexp.MustCompile("(?s)\n```.*?\n```")
 	coded  = regexp.MustCompile("`[^`\n]*`")
 	linked = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 	// heading is a heading, without the marks of links and code in it.
@@ -29,7 +29,7 @@ func linksLead(tr *tree) (refusals []string) {
 		if path.Ext(name) != ".md" || strings.Contains(name, "testdata/") {
 			continue
 		}
-		text := coded.ReplaceAllString(fenced.ReplaceAllString(readText(tr, name), ""), "")
+		text := coded.ReplaceAllString(fenced.ReplaceAllString("\n"+readText(tr, name), "\n"), "")
 		for _, m := range linked.FindAllStringSubmatch(text, -1) {
 			to, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(to, ":") {
@@ -56,7 +56,7 @@ func pagesToCome() []string { return []string{"docs/install.md", "docs/codes.md"
 
 // anchors lists the anchors of the headings of a page.
 func anchors(page string) (all []string) {
-	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString("\n"+page, "\n"), -1) {
 		plain := unanchored.ReplaceAllString(strings.ToLower(m[1]), "")
 		all = append(all, strings.ReplaceAll(plain, " ", "-"))
 	}
