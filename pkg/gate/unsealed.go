@@ -84,7 +84,7 @@ func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	}
 	j.count(u.required(c.judged))
 	advise(j.v)
-	u.explain(j.v)
+	explain(j.v, !u.List.IsZero())
 	j.end(req.Version, c.subjects(req.Canon))
 	decided.sums, decided.kept = c.verified(j.holds)
 	return decided
@@ -290,8 +290,8 @@ func advise(v *verdict.Verdict) {
 
 // explain says in a few sentences what the acceptance of a release without a
 // manifest means, for readers who know nothing of signatures and provenance.
-func (u unsealed) explain(v *verdict.Verdict) {
-	if v.Outcome() != verdict.Accepted || len(u.Options.Scope.Given) > 0 {
+func explain(v *verdict.Verdict, listed bool) {
+	if v.Outcome() != verdict.Accepted || len(v.Objects) == 0 {
 		return
 	}
 	files, images := 0, 0
@@ -310,7 +310,7 @@ func (u unsealed) explain(v *verdict.Verdict) {
 		signed = append(signed, plural.Of(images, "image"))
 	}
 	v.Tell("The %s are the ones that Kubernetes signed.", strings.Join(signed, " and "))
-	if u.List.IsZero() || files == 0 {
+	if !listed || files == 0 {
 		v.Tell("A missing file could go unnoticed, because Kubernetes signs no list of them.")
 	} else {
 		v.Tell("No expected file is missing, although Kubernetes signs no list of them.")

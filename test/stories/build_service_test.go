@@ -50,7 +50,7 @@ func TestBuildService(t *testing.T) {
 	want(t, s.Verify(t.Context(), "--require-level", "build=3"), 0)
 	want(t, s.Verify(t.Context(), "--require-level", "kep-3027=3"), 1, "LEVEL", "source.verified-history")
 	want(t, s.Verify(t.Context(), "--require-level", "kep-3027=3", "--source-vsa", scene.SourceSummary), 0, "nothing extra")
-	readme(t, s, 2)
+	transcript(t, s, "docs/levels.md")
 }
 
 // openUp lets other accounts go through the temporary directories of a test.

@@ -167,7 +167,7 @@ func parse(t *testing.T, r scene.Result) answer {
 func TestOneReleaseGoesThroughAndAttacksAreRefused(t *testing.T) {
 	s := publish(t, openExample(t, example))
 	t.Run("complete", func(t *testing.T) { complete(t, s) })
-	t.Run("README", func(t *testing.T) { readme(t, s, 1) })
+	t.Run("README", func(t *testing.T) { transcript(t, s, "README.md") })
 	t.Run("single artifacts", func(t *testing.T) { singles(t, s) })
 	t.Run("levels", func(t *testing.T) { levels(t, s) })
 	t.Run("inspected", func(t *testing.T) { inspected(t, s) })

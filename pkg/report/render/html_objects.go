@@ -13,7 +13,7 @@ import (
 
 // Limits of a page: how many objects it lists, how many classes page.css can filter
 // by, and up to how many objects each class is open.
-const maxObjects, maxFilters, maxOpen = 1000, 16, 12
+const maxObjects, maxFilters, maxUnfolded = 1000, 16, 12
 
 // ungrouped is the class of objects in a verdict without groups.
 const ungrouped = "objects"
@@ -64,7 +64,7 @@ func (h *hyper) objects(v verdict.Verdict, c checks) {
 		var open, cut string
 		list := slices.DeleteFunc(slices.Clone(objects), func(o verdict.Object) bool { return o.Class != g.Name || o.Verified })
 		list = append(list, slices.DeleteFunc(slices.Clone(objects), func(o verdict.Object) bool { return o.Class != g.Name || !o.Verified })...)
-		if g.Verified < g.Required || v.Counts.Required <= maxOpen {
+		if g.Verified < g.Required || v.Counts.Required <= maxUnfolded {
 			open = " open"
 		}
 		if limit := max(1, maxObjects/len(groups)); len(list) > limit {
