@@ -43,6 +43,9 @@ type Entry struct {
 	Page     string `json:"page"` // the address of this entry
 }
 
+// Concepts is the address of the page that explains the words of a verdict.
+const Concepts = home + "docs/concepts.md"
+
 // URL is the address of a code's entry on the page of all codes.
 func URL(c verdict.Code) string { return home + "docs/codes.md#" + strings.ToLower(string(c)) }
 

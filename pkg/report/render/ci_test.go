@@ -120,7 +120,7 @@ func TestStepSummary(t *testing.T) {
 	v.Scope.Left = []string{strings.Repeat("something that was left out ", 20)}
 	page := write(t, render.Markdown, v)
 	heading, rest, _ := strings.Cut(page, "\n")
-	if utf8.RuneCountInString(heading) > 104 || !strings.HasPrefix(heading, "## ACCEPTED") {
+	if utf8.RuneCountInString(heading) > 104 || !strings.HasPrefix(heading, "## OK") {
 		t.Errorf("heading of %d characters: %q", utf8.RuneCountInString(heading), heading)
 	}
 	if !strings.Contains(rest, v.Scope.Left[0][:200]) {

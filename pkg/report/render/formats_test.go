@@ -86,7 +86,7 @@ func TestMarkdownKeepsTextInCode(t *testing.T) {
 	for _, evil := range evils() {
 		for line := range strings.Lines(write(t, render.Markdown, filled(evil))) {
 			rest := outsideCode(line)
-			for _, ours := range []string{"<details><summary>What this rests on</summary>", "</details>", "[what it means](" + explain.URL(verdict.Extra) + ")"} {
+			for _, ours := range []string{"<details><summary>What this rests on</summary>", "</details>", "[what it means](" + explain.URL(verdict.Extra) + ")", "[what these words mean](" + explain.Concepts + ")"} {
 				rest = strings.ReplaceAll(rest, ours, "")
 			}
 			table := strings.HasPrefix(line, "|")

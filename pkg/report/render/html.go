@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/report/explain"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -34,9 +35,6 @@ const htmlHead = `<!DOCTYPE html>
 </head>
 <body>
 `
-
-// codePage describes every code, each below an anchor of its name.
-const codePage = "https://github.com/waybill-release/waybill/blob/main/docs/codes.md#"
 
 // html writes one self-contained page. Foreign text is escaped, and isolated so
 // that its writing direction does not affect its surroundings.
@@ -165,7 +163,7 @@ func (h *hyper) findings(prefix string, all []verdict.Finding) {
 		if prefix != "" {
 			kind = "warning"
 		}
-		h.put("<section class=\"%s\"><h2>%s<a href=\"%s\">%s</a> (%d)</h2>\n<ul>\n", kind, h.text(prefix), h.text(codePage+strings.ToLower(string(g.code))), h.text(string(g.code)), len(g.findings))
+		h.put("<section class=\"%s\"><h2>%s<a href=\"%s\">%s</a> (%d)</h2>\n<ul>\n", kind, h.text(prefix), h.text(explain.URL(g.code)), h.text(string(g.code)), len(g.findings))
 		list := g.findings[:min(maxOfCode, len(g.findings))]
 		for i, f := range list {
 			h.put("<li>%s<br><bdi>%s</bdi>", h.mono(f.Subject), h.text(f.Message))
@@ -250,5 +248,5 @@ func (h *hyper) facts(v verdict.Verdict, c checks, program string) {
 	for _, n := range v.Notes {
 		h.put("<dt>note</dt><dd><bdi>%s</bdi></dd>\n", h.text(n))
 	}
-	h.put("</dl></footer>\n")
+	h.put("</dl>\n<p><a href=\"%s\">What these words mean</a></p></footer>\n", explain.Concepts)
 }

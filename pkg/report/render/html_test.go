@@ -155,7 +155,7 @@ func TestPageAnswer(t *testing.T) {
 		whole       bool
 	}{
 		{fine, "OK", "signed by release@example.test, in part", true},
-		{many, "REFUSED", "9 files altered: bin/0, bin/1, bin/2 and 6 files more…", false},
+		{many, "REFUSED", "9 files altered: bin/0, bin/1, bin/2 and 6 more files…", false},
 		{refusedRelease(), "REFUSED", "2 files altered: bin/lantern, LICENSE; 1 file not listed: bin/lantern-helper", true},
 		{everything("lantern"), "REFUSED", "", false},
 		{&verdict.Verdict{}, "UNDECIDED", "", true},

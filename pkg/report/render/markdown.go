@@ -31,6 +31,15 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	t.line("")
 	t.line("%s", code(v.Counts.String()))
 	t.line("")
+	for _, sentence := range v.Summary {
+		t.line("- %s", prose(t.text(sentence)))
+	}
+	t.line("")
+	not, unasked := unchecked(v.Scope, v.Groups)
+	for _, text := range append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...) {
+		t.line("- %s", prose(t.text(text)))
+	}
+	t.line("")
 	if p.View == "" {
 		t.mdGroups(v.Groups)
 	}
@@ -86,7 +95,7 @@ func (p *page) mdGroups(all []verdict.Group) {
 			p.line("| group | verified | required |")
 			p.line("|---|--:|--:|")
 		}
-		p.line("| %s | %d | %d |", word(g.Name), g.Verified, g.Required)
+		p.line("| %s | %d | %d |", word(groupName(g.Name)), g.Verified, g.Required)
 	}
 	p.line("")
 }
@@ -162,9 +171,6 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	for _, s := range sums(v.Proofs) {
 		p.line("- %s %s: %d × %s", word(s.role), code(p.text(s.identity)), s.count, prose(s.statement))
 	}
-	for _, left := range v.Scope.Left {
-		p.line("- left out: %s", prose(p.text(left)))
-	}
 	for _, n := range v.Notes {
 		p.line("- %s", prose(p.text(n)))
 	}
@@ -177,6 +183,8 @@ func (p *page) mdFacts(v verdict.Verdict) {
 	for _, f := range v.Features {
 		p.line("- feature %s", prose(p.text(f.String())))
 	}
+	p.line("")
+	p.line("- [what these words mean](%s)", explain.Concepts)
 	p.line("")
 	p.line("</details>")
 }

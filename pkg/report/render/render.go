@@ -160,6 +160,7 @@ func question(v verdict.Verdict) string {
 func headline(v verdict.Verdict) (word, rest string) {
 	line := v.Headline()
 	word, _, _ = strings.Cut(line, " ")
+	word = strings.TrimSuffix(word, ":")
 	return word, line[len(word):]
 }
 

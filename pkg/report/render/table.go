@@ -269,7 +269,7 @@ const oneColumn = 4
 func groupName(class string) string {
 	for _, row := range [][2]string{
 		{"manifest", "release manifest"}, {"", "documents"}, {"binary", "binaries"}, {"archive", "archives"}, {"file", "other files"}, {"image", "images"},
-		{"image-child", "images, by platform"}, {"sums", "checksum lists"}, {"config", "configuration"}, {"sbom", "SBOMs"}, {"signature", "signatures"},
+		{"image-child", "images by platform"}, {"sums", "checksum lists"}, {"config", "configuration"}, {"sbom", "SBOMs"}, {"signature", "signatures"},
 	} {
 		if row[0] == class {
 			return row[1]
