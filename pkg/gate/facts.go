@@ -23,7 +23,7 @@ type facts struct {
 	least       *verdict.Least
 	checks      []string // names of the checks that were made
 	digests     []digest.Algorithm
-	told        []string // sentences of the summary
+	told        []string // sentences for every reader
 	notes       []string
 	left        []string // what was not checked, or could not be found out
 	notRequired []string // of what was not checked, what the policy does not require

@@ -109,7 +109,7 @@ func (j *judge) addFacts(f facts) {
 	j.v.Inputs = append(j.v.Inputs, f.inputs...)
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
-	j.v.Summary = append(j.v.Summary, f.told...)
+	j.v.Sentences = append(j.v.Sentences, f.told...)
 	j.v.Notes = append(j.v.Notes, f.notes...)
 	j.v.Scope.Checks = append(j.v.Scope.Checks, f.checks...)
 	j.v.Scope.Digests = append(j.v.Scope.Digests, f.digests...)

@@ -56,6 +56,7 @@ func Plan(ctx context.Context, req PlanRequest) *verdict.Verdict {
 	}
 	name := req.Plan.Digest() // takes a while for a large plan
 	v.Question += " " + name.String()
+	v.Subject = "promotion plan of " + plural.Of(len(req.Plan.Edges), "image")
 	v.Inputs = append(v.Inputs, verdict.Input{Name: "plan", Digest: name})
 	v.Counts.Required = 0
 	cases := casesOf(req.Plan)

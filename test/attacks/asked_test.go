@@ -98,7 +98,7 @@ func TestEveryWayToAsk(t *testing.T) {
 			if want := a.answer(); r.Code != want {
 				t.Errorf("exit %d, want %d: %+v\n%v\n%s%s", r.Code, want, a, r.Args, r.Stdout, r.Stderr)
 			}
-			if told := strings.Contains(r.Stdout, "/"+published[a.sealed].file+": it is "); told && a.answer() != 0 && a.file == "foreign" {
+			if told := strings.Contains(r.Stdout, "/"+published[a.sealed].file+" is "); told && a.answer() != 0 && a.file == "foreign" {
 				t.Errorf("%+v: it is said what the file is\n%s", a, r.Stdout)
 			}
 			return nil

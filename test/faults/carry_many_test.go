@@ -275,7 +275,7 @@ func TestCarryLaterRegion(t *testing.T) {
 	}
 	c.us.Heal()
 	writes := c.writes(c.registry)
-	want(t, c.apply(), 0, "copies that an earlier run had made, with their evidence: 1")
+	want(t, c.apply(), 0, "Copies that an earlier run had made, with their evidence: 1")
 	if n := c.writes(c.registry); n != writes {
 		t.Errorf("the region that had it was written to %d times", n-writes)
 	}

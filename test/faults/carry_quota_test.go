@@ -97,7 +97,7 @@ func TestCarryQuotaIsSpent(t *testing.T) {
 	t.Parallel()
 	c, q := newCarry(t), &quota{rate: 7, span: time.Hour, refuse: faults.Status(429)}
 	c.registry.Spoil(all("", "/manifests/", q.act)...)
-	want(t, c.hurried(), 3, "429", "try again when the place answers", "partial: 1 of 2", "run the same command again for the others", "verified=1 required=2")
+	want(t, c.hurried(), 3, "429", "try again when the place answers", "1 of 2 copies are done", "run the same command again for the others", "verified=1 required=2")
 	if n := c.sound(); n != 1 {
 		t.Errorf("the image is in %d regions", n)
 	}

@@ -287,7 +287,7 @@ func TestCarry(t *testing.T) {
 	c, before := newCarry(t), entries(t)
 	c.mended()
 	writes := c.writes(c.registry)
-	want(t, c.apply(), 0, "copies that an earlier run had made, with their evidence: 2")
+	want(t, c.apply(), 0, "Copies that an earlier run had made, with their evidence: 2")
 	if n := c.writes(c.registry); n != writes {
 		t.Errorf("the second run wrote %d times", n-writes)
 	}

@@ -175,7 +175,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 	if got := s.used(t, known.EmitVSA); !slices.Equal(got, []string{"promoter found it off and asked"}) {
 		t.Errorf("of summaries: %q", got)
 	}
-	want(t, a.apply("--feature-gates", "EmitVSA=false"), 0, "copies that an earlier run had made, with their evidence: 2")
+	want(t, a.apply("--feature-gates", "EmitVSA=false"), 0, "Copies that an earlier run had made, with their evidence: 2")
 	want(t, a.apply(), 0, "OK ")
 	for _, region := range regions() {
 		kinds := a.kinds(region, a.image.Digest)
@@ -184,7 +184,7 @@ func TestFeatureGatesPromote(t *testing.T) {
 			t.Errorf("%s: %q, %d with hints", region, kinds, a.hints(region))
 		}
 	}
-	want(t, a.apply(), 0, "copies that an earlier run had made, with their evidence: 2")
+	want(t, a.apply(), 0, "Copies that an earlier run had made, with their evidence: 2")
 }
 
 // hints is how many records of the image name, in their annotations, the run

@@ -17,7 +17,7 @@ var helpedFlag = regexp.MustCompile(`(?m)^ +(?:-[a-z], +)?--([a-z-]+)(?: ([a-zA-
 
 // useful are flags of the program itself, and those that say how an answer is
 // printed: they never change what is asked.
-var useful = []string{"help", "version", "log-format", "output", "verbose", "metrics-file", "feature-gates", "confirm"}
+var useful = []string{"help", "version", "log-format", "output", "verbose", "quiet", "color", "metrics-file", "feature-gates", "confirm"}
 
 // way is one way to ask a command, with the flags that are used on it. Every
 // other flag of its help must be wrong use there.

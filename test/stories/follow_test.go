@@ -146,7 +146,7 @@ func anotherManifest(t *testing.T, d *desk, index []byte) {
 	want(t, d.seals(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2")
 	want(t, d.promotes(t, "staging"), 0)
 	want(t, d.promotes(t, "release"), 0)
-	want(t, d.follows(t, "stable"), 0, "revision 2")
+	want(t, d.follows(t, "stable"), 0, "Revision 2")
 	want(t, d.seals(t, "release", "--amend", "--reason", "another", "--confirm"), 0, "revision 3")
 	want(t, d.promotes(t, "staging"), 0)
 	want(t, d.promotes(t, "release"), 0)

@@ -117,9 +117,9 @@ func TestGateCheckOfManifests(t *testing.T) {
 			want(t, c.gate(t, name, "--verbose"), 1, "blocks eu.example.test/prod/"+row.repo+":v1, us.example.test/prod/"+row.repo+":v1")
 			c.manifest(t, name, c.demands("warn"), of)
 			if slices.Contains([]string{"SOURCE_REPOSITORY", "BUILDER", "LEVEL"}, row.code) { // a signer of the manifest signed it
-				want(t, c.gate(t, name), 0, "WITH 1 WARNING: "+row.code, "the manifest only warns if it is insufficient")
+				want(t, c.gate(t, name), 0, "with 1 warning", row.code+" ", "the manifest only warns if it is insufficient")
 			} else {
-				want(t, c.gate(t, name), 1, "without any proof\n", "mode warn still requires some signature", "insecureAcceptUnsigned: true")
+				want(t, c.gate(t, name), 1, "1 image without any proof: ", "mode warn still requires some signature", "insecureAcceptUnsigned: true")
 				c.manifest(t, name, c.demands("warn")+"  insecureAcceptUnsigned: true\n", of)
 				for format, begin := range map[string]string{"table": "UNSIGNED: ", "markdown": "## UNSIGNED"} {
 					r := c.gate(t, name, "--output", format)
@@ -320,7 +320,7 @@ func TestGateCheckTellsApart(t *testing.T) {
 		"a version by a policy":           {scene.Version + " " + asked, "the profile of a release names policy and trust root", 2},
 		"an image by a profile":           {reference + " --profile profile.yaml", "the flag is for a release", 2},
 		"an image without a policy":       {reference, "--policy", 2},
-		"an image":                        {reference + " " + asked, "without provenance; unsigned", 1},
+		"an image":                        {reference + " " + asked, "1 image without provenance", 1},
 		"nothing that is there":           {"nowhere", "no version, no image reference, and no such file", 2},
 		"a file":                          {"a.bin " + asked, "EVIDENCE_MISSING", 1},
 		"evidence":                        {"a.bin.sigstore.json " + asked, "a bundle, which is evidence", 2},

@@ -105,7 +105,7 @@ func (s *gatehouse) certified() {
 		code  int
 		said  []string
 	}{
-		{"the caller", with("admission"), 0, []string{"OK ", "decided by the gate at"}},
+		{"the caller", with("admission"), 0, []string{"OK ", "Decided by the gate at"}},
 		{"nobody", nil, 1, []string{"TOKEN_PARSE", "or a client certificate"}},
 		{"somebody else", with("eve"), 1, []string{"TOKEN_SUB", "spiffe://example.test/eve"}},
 		{"somebody else, with the token of a caller", append(with("eve"), "--identity-token", "caller=caller.token"), 0, []string{"OK "}},

@@ -214,7 +214,7 @@ func (s *gatehouse) asked() {
 		return s.Run(s.t.Context(), append([]string{"waybill", "gate", "check", image, "--server", s.callers, "--release-version", scene.Version}, more...)...)
 	}
 	with := []string{"--identity-token", "caller=caller.token"}
-	want(s.t, ask(with...), 0, "OK ", "decided by the gate at")
+	want(s.t, ask(with...), 0, "OK ", "Decided by the gate at")
 	want(s.t, ask(append(with, "--to", s.Lab.Registry+"/eu/lantern", "--channel", "stable")...), 0, "OK ")
 	want(s.t, ask(append(with, "--to", s.Lab.Registry+"/us/lantern", "--channel", "stable")...), 1, "NOT_GRANTED")
 	want(s.t, ask(), 1, "TOKEN_PARSE")

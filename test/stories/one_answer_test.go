@@ -55,7 +55,7 @@ func TestAWithdrawalStopsEveryCommand(t *testing.T) {
 	}
 	want(t, run(status, "profile.yaml"), 0, "waybill release")
 	const stage = "waybill stage VERSION --source lantern --profile PROFILE --state other"
-	want(t, run(stage, "withdrawn-profile.yaml"), 1, "1 WITHDRAWN", "it leaks oil")
+	want(t, run(stage, "withdrawn-profile.yaml"), 1, "the release was withdrawn", "it leaks oil")
 	want(t, run(stage, "profile.yaml"), 0)
 
 	for _, line := range commands {

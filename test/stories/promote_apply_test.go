@@ -157,7 +157,7 @@ func TestPromoteApply(t *testing.T) {
 	if made := len(a.Lab.Logged()) - logged; made != len(node.Children)+2 {
 		t.Errorf("%d entries in the log", made)
 	}
-	want(t, a.apply(), 0, "copies that an earlier run had made, with their evidence: 2")
+	want(t, a.apply(), 0, "Copies that an earlier run had made, with their evidence: 2")
 	if made := len(a.Lab.Logged()) - logged; made != len(node.Children)+2 {
 		t.Errorf("the second run made entries: %d", made)
 	}

@@ -69,8 +69,8 @@ func TestListOfSBOMs(t *testing.T) {
 
 	want(t, d.seals(t, "release", "--amend", "--reason", "again", "--confirm"), 0, "revision 2 is sealed")
 	want(t, d.promotes(t, "staging"), 0)
-	want(t, d.Release(t.Context()), 0, "nothing extra", "revision 2 of the manifest")
-	want(t, d.Verify(t.Context()), 0, "nothing extra", "revision 2 of the manifest", "8 × list of SBOMs")
+	want(t, d.Release(t.Context()), 0, "nothing extra", "Revision 2 of the manifest")
+	want(t, d.Verify(t.Context()), 0, "nothing extra", "Revision 2 of the manifest", "8 × list of SBOMs")
 	want(t, d.Run(t.Context(), "waybill", "inspect", files(sbomlist.Name)), 0, "lantern v0.1.0", sbom)
 	d.bucket(t, http.MethodPut, "release/lantern/"+scene.Version+"/"+sbomlist.Name, "{}")
 	want(t, d.Verify(t.Context()), 1, "TAMPERED", sbomlist.Name)

@@ -102,7 +102,7 @@ func atHand(t *testing.T, d *desk) {
 	}{
 		{"one file", []string{"hand/lantern"}, 0, []string{"OK hand/lantern of lantern v0.1.0: ", "hand/lantern is " + lamp, "verified=2 required=2", "1 × provenance", "1 × file signature"}},
 		{"two files", []string{"hand/lantern", "hand/sums/SHA256SUMS"}, 0, []string{"verified=3 required=3"}},
-		{"under a name of its owner's", []string{"hand/lamp"}, 0, []string{"hand/lamp: it is " + lamp}},
+		{"under a name of its owner's", []string{"hand/lamp"}, 0, []string{"hand/lamp is " + lamp}},
 		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"it is the manifest itself"}},
 		{"under the name of another", []string{"hand/SHA256SUMS"}, 1, []string{"NAME_SWAP", "holds the bytes of " + lamp, "verified=1 required=2"}},
 		{"one byte differs", []string{"hand/broken/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of bin/"}},

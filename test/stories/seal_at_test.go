@@ -53,7 +53,7 @@ func TestReviseAtThePlace(t *testing.T) {
 	}
 	want(t, d.Run(t.Context(), "waybill", "seal", "v0.9.9", "--profile", "profile.yaml", "--state", "nowhere", "--at", "release", "--withdraw", "--reason", "it flickers"), 1, "EVIDENCE_MISSING", "no manifest of v0.9.9 to revise")
 	want(t, d.revises(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed", "revision also written to ")
-	want(t, d.Verify(t.Context()), 0, "nothing extra", "revision 2 of the manifest", "a new log")
+	want(t, d.Verify(t.Context()), 0, "nothing extra", "Revision 2 of the manifest", "a new log")
 	d.absent(t, "nowhere")
 	t.Run("from the state directory of before", func(t *testing.T) {
 		want(t, d.seals(t, "release", "--amend", "--reason", "another log", "--confirm"), 0, "revision 2 is sealed")
@@ -77,7 +77,7 @@ func damaged(t *testing.T, d *desk) {
 	want(t, d.revises(t, "release", "--amend", "--confirm"), 1, "TAMPERED")
 	want(t, d.revises(t, "", "--withdraw", "--reason", "it flickers"), 0, "revision 3", "nothing was done")
 	d.bucket(t, http.MethodPut, at, string(body))
-	want(t, d.Verify(t.Context()), 0, "revision 2 of the manifest")
+	want(t, d.Verify(t.Context()), 0, "Revision 2 of the manifest")
 }
 
 // atOnce has two officers withdraw the same release. One does; the other is

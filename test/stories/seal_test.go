@@ -156,8 +156,8 @@ func amended(t *testing.T, d *desk, first []byte) {
 	want(t, d.seals(t, "release", "--confirm"), 0, "sealed already")
 	want(t, d.Verify(t.Context()), 0, "nothing extra") // of revision 1, which is out
 	want(t, d.promotes(t, "staging"), 0)
-	want(t, d.Release(t.Context()), 0, "nothing extra", "revision 2 of the manifest", "a new log")
-	want(t, d.Verify(t.Context()), 0, "nothing extra", "revision 2 of the manifest", "a new log")
+	want(t, d.Release(t.Context()), 0, "nothing extra", "Revision 2 of the manifest", "a new log")
+	want(t, d.Verify(t.Context()), 0, "nothing extra", "Revision 2 of the manifest", "a new log")
 	want(t, status(), 0, "public: yes")
 }
 

@@ -78,7 +78,7 @@ func TestAcceptedDefects(t *testing.T) {
 			s.c.Lists = []waiver.List{waiver.SignedList(s.list)}
 			v := s.apply()
 			if v.Outcome() != r.want || !strings.Contains(notes(v), r.note) {
-				t.Errorf("%s, notes %q, want %s and %q", v.Headline(), v.Summary, r.want, r.note)
+				t.Errorf("%s, notes %q, want %s and %q", v.Headline(), v.Sentences, r.want, r.note)
 			}
 			if r.want != verdict.Accepted {
 				return
@@ -124,7 +124,7 @@ func TestWhoStandsForAList(t *testing.T) {
 	unsigned.c.Lists, unsigned.c.Accept = []waiver.List{written(t, waiver.UnsignedList, 3, "late")}, []string{"late"}
 	v := unsigned.apply()
 	if v.Outcome() != verdict.Refused || len(v.Waived) > 0 || v.Findings[0].Known == nil || !strings.Contains(notes(v), "the list is unsigned") {
-		t.Errorf("unsigned: %s, notes %q", v.Headline(), v.Summary)
+		t.Errorf("unsigned: %s, notes %q", v.Headline(), v.Sentences)
 	}
 	carried := newScene(t, verdict.NoSBOM)
 	carried.c.Lists, carried.c.Accept = []waiver.List{written(t, waiver.CarriedList, 3, "late")}, []string{"late"}

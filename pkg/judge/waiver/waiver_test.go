@@ -105,7 +105,7 @@ func (s *scene) apply() *verdict.Verdict {
 }
 
 // notes are the notes of a verdict as one text.
-func notes(v *verdict.Verdict) string { return strings.Join(append(v.Summary, v.Notes...), "\n") }
+func notes(v *verdict.Verdict) string { return strings.Join(append(v.Sentences, v.Notes...), "\n") }
 
 func TestException(t *testing.T) {
 	other := digest.Of(digest.SHA256, []byte("other"))
@@ -135,7 +135,7 @@ func TestException(t *testing.T) {
 			s.c.Exceptions = []waiver.Exception{s.exception(r.change)}
 			v := s.apply()
 			if r.why == "" {
-				if v.Outcome() != verdict.Accepted || v.Complete() || len(v.Waived) != 1 || len(v.Summary) > 0 || len(v.Proofs) != 2 {
+				if v.Outcome() != verdict.Accepted || v.Complete() || len(v.Waived) != 1 || len(v.Sentences) > 0 || len(v.Proofs) != 2 {
 					t.Errorf("%s, complete %t, %d waived, notes %q", v.Headline(), v.Complete(), len(v.Waived), v.Notes)
 				}
 				return

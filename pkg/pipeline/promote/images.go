@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -136,22 +137,20 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 // maxTold is how many copies the verdict names one by one.
 const maxTold = 10
 
-// tell says in the verdict what is where now.
+// tell says in the verdict what was copied where.
 func (a Applied) tell(plan promotionplan.Plan) {
 	told := 0
 	for _, i := range a.Items {
-		if !i.State.Good() {
+		if i.State != Done {
 			continue
 		}
-		if told++; told > maxTold {
-			continue
+		if told++; told <= maxTold {
+			e := plan.Edges[i.Edge]
+			a.Verdict.Tell("Copied to %s/%s@%s, tags: %s.", i.To, e.Image, e.Digest, cmp.Or(strings.Join(e.Tags, ", "), "none"))
 		}
-		e := plan.Edges[i.Edge]
-		what := map[State]string{Done: "Copied", Present: "Was there already:"}[i.State]
-		a.Verdict.Tell("%s %s/%s@%s, tags: %s.", what, i.To, e.Image, e.Digest, cmp.Or(strings.Join(e.Tags, ", "), "none"))
 	}
 	if told > maxTold {
-		a.Verdict.Tell("%d more copies are where they belong.", told-maxTold)
+		a.Verdict.Tell("Copied %s more.", plural.Of(told-maxTold, "image"))
 	}
 }
 

@@ -101,7 +101,7 @@ func (h *hyper) head(v verdict.Verdict, word, rest string) {
 	if v.Subject != "" {
 		h.put("<p class=\"more\"><bdi>%s</bdi></p>\n", h.text(question(v)))
 	}
-	for _, sentence := range v.Summary {
+	for _, sentence := range v.Sentences {
 		h.put("<p><bdi>%s</bdi></p>\n", h.text(sentence))
 	}
 }

@@ -32,7 +32,7 @@ func everything(text string) *verdict.Verdict {
 	v.Findings = append(altered, v.Findings...)
 	d := digest.Of(digest.SHA256, []byte("x"))
 	v.Subject, v.Source = text+" v1.2.3", text+" at commit "+text
-	v.Summary = []string{text}
+	v.Sentences = []string{text}
 	v.Scope.Left = append(v.Scope.Left, "sbom of "+text)
 	v.Scope.NotRequired = []string{"sbom of " + text}
 	v.Counts = verdict.Counts{Verified: 1, Required: 2}

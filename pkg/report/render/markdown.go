@@ -31,7 +31,7 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 	t.line("")
 	t.line("%s", code(v.Counts.String()))
 	t.line("")
-	for _, sentence := range v.Summary {
+	for _, sentence := range v.Sentences {
 		t.line("- %s", prose(t.text(sentence)))
 	}
 	t.line("")

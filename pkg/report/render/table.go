@@ -40,7 +40,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		t.line("  %s", t.text(question(v)))
 	}
 	t.line("")
-	for _, sentence := range v.Summary {
+	for _, sentence := range v.Sentences {
 		t.line("  %s", t.text(sentence))
 	}
 	t.line("")
@@ -74,11 +74,11 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 // isShort reports whether a verdict accepts a single file or image without any
 // reservation that needs space: three lines are enough.
 func isShort(v verdict.Verdict) bool {
-	return v.Outcome() == verdict.Accepted && v.Basis == verdict.Signed && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features)+len(v.Levels) == 0 && len(v.Summary) <= shortSummary
+	return v.Outcome() == verdict.Accepted && v.Basis == verdict.Signed && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features)+len(v.Levels) == 0 && len(v.Sentences) <= shortSentences
 }
 
-// shortSummary is how many sentences a verdict of three lines may have.
-const shortSummary = 2
+// shortSentences is how many sentences a verdict of three lines may have.
+const shortSentences = 2
 
 // short prints the second and third line about a single file or image.
 func (p *page) short(v verdict.Verdict) {
@@ -101,11 +101,13 @@ func (p *page) short(v verdict.Verdict) {
 	for i := range signers {
 		signers[i] += " (" + strings.TrimPrefix(made[i], ", ") + ")"
 	}
-	text := strings.Join(v.Summary, " ") + " Signed"
+	text := strings.Join(v.Sentences, " ") + " Signed"
 	if len(signers) > 1 { // else the headline says it
 		text += " by " + strings.Join(signers, ", ")
 	}
-	if !when.IsZero() {
+	if when.IsZero() {
+		text += " at an unverified time"
+	} else {
 		text += " on " + when.Format(time.DateOnly)
 	}
 	p.line("  %s.", p.text(strings.TrimSpace(text)))

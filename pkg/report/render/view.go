@@ -190,7 +190,7 @@ func (p *page) view(v verdict.Verdict) {
 		p.line("  %s", p.text(question(v)))
 	}
 	p.line("")
-	for _, sentence := range v.Summary {
+	for _, sentence := range v.Sentences {
 		p.line("  %s", p.text(sentence))
 	}
 	p.line("")

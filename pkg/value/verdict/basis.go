@@ -58,14 +58,14 @@ func (v *Verdict) SettleInsecureUnsigned() {
 
 // Include weakens the basis of v to that of a part: a verdict about several
 // subjects, one of which was accepted unsigned, says UNSIGNED. It also takes over
-// the sentences of the part's summary, and what the policy does not require.
+// the sentences of the part, and what the policy does not require.
 func (v *Verdict) Include(part Verdict) {
 	if part.Unsigned() {
 		v.Basis = InsecureUnsigned
 	}
-	for _, sentence := range part.Summary {
-		if len(v.Summary) < maxSummary && !slices.Contains(v.Summary, sentence) {
-			v.Summary = append(v.Summary, sentence)
+	for _, sentence := range part.Sentences {
+		if len(v.Sentences) < maxSentences && !slices.Contains(v.Sentences, sentence) {
+			v.Sentences = append(v.Sentences, sentence)
 		}
 	}
 	for _, lacks := range part.Scope.NotRequired {
@@ -75,6 +75,5 @@ func (v *Verdict) Include(part Verdict) {
 	}
 }
 
-// maxSummary is how many sentences the summary about several subjects has at
-// most.
-const maxSummary = 20
+// maxSentences is how many sentences a verdict about several subjects has at most.
+const maxSentences = 20

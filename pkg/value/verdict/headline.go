@@ -89,7 +89,11 @@ func (v Verdict) reason() string {
 // proven says what an accepting verdict verified, and of a single subject also who
 // signed it.
 func (v Verdict) proven() string {
-	done := fmt.Sprintf("%d of %s", v.Counts.Verified, plural.Of(v.Counts.Required, "object"))
+	noun := "object"
+	if slices.Contains(v.Scope.Checks, copies) {
+		noun = "copy"
+	}
+	done := fmt.Sprintf("%d of %s", v.Counts.Verified, plural.Of(v.Counts.Required, noun))
 	signer := ""
 	for _, p := range v.Proofs {
 		who := p.Identity
@@ -108,7 +112,7 @@ func (v Verdict) proven() string {
 	switch {
 	case v.Basis == Checked:
 		return fmt.Sprintf("%d of %s passed", v.Counts.Verified, plural.Of(v.Counts.Required, "check"))
-	case len(v.Groups) > 0 || signer == "":
+	case len(v.Groups) > 0 || signer == "" || noun == "copy":
 		if v.Complete() && slices.Contains(v.Scope.Checks, closedPlaces) {
 			return done + " verified, nothing extra"
 		}
@@ -119,9 +123,10 @@ func (v Verdict) proven() string {
 	return done + " signed by " + signer
 }
 
-// Names of checks: that nothing is unlisted, and that given files are part of a
-// release. A question about given files is answered whole.
-const closedPlaces, givenFiles = "closed places", "given files"
+// Names of checks: that nothing is unlisted, that given files are part of a
+// release, and that copies are whole. A question about given files is answered
+// whole.
+const closedPlaces, givenFiles, copies = "closed places", "given files", "copies by digest"
 
 // maxFaults is how many kinds of faults a headline names, maxNamed how many
 // subjects of each, and maxLine how long their names may be.

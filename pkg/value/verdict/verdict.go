@@ -204,9 +204,9 @@ type Verdict struct {
 	// v0.1.0"; empty if the question is as short.
 	Subject string    `json:"subject,omitempty"`
 	Time    time.Time `json:"time"`
-	// Summary are sentences that every reader should see, and that need no
-	// knowledge of the subject.
-	Summary []string `json:"summary,omitempty"`
+	// Sentences are for every reader: they need no knowledge of the subject, and
+	// are printed below the headline.
+	Sentences []string `json:"sentences,omitempty"`
 	// Basis is what acceptance must be based on; the zero Basis requires a proof.
 	Basis  Basis  `json:"basis,omitempty"`
 	Scope  Scope  `json:"scope"`
@@ -275,9 +275,9 @@ func (v *Verdict) Note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
-// Tell adds a sentence to the summary.
+// Tell adds a sentence for every reader.
 func (v *Verdict) Tell(format string, args ...any) {
-	v.Summary = append(v.Summary, fmt.Sprintf(format, args...))
+	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
 }
 
 // Outcome derives the answer from the worst finding: a bug in Waybill, malformed
