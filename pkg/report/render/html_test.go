@@ -162,7 +162,7 @@ func TestPageAnswer(t *testing.T) {
 	} {
 		page := write(t, render.HTML, r.v)
 		got := answer.FindStringSubmatch(page)
-		if got == nil || got[1] != r.word || len(strings.Fields(got[2])) > 10 || r.words != "" && got[2] != r.words {
+		if len(got) != 3 || got[1] != r.word || len(strings.Fields(got[2])) > 10 || r.words != "" && got[2] != r.words {
 			t.Errorf("%q, want %s %q", got, r.word, r.words)
 		}
 		if sentence := "<bdi>" + html.EscapeString(r.v.Headline()) + "</bdi>"; r.words != "" && strings.Contains(page, sentence) == r.whole {
