@@ -274,6 +274,7 @@ func TestPageCommandsFor(t *testing.T) {
 			v.Objects[0].Class, v.Groups[0].Name, v.Proofs[0].Statement = "image", "image", "simple-signing"
 		}},
 		{"the release", "k8s-verify-release v0.1.0 --profile profile.yaml", func(*verdict.Verdict) {}},
+		{"a copy", "k8s-verify-release v0.1.0 --profile profile.yaml --files /a/copy", func(v *verdict.Verdict) { v.Inputs = []verdict.Input{{Name: "files", Place: "file:///a/copy"}} }},
 		{"a public release", "k8s-verify-release v0.1.0 --profile kubernetes", func(v *verdict.Verdict) {
 			v.Inputs = []verdict.Input{{Name: "files", Place: "https://dl.k8s.io/release/v0.1.0/"}}
 		}},
