@@ -32,12 +32,12 @@ func TestPageCommands(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	whole := "k8s-verify-release " + at.Version + " --profile profile.yaml"
+	whole := "k8s-verify-release " + at.Version + " --profile profile.yaml --files " + dir
 	sum := "openssl dgst -sha256 " + binary
 	lines := slices.DeleteFunc(commandsOf(string(must[[]byte](t)(os.ReadFile(page)))), func(line string) bool {
 		return line != whole && !strings.HasSuffix(line, " "+binary) && !strings.Contains(line, "  "+binary+"'") || strings.HasPrefix(line, "cosign ")
 	})
-	want := []string{whole, "printf '%s\\n' '" + hexOf(t, filepath.Join(dir, binary)) + "  " + binary + "' | sha256sum -c", sum, "k8s-verify-release " + at.Version + " --profile profile.yaml " + binary}
+	want := []string{whole, "printf '%s\\n' '" + hexOf(t, filepath.Join(dir, binary)) + "  " + binary + "' | sha256sum -c", sum, whole + " " + binary}
 	if !slices.Equal(lines, want) {
 		t.Fatalf("the page has the commands\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}

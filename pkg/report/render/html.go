@@ -94,7 +94,7 @@ func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC
 func (h *hyper) head(v verdict.Verdict, word, rest string) {
 	h.put("<h1><bdi>%s</bdi></h1>\n", h.text(v.About()))
 	short, whole := inTenWords(strings.TrimPrefix(rest, " "+v.About()))
-	h.put("<p class=\"answer\"><strong>%s</strong> <bdi>%s</bdi></p>\n", h.text(word), h.text(short))
+	h.put("<p class=\"answer\"><strong>%s</strong> <bdi>%s</bdi></p>\n", h.text(strings.TrimSuffix(word, ":")), h.text(short))
 	if !whole {
 		h.put("<p class=\"more\"><bdi>%s</bdi></p>", h.text(word+rest))
 	}

@@ -25,9 +25,12 @@ const rootFile, profileFile, keyFile, simpleSigning = "trusted_root.json", "prof
 
 func (p Printer) checks(v verdict.Verdict) checks {
 	c := checks{root: []string{"--trusted-root", rootFile}, names: map[digest.Digest]string{}}
-	profile := profileFile
+	profile, here := profileFile, []string(nil)
 	for _, in := range v.Inputs {
 		c.names[in.Digest] = in.Name
+		if dir, local := strings.CutPrefix(in.Place, "file://"); local && in.Name == "files" {
+			here = []string{"--files", dir}
+		}
 		if strings.HasPrefix(in.Place, "https://dl.k8s.io/") { // its profile and trust root are built in
 			profile, c.root = "kubernetes", nil
 		}
@@ -42,7 +45,7 @@ func (p Printer) checks(v verdict.Verdict) checks {
 	}
 	name := v.Subject[strings.LastIndex(v.Subject, " ")+1:]
 	if _, err := version.Parse(name); err == nil {
-		c.release = []string{"waybill", "verify", "release", name, "--profile", profile}
+		c.release = append([]string{"waybill", "verify", "release", name, "--profile", profile}, here...)
 	}
 	if c.release != nil && strings.HasPrefix(p.Program, "k8s-verify-release") {
 		c.release = slices.Replace(c.release, 0, 3, "k8s-verify-release")

@@ -50,7 +50,7 @@ type Printer struct {
 	View View
 	// Saved says first that the verdict was read from a file.
 	Saved bool
-	// Program is the name and the version of the program that judged, for a page.
+	// Program is the name and the version of the program that prints a page.
 	Program string
 	// Width is how many characters a line of a table may have; 0 means no
 	// limit.
