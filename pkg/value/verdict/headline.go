@@ -161,9 +161,6 @@ func (v Verdict) fault(code Code, about []string) string {
 	if !code.counted() {
 		return code.brief() + ": " + named(about, "subject")
 	}
-	if len(about) == 1 && strings.HasSuffix(v.About(), about[0]) {
-		return code.brief()
-	}
 	noun := "file"
 	switch {
 	case v.Basis == Checked:
@@ -171,7 +168,18 @@ func (v Verdict) fault(code Code, about []string) string {
 	case !slices.ContainsFunc(about, func(name string) bool { return !v.isImage(name) }):
 		noun = "image"
 	}
-	return plural.Of(len(about), noun) + " " + code.brief() + ": " + named(about, noun)
+	text := plural.Of(len(about), noun) + " " + code.brief()
+	ours := func(name string) bool { // the line begins with it, perhaps without a platform
+		image, _, _ := strings.Cut(name, " ")
+		return strings.HasSuffix(v.About(), name) || strings.HasSuffix(v.About(), " "+image)
+	}
+	switch {
+	case slices.ContainsFunc(about, func(name string) bool { return !ours(name) }):
+		return text + ": " + named(about, noun)
+	case len(about) == 1:
+		return code.brief()
+	}
+	return text
 }
 
 // isImage reports whether a subject is an image.
