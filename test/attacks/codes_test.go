@@ -199,6 +199,8 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.DownloadDir:        "pkg/gate/download/hold_test.go",
 		verdict.DownloadBusy:       "pkg/gate/download/hold_test.go",
 		verdict.Busy:               "pkg/backend/journal/journal_unix_test.go",
+		"CREDENTIAL_REFUSED":       "pkg/backend/store/draft/draft_test.go",
+		"PLACE_CHANGED":            "test/stories/github_test.go",
 		verdict.ToolMissing:        "pkg/pipeline/doctor/doctor_test.go",
 		verdict.PlanDiffers:        "pkg/release/plan/diff_test.go",
 		verdict.IdentityWindow:     "test/stories/policy_evidence_test.go",

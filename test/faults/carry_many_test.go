@@ -250,7 +250,7 @@ func TestCarryFewDescriptors(t *testing.T) {
 	c.replan("nothing", "nothing")
 	args := c.args()
 	cmd := exec.Command("sh", "-c", `ulimit -n 64; exec "$0" "$@"`, filepath.Join(staged.Bin, args[0]))
-	cmd.Args = append(cmd.Args, args[1:]...)
+	cmd.Args = append(cmd.Args, scene.Whole(args)[1:]...)
 	cmd.Dir, cmd.Env = staged.Dir, append(os.Environ(), "XDG_CACHE_HOME="+staged.Path("cache"), "WAYBILL_PATIENCE=30s")
 	said, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); code != 0 && (code != 3 || !strings.Contains(string(said), "required=22")) {

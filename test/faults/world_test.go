@@ -173,7 +173,8 @@ func (n *night) unsigned() string {
 // runWith runs a command with more in its environment.
 func runWith(t *testing.T, env []string, args ...string) scene.Result {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(staged.Bin, args[0]), args[1:]...)
+	whole := scene.Whole(args)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(staged.Bin, args[0]), whole[1:]...)
 	cmd.Dir = staged.Dir
 	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir()), env...)
 	cmd.WaitDelay = time.Second // for what it leaves behind

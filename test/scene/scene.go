@@ -100,6 +100,14 @@ func (s *Scene) Run(ctx context.Context, args ...string) Result {
 	return s.runAs(ctx, account, args...)
 }
 
+// Whole adds --verbose to a command that prints a verdict.
+func Whole(args []string) []string {
+	if !shortens(args) {
+		return args
+	}
+	return append(slices.Clone(args), "--verbose")
+}
+
 // shortens reports whether a command prints a verdict that is not whole.
 func shortens(args []string) bool {
 	for _, flag := range args {
@@ -118,8 +126,9 @@ func shortens(args []string) bool {
 
 // runAs runs a command under an account; -1 is that of this process.
 func (s *Scene) runAs(ctx context.Context, account int, args ...string) Result {
-	if s.Verbose && shortens(args) {
-		args = append(slices.Clone(args), "--verbose")
+	r := Result{Args: args}
+	if s.Verbose {
+		args = Whole(args)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin, args[0]), args[1:]...)
 	cmd.Dir = s.Dir
@@ -129,7 +138,6 @@ func (s *Scene) runAs(ctx context.Context, account int, args ...string) Result {
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	r := Result{Args: args}
 	if err := cmd.Run(); err != nil {
 		r.Code = -1
 		var exit *exec.ExitError
