@@ -59,7 +59,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		t.line("%s", v.Counts)
 	} else {
 		t.levelLines(v.Levels)
-		if v.Basis == verdict.Checked {
+		if v.IsCheck() {
 			t.notes(v.Notes)
 		}
 		t.features(v.Features)
@@ -74,7 +74,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 // isShort reports whether a verdict accepts a single file or image without any
 // reservation that needs space: three lines are enough.
 func isShort(v verdict.Verdict) bool {
-	return v.Outcome() == verdict.Accepted && v.Basis == verdict.Signed && !slices.Contains(v.Scope.Checks, "copies by digest") && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features) == 0 &&
+	return v.Outcome() == verdict.Accepted && !v.IsCheck() && !v.Unsigned() && !slices.Contains(v.Scope.Checks, "copies by digest") && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features) == 0 &&
 		!slices.ContainsFunc(v.Levels, func(l verdict.Levels) bool { return l.Artifacts == 0 }) && len(v.Sentences) <= shortSentences
 }
 

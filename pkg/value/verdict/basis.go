@@ -30,6 +30,9 @@ func (v Verdict) Proven() bool {
 	return slices.ContainsFunc(v.Proofs, func(p Proof) bool { return !p.IsZero() && p.Role != roleOfficer })
 }
 
+// IsCheck reports whether v answers a question that no signature answers.
+func (v Verdict) IsCheck() bool { return v.Basis == Checked }
+
 // meetsBasis reports whether v has what its basis requires.
 func (v Verdict) meetsBasis() bool {
 	return v.Basis == Checked || v.Basis == InsecureUnsigned || v.Proven()

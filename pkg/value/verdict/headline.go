@@ -64,7 +64,7 @@ func (v Verdict) reservations() (text string) {
 	if len(with) > 0 {
 		text = ", with " + strings.Join(with, " and ")
 	}
-	if len(v.Scope.Left) > 0 && v.Basis != Checked && !slices.Contains(v.Scope.Checks, givenFiles) {
+	if len(v.Scope.Left) > 0 && !v.IsCheck() && !slices.Contains(v.Scope.Checks, givenFiles) {
 		text += ", in part"
 	}
 	return text
@@ -110,7 +110,7 @@ func (v Verdict) proven() string {
 		signer = who
 	}
 	switch {
-	case v.Basis == Checked:
+	case v.IsCheck():
 		return fmt.Sprintf("%d of %s passed", v.Counts.Verified, plural.Of(v.Counts.Required, "check"))
 	case len(v.Groups) > 0 || signer == "" || noun == "copy":
 		if v.Complete() && slices.Contains(v.Scope.Checks, closedPlaces) {
@@ -163,7 +163,7 @@ func (v Verdict) fault(code Code, about []string) string {
 	}
 	noun := "file"
 	switch {
-	case v.Basis == Checked:
+	case v.IsCheck():
 		noun = "check"
 	case !slices.ContainsFunc(about, func(name string) bool { return !v.isImage(name) }):
 		noun = "image"

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -207,8 +208,14 @@ func TestTodayBound(t *testing.T) {
 
 // counted are the codes of the findings, each with how often it was found.
 func counted(v *verdict.Verdict) string {
-	_, list, _ := strings.Cut(v.Headline(), ": ")
-	words := strings.Split(list, ", ")
+	by := map[verdict.Code]int{}
+	for _, f := range v.Findings {
+		by[f.Code]++
+	}
+	var words []string
+	for code, n := range by {
+		words = append(words, fmt.Sprintf("%d %s", n, code))
+	}
 	slices.SortFunc(words, func(a, b string) int { return len(a) - len(b) })
 	return strings.Join(words, ", ")
 }

@@ -179,7 +179,7 @@ func TestToday(t *testing.T) {
 			t.Errorf("it does not say that it leaves out %q:\n%s", want, left)
 		}
 	}
-	notes := strings.Join(v.Notes, "\n")
+	notes := strings.Join(append(v.Sentences, v.Notes...), "\n")
 	for _, want := range []string{"INSECURE LAB", "expected set: 143 files", "the list of 1.31 (140, derived from the source)", "provenance.json is unsigned", "level 2 fails for build.authentic, build.hosted", "provenance.authenticated"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("it does not say %q:\n%s", want, notes)
