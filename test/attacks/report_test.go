@@ -40,7 +40,7 @@ func TestReportOfARelease(t *testing.T) {
 
 	table := says(0, with+" --report kep-3027 --output table --output json="+path("saved.json"), "LEVEL 3, specific threats are resisted: reached met source.verified-history",
 		`declared source.retained: The source is retained for 18 months declared by "SIG Release" until 2099-06-30`, "LEVEL 4, the highest confidence: not reached",
-		"not met build.hermetic", "KEP-3027 level 3 of 4 for 7 artifacts; level 4 lacks")
+		"not met build.hermetic", "KEP-3027 level 3 of 4 for 7 artifacts, limited by "+binary+"; level 4 lacks")
 	if !strings.HasPrefix(table, "OK lantern v0.1.0: ") {
 		t.Errorf("the first line is not the answer:\n%s", table)
 	}

@@ -218,7 +218,11 @@ func (p *page) view(v verdict.Verdict) {
 		p.line("%s", legend)
 		p.line("")
 	}
-	p.facts(v)
+	if p.Verbose {
+		p.facts(v)
+	} else {
+		p.features(v.Features)
+	}
 	p.line("")
 	p.line("%s", p.text(p.View.lastLine(v)))
 }
