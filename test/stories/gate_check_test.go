@@ -121,7 +121,7 @@ func TestGateCheckOfManifests(t *testing.T) {
 			} else {
 				want(t, c.gate(t, name), 1, "1 image without any proof: ", "mode warn still requires some signature", "insecureAcceptUnsigned: true")
 				c.manifest(t, name, c.demands("warn")+"  insecureAcceptUnsigned: true\n", of)
-				for format, begin := range map[string]string{"table": "UNSIGNED: ", "markdown": "## UNSIGNED"} {
+				for format, begin := range map[string]string{"table": "UNSIGNED promotion plan", "markdown": "## UNSIGNED"} {
 					r := c.gate(t, name, "--output", format)
 					want(t, r, 0, row.code)
 					if !strings.HasPrefix(r.Stdout, begin) {
@@ -259,7 +259,7 @@ func TestGateCheckOfPlans(t *testing.T) {
 	c.write(t, "plan.json", []byte(plan.Stdout))
 	want(t, c.gate(t, "plan.json"), 1, "verified=1 required=2")
 	c.built(t, "bad", "builder", bad, nil)
-	want(t, c.gate(t, "plan.json", "--output", "table", "--output", "junit=gate.xml", "--output", "json=gate.json"), 0, "verified=2 required=2")
+	want(t, c.gate(t, "plan.json", "--output", "table", "--output", "junit=gate.xml", "--output", "json=gate.json"), 0, "2 of 2 objects verified")
 	var v struct {
 		Counts struct{ Verified, Required int }
 	}

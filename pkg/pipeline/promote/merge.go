@@ -93,6 +93,7 @@ type merging struct {
 func newMerging(s Shards) *merging {
 	m := &merging{Shards: s, plan: s.Plan.Digest(), kinds: make([]kind, 1), known: map[kind]uint16{}, there: map[int]bool{}}
 	m.v = verdict.NewCheck("promotion of plan "+m.plan.String()+", all shards", s.Now)
+	m.v.Subject = "promotion of " + plural.Of(len(s.Plan.Edges), "image") + ", all shards"
 	for _, e := range s.Plan.Edges {
 		m.first = append(m.first, m.v.Counts.Required)
 		m.v.Counts.Required += len(s.Plan.Routes[e.Route].Destinations)

@@ -317,8 +317,10 @@ func unchecked(s verdict.Scope, groups []verdict.Group) (not, unasked []string) 
 			"provenance": "provenance", "signature": "signatures", "sbom": "SBOMs", "plan": "comparison with the build plan",
 			"closed files": "search for extra files", "closed images": "search for extra image tags",
 		}[check], check)
-		if n := len(of[check]); n > 0 && (n == 1 || n+1 < len(groups)) {
-			text += " of " + strings.Join(of[check], " and ")
+		if some := of[check]; len(some) > 0 && slices.ContainsFunc(groups, func(g verdict.Group) bool {
+			return slices.Contains([]string{"binary", "archive", "file", "image"}, g.Name) && !slices.Contains(some, groupName(g.Name))
+		}) {
+			text += " of " + strings.Join(some, " and ")
 		}
 		unasked = append(unasked, text)
 	}

@@ -164,7 +164,7 @@ func (v Verdict) fault(code Code, about []string) string {
 	noun := "file"
 	switch {
 	case v.IsCheck():
-		noun = "check"
+		noun = "object"
 	case !slices.ContainsFunc(about, func(name string) bool { return !v.isImage(name) }):
 		noun = "image"
 	}
