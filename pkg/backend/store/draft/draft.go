@@ -337,7 +337,7 @@ func (r *Release) admit(ctx context.Context, name string, ifAbsent bool) (releas
 	case there && ifAbsent && old.Whole():
 		return 0, github.Asset{}, fmt.Errorf("writing %q at %q: %w", name, r.URI(), store.ErrExists)
 	case r.release.Immutable && !r.release.Draft:
-		return 0, github.Asset{}, verdict.Refuse(verdict.FileConflict, name, "the release is public and immutable, and lacks this file or has another one: GitHub lets nobody add or replace an asset").
+		return 0, github.Asset{}, verdict.Refuse(verdict.FileConflict, name, "the release is public and immutable, and lacks this file or has another one: GitHub allows no asset to be added or replaced").
 			Advise("release a new version; to add records after the publication, switch immutable releases off in the repository's settings")
 	}
 	return r.release.ID, old, nil
