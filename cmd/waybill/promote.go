@@ -148,11 +148,12 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 	if !stages {
 		p := train[0]
 		v, err := p.Decide(ctx, profile.Staging)
-		eyes := cli.TableOutput()
+		printed := *output
+		printed.Formats = []string{string(render.Table)}
 		if asJSON {
-			eyes.Formats = []string{string(render.JSON)}
+			printed.Formats = []string{string(render.JSON)}
 		}
-		if err := answer(cmd, eyes, v, err); err != nil {
+		if err := answer(cmd, &printed, v, err); err != nil {
 			return err
 		}
 		if asJSON {

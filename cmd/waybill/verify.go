@@ -38,6 +38,9 @@ does not answer, nothing is decided.
 		if err := o.output.Check(); err != nil {
 			return err
 		}
+		if err := o.ask.Check(); err != nil {
+			return err
+		}
 		believed, err := o.trust.ToJudge(c.Context())
 		if err != nil {
 			return err

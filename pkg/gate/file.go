@@ -159,7 +159,8 @@ func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (veri
 func (f File) read(path string, limit int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, verdict.Refuse(verdict.EvidenceMissing, f.name(), "no evidence: there is no file %s", path)
+		return nil, verdict.Refuse(verdict.EvidenceMissing, f.name(), "no evidence: there is no file %s", path).
+			Advise("fetch the evidence from where the publisher releases the file, and put it there; without evidence nothing is proven about the file")
 	}
 	if err != nil {
 		return nil, verdict.Wrap(verdict.PlaceDown, path, err)
@@ -183,7 +184,7 @@ func (f File) hash(ctx context.Context) (digest.Set, error) {
 	info, err := os.Stat(f.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return digest.Set{}, verdict.Refuse(verdict.Usage, f.Path, "no such file")
+		return digest.Set{}, verdict.Refuse(verdict.Usage, f.Path, "no such file").Advise("check the spelling and the directory: name a file on this machine")
 	case err != nil:
 		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
 	case info.IsDir():

@@ -51,7 +51,7 @@ func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 	}
 	f.addInputs(verdict.Input{Name: "files", Place: s.Files.URI()})
 	if !listed {
-		f.leave("closed files (the place cannot be listed)")
+		f.leave("search for extra files (the place cannot be listed)")
 	}
 	return late, f
 }

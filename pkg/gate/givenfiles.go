@@ -77,8 +77,13 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 		extra.Fix = fixStranger
 		return &verdict.Error{Finding: extra}
 	case len(same) == 0:
-		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", firstNames(named)).
-			Differ(named[0].Digests.SHA256.String(), g.digests.SHA256.String())}
+		near := allNearestTo(g.path, named)
+		want := "the digest of one of these files"
+		if len(near) == 1 {
+			want = near[0].Digests.SHA256.String()
+		}
+		return &verdict.Error{Finding: verdict.Find(verdict.Tampered, g.path, "the bytes are not those of %s", firstNames(near)).
+			Differ(want, g.digests.SHA256.String())}
 	case len(mine) == 0:
 		return &verdict.Error{Finding: verdict.Find(verdict.Platform, g.path, "the bytes are those of %s", firstNames(same)).Differ(platform, same[0].Platform)}
 	}
@@ -106,6 +111,13 @@ func nearestTo(file string, all []manifest.Artifact) manifest.Artifact {
 	return slices.MaxFunc(all, func(a, b manifest.Artifact) int {
 		return cmp.Compare(pathend.Common(file, a.Name), pathend.Common(file, b.Name))
 	})
+}
+
+// allNearestTo are the artifacts whose names have the most elements in common
+// with the end of a path.
+func allNearestTo(file string, all []manifest.Artifact) []manifest.Artifact {
+	most := pathend.Common(file, nearestTo(file, all).Name)
+	return slices.DeleteFunc(slices.Clone(all), func(a manifest.Artifact) bool { return pathend.Common(file, a.Name) < most })
 }
 
 // isNearerToAnother reports whether a path ends like the name of an artifact

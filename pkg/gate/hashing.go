@@ -56,7 +56,7 @@ func (h hashing) sum(ctx context.Context, objects []store.Object, names map[stri
 			i := listed[k]
 			items[i].Digests, items[i].Size = set, size
 			if errs[i] = err; err == nil && size > most(objects[i]) {
-				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "the file has more than the %d bytes that a file of this name can have", most(objects[i]))
+				errs[i] = verdict.Refuse(verdict.Tampered, items[i].Name, "the file has more than the %d bytes that were signed", most(objects[i]))
 			}
 			watched.add(0, 1)
 		},

@@ -51,7 +51,7 @@ type Scope struct {
 func (s Scope) check(m manifest.Manifest) error {
 	switch {
 	case s.Only == policy.Images && len(m.Images()) == 0:
-		return verdict.Refuse(verdict.Usage, "--only", "the release has no images")
+		return verdict.Refuse(verdict.Usage, "--only", "the release has no images").Advise("leave out --only: the release has files only")
 	case s.Only == policy.Images && len(s.Given) > 0:
 		return verdict.Refuse(verdict.Usage, "--only", "files were given, but only images are in scope")
 	case len(s.Levels) > 0 && s.Depth != allEvidence:
@@ -72,19 +72,23 @@ func (s Scope) check(m manifest.Manifest) error {
 // be checked. Its arguments are the platforms of the files and of the images of
 // the release.
 func (s Scope) checkPlatform(files, images []string) error {
-	part, there := "the release", slices.Concat(files, images)
+	what, there := "artifact", slices.Concat(files, images)
 	switch s.Only {
 	case policy.Files:
-		part, there = "the files of the release", files
+		what, there = "file", files
 	case policy.Images:
-		part, there = "the images of the release", images
+		what, there = "image", images
 	}
 	if s.Platform == "" || slices.Contains(there, s.Platform) {
 		return nil
 	}
+	act := "name one of these platforms, or leave out --platform"
+	if s.Only != "" {
+		act += " or --only"
+	}
 	there = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(there))), func(p string) bool { return p == "" })
-	return verdict.Refuse(verdict.Usage, "--platform", "no artifact in %s is for platform %q; platforms: %s", part, s.Platform, strings.Join(there, ", ")).
-		Advise("name one of these platforms, or leave out --only")
+	return verdict.Refuse(verdict.Usage, "--platform", "no %s in the release is for platform %q; platforms: %s", what, s.Platform, strings.Join(there, ", ")).
+		Advise(act)
 }
 
 // narrow decides which artifacts are in scope and which part of the policy

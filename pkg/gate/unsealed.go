@@ -286,6 +286,11 @@ func advise(v *verdict.Verdict) {
 			v.Findings[i].Fix = act
 		}
 	}
+	for i, f := range v.Warnings {
+		if f.Code == verdict.Unsigned {
+			v.Warnings[i].Fix = "do not use it as evidence about other objects: this policy requires no signature of it"
+		}
+	}
 }
 
 // explain says in a few sentences what the acceptance of a release without a
@@ -310,9 +315,12 @@ func explain(v *verdict.Verdict, listed bool) {
 		signed = append(signed, plural.Of(images, "image"))
 	}
 	v.Tell("The %s are the ones that Kubernetes signed.", strings.Join(signed, " and "))
-	if !listed || files == 0 {
+	switch {
+	case slices.Contains(v.Scope.Left, policy.Files):
+		v.Tell("Files were not checked, except the signed list that names them.")
+	case !listed || files == 0:
 		v.Tell("A missing file could go unnoticed, because Kubernetes signs no list of them.")
-	} else {
+	default:
 		v.Tell("No expected file is missing, although Kubernetes signs no list of them.")
 	}
 	if slices.Contains(v.Scope.Left, "provenance of binary") {

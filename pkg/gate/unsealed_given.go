@@ -104,7 +104,7 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 	case len(same) == 0 && len(named) == 0:
 		return "", verdict.Refuse(verdict.Extra, file, "the signed %s contains neither this name nor these bytes", k8slayout.ReleaseSBOM).Advise(fixStranger)
 	case len(same) == 0:
-		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s in the signed %s", firstNames(named), k8slayout.ReleaseSBOM)
+		return "", verdict.Refuse(verdict.Tampered, file, "the bytes are not those of %s in the signed %s", firstNames(allNearestTo(file, named)), k8slayout.ReleaseSBOM)
 	case len(mine) == 0:
 		return "", &verdict.Error{Finding: verdict.Find(verdict.Platform, file, "the bytes are those of %s", firstNames(same)).Differ(s.Platform, same[0].Platform)}
 	case len(called) == 0 && len(named) > 0, isNearerToAnother(file, same, named):

@@ -64,7 +64,7 @@ func (u unsealed) fileSignature(ctx context.Context, name string, bytes digest.S
 	for i, suffix := range []string{k8slayout.SignatureSuffix, k8slayout.CertificateSuffix} {
 		raw, err := store.Read(ctx, u.Files, name+suffix, legacy.MaxCertificate)
 		if errors.Is(err, store.ErrNotFound) {
-			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "unsigned: there is no %s beside the file", name+suffix).Advise(unsignedAct)
+			return verify.Evidence{}, verdict.Refuse(verdict.Unsigned, name, "there is no %s beside the file", name+suffix).Advise(unsignedAct)
 		}
 		if err != nil {
 			return verify.Evidence{}, err

@@ -415,7 +415,7 @@ func (p checkup) examinePublic() doctor.Ask {
 		}
 		m, _, err := p.manifest(ctx, at)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, store.ErrNotFound), isAbsent(at, err):
 			return []doctor.Check{doctor.Fine(name, "%s is not public yet", p.Version)}
 		case err != nil:
 			return []doctor.Check{doctor.Doubt(name, "check the release place before you promote; promotion never overwrites files", "could not check whether %s is public: %v", p.Version, err)}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/journal"
@@ -313,6 +315,8 @@ func (l *statusReader) manifestAt(ctx context.Context, name string, place store.
 		if objects, err := place.List(ctx); err == nil && len(objects) > 0 && name != ActSeal {
 			stage.Note = fmt.Sprintf("%s without a manifest, so the place cannot be verified: %s", plural.Of(len(objects), "file"), place.URI())
 		}
+	case isAbsent(place, err):
+		stage.Note = "does not exist yet: " + place.URI()
 	case err != nil && verdict.OutcomeOf(err) == verdict.Unavailable:
 		stage.Down, stage.Note = true, fmt.Sprintf("does not answer: %v", err)
 	case err != nil:
@@ -324,6 +328,12 @@ func (l *statusReader) manifestAt(ctx context.Context, name string, place store.
 		return manifestStage{stage, digest.Of(digest.SHA256, raw)}, m
 	}
 	return manifestStage{Stage: stage}, manifest.Manifest{}
+}
+
+// isAbsent reports whether a place is a directory that does not exist yet. Other
+// places need credentials, whose file can be missing too.
+func isAbsent(place store.Place, err error) bool {
+	return errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(place.URI(), "file:")
 }
 
 // revisionOf names the revision of a manifest, and whether it is a

@@ -252,13 +252,13 @@ func served(t *testing.T, s ship) {
 		return append([]string{"k8s-verify-release", upstream, "--profile", "open.yaml", "--files", web}, more...)
 	}
 	want(t, s.verify(t, "--files", web), 3, "NOT_LISTABLE")
-	want(t, s.Run(t.Context(), open()...), 0, "in part", "closed files (the place cannot be listed)")
+	want(t, s.Run(t.Context(), open()...), 0, "in part", "search for extra files (the place cannot be listed)")
 	want(t, s.verify(t, "--files", web, "--listing", list), 0, "nothing extra", "the files were listed at "+list+" and read from "+web)
 	undo := s.add(t, "bin/linux/amd64/kubectl-again", []byte("x"))
 	r, unseen := s.verify(t, "--files", web, "--listing", list), s.Run(t.Context(), open()...)
 	undo()
 	want(t, r, 1, "EXTRA", "extra=1")
-	want(t, unseen, 0, "in part", "closed files") // and never complete
+	want(t, unseen, 0, "in part", "search for extra files") // and never complete
 }
 
 // The credentials that the bucket knows.

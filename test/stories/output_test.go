@@ -156,6 +156,7 @@ func TestNoVerdictOfBefore(t *testing.T) {
 		"an early clock":         {strings.Fields("waybill verify file file --key key.pub --offline --now 2001-01-01T00:00:00Z"), 3, "unavailable"},
 		"a cache not to be read": {strings.Fields("waybill verify file file --key key.pub --cache key.pub"), 3, "unavailable"},
 		"a root that is none":    {strings.Fields("waybill verify file file --key key.pub --cache away"), 1, "refused"},
+		"no signer":              {strings.Fields("waybill verify file file --cache away"), 2, "malformed"}, // before the root is read
 		"no key":                 {strings.Fields("waybill verify file file --key none --offline"), 2, "malformed"},
 		"no file":                {strings.Fields("waybill verify file --key key.pub --offline"), 2, "malformed"},
 		"verify bundle":          {strings.Fields("waybill verify bundle b file --key key.pub --now noon"), 2, "malformed"},

@@ -43,7 +43,7 @@ func scopes(t *testing.T, d *desk) {
 		{"--platform linux/amd64", 0, []string{"Not checked: other platforms than linux/amd64.", "2 × image signature"}},
 		{"--platform linux/amd64 --only images", 0, []string{"verified=3 required=3"}},
 		{"--platform linux/amd64 --depth files --only files", 0, []string{"without signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images\n"}},
-		{"--platform windows/amd64 --only images", 2, []string{"no artifact in the images of the release is for platform \"windows/amd64\"; platforms: linux/amd64, linux/arm64"}},
+		{"--platform windows/amd64 --only images", 2, []string{"no image in the release is for platform \"windows/amd64\"; platforms: linux/amd64, linux/arm64"}},
 		{"--platform linux/riscv64", 2, []string{"--platform", "linux/riscv64"}},
 		{"--depth shallow", 2, []string{"want files, signatures, provenance or full"}},
 		{"--depth full", 2, []string{"waybill verify release does"}},
@@ -87,7 +87,7 @@ func atHand(t *testing.T, d *desk) {
 	changed[len(changed)/2] ^= 1
 	for name, raw := range map[string][]byte{
 		"lantern": body, "lamp": body, "SHA256SUMS": body, "broken/lantern": changed, "stranger": []byte("nobody's"),
-		"sums/SHA256SUMS": d.read(t, "state/files/SHA256SUMS"), "arm/lantern": d.read(t, "state/files/bin/linux/arm64/lantern"),
+		"broken/linux/amd64/lantern": changed, "sums/SHA256SUMS": d.read(t, "state/files/SHA256SUMS"), "arm/lantern": d.read(t, "state/files/bin/linux/arm64/lantern"),
 	} {
 		if err := os.MkdirAll(filepath.Dir(d.Path("hand", name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,8 @@ func atHand(t *testing.T, d *desk) {
 		{"under a name of its owner's", []string{"hand/lamp"}, 0, []string{"hand/lamp is " + lamp}},
 		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"it is the manifest itself"}},
 		{"under the name of another", []string{"hand/SHA256SUMS"}, 1, []string{"NAME_SWAP", "holds the bytes of " + lamp, "verified=1 required=2"}},
-		{"one byte differs", []string{"hand/broken/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of bin/"}},
+		{"one byte differs", []string{"hand/broken/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of bin/", "want the digest of one of these files"}},
+		{"one byte differs, in its directory", []string{"hand/broken/linux/amd64/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of " + lamp + "\n", "want sha256:"}},
 		{"a stranger", []string{"hand/stranger"}, 1, []string{"EXTRA", "neither its name nor its bytes", "the file is not part of this release"}},
 		{"one of two is a stranger", []string{"hand/lantern", "hand/stranger"}, 1, []string{"EXTRA", "verified=2 required=3"}},
 		{"not there", []string{"hand/nothing"}, 2, []string{"no such file"}},

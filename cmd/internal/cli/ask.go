@@ -58,6 +58,12 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	a.Levels.AddFlags(cmd)
 }
 
+// Check refuses a wrong choice of signer before anything is fetched.
+func (a *Ask) Check() error {
+	_, err := a.matcher()
+	return err
+}
+
 // Ask makes the question to the gate, under a trust root. Whether a key or an
 // identity must have signed is the choice of the caller, never of the evidence.
 func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {

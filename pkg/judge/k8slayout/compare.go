@@ -166,14 +166,11 @@ func (c *comparison) extra(item census.Item, names []string) {
 	if named || written[item.Name] || k.Of != "" && beside {
 		return
 	}
-	c.add(verdict.Find(verdict.Extra, item.Name, "found in the place, but not listed in any document of the release").Differ("nothing", described(item)))
-}
-
-func described(item census.Item) string {
-	if item.Digests.SHA256.IsZero() {
-		return "not read"
+	found := verdict.Find(verdict.Extra, item.Name, "found in the place, but not listed in any document of the release")
+	if read := item.Digests.SHA256; !read.IsZero() {
+		found = found.Differ("nothing", read.String())
 	}
-	return item.Digests.SHA256.String()
+	c.add(found)
 }
 
 func join(names []string) string {

@@ -48,8 +48,13 @@ func (h *hyper) objects(v verdict.Verdict, c checks) {
 	}
 	h.put("<section class=\"objects\"><h2>%s</h2>\n", plural.Of(v.Counts.Required, "object"))
 	if c.release != nil {
-		h.put("<p class=\"quiet\">The commands below need a directory with the files of the release, %s and %s; REPOSITORY is that of an image. This command downloads the files:</p>", h.mono(rootFile), h.mono(profileFile))
-		h.again("Download the release", c.whole("--download", "DIR"))
+		h.put("<p class=\"quiet\">The commands below need a directory with the files of the release, %s and %s; REPOSITORY is that of an image.", h.mono(rootFile), h.mono(profileFile))
+		if v.Outcome() == verdict.Accepted { // no command keeps a refused release
+			h.put(" This command downloads the files:</p>")
+			h.again("Download the release", c.whole("--download", "DIR"))
+		} else {
+			h.put("</p>")
+		}
 	}
 	if len(groups) > 1 {
 		h.put("<p class=\"filter\">")

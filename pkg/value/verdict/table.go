@@ -124,7 +124,7 @@ var codes = map[Code]row{
 	SANCount:         {Refused, "ask the publisher for a signature whose certificate names exactly one identity", "sign with a certificate that names exactly one identity"},
 	SANType:          {Refused, "check whether the signer has an e-mail address or a URI: the certificate has another kind of identity than the policy requires", ""},
 
-	Identity:      {Refused, "do not use it: the policy does not list its signer; ask the publisher who signs", "sign with an identity that the policy names, or add this one to the policy if it may sign"},
+	Identity:      {Refused, "do not use it: its signer is not the expected one; ask the publisher who signs", "sign with an identity that the policy names, or add this one to the policy if it may sign"},
 	IdentityRole:  {Refused, "do not use it: the policy lists its signer only in another role; ask the publisher", "sign with the identity that the policy names in this role"},
 	Issuer:        {Refused, "do not use it: its signer's token is of another identity provider, where the same name may be another person", "sign with a token of the identity provider that the policy names"},
 	Workflow:      {Refused, "do not use it: another workflow signed it; ask the publisher which one does", "sign in the workflow that the policy names, or add this one to the policy"},
