@@ -24,7 +24,9 @@ func transcript(t *testing.T, s *scene.Scene, name string) {
 		t.Fatalf("%s has no transcript, or one that does not end", name)
 	}
 	command, wanted, _ := strings.Cut(text, "\n")
-	r := s.Run(t.Context(), strings.Fields(command)...)
+	as := *s
+	as.Verbose = false
+	r := as.Run(t.Context(), strings.Fields(command)...)
 	want(t, r, 0)
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(wanted), "\n  …\n", "\n(?:.*\n)*")
 	pattern = strings.ReplaceAll(pattern, "…", "[^\n]*")

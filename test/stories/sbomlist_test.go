@@ -111,5 +111,5 @@ func TestReleaseBegunBeforeLists(t *testing.T) {
 	want(t, d.Release(t.Context()), 0, "nothing extra")
 	want(t, d.Verify(t.Context()), 0, "nothing extra")
 	edit(t, d.Path("policy.yaml"), "plan: require\n", "- {stages: [staging, release], classes: [sbom], checks: {signature: require}}\nplan: require\n")
-	want(t, d.Verify(t.Context()), 1, "7 UNSIGNED", sbomlist.Name)
+	want(t, d.Verify(t.Context()), 1, "7 files unsigned", sbomlist.Name)
 }

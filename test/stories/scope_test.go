@@ -42,7 +42,7 @@ func scopes(t *testing.T, d *desk) {
 		{"--only images", 0, []string{"Not checked: files.", "verified=4 required=4", "3 × image signature"}},
 		{"--platform linux/amd64", 0, []string{"Not checked: other platforms than linux/amd64.", "2 × image signature"}},
 		{"--platform linux/amd64 --only images", 0, []string{"verified=3 required=3"}},
-		{"--platform linux/amd64 --depth files --only files", 0, []string{"without signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images\n"}},
+		{"--platform linux/amd64 --depth files --only files", 0, []string{"Not checked: signatures, provenance, SBOMs, plan, other platforms than linux/amd64, images."}},
 		{"--platform windows/amd64 --only images", 2, []string{"no image in the release is for platform \"windows/amd64\"; platforms: linux/amd64, linux/arm64"}},
 		{"--platform linux/riscv64", 2, []string{"--platform", "linux/riscv64"}},
 		{"--depth shallow", 2, []string{"want files, signatures, provenance or full"}},
@@ -103,7 +103,7 @@ func atHand(t *testing.T, d *desk) {
 		{"one file", []string{"hand/lantern"}, 0, []string{"OK hand/lantern of lantern v0.1.0: ", "hand/lantern is " + lamp, "verified=2 required=2", "1 × provenance", "1 × file signature"}},
 		{"two files", []string{"hand/lantern", "hand/sums/SHA256SUMS"}, 0, []string{"verified=3 required=3"}},
 		{"under a name of its owner's", []string{"hand/lamp"}, 0, []string{"hand/lamp is " + lamp}},
-		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"it is the manifest itself"}},
+		{"the manifest", []string{"state/files/" + releasemanifest.Name}, 0, []string{"is the manifest itself."}},
 		{"under the name of another", []string{"hand/SHA256SUMS"}, 1, []string{"NAME_SWAP", "holds the bytes of " + lamp, "verified=1 required=2"}},
 		{"one byte differs", []string{"hand/broken/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of bin/", "want the digest of one of these files"}},
 		{"one byte differs, in its directory", []string{"hand/broken/linux/amd64/lantern"}, 1, []string{"TAMPERED", "the bytes are not those of " + lamp + "\n", "want sha256:"}},
@@ -210,7 +210,7 @@ func downloads(t *testing.T, d *desk) {
 	want(t, d.Verify(t.Context(), "--download", "."), 2, "name one that does not exist")
 	want(t, d.Verify(t.Context(), "--download", "occupied"), 2)
 	undo := d.flip(t)
-	want(t, d.Verify(t.Context(), keep...), 1, "TAMPERED", "nothing was downloaded")
+	want(t, d.Verify(t.Context(), keep...), 1, "TAMPERED", "Nothing was downloaded")
 	undo()
 	d.absent(t, "got")
 	for name, raw := range map[string]string{"SHA256SUMS": "torn", "left-over": "of another release", "SHA512SUMS.sigstore.json": ""} {

@@ -190,7 +190,7 @@ func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify
 	const kubectl = "bin/linux/amd64/kubectl"
 	object := s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + kubectl
 	request(t, http.MethodPut, object, []byte("x"))
-	want(t, verify("--download", "got"), 1, "TAMPERED", "nothing was downloaded")
+	want(t, verify("--download", "got"), 1, "TAMPERED", "Nothing was downloaded")
 	if _, err := os.Stat(s.Path("got")); !os.IsNotExist(err) {
 		t.Errorf("what was refused is shown: %v", err)
 	}

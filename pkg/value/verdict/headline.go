@@ -112,12 +112,14 @@ func (v Verdict) proven() string {
 	switch {
 	case v.IsCheck():
 		return fmt.Sprintf("%d of %s passed", v.Counts.Verified, plural.Of(v.Counts.Required, "check"))
+	case slices.Contains(v.Scope.Checks, givenFiles) && signer == "":
+		return "verified"
 	case len(v.Groups) > 0 || signer == "" || noun == "copy":
 		if v.Complete() && slices.Contains(v.Scope.Checks, closedPlaces) {
 			return done + " verified, nothing extra"
 		}
 		return done + " verified"
-	case v.Counts.Required == 1:
+	case v.Counts.Required == 1, slices.Contains(v.Scope.Checks, givenFiles): // the list that names a given file is counted, too
 		return "signed by " + signer
 	}
 	return done + " signed by " + signer
