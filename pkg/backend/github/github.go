@@ -271,18 +271,23 @@ func (c *Client) read(ctx context.Context, k call, into any) (more bool, err err
 	if err != nil {
 		return false, c.Unavailable(k.op, err)
 	}
-	return strings.Contains(resp.Header.Get("Link"), `rel="next"`), nil
+	return strings.Contains(strings.Join(resp.Header.Values("Link"), ","), `rel="next"`), nil
 }
 
-// pages reads all pages of a list.
+// perPage is the size of a page that is asked for, the largest that GitHub allows.
+const perPage = 100
+
+// pages reads all pages of a list. A full page without a link to the next one is
+// not taken for the last: a proxy may have removed the header, and what follows
+// could be extra.
 func pages[T any](ctx context.Context, c *Client, op, address string) (all []T, err error) {
 	for page := 1; page <= maxPages; page++ {
 		var list []T
-		more, err := c.read(ctx, call{op: op, url: fmt.Sprintf("%s?per_page=100&page=%d", address, page)}, &list)
+		more, err := c.read(ctx, call{op: op, url: fmt.Sprintf("%s?per_page=%d&page=%d", address, perPage, page)}, &list)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, list...); !more {
+		if all = append(all, list...); !more && len(list) < perPage {
 			return all, nil
 		}
 	}
