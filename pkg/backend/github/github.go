@@ -231,7 +231,7 @@ func (e *answerError) NextAct() string { return e.act }
 func expired(uri string, held token) error {
 	if held.secret == "" {
 		return verdict.Refuse("CREDENTIAL_REFUSED", uri, "GitHub demands a token, and none was found").
-			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own; nothing was decided")
+			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN and GH_HOST for a host of your own; nothing was decided")
 	}
 	return verdict.Refuse("CREDENTIAL_REFUSED", uri, "GitHub does not accept the token of %s: it is expired or revoked", held.source).
 		Advise("renew the token of " + held.source + ", or remove it to read a public release without one; nothing was decided")

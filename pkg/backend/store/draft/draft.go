@@ -179,7 +179,7 @@ func (r *Release) ready(ctx context.Context) error {
 	}
 	if !r.api.HasToken() {
 		return verdict.Refuse("CREDENTIAL_REFUSED", r.URI(), "writing needs a token, and none was found").
-			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own, to a token that may write contents")
+			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own that GH_HOST names, to a token that may write contents")
 	}
 	if err := r.api.CheckTag(ctx); err != nil {
 		return err
