@@ -63,6 +63,9 @@ func TestActionVerifyRelease(t *testing.T) {
 
 	verifies(t, map[string]string{"version": "v0.1"}, 2, "malformed")
 	verifies(t, map[string]string{"version": scene.Version, "profile": "missing.yaml"}, 2, "malformed")
+	for _, flag := range []string{"--help", "-h", "--version"} { // they succeed, and decide nothing
+		verifies(t, map[string]string{"version": flag}, 2, "malformed")
+	}
 	// What a user passes is an argument, and never a part of the script.
 	hostile := verifies(t, map[string]string{"version": "$(touch injected); touch injected"}, 2, "malformed")
 	if _, err := os.Stat(filepath.Join(hostile.dir, "injected")); err == nil {
