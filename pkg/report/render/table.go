@@ -303,9 +303,7 @@ func (p *page) unchecked(v verdict.Verdict) {
 // files, only what concerns them is said.
 func unchecked(s verdict.Scope, groups []verdict.Group) (not, unasked []string) {
 	given := slices.Contains(s.Checks, "given files")
-	if !given {
-		not = slices.DeleteFunc(slices.Clone(s.Left), func(left string) bool { return slices.Contains(s.NotRequired, left) })
-	}
+	not = s.Unanswered()
 	var checks []string
 	of := map[string][]string{}
 	for _, left := range s.NotRequired {
