@@ -212,6 +212,14 @@ func (r *Release) otherRun(did string) error {
 		Advise("wait until the other run has ended, then run the command again: it completes what is missing")
 }
 
+// IsPublic reports whether the tag has a published release.
+func (r *Release) IsPublic(ctx context.Context) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.find(ctx)
+	return r.release.ID != 0 && !r.release.Draft, err
+}
+
 // Publish makes the draft public, if it contains exactly the assets that this
 // run wrote or read. For a release that is public already it does nothing.
 func (r *Release) Publish(ctx context.Context) error {
