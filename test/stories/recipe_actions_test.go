@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,6 +200,9 @@ func TestActionSetupWaybill(t *testing.T) {
 	const asset = "/" + scene.Version + "/bin_linux_amd64_waybill"
 	other[asset] = []byte("#!/bin/sh\n# accepts anything\n")
 	refused(t, sets(t, nil), "sha256 wants "+sum)
+	another := append(slices.Clone(verifier), "# of another release\n"...)
+	other[asset] = another // it has the digest, and the release that it accepts has another program
+	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + digest.Of(digest.SHA256, another).Hex()}), "is not the program of the digest")
 	delete(other, asset)
 	const name = "release/lantern/" + scene.Version + "/bin/linux/amd64/waybill"
 	d.bucket(t, http.MethodPut, name, "#!/bin/sh\n")
