@@ -121,7 +121,7 @@ A bucket is first read without credentials. If it requires some, those that the
 vendor's tools would find are used: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
 AWS_PROFILE or the machine's role; GOOGLE_APPLICATION_CREDENTIALS, the credentials
 of gcloud or the machine's account. A release on GitHub is read with the token of
-GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN for a host of your own, or of gh.
+GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN for the host GH_HOST, or of gh.
 
 ` + exit.Table(exit.Accepted),
 		Example: `  waybill verify release v0.1.0 --profile profile.yaml

@@ -382,6 +382,27 @@ func TestGitHubDrafts(t *testing.T) {
 	want(t, h.Release(t.Context()), 0)
 }
 
+// TestGitHubPublicBefore: a release that somebody made public by hand gets no file,
+// because users would see a part of them; as a draft it is completed and published.
+func TestGitHubPublicBefore(t *testing.T) {
+	h := openHub(t)
+	of := func(draft bool) (assets int) {
+		h.api.Change(onGitHub, func(r *releases.Repository) {
+			r.Releases = []*releases.Release{{ID: 7, Tag: scene.Version, Draft: draft}}
+		})
+		want(t, h.Release(t.Context()), map[bool]int{false: 1, true: 0}[draft])
+		h.api.Change(onGitHub, func(r *releases.Repository) { assets = len(r.Releases[0].Assets) })
+		return assets
+	}
+	if n := of(false); n > 0 {
+		t.Errorf("%d assets are public without a manifest", n)
+	}
+	if n := of(true); n == 0 {
+		t.Error("nothing was published")
+	}
+	h.complete(t)
+}
+
 // TestGitHubTwoRuns: of two runs at once, nothing half is published.
 func TestGitHubTwoRuns(t *testing.T) {
 	h := openHub(t)

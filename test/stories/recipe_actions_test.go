@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,9 @@ func TestActionVerifyRelease(t *testing.T) {
 
 	verifies(t, map[string]string{"version": "v0.1"}, 2, "malformed")
 	verifies(t, map[string]string{"version": scene.Version, "profile": "missing.yaml"}, 2, "malformed")
+	for _, flag := range []string{"--help", "-h", "--version"} { // they succeed, and decide nothing
+		verifies(t, map[string]string{"version": flag}, 2, "malformed")
+	}
 	// What a user passes is an argument, and never a part of the script.
 	hostile := verifies(t, map[string]string{"version": "$(touch injected); touch injected"}, 2, "malformed")
 	if _, err := os.Stat(filepath.Join(hostile.dir, "injected")); err == nil {
@@ -196,6 +200,9 @@ func TestActionSetupWaybill(t *testing.T) {
 	const asset = "/" + scene.Version + "/bin_linux_amd64_waybill"
 	other[asset] = []byte("#!/bin/sh\n# accepts anything\n")
 	refused(t, sets(t, nil), "sha256 wants "+sum)
+	another := append(slices.Clone(verifier), "# of another release\n"...)
+	other[asset] = another // it has the digest, and the release that it accepts has another program
+	refused(t, sets(t, map[string]string{"sha256": "linux/amd64 " + digest.Of(digest.SHA256, another).Hex()}), "is not the program of the digest")
 	delete(other, asset)
 	const name = "release/lantern/" + scene.Version + "/bin/linux/amd64/waybill"
 	d.bucket(t, http.MethodPut, name, "#!/bin/sh\n")

@@ -58,6 +58,9 @@ func TestDocsWorkflows(t *testing.T) {
 					t.Errorf("%s is not pinned", used[1])
 				}
 			}
+			if _, names, says := strings.Cut(text, "\n#   type: uri\n"); says && !strings.HasPrefix(names, `#   claims: {runnerEnvironment: github-hosted, sourceRepositoryURI: "https://github.com/example/lantern"`) {
+				t.Error("the identity in the comment is also that of a run of another repository, which calls this file")
+			}
 			var w githubWorkflow
 			if filepath.Base(file) == "github-workflow.yaml" {
 				return // TestDocsWorkflow reads it

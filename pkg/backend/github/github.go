@@ -231,7 +231,7 @@ func (e *answerError) NextAct() string { return e.act }
 func expired(uri string, held token) error {
 	if held.secret == "" {
 		return verdict.Refuse("CREDENTIAL_REFUSED", uri, "GitHub demands a token, and none was found").
-			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own; nothing was decided")
+			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN and GH_HOST for a host of your own; nothing was decided")
 	}
 	return verdict.Refuse("CREDENTIAL_REFUSED", uri, "GitHub does not accept the token of %s: it is expired or revoked", held.source).
 		Advise("renew the token of " + held.source + ", or remove it to read a public release without one; nothing was decided")
@@ -271,18 +271,23 @@ func (c *Client) read(ctx context.Context, k call, into any) (more bool, err err
 	if err != nil {
 		return false, c.Unavailable(k.op, err)
 	}
-	return strings.Contains(resp.Header.Get("Link"), `rel="next"`), nil
+	return strings.Contains(strings.Join(resp.Header.Values("Link"), ","), `rel="next"`), nil
 }
 
-// pages reads all pages of a list.
+// perPage is the size of a page that is asked for, the largest that GitHub allows.
+const perPage = 100
+
+// pages reads all pages of a list. A full page without a link to the next one is
+// not taken for the last: a proxy may have removed the header, and what follows
+// could be extra.
 func pages[T any](ctx context.Context, c *Client, op, address string) (all []T, err error) {
 	for page := 1; page <= maxPages; page++ {
 		var list []T
-		more, err := c.read(ctx, call{op: op, url: fmt.Sprintf("%s?per_page=100&page=%d", address, page)}, &list)
+		more, err := c.read(ctx, call{op: op, url: fmt.Sprintf("%s?per_page=%d&page=%d", address, perPage, page)}, &list)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, list...); !more {
+		if all = append(all, list...); !more && len(list) < perPage {
 			return all, nil
 		}
 	}

@@ -2,12 +2,15 @@ package github
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 )
 
 // token is a credential and where it was found.
@@ -15,13 +18,17 @@ type token struct{ secret, source string }
 
 // findToken finds the token for a host, as GitHub's own command gh does: in
 // GH_TOKEN or GITHUB_TOKEN for services of GitHub, in GH_ENTERPRISE_TOKEN or
-// GITHUB_ENTERPRISE_TOKEN for all other hosts, or else in the configuration of
-// gh under the name of the host. No token is ever used for another host. A
-// token that gh keeps in the system's keyring is not found.
+// GITHUB_ENTERPRISE_TOKEN for the host of [Address.isOwn], or else in the
+// configuration of gh under the name of the host. No token is ever used for
+// another host: a profile that others wrote may name any. A token that gh keeps
+// in the system's keyring is not found.
 func (a Address) findToken() (token, error) {
-	names := []string{"GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"}
-	if a.cloud() {
+	var names []string
+	switch {
+	case a.cloud():
 		names = []string{"GH_TOKEN", "GITHUB_TOKEN"}
+	case a.isOwn():
+		names = []string{"GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"}
 	}
 	for _, name := range names {
 		if secret := strings.TrimSpace(os.Getenv(name)); secret != "" {
@@ -40,6 +47,15 @@ func (a Address) findToken() (token, error) {
 		return token{}, fmt.Errorf("reading %q: not the configuration of gh", path) // the cause could quote the token
 	}
 	return token{strings.TrimSpace(hosts[a.Host].Token), path}, nil
+}
+
+// isOwn reports whether the user names the host besides the address: as GH_HOST, as
+// GitHub's runners do in GITHUB_SERVER_URL, or because it is this machine.
+func (a Address) isOwn() bool {
+	at, err := url.Parse(a.scheme + "://" + a.Host)
+	_, server, _ := strings.Cut(os.Getenv("GITHUB_SERVER_URL"), "://")
+	return strings.EqualFold(os.Getenv("GH_HOST"), a.Host) || strings.EqualFold(strings.TrimSuffix(server, "/"), a.Host) ||
+		err == nil && transport.Loopback(at.Hostname())
 }
 
 // configFile is where gh keeps the tokens of hosts.

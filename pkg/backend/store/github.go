@@ -187,12 +187,31 @@ func openRecorded(path string) (Place, error) {
 // URI implements [Place].
 func (r *recordedRelease) URI() string { return r.uri }
 
-// List implements [Place].
+// List implements [Place]. Files that are in the directory and not in its listing
+// are objects too: they were not downloaded from the release.
 func (r *recordedRelease) List(ctx context.Context) ([]Object, error) {
-	if err := ctx.Err(); err != nil {
+	objects, err := assetObjects(r.uri, r.listed)
+	if err != nil {
 		return nil, err
 	}
-	return assetObjects(r.uri, r.listed)
+	files, err := r.files.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{recordedListing: true}
+	for _, a := range r.listed {
+		listed[a.Name] = true
+	}
+	for _, o := range files {
+		if _, planned := r.listed[o.Name]; planned && !listed[o.Name] {
+			return nil, verdict.Refuse(verdict.Path, o.Name, "the directory has this file, and its listing has an asset with this planned name")
+		}
+		if !listed[o.Name] {
+			objects = append(objects, o)
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
 }
 
 // Open implements [Place].

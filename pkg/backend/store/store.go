@@ -39,8 +39,8 @@
 //
 // A release on GitHub is flat, so an asset has the planned name with "_" in place
 // of "/", and the planned name as its label; both are read back. The release is
-// read with the token of GH_TOKEN, GITHUB_TOKEN (GH_ENTERPRISE_TOKEN for other
-// hosts) or gh, if there is one. github+file is a directory of downloaded assets
+// read with the token of GH_TOKEN, GITHUB_TOKEN (GH_ENTERPRISE_TOKEN for the host
+// GH_HOST) or gh, if there is one. github+file is a directory of downloaded assets
 // with their listing in assets.json, as the API answers /releases/ID/assets.
 //
 // The package verifies no digest and limits no size: everything that it reads

@@ -252,6 +252,9 @@ func (m *merging) mergeHead(h resultsHead) {
 	if len(m.v.Warnings) < maxFindings {
 		m.v.Warn(h.Warnings...)
 	}
+	if h.Lab != "" && m.v.Lab() == "" {
+		m.v.Tell("%s", h.Lab)
+	}
 	for _, note := range h.Notes {
 		if len(m.v.Notes) < maxFindings && !slices.Contains(m.v.Notes, note) {
 			m.v.Note("%s", note)

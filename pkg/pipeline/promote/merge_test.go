@@ -123,6 +123,20 @@ func with(items []promote.Item, at int, state promote.State, code verdict.Code) 
 	return items
 }
 
+// TestMergeOfLab: what was judged by a lab's keys says so also when it is merged.
+func TestMergeOfLab(t *testing.T) {
+	for _, lab := range []string{"The trust root is an INSECURE LAB.", ""} {
+		s := newSharded(t, 20)
+		s.writeAll()
+		if lab != "" {
+			s.mend("shard-001-of-004.attempt-0001.jsonl", func(text string) string { return strings.Replace(text, `"items":`, `"lab":"`+lab+`","items":`, 1) })
+		}
+		if v := s.merge(); v.Lab() != lab || v.Outcome() != verdict.Accepted {
+			t.Errorf("%q, %s", v.Sentences, v.Headline())
+		}
+	}
+}
+
 func TestMerge(t *testing.T) {
 	one := promote.Shard{Index: 1, Of: shards}
 	const file = "shard-001-of-004.attempt-0001.jsonl"

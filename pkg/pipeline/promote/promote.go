@@ -114,6 +114,8 @@ type Publisher interface {
 	store.Place
 	// CheckNames refuses names that the place cannot have together.
 	CheckNames(names []string) error
+	// IsPublic reports whether the place is public already.
+	IsPublic(ctx context.Context) (bool, error)
 	// Publish makes what was written public, if it is all that is there.
 	Publish(ctx context.Context) error
 }
@@ -158,10 +160,31 @@ func Apply(ctx context.Context, p Plan, from From, to To) error {
 	if err := whole.CheckNames(p.names()); err != nil {
 		return err
 	}
+	if err := checkPublic(ctx, whole); err != nil {
+		return err
+	}
 	if err := apply(ctx, p, from, to); err != nil {
 		return err
 	}
 	return whole.Publish(ctx)
+}
+
+// checkPublic refuses a place that somebody made public without a manifest: users
+// would see each file as soon as it is written.
+func checkPublic(ctx context.Context, whole Publisher) error {
+	public, err := whole.IsPublic(ctx)
+	if err != nil || !public {
+		return err
+	}
+	body, _, err := whole.Open(ctx, releasemanifest.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return verdict.Refuse(verdict.FileConflict, whole.URI(), "it is public already, and has no manifest: what is written would be public before all of it is there").
+			Advise("delete the release there or make it a draft, then run the command again; nothing was written")
+	}
+	if err != nil {
+		return err
+	}
+	return body.Close()
 }
 
 // names are those of all files, the manifest's included.

@@ -80,6 +80,8 @@ type resultsHead struct {
 	Waived   []verdict.Waiver  `json:"waived,omitempty"`
 	Warnings []verdict.Finding `json:"warnings,omitempty"`
 	Notes    []string          `json:"notes,omitempty"`
+	// Lab is the sentence about the trust root of a lab.
+	Lab string `json:"lab,omitempty"`
 }
 
 // ResultsPlace is where the results of a plan are, below the place of all
@@ -112,7 +114,7 @@ func (a Applied) results(plan digest.Digest, s Shard) ([]byte, error) {
 	v := a.Verdict
 	head := resultsHead{
 		Schema: resultsSchema, Plan: plan, Shard: s, Time: v.Time, Policy: v.Policy, TrustRoot: v.TrustRoot,
-		Items: len(a.Items), Waived: v.Waived, Warnings: v.Warnings, Notes: v.Notes, Findings: map[verdict.Code]int{},
+		Items: len(a.Items), Waived: v.Waived, Warnings: v.Warnings, Notes: v.Notes, Lab: v.Lab(), Findings: map[verdict.Code]int{},
 	}
 	for _, i := range a.Items {
 		if i.State.Good() {

@@ -122,6 +122,9 @@ func (n *Notes) example(a manifest.Artifact, proofs []verdict.Proof) {
 
 // limits are what the acceptance does not cover.
 func limits(v verdict.Verdict) (list []string) {
+	if lab := v.Lab(); lab != "" {
+		list = append(list, lab)
+	}
 	for _, left := range v.Scope.Left {
 		list = append(list, "not checked: "+left)
 	}

@@ -28,6 +28,18 @@ func TestNotesOfNothing(t *testing.T) {
 	}
 }
 
+// TestNotesOfLab: the notes of a release that a lab signed say so.
+func TestNotesOfLab(t *testing.T) {
+	v := verdict.New("release lantern v0.1.0", time.Unix(0, 0))
+	if list := limits(*v); len(list) > 0 {
+		t.Errorf("%q", list)
+	}
+	v.Tell("The trust root is an INSECURE LAB.")
+	if list := limits(*v); len(list) != 1 || list[0] != v.Lab() {
+		t.Errorf("%q", list)
+	}
+}
+
 // TestNotesQuote: texts of others end no cell, code span or quoted word, and
 // mention nobody.
 func TestNotesQuote(t *testing.T) {

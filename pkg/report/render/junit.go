@@ -68,6 +68,9 @@ type junitFailure struct {
 func junit(w io.Writer, v verdict.Verdict) error {
 	nothing, instant := "", "0"
 	text := v.Counts.String() + "\n"
+	for _, sentence := range v.Sentences {
+		text += printable(sentence) + "\n"
+	}
 	suite := junitSuite{
 		ID: "0", Package: "waybill", Name: named(question(v)), Stamp: v.Time.UTC().Format("2006-01-02T15:04:05"), Host: "localhost",
 		Time: instant, Properties: &junitProperties{List: properties(v)}, Out: &text, Err: &nothing, Cases: junitCases(v),

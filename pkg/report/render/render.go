@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -66,6 +67,9 @@ func Write(w io.Writer, f Format, v verdict.Verdict) error { return Printer{}.Pr
 
 // Print prints v.
 func (p Printer) Print(w io.Writer, f Format, v verdict.Verdict) error {
+	if p.Saved && (f == JUnit || f == SARIF) { // the others have a place for it
+		v.Sentences = slices.Insert(slices.Clone(v.Sentences), 0, notice(v))
+	}
 	switch f {
 	case Table:
 		return p.table(w, v)

@@ -137,7 +137,7 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 	if v.Unsigned() {
 		ran.Told = []sarifNotification{{"warning", sarifMessage{printable(v.Headline() + "; " + v.Counts.String())}}}
 	}
-	for _, n := range v.Notes {
+	for _, n := range slices.Concat(v.Sentences, v.Notes) {
 		ran.Told = append(ran.Told, sarifNotification{"note", sarifMessage{printable(n)}})
 	}
 	log.Invocations = []sarifInvocation{ran}

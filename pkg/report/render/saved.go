@@ -51,14 +51,8 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 	case outcome != v.Outcome().String() || headline != v.Headline():
 		return fmt.Errorf("it says %q, and its content says %q", headline, v.Headline())
 	}
-	proven := 0
-	for _, o := range v.Objects {
-		if o.Verified {
-			proven++
-		}
-	}
-	if proven > v.Counts.Verified {
-		return fmt.Errorf("it counts %d verified objects, and lists %d", v.Counts.Verified, proven)
+	if err := miscounted(v); err != nil {
+		return err
 	}
 	for _, l := range v.Levels {
 		for _, r := range l.Requirements {
@@ -68,6 +62,32 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 		}
 		if why := contradiction(l); why != "" {
 			return fmt.Errorf("%s level %d of %d: %s", l.Track, l.Level, l.Most, why)
+		}
+	}
+	return nil
+}
+
+// miscounted says why objects and groups cannot be what a verdict counts: a page
+// that begins with "OK" would otherwise list what is not verified.
+func miscounted(v verdict.Verdict) error {
+	proven := 0
+	for _, o := range v.Objects {
+		if o.Verified {
+			proven++
+		}
+	}
+	whole := v.Outcome() == verdict.Accepted && len(v.Waived) == 0
+	switch {
+	case proven > v.Counts.Verified:
+		return fmt.Errorf("it counts %d verified objects, and lists %d", v.Counts.Verified, proven)
+	case whole && proven < len(v.Objects):
+		return fmt.Errorf("it accepts, and lists %d objects that are not verified", len(v.Objects)-proven)
+	case v.Complete() && v.Counts.Missing+v.Counts.Extra != 0:
+		return fmt.Errorf("it accepts everything, and counts %s", v.Counts)
+	}
+	for _, g := range v.Groups {
+		if g.Verified < 0 || g.Verified > g.Required || whole && g.Verified < g.Required {
+			return fmt.Errorf("its answer is %s, and %d of %d of the group %q are verified", v.Outcome(), g.Verified, g.Required, g.Name)
 		}
 	}
 	return nil

@@ -126,15 +126,23 @@ func prefixed(label string, list []string) []string {
 	return []string{label + strings.Join(list, ", ") + "."}
 }
 
-// headline prints the answer; its first word is coloured on a terminal.
+// headline prints the answer; its first word is coloured on a terminal. Only an
+// answer begins at the left: a name with blanks could otherwise be folded so that a
+// line of a refusal begins with "OK".
 func (p *page) headline(v verdict.Verdict) {
 	word, rest := headline(v)
-	text := fold(word+printable(rest), p.Width)
+	text := word + printable(rest)
+	if utf8.RuneCountInString(text) > p.Width {
+		text = strings.ReplaceAll(fold(text, p.Width-len(hanging)), "\n", "\n"+hanging)
+	}
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, p.paint(word, v.Outcome())+text[len(word):]+"\n")
 	}
 	p.empty = false
 }
+
+// hanging is the space before further lines of an answer.
+const hanging = "  "
 
 // paint colours text green for an acceptance, red for a refusal, and yellow where
 // nothing was decided.
@@ -295,9 +303,7 @@ func (p *page) unchecked(v verdict.Verdict) {
 // files, only what concerns them is said.
 func unchecked(s verdict.Scope, groups []verdict.Group) (not, unasked []string) {
 	given := slices.Contains(s.Checks, "given files")
-	if !given {
-		not = slices.DeleteFunc(slices.Clone(s.Left), func(left string) bool { return slices.Contains(s.NotRequired, left) })
-	}
+	not = s.Unanswered()
 	var checks []string
 	of := map[string][]string{}
 	for _, left := range s.NotRequired {

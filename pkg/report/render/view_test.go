@@ -130,6 +130,36 @@ func TestViewOfEachTrack(t *testing.T) {
 	}
 }
 
+// TestReadMiscounted: a saved verdict whose parts are not what it counts is malformed.
+func TestReadMiscounted(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		edit func(v *verdict.Verdict)
+		fine bool
+	}{
+		{"as it was", func(*verdict.Verdict) {}, true},
+		{"an object that is not verified", func(v *verdict.Verdict) { v.Objects[1].Verified = false }, false},
+		{"the same in a refusal", func(v *verdict.Verdict) {
+			v.Objects[1].Verified, v.Groups[0].Verified, v.Counts.Verified = false, 1, 1
+			v.Add(verdict.Find(verdict.Tampered, "b", "x"))
+		}, true},
+		{"a group that is not verified", func(v *verdict.Verdict) { v.Groups[0].Verified = 1 }, false},
+		{"a group of more than all", func(v *verdict.Verdict) { v.Groups[0].Verified = 3 }, false},
+		{"a group of fewer than none", func(v *verdict.Verdict) { v.Groups[0] = verdict.Group{Name: "binary", Verified: -1, Required: -1} }, false},
+		{"something extra", func(v *verdict.Verdict) { v.Counts.Extra = 1 }, false},
+		{"something missing", func(v *verdict.Verdict) { v.Counts.Missing = 1 }, false},
+	} {
+		v := verdict.New("release lantern v0.1.0", noon())
+		v.Counts, v.Proofs = verdict.Counts{Verified: 2, Required: 2}, proofs()
+		v.Groups = []verdict.Group{{Name: "binary", Verified: 2, Required: 2}}
+		v.Objects = []verdict.Object{{Name: "a", Class: "binary", Verified: true}, {Name: "b", Class: "binary", Verified: true}}
+		row.edit(v)
+		if _, err := render.Read([]byte(write(t, render.JSON, v))); (err == nil) != row.fine || err != nil && !refusedAs(err, verdict.ConfigParse) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
 // TestRead: a saved verdict is read back as it was, and one that no program of
 // this version wrote is malformed. Each row changes one thing.
 func TestRead(t *testing.T) {
@@ -139,9 +169,9 @@ func TestRead(t *testing.T) {
 		if err != nil || write(t, render.JSON, &got) != string(raw) || got.Outcome() != v.Outcome() {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, f := range []render.Format{render.Table, render.Markdown, render.HTML} {
+		for _, f := range []render.Format{render.Table, render.Markdown, render.HTML, render.JUnit, render.SARIF} {
 			text := printed(t, render.Printer{Saved: true}, f, &got)
-			if !strings.Contains(text, "SAVED VERDICT of 2026-03-01T12:00:00Z: nothing was verified now") || f != render.HTML && !strings.HasPrefix(text, "SAVED VERDICT") {
+			if !strings.Contains(text, "SAVED VERDICT of 2026-03-01T12:00:00Z: nothing was verified now") || (f == render.Table || f == render.Markdown) && !strings.HasPrefix(text, "SAVED VERDICT") {
 				t.Errorf("%s as %s does not say that it was saved:\n%s", name, f, text)
 			}
 		}

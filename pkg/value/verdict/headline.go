@@ -64,7 +64,11 @@ func (v Verdict) reservations() (text string) {
 	if len(with) > 0 {
 		text = ", with " + strings.Join(with, " and ")
 	}
-	if len(v.Scope.Left) > 0 && !v.IsCheck() && !slices.Contains(v.Scope.Checks, givenFiles) {
+	left := v.Scope.Left
+	if slices.Contains(v.Scope.Checks, givenFiles) {
+		left = v.Scope.Unanswered()
+	}
+	if len(left) > 0 && !v.IsCheck() {
 		text += ", in part"
 	}
 	return text
@@ -125,9 +129,21 @@ func (v Verdict) proven() string {
 	return done + " signed by " + signer
 }
 
+// Unanswered is what the scope leaves out, besides what the policy does not require.
+// A question about given files leaves out the rest of their release by its nature;
+// checks of the files themselves, which a lower depth leaves out, are listed.
+func (s Scope) Unanswered() []string {
+	given, rest := slices.Contains(s.Checks, givenFiles), []string(nil)
+	if given {
+		rest = []string{"the rest of the release", "a signed list of the release's contents (none exists)", "expected set: not independent of the build", "other addresses of the images"}
+	}
+	return slices.DeleteFunc(slices.Clone(s.Left), func(left string) bool {
+		return slices.Contains(s.NotRequired, left) || slices.Contains(rest, left) || given && strings.HasPrefix(left, "other platforms than ")
+	})
+}
+
 // Names of checks: that nothing is unlisted, that given files are part of a
-// release, and that copies are whole. A question about given files is answered
-// whole.
+// release, and that copies are whole.
 const closedPlaces, givenFiles, copies = "closed places", "given files", "copies by digest"
 
 // maxFaults is how many kinds of faults a headline names, maxNamed how many

@@ -280,6 +280,17 @@ func (v *Verdict) Tell(format string, args ...any) {
 	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
 }
 
+// Lab is the sentence which says that anybody can have the keys of the trust root;
+// empty if it is no lab's. Every form of a verdict has it.
+func (v Verdict) Lab() string {
+	for _, sentence := range v.Sentences {
+		if strings.Contains(sentence, "INSECURE LAB") {
+			return sentence
+		}
+	}
+	return ""
+}
+
 // Outcome derives the answer from the worst finding: a bug in Waybill, malformed
 // input, a refusal, then an unreachable service. Without findings, acceptance needs
 // at least one proven requirement, each other one proven or excepted, and what the

@@ -76,6 +76,28 @@ func TestCompleteNeedsFullScope(t *testing.T) {
 	}
 }
 
+// TestGivenFilesInPart: a question about given files is answered in part if checks of
+// these files were left out, and whole if only the rest of the release was.
+func TestGivenFilesInPart(t *testing.T) {
+	for _, r := range []struct {
+		left, notRequired []string
+		part              bool
+	}{
+		{[]string{"the rest of the release"}, nil, false},
+		{[]string{"the rest of the release", "other platforms than linux/amd64"}, nil, false},
+		{[]string{"the rest of the release", "provenance of binary"}, []string{"provenance of binary"}, false},
+		{[]string{"the rest of the release", "provenance"}, nil, true},
+		{[]string{"signatures", "provenance", "SBOMs", "plan", "the rest of the release"}, nil, true},
+	} {
+		v := verdict.New("q", noon())
+		v.Counts, v.Proofs = verdict.Counts{Verified: 1, Required: 1}, proofs()
+		v.Scope = verdict.Scope{Checks: []string{"manifest", "given files"}, Left: r.left, NotRequired: r.notRequired}
+		if part := strings.Contains(v.Headline(), ", in part"); part != r.part || (len(v.Scope.Unanswered()) > 0) != r.part || v.Complete() {
+			t.Errorf("%q: %s", r.left, v.Headline())
+		}
+	}
+}
+
 func TestAddCounts(t *testing.T) {
 	rows := []struct {
 		code           verdict.Code

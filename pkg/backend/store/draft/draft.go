@@ -179,7 +179,7 @@ func (r *Release) ready(ctx context.Context) error {
 	}
 	if !r.api.HasToken() {
 		return verdict.Refuse("CREDENTIAL_REFUSED", r.URI(), "writing needs a token, and none was found").
-			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own, to a token that may write contents")
+			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own that GH_HOST names, to a token that may write contents")
 	}
 	if err := r.api.CheckTag(ctx); err != nil {
 		return err
@@ -210,6 +210,14 @@ func (r *Release) otherRun(did string) error {
 	r.held = nil // read again next time
 	return verdict.Refuse(verdict.Busy, r.URI(), "another run %s", did).
 		Advise("wait until the other run has ended, then run the command again: it completes what is missing")
+}
+
+// IsPublic reports whether the tag has a published release.
+func (r *Release) IsPublic(ctx context.Context) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.find(ctx)
+	return r.release.ID != 0 && !r.release.Draft, err
 }
 
 // Publish makes the draft public, if it contains exactly the assets that this
