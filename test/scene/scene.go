@@ -118,7 +118,8 @@ func shortens(args []string) bool {
 	}
 	words := strings.Join(args, " ") + " "
 	return slices.ContainsFunc([]string{
-		"k8s-verify-release ", "waybill verify ", "waybill gate check ", "waybill gate file ", "waybill gate image ", "waybill gate audit ",
+		"k8s-verify-release ", "waybill verify release ", "waybill verify file ", "waybill verify image ", "waybill verify bundle ", "waybill verify layout ",
+		"waybill gate check ", "waybill gate file ", "waybill gate image ", "waybill gate audit ",
 		"waybill stage ", "waybill release ", "waybill promote apply ", "waybill promote merge ", "waybill sbom check ", "waybill sbom validate ",
 		"waybill signoff check ", "waybill feature preflight ",
 	}, func(command string) bool { return strings.HasPrefix(words, command) })

@@ -24,7 +24,7 @@ func TestKubernetesLevels(t *testing.T) {
 		}
 		t.Skip(r.Reason())
 	}
-	s := ship{&scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}}
+	s := ship{&scene.Scene{Options: scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}}
 	v, err := version.Parse(upstream)
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func (s ship) summary(name string, sum digest.Digest) []byte {
 // Waybill, is complete by the policy that is shipped for it, and is refused for
 // each thing that is wrong with it.
 func TestLongKubernetesSealed(t *testing.T) {
-	s := ship{&scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}}
+	s := ship{&scene.Scene{Options: scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}}
 	v, err := version.Parse(upstream)
 	if err != nil {
 		t.Fatal(err)

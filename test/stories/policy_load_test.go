@@ -48,7 +48,7 @@ type bench struct{ *scene.Scene }
 
 func newBench(t *testing.T) bench {
 	t.Helper()
-	return bench{&scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}}}
+	return bench{&scene.Scene{Options: scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir()}}}
 }
 
 // policy writes a policy with texts replaced, in pairs.

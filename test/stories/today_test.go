@@ -23,7 +23,7 @@ const upstream = "v1.31.2"
 // can be done, is never called complete, and is refused for each thing that is
 // wrong with it. That no manifest is found is no way around one.
 func TestKubernetesToday(t *testing.T) {
-	s := &scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
+	s := &scene.Scene{Options: scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
 	v, err := version.Parse(upstream)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestKubernetesToday(t *testing.T) {
 // TestKubernetesAutumn is the same release as it is published since autumn 2026:
 // by the commands, each of its forms once with an attack, and mended.
 func TestKubernetesAutumn(t *testing.T) {
-	s := &scene.Scene{Options: scene.Options{Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
+	s := &scene.Scene{Options: scene.Options{Verbose: true, Bin: bin, Dir: t.TempDir()}, Lab: lab.New(t)}
 	v, err := version.Parse(upstream)
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +168,9 @@ func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func
 		part         int // how the platform's part ends
 		said         string
 	}{
-		{"a file of another platform too few", other, nil, 0, "partial"},
+		{"a file of another platform too few", other, nil, 0, "in part"},
 		{"a file of the platform too few", mine, nil, 1, "MISSING"},
-		{"other bytes of another platform", other, []byte("x"), 0, "partial"},
+		{"other bytes of another platform", other, []byte("x"), 0, "in part"},
 		{"other bytes of the platform", mine, []byte("x"), 1, "TAMPERED"},
 		{"a file of another platform that nobody names", other + "-again", []byte("x"), 1, "EXTRA"},
 	} {

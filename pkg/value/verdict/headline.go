@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
 // Headline is the answer in one line. Its first word says which answer it is, and
@@ -29,7 +30,7 @@ func (v Verdict) Headline() string {
 	if v.About() != "" {
 		word += " " + v.About()
 	}
-	return shortened(word + v.reservations() + ": " + v.reason())
+	return redact.Secrets(shortened(word + v.reservations() + ": " + v.reason()))
 }
 
 // About is what the verdict is about, in a few words.
