@@ -51,8 +51,8 @@ func TestReportOfARelease(t *testing.T) {
 	says(0, strings.Replace(with, "verify release", "gate check", 1)+" --report slsa-source", "SLSA Source level 3 of 4")
 	one := "waybill gate file " + path(at.Version+"/"+binary) + " --policy " + path("policy.yaml") + " --trusted-root " + r.Path("trusted_root.json") + " --name " + binary +
 		" --bundle " + path(at.Version+"/"+compiled) + " --bundle " + path(at.Version+"/"+plan.BundleName(binary)) + " --sbom " + path(at.Version+"/"+plan.SBOMName(binary)) + " --release-version " + at.Version
-	says(0, one+" --report kep-3027", "KEP-3027 level 2 of 4 for 1 artifact,")
-	says(0, one+" --source-vsa "+path("good.json")+" --report kep-3027", "KEP-3027 level 3 of 4 for 1 artifact,")
+	says(0, one+" --report kep-3027", "KEP-3027 level 2 of 4 for 1 artifact; level ")
+	says(0, one+" --source-vsa "+path("good.json")+" --report kep-3027", "KEP-3027 level 3 of 4 for 1 artifact; level ")
 
 	time := regexp.MustCompile(`"time": "[^"]*"`)
 	json := time.ReplaceAllString(says(0, with+" --output json"), "")

@@ -224,5 +224,5 @@ func (n *night) converges() {
 	}
 	n.patient = true
 	want(n.t, n.promote(), 0)
-	want(n.t, n.verify(), 0, "complete")
+	want(n.t, n.verify(), 0, "nothing extra")
 }
