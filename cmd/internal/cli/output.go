@@ -39,11 +39,8 @@ type Output struct {
 	audience verdict.Audience // of the command that the flags were added to
 }
 
-// TableOutput prints a table with every line to stdout. It is for commands that
-// have no --verbose.
-func TableOutput() *Output {
-	return &Output{Formats: []string{string(render.Table)}, Verbose: true}
-}
+// TableOutput prints a table to stdout. It is for commands that have no --output.
+func TableOutput() *Output { return &Output{Formats: []string{string(render.Table)}} }
 
 // AddFlags adds --output to a command. Call it after the command has its RunE and
 // Args: it wraps both, so that a run that fails before there is a verdict writes

@@ -158,7 +158,7 @@ func (p *page) mdWaived(all []verdict.Waiver) {
 	p.line("")
 	for _, w := range all {
 		p.line("- %s %s: %s", code(string(w.Finding.Code)), code(p.text(w.Finding.Subject)), prose(p.text(w.Finding.Message)))
-		p.line("  - by %s %s of %s: %s", word(string(w.Kind)), code(p.text(w.ID)), code(p.text(w.By)), prose(p.text(w.Reason)))
+		p.line("  - by %s %s of %s: %s", word(w.Kind), code(p.text(w.ID)), code(p.text(w.By)), prose(p.text(w.Reason)))
 	}
 	p.line("")
 }
