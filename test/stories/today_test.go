@@ -198,7 +198,7 @@ func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify
 		t.Errorf("sums of what was refused:\n%s", out)
 	}
 	request(t, http.MethodPut, object, r.Files[kubectl])
-	want(t, verify("--download", "got"), 0, "Downloaded to", "the answers of the log are in evidence")
+	want(t, verify("--download", "got"), 0, "Downloaded to", "The answers of the log are in evidence")
 	for name, body := range r.Files {
 		if name == "release-notes.json" || name == "announcement.html" {
 			continue // nobody names them, and nothing is known of their bytes
@@ -211,7 +211,7 @@ func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify
 	// Without --evidence the answers of the log are kept beside the copy, which
 	// can then be verified where there is no network; without them it can not.
 	bare := []string{"k8s-verify-release", upstream, "--profile", "profile.yaml", "--only", "files"}
-	want(t, s.Run(t.Context(), append(bare, "--download", "alone")...), 0, "the answers of the log are in alone.evidence")
+	want(t, s.Run(t.Context(), append(bare, "--download", "alone")...), 0, "The answers of the log are in alone.evidence")
 	bare = append(bare, "--offline", "--files", "alone")
 	want(t, s.Run(t.Context(), append(bare, "--evidence", "alone.evidence")...), 0, "verified=120")
 	want(t, s.Run(t.Context(), bare...), 3)

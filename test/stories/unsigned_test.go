@@ -29,14 +29,14 @@ func TestUnsignedFile(t *testing.T) {
 	want(t, c.ask(t, bare, "other --sbom=a.spdx.json"), 2, "POLICY_EMPTY", "no signed evidence is required of binary", "insecureAcceptUnsigned: true")
 	want(t, c.ask(t, unsigned, "other --sbom=a.spdx.json"), 1, "NOT_BOUND", "other.json", "not for bin/a with these bytes")
 	for format, beginning := range map[string]string{
-		"table": "UNSIGNED binary bin/a: ", "markdown": "## UNSIGNED", "html": "<!DOCTYPE html>", "json": "{", "junit": "<?xml", "sarif": "{",
+		"table": "UNSIGNED binary bin/a, a.bin, in part: ", "markdown": "## UNSIGNED", "html": "<!DOCTYPE html>", "json": "{", "junit": "<?xml", "sarif": "{",
 	} {
 		r := c.ask(t, unsigned, "--sbom=a.spdx.json --output="+format)
 		want(t, r, 0, "UNSIGNED")
 		if !strings.HasPrefix(r.Stdout, beginning) {
 			t.Errorf("%s begins with %.60q", format, r.Stdout)
 		}
-		for sign, in := range map[string]string{`"headline": "UNSIGNED binary bin/a: accepted`: "json sarif", `"basis": "insecure-unsigned"`: "json", "<title>UNSIGNED: ": "html", `name="UNSIGNED: `: "junit"} {
+		for sign, in := range map[string]string{`"headline": "UNSIGNED binary bin/a, a.bin, in part: accepted`: "json sarif", `"basis": "insecure-unsigned"`: "json", "<title>UNSIGNED: ": "html", `name="UNSIGNED: `: "junit"} {
 			if strings.Contains(in, format) && !strings.Contains(r.Stdout, sign) {
 				t.Errorf("%s does not say %s:\n%s", format, sign, r.Stdout)
 			}
