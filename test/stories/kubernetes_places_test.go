@@ -216,9 +216,9 @@ func mirrored(t *testing.T, s ship) {
 		said   []string
 	}{
 		{"both places", []string{"https://dl.k8s.io/release/" + upstream + "/=" + mirror, images}, 0, []string{"nothing extra",
-			"read from " + mirror + " instead of https://dl.k8s.io/release/" + upstream + "/", "read from " + s.Lab.Registry + "/release/kubernetes instead of registry.k8s.io"}},
-		{"what is above", []string{"https://dl.k8s.io/release=" + strings.TrimSuffix(mirror, upstream+"/"), images}, 0, []string{"nothing extra", "read from " + mirror + " instead of "}},
-		{"a mirror with other bytes", []string{"https://dl.k8s.io/release/" + upstream + "/=" + old, images}, 1, []string{"TAMPERED", shipped, "read from " + old + " instead of "}},
+			"Read from " + mirror + " instead of https://dl.k8s.io/release/" + upstream + "/", "Read from " + s.Lab.Registry + "/release/kubernetes instead of registry.k8s.io"}},
+		{"what is above", []string{"https://dl.k8s.io/release=" + strings.TrimSuffix(mirror, upstream+"/"), images}, 0, []string{"nothing extra", "Read from " + mirror + " instead of "}},
+		{"a mirror with other bytes", []string{"https://dl.k8s.io/release/" + upstream + "/=" + old, images}, 1, []string{"TAMPERED", shipped, "Read from " + old + " instead of "}},
 		{"a place of nobody", []string{"https://dl.k8s.dev/=" + mirror}, 2, []string{"https://dl.k8s.io/release/" + upstream + "/"}},
 		{"half a name", []string{"https://dl.k8s.io/rel=" + mirror}, 2, []string{"want the canonical address of the files, "}},
 		{"no actual place", []string{"https://dl.k8s.io/"}, 2, []string{"want CANONICAL=ACTUAL"}},
@@ -253,7 +253,7 @@ func served(t *testing.T, s ship) {
 	}
 	want(t, s.verify(t, "--files", web), 3, "NOT_LISTABLE")
 	want(t, s.Run(t.Context(), open()...), 0, "in part", "search for extra files (the place cannot be listed)")
-	want(t, s.verify(t, "--files", web, "--listing", list), 0, "nothing extra", "the files were listed at "+list+" and read from "+web)
+	want(t, s.verify(t, "--files", web, "--listing", list), 0, "nothing extra", "The files were listed at "+list+" and read from "+web)
 	undo := s.add(t, "bin/linux/amd64/kubectl-again", []byte("x"))
 	r, unseen := s.verify(t, "--files", web, "--listing", list), s.Run(t.Context(), open()...)
 	undo()

@@ -144,6 +144,9 @@ func shownAs(text string) *regexp.Regexp {
 	return regexp.MustCompile(`\A` + strings.ReplaceAll(quoted, "…", ".*") + `\z`)
 }
 
+// progressLine is a line of progress on something that is no terminal.
+var progressLine = regexp.MustCompile(`(?m)^[a-z][a-z ]*( \d+)? of \d+ [^\n]*, [0-9ms]+( left)?\n`)
+
 // typed runs a command, and compares its end with the page.
 func (p page) typed(ctx context.Context, c command) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
@@ -151,6 +154,7 @@ func (p page) typed(ctx context.Context, c command) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c", p.lab.Replace(c.typed))
 	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), p.env...)
 	out, err := cmd.CombinedOutput()
+	out = progressLine.ReplaceAll(out, nil) // only a slow machine prints any
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return err
