@@ -23,6 +23,7 @@ func TestDocsInstall(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the page is for linux/amd64")
 	}
+	uses(t, "curl")
 	peers := os.Getenv("WAYBILL_PEERS")
 	if peers == "" {
 		peers = absolute(t, "..", "bin")

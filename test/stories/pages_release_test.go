@@ -44,6 +44,7 @@ func TestDocsRelease(t *testing.T) {
 // publishes, and the page about verifying, in the world of the how-to pages. The
 // commands that make a release are those of docs/release.md, in its order.
 func TestReadmePages(t *testing.T) {
+	uses(t, "curl")
 	w := newHowTo(t)
 	for _, name := range []string{"README.md", "docs/verify.md"} {
 		p := w.page(t, name)

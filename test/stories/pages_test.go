@@ -144,6 +144,18 @@ func shownAs(text string) *regexp.Regexp {
 	return regexp.MustCompile(`\A` + strings.ReplaceAll(quoted, "…", ".*") + `\z`)
 }
 
+// uses skips a test of a page whose commands need a program that this machine
+// lacks.
+func uses(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("the page uses %s: %v", program, err)
+	}
+}
+
 // progressLine is a line of progress on something that is no terminal.
 var progressLine = regexp.MustCompile(`(?m)^[a-z][a-z ]*( \d+)? of \d+ [^\n]*, [0-9ms]+( left)?\n`)
 

@@ -160,6 +160,7 @@ func (d *desk) servesReleases(t *testing.T, other map[string][]byte) (*httptest.
 // TestActionSetupWaybill: the verifier runs only if it has the digest that the
 // workflow names, and the programs are in the PATH only if it accepts them.
 func TestActionSetupWaybill(t *testing.T) {
+	uses(t, "curl")
 	d := waybillRelease(t)
 	r := newRunner(t, d.Scene)
 	other := map[string][]byte{}
