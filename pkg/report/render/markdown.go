@@ -35,8 +35,7 @@ func (p Printer) markdown(w io.Writer, v verdict.Verdict) error {
 		t.line("- %s", prose(t.text(sentence)))
 	}
 	t.line("")
-	not, unasked := unchecked(v.Scope, v.Groups)
-	for _, text := range append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...) {
+	for _, text := range leftOut(v) {
 		t.line("- %s", prose(t.text(text)))
 	}
 	t.line("")

@@ -36,14 +36,7 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 		t.short(v)
 		return t.err
 	}
-	if v.Subject != "" {
-		t.line("  %s", t.text(question(v)))
-	}
-	t.line("")
-	for _, sentence := range v.Sentences {
-		t.line("  %s", t.text(sentence))
-	}
-	t.line("")
+	t.sentences(v)
 	t.groups(v.Groups, v.Counts)
 	if p.Verbose || v.Outcome() == verdict.Accepted {
 		t.unchecked(v)
@@ -71,10 +64,23 @@ func (p Printer) table(w io.Writer, v verdict.Verdict) error {
 	return t.err
 }
 
+// sentences prints the question, if the headline does not, and what every reader
+// should see.
+func (p *page) sentences(v verdict.Verdict) {
+	if v.Subject != "" {
+		p.line("  %s", p.text(question(v)))
+	}
+	p.line("")
+	for _, sentence := range v.Sentences {
+		p.line("  %s", p.text(sentence))
+	}
+	p.line("")
+}
+
 // isShort reports whether a verdict accepts a single file or image without any
 // reservation that needs space: three lines are enough.
 func isShort(v verdict.Verdict) bool {
-	return v.Outcome() == verdict.Accepted && !v.IsCheck() && !v.Unsigned() && !slices.Contains(v.Scope.Checks, "copies by digest") && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features) == 0 &&
+	return v.Outcome() == verdict.Accepted && !v.IsCheck() && !v.Unsigned() && !v.Scope.IsOfCopies() && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features) == 0 &&
 		!slices.ContainsFunc(v.Levels, func(l verdict.Levels) bool { return l.Artifacts == 0 }) && len(v.Sentences) <= shortSentences
 }
 
@@ -112,18 +118,21 @@ func (p *page) short(v verdict.Verdict) {
 		text += " on " + when.Format(time.DateOnly)
 	}
 	p.line("  %s.", p.text(strings.TrimSpace(text)))
-	not, unasked := unchecked(v.Scope, v.Groups)
-	if text := strings.Join(append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...), " "); text != "" {
+	if text := strings.Join(leftOut(v), " "); text != "" {
 		p.line("  %s", p.text(text))
 	}
 }
 
-// prefixed is a list as a sentence; nothing for an empty list.
-func prefixed(label string, list []string) []string {
-	if len(list) == 0 {
-		return nil
+// leftOut says in at most two sentences what the verdict does not cover.
+func leftOut(v verdict.Verdict) (sentences []string) {
+	not, unasked := unchecked(v.Scope, v.Groups)
+	if len(not) > 0 {
+		sentences = append(sentences, "Not checked: "+strings.Join(not, ", ")+".")
 	}
-	return []string{label + strings.Join(list, ", ") + "."}
+	if len(unasked) > 0 {
+		sentences = append(sentences, "Not required by this policy: "+strings.Join(unasked, ", ")+".")
+	}
+	return sentences
 }
 
 // headline prints the answer; its first word is coloured on a terminal. Only an
@@ -291,8 +300,7 @@ func groupName(class string) string {
 
 // unchecked prints what the verdict does not cover.
 func (p *page) unchecked(v verdict.Verdict) {
-	not, unasked := unchecked(v.Scope, v.Groups)
-	for _, text := range append(prefixed("Not checked: ", not), prefixed("Not required by this policy: ", unasked)...) {
+	for _, text := range leftOut(v) {
 		p.line("  %s", p.text(text))
 	}
 	p.line("")
@@ -302,13 +310,12 @@ func (p *page) unchecked(v verdict.Verdict) {
 // world left out and what the policy does not require, in words. About given
 // files, only what concerns them is said.
 func unchecked(s verdict.Scope, groups []verdict.Group) (not, unasked []string) {
-	given := slices.Contains(s.Checks, "given files")
 	not = s.Unanswered()
 	var checks []string
 	of := map[string][]string{}
 	for _, left := range s.NotRequired {
 		check, class, some := strings.Cut(left, " of ")
-		if given && !some {
+		if s.IsOfGivenFiles() && !some {
 			continue
 		}
 		if !slices.Contains(checks, check) {

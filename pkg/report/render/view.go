@@ -186,14 +186,7 @@ func (p *page) view(v verdict.Verdict) {
 		p.Width = viewWidth
 	}
 	p.headline(v)
-	if v.Subject != "" {
-		p.line("  %s", p.text(question(v)))
-	}
-	p.line("")
-	for _, sentence := range v.Sentences {
-		p.line("  %s", p.text(sentence))
-	}
-	p.line("")
+	p.sentences(v)
 	p.parts(v.Findings, v.Groups)
 	p.waived(v.Waived)
 	p.warnings(v.Warnings)

@@ -66,7 +66,7 @@ func (v Verdict) reservations() (text string) {
 		text = ", with " + strings.Join(with, " and ")
 	}
 	left := v.Scope.Left
-	if slices.Contains(v.Scope.Checks, givenFiles) {
+	if v.Scope.IsOfGivenFiles() {
 		left = v.Scope.Unanswered()
 	}
 	if len(left) > 0 && !v.IsCheck() {
@@ -95,7 +95,7 @@ func (v Verdict) reason() string {
 // signed it.
 func (v Verdict) proven() string {
 	noun := "object"
-	if slices.Contains(v.Scope.Checks, copies) {
+	if v.Scope.IsOfCopies() {
 		noun = "copy"
 	}
 	done := fmt.Sprintf("%d of %s", v.Counts.Verified, plural.Of(v.Counts.Required, noun))
@@ -117,24 +117,31 @@ func (v Verdict) proven() string {
 	switch {
 	case v.IsCheck():
 		return fmt.Sprintf("%d of %s passed", v.Counts.Verified, plural.Of(v.Counts.Required, "check"))
-	case slices.Contains(v.Scope.Checks, givenFiles) && signer == "":
+	case v.Scope.IsOfGivenFiles() && signer == "":
 		return "verified"
 	case len(v.Groups) > 0 || signer == "" || noun == "copy":
 		if v.Complete() && slices.Contains(v.Scope.Checks, closedPlaces) {
 			return done + " verified, nothing extra"
 		}
 		return done + " verified"
-	case v.Counts.Required == 1, slices.Contains(v.Scope.Checks, givenFiles): // the list that names a given file is counted, too
+	case v.Counts.Required == 1, v.Scope.IsOfGivenFiles(): // the list that names a given file is counted, too
 		return "signed by " + signer
 	}
 	return done + " signed by " + signer
 }
 
+// IsOfGivenFiles reports whether files on this machine are judged, as part of a
+// release.
+func (s Scope) IsOfGivenFiles() bool { return slices.Contains(s.Checks, givenFiles) }
+
+// IsOfCopies reports whether copies are judged: the destinations of a promotion.
+func (s Scope) IsOfCopies() bool { return slices.Contains(s.Checks, copies) }
+
 // Unanswered is what the scope leaves out, besides what the policy does not require.
 // A question about given files leaves out the rest of their release by its nature;
 // checks of the files themselves, which a lower depth leaves out, are listed.
 func (s Scope) Unanswered() []string {
-	given, rest := slices.Contains(s.Checks, givenFiles), []string(nil)
+	given, rest := s.IsOfGivenFiles(), []string(nil)
 	if given {
 		rest = []string{"the rest of the release", "a signed list of the release's contents (none exists)", "expected set: not independent of the build", "other addresses of the images"}
 	}
