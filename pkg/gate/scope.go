@@ -236,7 +236,6 @@ func (o Options) checks() []string {
 	}
 	drop := map[string]bool{
 		"files": o.Scope.Only == policy.Images, "images": o.Scope.Only == policy.Files || len(o.Scope.Given) > 0,
-		"closed places": len(o.Scope.Given) > 0,
 	}
 	return slices.DeleteFunc(list, func(check string) bool { return drop[check] })
 }

@@ -144,15 +144,15 @@ func shownAs(text string) *regexp.Regexp {
 	return regexp.MustCompile(`\A` + strings.ReplaceAll(quoted, "…", ".*") + `\z`)
 }
 
-// uses skips a test of a page whose commands need a program that this machine
-// lacks.
+// uses skips a test, except in CI, if this machine lacks a program that the test
+// runs.
 func uses(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
-		t.Skipf("the page uses %s: %v", program, err)
+		t.Skipf("this test runs %s: %v", program, err)
 	}
 }
 

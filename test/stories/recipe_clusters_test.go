@@ -76,9 +76,7 @@ func (c *cluster) unprivileged(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		return dir
 	}
-	if _, err := exec.LookPath("setpriv"); err != nil {
-		t.Skip("root cannot be another account without setpriv")
-	}
+	uses(t, "setpriv")
 	c.as = []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=" + dir}
 	for _, to := range []string{dir, bin, c.Dir} {
 		if err := openUp(to); err != nil {

@@ -16,13 +16,13 @@ func TestTokenIsForItsHost(t *testing.T) {
 		{"the host in GH_HOST", own, "GH_HOST", "GitHub.example.test", "enterprise"},
 		{"the server of the runner", own, "GITHUB_SERVER_URL", "https://github.example.test", "enterprise"},
 		{"this machine", "github+http://127.0.0.1:80/o/r/v1", "", "", "enterprise"},
-		{"a host that nobody but the address names", own, "", "", ""},
+		{"a host that only the address names", own, "", "", ""},
 		{"another host", "github+https://github.example.test.attacker.test/o/r/v1", "GH_HOST", "github.example.test", ""},
 		{"another port", "github+https://github.example.test:8443/o/r/v1", "GH_HOST", "github.example.test", ""},
 		{"another host than the runner's", "github+https://attacker.test/o/r/v1", "GITHUB_SERVER_URL", "https://github.example.test", ""},
 		{"a host in the configuration of gh", "github+https://configured.test/o/r/v1", "", "", "configured"},
 		{"GitHub", "github://o/r/v1", "", "", "public"},
-		{"GitHub, whatever GH_HOST is", "github://o/r/v1", "GH_HOST", "github.example.test", "public"},
+		{"GitHub, where GH_HOST is another host", "github://o/r/v1", "GH_HOST", "github.example.test", "public"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -41,7 +41,7 @@ func TestNotesOfLab(t *testing.T) {
 }
 
 // TestNotesQuote: texts of others end no cell, code span or quoted word, and
-// mention nobody.
+// mention no user.
 func TestNotesQuote(t *testing.T) {
 	const hostile = "a`b|@everyone <b>\x1b[2J\n# title"
 	sum := digest.Of(digest.SHA256, []byte("x"))

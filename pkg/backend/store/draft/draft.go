@@ -186,7 +186,7 @@ func (r *Release) ready(ctx context.Context) error {
 	}
 	made, err := r.api.Create(ctx)
 	if errors.Is(err, github.ErrExists) {
-		return r.otherRun("published the release meanwhile")
+		return r.otherRun("has published the release")
 	}
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func TestUploads(t *testing.T) {
 			http.Error(w, "{}", http.StatusBadGateway)
 			return true
 		}, verdict.Tampered},
-		{"the name is taken meanwhile", 1, func(s *releases.Server, _ http.ResponseWriter, _ *http.Request) bool {
+		{"another run takes the name", 1, func(s *releases.Server, _ http.ResponseWriter, _ *http.Request) bool {
 			s.Store(repository, "v1", "tool", []byte("tool"))
 			return false
 		}, verdict.FileConflict},

@@ -73,7 +73,7 @@ func (r *Release) settle(ctx context.Context, release int64, a github.Asset, con
 	return github.Asset{}, nil
 }
 
-// exists is the error for a name that another run took meanwhile.
+// exists is the error for a name that another run has taken.
 func (r *Release) exists(a, there github.Asset) error {
 	if there.Planned() != a.Planned() {
 		return github.Collision(a.Planned(), there.Planned())
