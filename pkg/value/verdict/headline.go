@@ -187,11 +187,18 @@ func (v Verdict) fault(code Code, about []string) string {
 	if !code.counted() {
 		return code.brief() + ": " + named(about, "subject")
 	}
-	noun := "file"
+	images := 0
+	for _, name := range about {
+		if v.isImage(name) {
+			images++
+		}
+	}
+	noun := "object" // of several kinds
 	switch {
 	case v.IsCheck():
-		noun = "object"
-	case !slices.ContainsFunc(about, func(name string) bool { return !v.isImage(name) }):
+	case images == 0:
+		noun = "file"
+	case images == len(about):
 		noun = "image"
 	}
 	text := plural.Of(len(about), noun) + " " + code.brief()

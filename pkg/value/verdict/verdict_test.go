@@ -196,3 +196,22 @@ func TestNamesAreCut(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadlineNamesKinds: files and images are named as what they are, and a mixture
+// as neither.
+func TestHeadlineNamesKinds(t *testing.T) {
+	for want, subjects := range map[string][]string{
+		"2 files not listed: a, b":            {"a", "b"},
+		"1 image not listed: oci/a:v1":        {"oci/a:v1"},
+		"2 objects not listed: a, oci/a:v1":   {"a", "oci/a:v1"},
+		"2 images not listed: oci/a, oci/b:v": {"oci/a", "oci/b:v"},
+	} {
+		v := verdict.New("q", noon())
+		for _, s := range subjects {
+			v.Add(verdict.Find(verdict.Extra, s, "m"))
+		}
+		if got := v.Headline(); got != "REFUSED q: "+want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
