@@ -41,10 +41,10 @@ LONGEST := ./stories ./faults ./malicious
 # Tests that take half a minute or more, or flood what they test, have this in
 # their names: make test leaves them to make test-long, and make test-all runs both.
 LONG    := ^TestLong
-# Packages of the test module that make test runs: all but the peers' suite.
-QUICK   = $$($(GO) list ./... | grep -v /interop)
+# Packages of the test module that make test runs: all but the suites of peers.
+QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers)$$')
 # Suites that run built commands, or steps of builds, where a detector sees nothing.
-BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|stories)(/|$$)
+BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
 # Packages that start goroutines or lock something; the detector finds nothing in others.
 SHARING = $$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
 	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u)
@@ -55,6 +55,8 @@ UNREACHED := test/tools/unreached.txt
 PEERS  := test/bin/cosign2 test/bin/cosign3
 CRANE  := test/bin/crane
 SYFT   := test/bin/syft
+# Real servers and clients of them, for make servers; the rest are Debian packages.
+SERVERS := test/bin/registry test/bin/versitygw test/bin/fakegcs test/bin/dex test/bin/otelcol test/bin/oras
 
 ##@ Try it
 .PHONY: help
@@ -89,9 +91,9 @@ build: ## Build bin/waybill and bin/k8s-verify-release.
 build-lab: ## Build bin/waybill-lab, the whole world of a release on loopback.
 	$(call compile,test,../bin/,./cmd/waybill-lab)
 
-.PHONY: docs-codes
-docs-codes: ## Write docs/codes.md from its sources.
-	WAYBILL_GOLDEN=write $(GO) test -count=1 -run TestPage ./pkg/report/explain
+.PHONY: docs-pages
+docs-pages: ## Write docs/codes.md and docs/reference from their sources.
+	WAYBILL_GOLDEN=write $(GO) test -count=1 -run TestPage ./pkg/report/explain ./cmd/waybill
 
 .PHONY: build-demo
 build-demo:
@@ -128,7 +130,7 @@ test-long: ## Run the tests that take long: kill sweeps, floods, whole demos.
 	echo "ran the long tests of $$ran packages"; test $$bad = 0 -a $$ran -gt 0
 
 .PHONY: test-all
-test-all: test test-long interop ## Run every test: make test, test-long and interop.
+test-all: test test-long interop servers ## Run every test: make test, test-long, interop and servers.
 
 .PHONY: race
 race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).
@@ -159,6 +161,10 @@ peers: $(PEERS) ## Build the pinned cosign v2 and v3, once for each pin.
 .PHONY: interop
 interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./interop/...
+
+.PHONY: servers
+servers: $(PEERS) $(CRANE) $(SERVERS) ## Release to real registries, buckets and web servers, and attack what lies there.
+	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./servers
 
 .PHONY: strikes
 strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test-long does some).
@@ -281,3 +287,24 @@ $(CRANE): test/peers/crane/go.mod test/peers/crane/go.sum
 $(SYFT): test/peers/syft/go.mod test/peers/syft/go.sum
 	@echo "building syft, once for each pin"
 	cd test/peers/syft && $(STATIC) -o ../../bin/syft github.com/anchore/syft/cmd/syft
+
+test/bin/registry: test/peers/registry/go.mod test/peers/registry/go.sum
+	@echo "building the registry of distribution, once for each pin"
+	cd test/peers/registry && $(STATIC) -o ../../bin/registry github.com/distribution/distribution/v3/cmd/registry
+
+test/bin/versitygw: test/peers/versitygw/go.mod test/peers/versitygw/go.sum
+	@echo "building versitygw, once for each pin"
+	cd test/peers/versitygw && $(STATIC) -o ../../bin/versitygw github.com/versity/versitygw/cmd/versitygw
+
+test/bin/fakegcs: test/peers/fakegcs/go.mod test/peers/fakegcs/go.sum
+	@echo "building fake-gcs-server, once for each pin"
+	cd test/peers/fakegcs && $(STATIC) -o ../../bin/fakegcs github.com/fsouza/fake-gcs-server
+
+test/bin/oras: test/peers/oras/go.mod test/peers/oras/go.sum
+	@echo "building oras, once for each pin"
+	cd test/peers/oras && $(STATIC) -o ../../bin/oras oras.land/oras/cmd/oras
+
+# These two have a main package here, which holds only what the tests use.
+test/bin/dex test/bin/otelcol: test/bin/%: test/peers/%/go.mod test/peers/%/go.sum test/peers/%/main.go
+	@echo "building $*, once for each pin"
+	cd test/peers/$* && $(STATIC) -o ../../bin/$* .

@@ -20,6 +20,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
+	"github.com/waybill-release/waybill/pkg/document/buildrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
@@ -43,7 +44,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, sbomlist.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, sbomlist.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated, buildrecord.BuildType,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))

@@ -43,7 +43,7 @@ func unknownIn(page string) (all []string) {
 // no command or flag that does not exist.
 func TestDocsCommands(t *testing.T) {
 	pages := map[string]string{}
-	for _, name := range []string{"README.md", "docs/commands.md", "docs/concepts.md", "docs/levels.md", "docs/release.md", "docs/trace.md", "docs/verify.md"} {
+	for _, name := range []string{"README.md", "docs/commands.md", "docs/concepts.md", "docs/levels.md", "docs/operations.md", "docs/tutorial.md", "docs/trace.md", "docs/verify.md"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +23,7 @@ type doctorOptions struct {
 	purpose string
 	output  string
 	confirm bool
+	attack  string
 }
 
 func doctorCommand() *cobra.Command {
@@ -28,29 +32,10 @@ func doctorCommand() *cobra.Command {
 		Use:     "doctor [VERSION]",
 		Short:   "Check that everything that a release needs is available",
 		GroupID: "check",
-		Long: `Check everything that a release needs, and list each item as ok, warn or bad with
-what to do next: identity tokens, the clock, signing services, trust root and
-policy, places, registry, disk, the isolation of steps, tools, source and lock.
-Build and stage run the same checks before their first step.
-
-Doctor writes to no place, registry or transparency log. A check that needs a write
-is listed as not checked; with --confirm a small object is written to the place and
-removed again, and an upload to the registry is started and cancelled. Without a
-VERSION, the source and the places of the release are not checked.
-
-EXIT STATUS
-  0  no item is bad
-  1  an item is bad
-  2  wrong use, or an item is bad because of an error in a flag, a policy, a
-     profile or a configuration
-  3  every bad item is a service or place that did not answer
-  4  a bug in this program`,
-		Example: `  waybill doctor v0.1.0 --for stage --source ./lantern --profile profile.yaml \
-    --identity-token builder=builder.token --identity-token release=release.token
-  waybill doctor v0.1.0 --for release --profile profile.yaml --confirm
-  waybill doctor v0.1.0 --for verify --profile profile.yaml --output json`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		Long:    help("doctor"),
+		Example: help("doctor.examples"),
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
@@ -59,7 +44,30 @@ EXIT STATUS
 	f.StringVar(&o.purpose, "for", string(doctor.Stage), "check what this needs: "+strings.Join(purposes(), ", "))
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.confirm, "confirm", false, "also make the checks that need a write, and undo the write")
+	f.StringVar(&o.attack, "attack-builder", "", "attack the isolation of steps on this host; no other can be named")
+	f.Lookup("attack-builder").NoOptDefVal = thisHost
 	return cmd
+}
+
+// thisHost is the only builder that may be attacked.
+const thisHost = "this-host"
+
+// attackBuilder attacks the steps of this host.
+func (o *doctorOptions) attackBuilder(cmd *cobra.Command, args []string) (doctor.Report, error) {
+	versions, err := cli.Versions(args)
+	for _, named := range append(args, o.attack, o.source) {
+		if strings.Contains(named, "://") || strings.Contains(named, "@") || named == o.attack && named != thisHost || err != nil {
+			return doctor.Report{}, verdict.Refuse(verdict.Usage, named, "only this host may be attacked; a remote service never is").
+				Advise("run waybill doctor --attack-builder on the host that builds, as the account that builds")
+		}
+	}
+	o.settle(versions)
+	chosen, err := o.chosen.parse()
+	if err != nil {
+		return doctor.Report{}, err
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "attacking this host, each attack as a process and as a step: this takes some minutes")
+	return pipeline.Attack(cmd.Context(), pipeline.ParseSource(o.source), versions, chosen, time.Now())
 }
 
 func purposes() []string {
@@ -74,17 +82,26 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 	if !slices.Contains(purposes(), o.purpose) {
 		return verdict.Refuse(verdict.Usage, "--for", "%q: want one of %s", o.purpose, strings.Join(purposes(), ", "))
 	}
+	if o.attack != "" {
+		report, err := o.attackBuilder(cmd, args)
+		if err != nil {
+			return err
+		}
+		return printReport(cmd.OutOrStdout(), o.output, report)
+	}
 	versions, err := cli.Versions(args)
 	if err != nil {
 		return err
 	}
+	o.settle(versions)
+	o.as.reports = true
 	by, unloaded := o.gate(cmd.Context())
 	c, ctx, err := o.config(cmd, by)
 	if err != nil {
 		return err
 	}
 	c.Version = append(versions, version.Version{})[0]
-	report := doctor.Report{}
+	var report doctor.Report
 	if unloaded != nil {
 		report = pipeline.ExamineMachine(ctx, doctor.Purpose(o.purpose), c, unloaded)
 	} else if p, err := pipeline.New(c); err != nil {
@@ -92,18 +109,16 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 	} else {
 		report = p.Examine(ctx, doctor.Purpose(o.purpose), o.confirm)
 	}
-	if err := printReport(cmd.OutOrStdout(), o.output, report); err != nil {
-		return err
-	}
-	return report.Err()
+	return printReport(cmd.OutOrStdout(), o.output, report)
 }
 
+// printReport prints the report, and returns what it amounts to.
 func printReport(w io.Writer, output string, r doctor.Report) error {
 	switch output {
 	case "json":
-		return printJSON(w, r)
+		return errors.Join(printJSON(w, r), r.Err())
 	case "table":
-		return r.Write(w)
+		return errors.Join(r.Write(w), r.Err())
 	}
 	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
 }

@@ -19,20 +19,7 @@ func featureCommand() *cobra.Command {
 		Use:     "feature",
 		Short:   "Turn policy requirements on and off safely",
 		GroupID: "feature",
-		Long: `Turn requirements on and off in steps, because a sudden change breaks releases. A
-requirement that can be switched is a feature. While a feature is TurningOn, a
-warning names every artifact that it will refuse. It is On when every program that
-uses it has reported the new value and an audit has found no artifact that it would
-refuse. Turning it off takes the same steps, and lists the objects that still refer
-to a feature that is Off.
-
-A site stores its features in a directory or a bucket, which everyone may be allowed
-to read. One reviewed file, FEATURES.yaml, gives the desired state of each.
-Only waybill feature reconcile changes states, step by step, and signs a statement
-about each step. A policy names the requirements that may be switched, and for each
-the minimum that no site can lower.
-
-` + exit.Table("success"),
+		Long:    help("feature") + exit.Table("success"),
 	})
 	cmd.AddCommand(featureListCommand(), featureGetCommand(), featureSetCommand(), featureReconcileCommand(), featurePreflightCommand())
 	return cmd
@@ -104,26 +91,11 @@ func addFeatureOutput(cmd *cobra.Command, w *config.Writer) {
 func featureListCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := &cobra.Command{
-		Use:   "list --features PLACE",
-		Short: "List the features, and what each is waiting for",
-		Long: `List the features of a site: the state of each, its desired state, default and
-stage, and its scope; then what must be done before a state changes, which programs
-have not reported yet, and what still refers to a feature that is Off.
-
-RequireProvenance and RequireSignoff are requirements. When On, they are enforced by
-the gates that use the site, as far as the policy allows; on the way there they cause
-warnings. All other features change what programs do: dynamic ones follow the site
-while a program runs, and the others are set by --feature-gates for each run, which
-reports its value to the site. waybill feature get says what On means for each.
-
-The list shows what the site says. A program that decides by a feature uses the
-signed statements beside it.
-
-` + exit.Table("the features were printed"),
-		Example: `  waybill feature list --features /srv/gate
-  waybill feature list --features gs://gate/features --output json
-  waybill feature list --config FEATURES.yaml`,
-		Args: cobra.NoArgs,
+		Use:     "list --features PLACE",
+		Short:   "List the features, and what each is waiting for",
+		Long:    help("feature_list") + exit.Table("the features were printed"),
+		Example: help("feature_list.examples"),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := out.Check(); err != nil {
 				return err
@@ -150,15 +122,7 @@ func featureGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get NAME --features PLACE",
 		Short: "Show everything about one feature",
-		Long: `Show one feature: its state and desired state, the remaining tasks with the result
-of the last attempt at each, the programs that use it with the value that each
-reported, the conditions (whether anything still refers to it when it is Off, and
-whether the next and the previous version can be started), and the last transitions,
-each with its signed statement. Statements are stored below statements/ of the site.
-
-NAME is a feature of Waybill, or NAMESPACE/Name.
-
-` + exit.Table("the feature was printed"),
+		Long:  help("feature_get") + exit.Table("the feature was printed"),
 		Example: `  waybill feature get RequireProvenance --features /srv/gate
   waybill feature get fleet/Drain --features gs://gate/features --output json`,
 		Args: cobra.ExactArgs(1),

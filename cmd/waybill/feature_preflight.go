@@ -24,17 +24,7 @@ func featurePreflightCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight FEATURES.yaml|--features PLACE --to v0.2",
 		Short: "Check that another version of Waybill can be started with the current features",
-		Long: `Check, with the version of Waybill that is running now, whether another version can
-be started with the features of a site as they are: before an upgrade or a downgrade.
-It is refused (FEATURE_UNSAFE) while a feature is in transition, while a transition
-is unsigned, if data have a form that the other version cannot read, or if a feature
-is in use that the other version does not know; each time with what to do first.
-Changes that happen by themselves are printed as notes.
-
-Every feature that this version knows must be at the site. An empty site is refused:
-there is nothing to check.
-
-` + exit.Table("the other version can be started, with at least one feature checked"),
+		Long:  help("feature_preflight") + exit.Table("the other version can be started, with at least one feature checked"),
 		Example: `  waybill feature preflight FEATURES.yaml --to v0.3
   waybill feature preflight --features gs://gate/features --to v0.1 --output json`,
 		Args: cobra.MaximumNArgs(1),

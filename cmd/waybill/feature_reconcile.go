@@ -51,14 +51,12 @@ type reconciling struct {
 func featureReconcileCommand() *cobra.Command {
 	o := &reconciling{}
 	cmd := &cobra.Command{
-		Use:   "reconcile FEATURES.yaml",
-		Short: "Bring features to their desired state, step by step",
-		Long:  featureReconcileHelp(),
-		Example: `  waybill feature reconcile FEATURES.yaml --once
-  waybill feature reconcile FEATURES.yaml --once --identity-token reconciler=reconciler.token --confirm
-  waybill feature reconcile FEATURES.yaml --identity-token reconciler=/var/run/sigstore/reconciler --log-format json --confirm`,
-		Args: cobra.ExactArgs(1),
-		RunE: o.run,
+		Use:     "reconcile FEATURES.yaml",
+		Short:   "Bring features to their desired state, step by step",
+		Long:    help("feature_reconcile") + exit.Table("every feature was processed without an error, even if work remains"),
+		Example: help("feature_reconcile.examples"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    o.run,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.once, "once", false, "make one pass and exit, for a job that a timer starts")
@@ -71,54 +69,6 @@ func featureReconcileCommand() *cobra.Command {
 	addFeatureOutput(cmd, &o.output)
 	f.BoolVar(&o.confirm, "confirm", false, "write, sign and clean up; without it, only print what the next pass would do")
 	return cmd
-}
-
-func featureReconcileHelp() string {
-	return `Make a pass over the features of a site: announce the features that this version
-knows, begin the transitions that are wanted, run at most one task of each feature,
-and sign a statement about each transition as the reconciler of the policy. It prints
-what was done and what remains: which programs have not reported, which images would
-be refused. With --once it exits after one pass, with status 0 even if work remains;
-without it, it repeats the pass until SIGTERM.
-
-FEATURES.yaml is reviewed like a policy (waybill schema features prints its JSON
-schema). Paths in it are relative to it:
-
-  apiVersion: waybill/v1
-  kind: Features
-  site: ./features          # an existing directory, or gs://… or s3://…
-  profile: profile.yaml     # policy, trust root, signing services
-  identity: reconciler-0    # unique name of this reconciler
-  every: 1m                 # longest time between two passes
-  reporters:                # programs that use the features: their --report-as
-  - {identity: promoter, every: 24h}
-  window: 48h               # default: twice the longest of these times
-  desired:
-    RequireProvenance: {state: "On", scope: [registry.example.test/prod]}
-  dynamic: [StatusPage]     # features that waybill feature set may change
-  public: [registry.example.test/prod/lantern]
-  releases: [v0.1.0]
-
-A transition is done when every reporter has reported the new value within one
-window, no program has reported the old one, and every task is done. For turning on
-RequireProvenance or RequireSignoff the task is an audit of everything public: the
-repositories under public, the only ones that audits and clean-ups visit, and the
-releases. Artifacts that would be refused are named until they are fixed. A feature
-that is in no list has its default state.
-
-Several reconcilers can share a site, each with an identity of its own. One of them
-at a time works on a feature; two that work on it at once do no harm. A pass can be
-interrupted anywhere and repeated: a signed statement is kept and not signed again.
-
-The policy of the profile must name the identity in the role reconciler. Its token
-is read again for each certificate. A token or key that may not sign is refused
-before anything is written. --feature-gates applies to this run only and switches
-nothing at the site: with KMSSigning=false no KMS key signs.
-
-Without --confirm nothing is written, signed or cleaned up; the command prints what
-the next pass would do.
-
-` + exit.Table("every feature was processed without an error, even if work remains")
 }
 
 func (o *reconciling) run(cmd *cobra.Command, args []string) error {

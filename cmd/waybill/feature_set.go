@@ -25,28 +25,12 @@ type setting struct {
 func featureSetCommand() *cobra.Command {
 	o := &setting{}
 	cmd := &cobra.Command{
-		Use:   "set NAME [On|Off] --features PLACE",
-		Short: "Set the desired state of a dynamic feature",
-		Long: `Write the desired state of a feature to the site. This does not switch the feature:
-the reconciler reads it in its next pass, and brings the feature there step by step.
-
-On and Off are for dynamic features: those that their author made dynamic and that
-FEATURES.yaml lists under dynamic. The desired state of every other feature is
-reviewed, under desired in that file; setting it here is refused. --scope limits
-where the feature is to be On; by default it is On everywhere.
-
---prepare-for works for every feature: it converts the feature's data to the form
-that another version of Waybill reads, before that version is started. waybill
-feature preflight says when this is needed. Naming the running version undoes it.
-
-Without --confirm nothing is written; the change is printed.
-
-` + exit.Table("the desired state was written; without --confirm: the change was printed"),
-		Example: `  waybill feature set StatusPage Off --features /srv/gate --confirm
-  waybill feature set fleet/Drain On --features /srv/gate --scope registry.example.test/prod --confirm
-  waybill feature set BundleReferrers --prepare-for v0.1 --features /srv/gate --confirm`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: o.run,
+		Use:     "set NAME [On|Off] --features PLACE",
+		Short:   "Set the desired state of a dynamic feature",
+		Long:    help("feature_set") + exit.Table("the desired state was written; without --confirm: the change was printed"),
+		Example: help("feature_set.examples"),
+		Args:    cobra.RangeArgs(1, 2),
+		RunE:    o.run,
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringArrayVar(&o.scope, "scope", nil, "HOST/PATH where the feature is to be On, with everything below it; repeats (default: everywhere)")

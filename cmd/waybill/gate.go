@@ -47,49 +47,12 @@ type gateCheck struct {
 func gateCheckCommand() *cobra.Command {
 	o := &gateCheck{release: cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}}
 	cmd := &cobra.Command{
-		Use:   "check VERSION --profile FILE | check REFERENCE… --policy FILE",
-		Short: "Decide about a staged release, images, files or a promotion",
-		Long: `Decide whether something may be published. A VERSION is a whole release at its staging
-place, judged by the policy that the profile names: the same decision that verify
-release makes about the public place. The kind of any other argument is recognised,
-and several arguments get one verdict:
-
-an image          HOST/PATH:TAG or HOST/PATH@sha256:…, by --policy: the index and
-                  every manifest in it
-a file            on this machine, by --policy, with the bundle beside it
-promotion         a directory of manifests of Kubernetes' promoter, a single
-                  manifest that lists its images, or a plan that waybill promote
-                  plan saved: each digest of the sources is judged once, for all
-                  destinations. A refusal says which destinations it blocks
-
-The provenance section of a promoter's manifest is enforced for its images, with
---policy or instead of it. If a manifest requires nothing and no policy is named,
-nothing is accepted. Nothing is copied or signed.
-
-With --server a gate service decides about images, by its own policy: whether they
-would be accepted or, with --to, whether they may be promoted there. It gets the
-caller's token, or the certificate of --client-certificate and --client-key; with
-both, the token identifies the caller. Its verdict counts only if it answers the
-question that was asked. A gate can sign a verification summary of each image that
-may be promoted: --summary saves it, a Sigstore bundle to attach to the image at its
-destination, and refuses an answer without a summary. With --exception the gate is
-asked for an override: the exceptions are sent, and the token, which needs an ID
-(jti), cannot be used again; a summary then names the excepted finding, who excepted
-it, and why.
-For a gate whose certificate is from a private authority, SSL_CERT_FILE names the
-file with the certificate of that authority.
-
-` + exit.Table(exit.Accepted),
-		Example: `  waybill gate check v0.1.0 --profile profile.yaml
-  waybill gate check registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
-  waybill gate check ./registry.k8s.io --output table --output junit=gate.xml
-  waybill gate check registry.example.test/staging/lantern:v0.1.0 --server https://gate.example.test \
-    --to registry.example.test/prod/lantern --channel stable --identity caller=github
-  waybill gate check registry.example.test/prod/lantern:v0.1.0 --server https://gate.example.test \
-    --client-certificate tls.crt --client-key tls.key
-  waybill promote plan ./registry.k8s.io --output json > plan.json && waybill gate check plan.json --policy policy.yaml`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: o.run,
+		Use:     "check VERSION --profile FILE | check REFERENCE… --policy FILE",
+		Short:   "Decide about a staged release, images, files or a promotion",
+		Long:    help("gate_check") + exit.Table(exit.Accepted),
+		Example: help("gate_check.examples"),
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    o.run,
 	}
 	o.one.addQuestion(cmd)
 	cmd.Flags().StringVar(&o.release.Trust.File, "trusted-root", "", "Sigstore trusted_root.json to use, instead of a TUF repository; for a release the profile names it")
@@ -104,7 +67,7 @@ file with the certificate of that authority.
 // releaseFlags are the flags that only apply to a release, and nonReleaseFlags those that
 // do not apply to one.
 var (
-	releaseFlags    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects"}
+	releaseFlags    = []string{"profile", "digests", "source", "files", "images", "listing", "place", "depth", "exception", "accept-defect", "known-defects", "expected", "kit", "pin"}
 	nonReleaseFlags = []string{"policy", "stage", "release-version", "commit", "trusted-root", "class"}
 )
 
@@ -191,7 +154,7 @@ func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdic
 		return nil, err
 	}
 	if len(asked.plans) > 0 && o.one.policy != "" { // check once, not for every image
-		if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab())); err != nil {
+		if err := errors.Join(req.Policy.Life(req.Now), req.Policy.Root(req.Verifier.Root().IsLab(), req.Verifier.Root().Date(), req.Now)); err != nil {
 			return nil, err
 		}
 	}

@@ -33,30 +33,12 @@ type auditing struct {
 func gateAuditCommand() *cobra.Command {
 	o := &auditing{}
 	cmd := &cobra.Command{
-		Use:   "audit LOG… | audit --server URL",
-		Short: "Check a gate's record of decisions, or list its last decisions",
-		Long: `Check that no line was edited, removed or moved in the record that waybill gate
-serve writes into its log, and count the decisions. Each line of the record contains
-the digest of the line before; other lines of the log are skipped. Name the logs in
-the order in which they were written; - is standard input. A broken record is
-refused (AUDIT_CHAIN), with the line.
-
-The chain alone cannot show that lines were cut off at the end, or that the whole
-log was replaced by another consistent one. For that, compare it with a line number
-and digest that you kept elsewhere: --head N:DIGEST, as the status page and --server
-print it. A log without its beginning is checked from such a line on. The verdict
-says which part no --head covers.
-
-With --server the gate lists its last decisions, newest first, and the last line of
-its record, as far as the caller is granted to audit. The caller is identified by a
-token, or by the certificate of --client-certificate and --client-key.
-
-` + exit.Table("the record is intact, with at least one line checked;\nwith --server: the decisions were printed"),
-		Example: `  kubectl -n waybill logs -l app.kubernetes.io/name=waybill-gate --tail=-1 | waybill gate audit - --head 4711:sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881
-  waybill gate audit gate.log.1 gate.log
-  waybill gate audit --server https://gate.example.test --identity caller=github --limit 20`,
-		Args: cobra.ArbitraryArgs,
-		RunE: o.run,
+		Use:     "audit LOG… | audit --server URL",
+		Short:   "Check a gate's record of decisions, or list its last decisions",
+		Long:    help("gate_audit") + exit.Table("the record is intact, with at least one line checked;\nwith --server: the decisions were printed"),
+		Example: help("gate_audit.examples"),
+		Args:    cobra.ArbitraryArgs,
+		RunE:    o.run,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST of a line of the record, kept elsewhere; repeats")

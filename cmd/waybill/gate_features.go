@@ -16,30 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// featuresOfGate is the part of the help of gate serve about features.
-const featuresOfGate = `With features the service uses the features of a site (a directory or a bucket that
-waybill feature reconcile writes to) for the requirements that the policy lets a
-site switch:
-
-  features: {site: /srv/features, reportAs: gate}
-
-An image is judged by the requirements that are enforced at its destination: a
-feature in transition causes warnings, a feature that is on is required, and no
-requirement is below the policy's minimum. States are read every 30 seconds. A state
-counts if the policy's reconciler signed the transition to it, and an older state is
-never accepted again. While the site does not answer, or its states do not verify,
-the last states count for ten minutes; after that nothing is decided: status 503,
-also from /readyz. reportAs is the name under which the service reports its values;
-the reconciler waits for that report. With --feature-gates EmitVSA=false no
-summaries are signed. StatusPage switches /statusz, and follows the site at run time.
-
-With reconcile: FEATURES.yaml the service also reconciles the features, as waybill
-feature reconcile does, and signs transitions as the reconciler: give it
---identity-token reconciler=FILE. Each replica needs a file with an identity of its
-own. Errors of the reconciler are logged and do not stop the service.
-
-`
-
 // features makes the features of the service, as its file configures them; nil if
 // it configures none.
 func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features, error) {

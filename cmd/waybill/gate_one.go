@@ -170,13 +170,7 @@ func gateImageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image REF",
 		Short: "Decide about one image by a policy",
-		Long: `Decide by a policy whether the evidence attached to an image is sufficient for a
-stage: for the index, and for every manifest in it. Evidence of signers whom the
-policy does not name is ignored. If no referrer of the image is evidence that the
-policy requires, the tags sha256-….sig and .att are read. The verdict is partial,
-because the rest of the release is not checked.
-
-` + exit.Table(exit.Accepted),
+		Long:  help("gate_image") + exit.Table(exit.Accepted),
 		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
   waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --features gs://gate/features`,
 		Args: cobra.ExactArgs(1),

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,7 +42,6 @@ const maxServiceFile = 4 << 20
 
 // serving are the options of gate serve.
 type serving struct {
-	log   string
 	check bool
 	as    identities
 	gates *componentbase.Gate
@@ -52,16 +52,14 @@ type serving struct {
 func gateServeCommand() *cobra.Command {
 	o := &serving{gates: newGate()}
 	cmd := &cobra.Command{
-		Use:   "serve SERVICE.yaml",
-		Short: "Decide about images over HTTP",
-		Long:  gateServeHelp(),
-		Example: `  waybill gate serve service.yaml --check
-  waybill gate serve service.yaml
-  waybill gate serve service.yaml --identity-token verifier=/var/run/sigstore/verifier`,
-		Args: cobra.ExactArgs(1),
-		RunE: o.run,
+		Use:     "serve SERVICE.yaml",
+		Short:   "Decide about images over HTTP",
+		Long:    gateServeHelp(),
+		Example: help("gate_serve.examples"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    o.run,
 	}
-	cmd.Flags().StringVar(&o.log, "log-format", "json", "json for programs, text for people; the record of decisions is always JSON")
+	cmd.Flags().String(logFlag, "json", "json for programs, text for people, as with --check; the record of decisions is always JSON")
 	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
 	o.sources.AddFlags(cmd)
 	addGatesFlag(cmd, o.gates)
@@ -70,83 +68,15 @@ func gateServeCommand() *cobra.Command {
 }
 
 func gateServeHelp() string {
-	return `Decide over HTTP whether an image may be promoted: POST /v1/decisions returns the
-verdict that every command prints. GET /openapi.json describes it. The HTTP status
-is 200 accepted, 403 refused, 422 malformed, 503 nothing was decided.
-
-SERVICE.yaml names a profile (policy, trust root, known defects), the callers with
-their grants, two addresses to listen on, and a certificate:
-
-  apiVersion: waybill/v1
-  kind: GateService
-  profile: profile.yaml
-  callers: callers.yaml
-  listen: 0.0.0.0:8443
-  admin: 127.0.0.1:8444
-  tls: {certificate: tls.crt, key: tls.key, clients: clients.pem}
-
-Callers authenticate with an OpenID Connect token with exactly the issuer, audience,
-subject and claims of callers.yaml, or with a certificate issued by clients.pem with
-the URI that callers.yaml names. Without a grant a request is denied; a name that
-ends with a slash includes everything below it. For verify, from and to are the same:
-
-  audience: https://gate.example.test
-  callers:
-  - name: ci
-    token:
-      issuer: https://token.actions.githubusercontent.com
-      subject: repo:example/lantern:environment:promotion
-      claims: {repository_id: "1234"}
-  - name: admission
-    certificate: {uri: spiffe://example.test/admission}
-  grants:
-  - caller: ci
-    verbs: [promote]  # or verify, override, audit: none implies another
-    from: [registry.example.test/staging/]
-    to: [registry.example.test/prod/]
-    channels: [none, stable]  # none: the caller names no channel
-  - caller: admission
-    verbs: [verify]
-    from: [registry.example.test/prod/]
-    to: [registry.example.test/prod/]
-    channels: [none]
-
-The admin address serves /livez, /readyz, /metrics, /flagz (the features of the
-program) and /statusz (a page for people, with the findings of each of the last
-decisions); do not expose it to callers. The limits
-of the service can be set; the defaults are:
-
-  limits: {deadlineSeconds: 8, atOnce: 256, queue: 1000, perCallerPerSecond: 100, rememberSeconds: 300}
-
-With summaries: true the answer about each image that may be promoted contains a
-SLSA verification summary for its destination, signed by the verifier identity, with
-the verifier and the policy address that the profile names in records. The summary
-of an override lists the excepted findings, by whom and why, in its field waived,
-and claims no level if the level was excepted. The caller attaches the summary to
-the image; the gate writes to no registry. The verifier's token is read again for
-each certificate. If the summary cannot be signed, nothing is decided: 503, and the
-token of an override cannot be used again.
-
-With approvals: PLACE the gate serves the verb override: promote, with exceptions
-that the policy officer signed and the caller sends. The caller needs a token that
-has an ID (jti), and each token is valid for one such request: its use is recorded
-in PLACE, an existing directory or a bucket, which all replicas of the service
-share. Each file in it says when it can be removed.
-
-` + featuresOfGate + `Standard error is the log, which contains the record: a line of JSON for each
-decision and each rejected request, with the digest of the line before. waybill gate
-audit checks it; GET /v1/audit lists the last decisions, and the last line of the
-record, for auditors. A decision that cannot be recorded is not returned.
-
-SIGHUP reloads policy, trust root, known defects, callers, and the files of
---source-vsa and --declaration. If one cannot be read, the last version stays in force, and /statusz says so. SIGTERM finishes the requests
-in progress, for ` + serve.DrainTime.String() + ` at most, and exits. --check reads the configuration and exits.
-
-` + exit.Table("the service stopped as requested; with --check: the configuration is valid")
+	return strings.Replace(help("gate_serve"), "{drain}", serve.DrainTime.String(), 1) + exit.Table("the service stopped as requested; with --check: the configuration is valid")
 }
 
 func (o *serving) run(cmd *cobra.Command, args []string) error {
-	logger, err := ui.NewLogger(cmd.ErrOrStderr(), o.log, slog.LevelInfo)
+	least := slog.LevelInfo
+	if o.check {
+		least = slog.LevelWarn // the answer is on stdout
+	}
+	logger, err := ui.NewLogger(cmd.ErrOrStderr(), formatOf(cmd), least)
 	if err != nil {
 		return verdict.Wrap(verdict.Usage, "--log-format", err)
 	}
@@ -171,7 +101,11 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.check {
-		return errors.Join(c.Check(), s.Check(cmd.Context()))
+		err := errors.Join(c.Check(), s.Check(cmd.Context()))
+		if err == nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: profile %s, callers %s; would listen at %s for callers and at %s for operators\n", args[0], c.Profile, c.Callers, c.Listen, c.Admin)
+		}
+		return err
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(serveGCPercent)

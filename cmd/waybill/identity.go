@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,13 +22,31 @@ type identities struct {
 	names   []string // names that may be given
 	files   []string // NAME=FILE
 	sources []string // NAME=SOURCE
+	// reports gives a source that cannot be used as one that fails: doctor lists it as a row.
+	reports bool
 }
+
+// unusable is a source of tokens that cannot be used here.
+type unusable struct{ error }
+
+// Token returns the reason.
+func (u unusable) Token(context.Context) (string, error) { return "", u.error }
+
+// String implements [token.Source].
+func (u unusable) String() string { return "no source" }
 
 func (o *identities) addFlags(cmd *cobra.Command, names ...string) {
 	o.names = names
 	whose := strings.Join(names, ", ")
 	cmd.Flags().StringArrayVar(&o.files, "identity-token", nil, "NAME=FILE: file with the OIDC identity token of "+whose+"; repeats")
 	cmd.Flags().StringArrayVar(&o.sources, "identity", nil, "NAME=SOURCE: where to get the identity token of "+whose+": "+token.Words()+"; repeats")
+	var offered []string
+	for _, name := range names {
+		for _, source := range []string{"ambient", "github", "gitlab", "google", "kubernetes", "device"} {
+			offered = append(offered, name+"="+source)
+		}
+	}
+	_ = cmd.RegisterFlagCompletionFunc("identity", cobra.FixedCompletions(offered, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
 // parse finds the source of each token. It requests no token yet.
@@ -55,6 +74,9 @@ func (o *identities) from(world token.World) (map[string]token.Source, error) {
 			return verdict.Refuse(verdict.Usage, flag, "%q: %s has an identity already", text, name)
 		}
 		source, err := of(value)
+		if err != nil && o.reports {
+			source, err = unusable{err}, nil
+		}
 		found[name] = source
 		return err
 	}

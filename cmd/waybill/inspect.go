@@ -25,17 +25,9 @@ func inspectCommand() *cobra.Command {
 		Use:     "inspect FILE|REF",
 		Short:   "Print the content of evidence, a policy or another document, without verifying it",
 		GroupID: "check",
-		Long: `Print the content of a bundle, envelope, statement, certificate, release manifest,
-provenance, SBOM, in-toto link or layout, trusted root, policy, profile or
-release.yaml; or the parts of an image and what refers to it. The kind of a file is
-recognised by its content. Nothing is verified: anyone can write such a file. To
-know who signed it, use waybill verify.
-
-` + exit.Table("the document was printed; nothing was verified"),
-		Example: `  waybill inspect lantern.sigstore.json
-  waybill inspect provenance.json --lint
-  waybill inspect registry.example.test/lantern:v0.1.0 --output json`,
-		Args: cobra.ExactArgs(1),
+		Long:    help("inspect") + exit.Table("the document was printed; nothing was verified"),
+		Example: help("inspect.examples"),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := describe(cmd.Context(), args[0])
 			if err != nil {

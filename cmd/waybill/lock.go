@@ -20,29 +20,24 @@ import (
 
 func lockCommand() *cobra.Command {
 	var dir, profileName string
-	var bases, tools []string
-	confirm := false
+	var bases, tools, platforms []string
+	confirm, check := false, false
 	cmd := &cobra.Command{
 		Use:     "lock",
 		Short:   "Pin everything that release.yaml names, by digest",
 		GroupID: "release",
-		Long: `Find the digest of every base image, tool, Go module and download that
-release.yaml names, show the differences from release.lock.yaml, and with --confirm
-write it. --base and --tool say where to look a name up; the lock records that for
-the next run. By default a tool is the program of that name in PATH. Downloads are
-fetched and hashed each time, and not kept.
+		Long: help("lock") + exit.Table("release.lock.yaml is up to date or was written;\nwithout --confirm: the differences were printed") + `
 
-With --profile, what is pinned is verified by the inputs of the profile's policy:
-signatures and provenance of base images and tool images in their registry, and
-those of programs and downloads in Sigstore bundles beside them. If one is refused,
-or cannot be reached, nothing is written.
-
-` + exit.Table("release.lock.yaml is up to date or was written;\nwithout --confirm: the differences were printed"),
-		Example: `  waybill lock --base static=registry.example.test/base/static:v1
-  waybill lock --tool cross=registry.example.test/build/cross:v1.31 --confirm`,
-		Args: cobra.NoArgs,
+With --check, 1 says that the lock differs.`,
+		Example: help("lock.examples"),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u := lock.Update{Dir: dir, Transport: cli.Transport(false)}
+			u := lock.Update{Dir: dir, Platforms: platforms, Transport: cli.Transport(false)}
+			if check && confirm {
+				return verdict.Refuse(verdict.Usage, "--check", "it writes nothing; leave out --check or --confirm")
+			} else if check {
+				return checkLock(cmd, u)
+			}
 			var err error
 			if u.Bases, err = assignments("--base", bases); err != nil {
 				return err
@@ -67,8 +62,23 @@ or cannot be reached, nothing is written.
 	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: where to find a base image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")
 	f.StringArrayVar(&tools, "tool", nil, "NAME=REFERENCE: where to find a tool: a program in PATH, or an image as for --base; repeats")
 	f.StringVar(&profileName, "profile", "", "profile whose policy says by its inputs who must have signed what is pinned, and at which level; without it nothing is verified")
+	f.StringArrayVar(&platforms, "platform", nil, "OS/ARCH: pin programs for machines of these platforms; default: those that the lock has; repeats")
+	f.BoolVar(&check, "check", false, "only compare the lock with release.yaml, the module files and the programs of this machine; exit 1 if it differs")
 	f.BoolVar(&confirm, "confirm", false, "write release.lock.yaml; without it, only print the differences")
 	return cmd
+}
+
+// checkLock says what in the lock is stale.
+func checkLock(cmd *cobra.Command, u lock.Update) error {
+	v, err := u.Judge(time.Now())
+	if err != nil {
+		return err
+	}
+	if len(v.Findings) > 0 {
+		return answer(cmd, cli.TableOutput(), v, nil)
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "release.lock.yaml is up to date")
+	return nil
 }
 
 // verifyPins opens the gate of a profile, which verifies what the lock pins.

@@ -9,12 +9,16 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor/attack"
 	"github.com/waybill-release/waybill/pkg/produce/checkout"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func main() {
 	if code, ok := checkout.Serve(); ok { // this process was started to run a step, without credentials
+		os.Exit(code)
+	}
+	if code, ok := attack.Serve(); ok { // or a malicious one, by doctor --attack-builder
 		os.Exit(code)
 	}
 	cli.FallbackRoots()
@@ -39,17 +43,9 @@ func group(cmd cobra.Command) *cobra.Command {
 
 func root() *cobra.Command {
 	cmd := group(cobra.Command{
-		Use:   "waybill",
-		Short: "Build, sign, seal, publish and verify software releases",
-		Long: `Waybill builds, signs, seals, publishes and verifies software releases.
-
-Every artifact gets signed provenance, an SBOM and a signature. The signed manifest
-lists everything that belongs to the release, so that a verifier finds what was
-changed, what is missing and what does not belong there, with one command.
-
-A command that has a --confirm flag only prints what it would do without it.
-
-` + exit.Table("success; for a command that verifies: "+exit.Accepted),
+		Use:     "waybill",
+		Short:   "Build, sign, seal, publish and verify software releases",
+		Long:    help("waybill") + exit.Table("success; for a command that verifies: "+exit.Accepted),
 		Version: cli.About(),
 	})
 	addLogFlag(cmd)
@@ -62,9 +58,10 @@ A command that has a --confirm flag only prints what it would do without it.
 	)
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
-		buildCommand(), sbomCommand(), signCommand(), sealCommand(), promoteCommand(),
-		gateCommand(), verifyCommand(), reportCommand(), explainCommand(), inspectCommand(), traceCommand(),
-		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), schemaCommand(),
+		buildCommand(), observeCommand(), sbomCommand(), signCommand(), sealCommand(), vexCommand(), promoteCommand(), kitCommand(),
+		gateCommand(), verifyCommand(), reportCommand(), explainCommand(), inspectCommand(), expectCommand(), traceCommand(),
+		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), watchCommand(), schemaCommand(), cli.Man(),
 	)
+	cli.Complete(cmd)
 	return cmd
 }

@@ -21,14 +21,7 @@ func notesCommand() *cobra.Command {
 		Use:     "notes VERSION",
 		Short:   "Print release notes of a published release, after verifying it",
 		GroupID: "release",
-		Long: `Verify a published release, as waybill verify release does, and print notes about
-it: its artifacts with sizes and digests, how others verify them (with waybill,
-cosign and sha256sum), its SLSA level, and what limits the answer. Everything in
-the notes was verified in this run.
-
-If the release is not accepted, no notes are printed; the verdict is on stderr.
-
-` + exit.Table("the release was accepted and the notes were printed"),
+		Long:    help("notes") + exit.Table("the release was accepted and the notes were printed"),
 		Example: `  waybill notes v0.1.0 --profile profile.yaml > notes.md
   waybill notes v0.1.0 --profile profile.yaml --output json`,
 		Args: cobra.ExactArgs(1),

@@ -53,24 +53,13 @@ func planCommand() *cobra.Command {
 		Use:     "plan VERSION…",
 		Short:   "Print exactly what a release will consist of",
 		GroupID: "release",
-		Long: `Read release.yaml from the commit that the tag names, and print every step and every
-artifact of the release: the outputs of the steps, and every signature, SBOM,
-provenance and checksum file. Nothing is built. A release.lock.yaml that does not
-pin exactly what release.yaml names is refused.
-
-Several versions are several releases in one plan. With --dir, release.yaml is read
-from a directory, committed or not.
-
-` + exit.Table("the plan was printed"),
-		Example: `  waybill plan v0.1.0 --source ./lantern
-  waybill plan v0.1.0 --source git+https://example.test/lantern@v0.1.0 --output json
-  waybill plan v0.2.0 v0.3.0-alpha.0 --source ./lantern
-  waybill plan v0.2.0 --dir .`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		Long:    help("plan") + exit.Table("the plan was printed"),
+		Example: help("plan.examples"),
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
+	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version (default: this repository, if release.yaml is at its top)")
 	f.StringVar(&o.dir, "dir", "", "directory to plan from instead of a repository, committed or not")
 	f.StringVar(&o.profile, "profile", "", "also check that this profile loads")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
@@ -93,8 +82,12 @@ func (o *planOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	if o.source == "" && o.dir == "" {
+		o.source = sourceHere()
+	}
 	if (o.source == "") == (o.dir == "") {
-		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir")
+		return verdict.Refuse(verdict.Usage, "--source", "want exactly one of --source and --dir").
+			Advise("give --dir DIRECTORY or --source REPOSITORY, or work in the repository; waybill init writes release.yaml")
 	}
 	chosen, err := o.chosen.parse()
 	if err != nil {
@@ -158,22 +151,11 @@ func planDiffCommand() *cobra.Command {
 	var output, at string
 	chosen := &parameters{}
 	cmd := &cobra.Command{
-		Use:   "diff A B",
-		Short: "List what is added, removed and changed between two plans",
-		Long: `Compare two plans. Each is a plan that was saved with --output json, a directory
-with a release.yaml, or REPOSITORY@REF. Plans of different versions are compared as
-if they were of one: a different version in names and addresses is no change.
-
-EXIT STATUS
-  0  the plans are the same
-  1  they differ: PLAN_DIFFERS
-  2  wrong use, or a malformed release.yaml, lock or plan
-  3  unavailable: a repository did not answer; nothing was compared
-  4  a bug in this program`,
-		Example: `  waybill plan diff ./lantern@v0.1.0 ./lantern@v0.2.0
-  waybill plan diff ./lantern@main . --version v0.2.0
-  waybill plan diff released.json ./lantern@v0.2.0 --output json`,
-		Args: cobra.ExactArgs(2),
+		Use:     "diff A B",
+		Short:   "List what is added, removed and changed between two plans",
+		Long:    help("plan_diff"),
+		Example: help("plan_diff.examples"),
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			values, err := chosen.parse()
 			if err != nil {

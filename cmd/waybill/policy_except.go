@@ -38,29 +38,21 @@ func policyExceptCommand() *cobra.Command {
 		fmt.Fprintf(&codes, "  %-14s %s\n", c, why)
 	}
 	cmd := &cobra.Command{
-		Use:   "except --code CODE --subject DIGEST --name NAME --reason TEXT --destination PLACE --expires 72h",
-		Short: "Sign an exception for one finding about one artifact, for a short time",
-		Long: `Sign, as the policy officer, that one finding about one artifact is not a reason to
-refuse it: at one destination, under this policy, for a short time. Every verdict
-that depends on the exception names it, and is never complete. Only these findings
-can be excepted:
-
-` + codes.String() + `
-The written file is read back and verified. Without --confirm nothing is signed, and
-the statement is printed. Signing adds an entry to the transparency log, which
-cannot be removed.
-
-` + exit.Table("the exception was signed, read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: `  waybill policy except --profile profile.yaml --code NO_SBOM --name bin/linux/amd64/lantern \
-    --subject sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 \
-    --reason "the scanner was down" --destination https://dl.example.test/lantern/v0.1.0/ \
-    --expires 72h --identity-token policy=policy.token --confirm`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+		Use:     "except --code CODE --subject DIGEST --name NAME --reason TEXT --destination PLACE --expires 72h",
+		Short:   "Sign an exception for one finding about one artifact, for a short time",
+		Long:    strings.Replace(help("policy_except"), "{codes}", codes.String(), 1) + exit.Table("the exception was signed, read back and verified;\nwithout --confirm: the statement was printed"),
+		Example: help("policy_except.examples"),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.code, "code", "", "code of the finding, one of those above (required)")
+	codesOffered := []string{}
+	for _, c := range waiver.Codes() {
+		codesOffered = append(codesOffered, string(c))
+	}
+	_ = cmd.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(codesOffered, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.StringVar(&o.subject, "subject", "", "sha256:… digest of the artifact (required)")
 	f.StringVar(&o.name, "name", "", "name of the artifact in the release manifest; for an image without a manifest, REPOSITORY@sha256:… (required)")
 	f.StringVar(&o.reason, "reason", "", "reason, for people: one line (required)")

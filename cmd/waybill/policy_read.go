@@ -32,12 +32,7 @@ func policyLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE…",
 		Short: "Check that policies load, and list probable mistakes",
-		Long: `Load policies and print what is valid but may not be intended: no expiry, patterns
-of identities, parameters that are not checked, evidence that is not required. For a
-policy that does not load, line and column are printed, with status 2. Lists of
-known defects can be checked, too.
-
-` + exit.Table("every policy loads; with --strict: and has no notes"),
+		Long:  help("policy_lint") + exit.Table("every policy loads; with --strict: and has no notes"),
 		Example: `  waybill policy lint policy.yaml
   waybill policy lint --strict policies/*.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -117,13 +112,7 @@ func policyTestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Test a policy with the cases beside it",
-		Long: `Let a policy judge made-up evidence, and compare its answers with those that the
-cases expect. The cases of policy.yaml are in policy.txtar: refusals first, and at
-least one that is accepted. A case gives the expected answer, the question, and the
-evidence with its signers; or it names another case and what differs from it. A test
-proves nothing about any artifact.
-
-` + exit.Table("every case was answered as expected"),
+		Long:  help("policy_read_test") + exit.Table("every case was answered as expected"),
 		Example: `  waybill policy test policy.yaml
   waybill policy test policy.yaml --cases mine.txtar --output junit`,
 		Args: cobra.ExactArgs(1),

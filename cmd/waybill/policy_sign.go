@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
+	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -47,13 +48,17 @@ func (o *officer) names() []string {
 }
 
 func (o *officer) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "profile that names policy, trust root and signing services (required)")
+	o.addSigner(cmd)
+}
+
+// addSigner adds the flags that say who signs.
+func (o *officer) addSigner(cmd *cobra.Command) {
 	o.as.addFlags(cmd, o.names()...)
 	o.keys.addFlags(cmd, o.names()...)
 	o.feature.addFlags(cmd)
 	o.keys.services = o.feature.asks(known.KMSSigning)
-	f.BoolVar(&o.confirm, "confirm", false, "sign; without it, only print what would be signed")
+	cmd.Flags().BoolVar(&o.confirm, "confirm", false, "sign; without it, only print what would be signed")
 }
 
 // open reads the profile and finds the identity or key to sign with.
@@ -118,27 +123,11 @@ var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 func policySignCommand() *cobra.Command {
 	o := &officer{signsAs: []string{pipeline.TokenPolicy, pipeline.TokenSignoff}}
 	cmd := &cobra.Command{
-		Use:   "sign FILE",
-		Short: "Sign a policy, a list of known defects or a declaration",
-		Long: `Sign FILE with the identity that the profile's policy names in the role "policy",
-and write the bundle beside it, as FILE` + signedpolicy.Suffix + `. FILE is a policy (kind
-Policy) or a list of known defects (kind ` + knowndefects.Kind + `), and must have a
-sequence number: a bundle is replaced only by one with a higher number. The written
-bundle is read back and verified.
-
-FILE can also be a declaration of a requirement that no program can check (kind
-` + declaration.Kind + `), for the --declaration of the verifying commands. It is signed in the
-role that the policy's declares names for the requirement: policy or signoff. The
-page attestations/declaration/v1 shows such a file.
-
-Without --confirm nothing is signed, and the statement is printed. Signing adds an
-entry to the transparency log, which cannot be removed.
-
-` + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: `  waybill policy sign policy.yaml --profile profile.yaml
-  waybill policy sign policy.yaml --profile profile.yaml --identity-token policy=policy.token --confirm
-  waybill policy sign retained.yaml --profile profile.yaml --identity-token signoff=signoff.token --confirm`,
-		Args: cobra.ExactArgs(1),
+		Use:     "sign FILE",
+		Short:   "Sign a policy, a list of known defects or a declaration",
+		Long:    help("policy_sign") + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
+		Example: help("policy_sign.examples"),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			off, err := o.open(cmd)
 			if err != nil {
@@ -166,6 +155,13 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 	case kind == nil:
 	case string(kind[1]) == knowndefects.Kind:
 		return off.DraftDefects(file, raw)
+	case string(kind[1]) == k8slayout.ListKind:
+		l, err := k8slayout.ParseList(raw)
+		if err != nil {
+			return pipeline.Draft{}, verdict.InFile(path, err)
+		}
+		s, err := l.Statement(file, raw)
+		return off.DraftAs(policy.Officer, s), err
 	case string(kind[1]) == declaration.Kind:
 		return off.DraftDeclaration(file, raw)
 	case string(kind[1]) == "Policy":
@@ -175,5 +171,5 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 		}
 		return off.DraftPolicy(file, raw, p)
 	}
-	return pipeline.Draft{}, verdict.Refuse(verdict.Usage, path, "want a file of kind Policy, %s or %s", knowndefects.Kind, declaration.Kind)
+	return pipeline.Draft{}, verdict.Refuse(verdict.Usage, path, "want a file of kind Policy, %s, %s or %s", knowndefects.Kind, k8slayout.ListKind, declaration.Kind)
 }

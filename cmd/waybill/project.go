@@ -41,21 +41,25 @@ type project struct {
 	signs   bool // files or images
 	feature featureFlags
 	waivers cli.Waivers
-	sources cli.Sources         // about the source that was built, and its builder
-	alone   *pipeline.Exclusion // for commands that take a lease of the release; else nil
+	// buildsFrom is whether the command can build, from the repository here if
+	// none is named.
+	buildsFrom bool
+	sources    cli.Sources         // about the source that was built, and its builder
+	alone      *pipeline.Exclusion // for commands that take a lease of the release; else nil
 	// progress is shown from when the configuration of a pipeline is made.
 	progress *ui.Progress
 }
 
 func (o *project) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.profile, "profile", "", "profile that names places, policy, trust root and signing services (required)")
-	f.StringVar(&o.state, "state", ".waybill", "directory for the files and the progress of the release; another run continues from it")
+	f.StringVar(&o.profile, "profile", "", `profile that names places, policy, trust root and signing services (default: profile.yaml here, or above up to the top of the repository)`)
+	addStateFlag(cmd, &o.state, "directory for the files and the progress of the release; another run continues from it")
 	o.chosen.addFlags(cmd)
 }
 
 func (o *project) addSourceFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.source, "source", "", "repository to build from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version")
+	o.buildsFrom = true
+	cmd.Flags().StringVar(&o.source, "source", "", "repository to build from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version (default: this repository, if release.yaml is at its top)")
 	cmd.Flags().StringVar(&o.signers, "tag-signers", "", "allowed-signers file of ssh-keygen: provenance names which of them signed the tag; without it, that the tag was not verified")
 }
 
@@ -104,6 +108,7 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 	if err != nil {
 		return nil, nil, err
 	}
+	o.settle(versions)
 	by, err := o.gate(cmd.Context())
 	if err != nil {
 		return nil, nil, err
@@ -119,7 +124,8 @@ func (o *project) openAll(cmd *cobra.Command, args []string) (pipeline.Train, co
 // gate reads the profile, and opens the gate with the flags about decisions.
 func (o *project) gate(ctx context.Context) (gate.Gate, error) {
 	if o.profile == "" {
-		return gate.Gate{}, verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+		return gate.Gate{}, verdict.Refuse(verdict.Usage, "--profile", "no profile was given, and there is no profile.yaml here; it names the places, the policy and the trust root").
+			Advise("write one with waybill init --confirm, or name one with --profile")
 	}
 	return gate.Open(ctx, o.profile, gate.Opening{
 		Reader:    profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)},
@@ -149,7 +155,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
-	tokens, err := o.as.parse(rt, loginOf(by.Profile()), cmd.ErrOrStderr())
+	tokens, err := o.tokens(cmd, rt, by.Profile())
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}

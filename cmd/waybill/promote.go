@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -32,19 +33,7 @@ func promoteCommand() *cobra.Command {
 		Use:     "promote VERSION --to staging|release",
 		Short:   "Copy a sealed release, byte for byte, to the next place",
 		GroupID: "stage",
-		Long: `Copy everything that the sealed manifest lists from the state directory to staging,
-or from staging to the release place: files, images with their evidence, then tags,
-and the manifest last. Digests are checked during the copy; a file with other bytes,
-or a tag of another image, is never overwritten. Nothing is signed, so no token is
-needed. Before a promotion to the release place the gate decides, as in waybill
-release; but only waybill release verifies the result, records it, and moves the
-version markers. Without --confirm the gate decides, the plan of the promotion is
-printed, and nothing is copied.
-
-Run it again after an interruption: existing files with the same bytes are kept,
-and without its manifest the copy does not count as a release.
-
-` + exit.Table("everything in the manifest is at the destination;\nwithout --confirm: the promotion would be allowed, and was printed"),
+		Long:    help("promote") + exit.Table("everything in the manifest is at the destination;\nwithout --confirm: the promotion would be allowed, and was printed"),
 		Example: `  waybill promote v0.1.0 --to staging --profile profile.yaml
   waybill promote v0.1.0 --to staging --profile profile.yaml --confirm`,
 		Args: cobra.ExactArgs(1),
@@ -111,33 +100,22 @@ that must have signed them.
 ` + exit.Table(exit.Accepted),
 	})
 	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
+	hub := &onGitHub{VerifyRelease: options}
 	whole := &cobra.Command{
-		Use:   "release VERSION|CHANNEL [FILE…]",
-		Short: "Check that a release is complete, untampered, and has nothing extra",
-		Long: `Verify a whole release where it was published, or local files of it. This is the
-same as k8s-verify-release with a profile, whose help explains each option.
-
-A bucket is first read without credentials. If it requires some, those that the
-vendor's tools would find are used: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
-AWS_PROFILE or the machine's role; GOOGLE_APPLICATION_CREDENTIALS, the credentials
-of gcloud or the machine's account. A release on GitHub is read with the token of
-GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN for the host GH_HOST, or of gh.
-
-` + exit.Table(exit.Accepted),
-		Example: `  waybill verify release v0.1.0 --profile profile.yaml
-  waybill verify release v0.1.0 --profile profile.yaml --depth full --require-level build=3
-  waybill verify release stable --profile profile.yaml --download lantern`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return options.Run(cmd, args, profile.Release)
-		},
+		Use:     "release VERSION|CHANNEL [FILE…]",
+		Short:   "Check that a release is complete, untampered, and has nothing extra",
+		Long:    help("verify_release") + exit.Table(exit.Accepted),
+		Example: help("verify_release.examples"),
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    hub.run,
 	}
 	options.AddFlags(whole)
 	options.AddPartFlags(whole)
+	hub.addFlags(whole)
 	by := &featureFlags{}
 	by.addSiteFlags(whole)
 	options.Switches = by.switches
-	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand(), verifyLayoutCommand())
+	cmd.AddCommand(whole, verifyFileCommand(), verifyBundleCommand(), verifyImageCommand(), verifyLayoutCommand(), verifySourceCommand(), verifyMirrorsCommand())
 	return cmd
 }
 
@@ -187,7 +165,16 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 	if err := errors.Join(against...); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to build, sign and stage")
+	then := " and stage"
+	if cmd.Name() == "release" {
+		at, err := train[0].Profile.Files(profile.Release, train[0].Version)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "then the gate decides, and %s would be published at %s and verified there\n", plural.Of(len(releases[0].Artifacts), "artifact"), at)
+		then = ", stage and publish"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "nothing was done; add --confirm to build, sign%s\n", then)
 	return nil
 }
 

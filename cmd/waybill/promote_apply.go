@@ -32,53 +32,12 @@ type applying struct {
 func promoteApplyCommand() *cobra.Command {
 	o := &applying{}
 	cmd := &cobra.Command{
-		Use:   "apply PLAN",
-		Short: "Apply a promotion plan",
-		Long: `Apply a plan that waybill promote plan made. Each image is judged by the policy of
-the profile, and by the requirements in its manifest. An accepted image is copied by
-digest with everything that refers to it, recorded by the verifier identity, read
-back, and tagged last: a tag exists only with all its evidence. A referrer that can
-itself be run, or that cannot be read, is no evidence: it is not copied, and the
-verdict says so.
-
-A tag of another image is never moved, unless the policy officer signed an exception
-for it: waybill policy except --code TAG_CONFLICT --name PATH@TAG --destination
-HOST/PATH. A refused image, or a destination that does not answer, does not stop the
-others; the verdict counts them, and repeating the command retries them. An image
-that an earlier run copied costs two requests; with another --state everything is
-checked again.
-
-Files of a plan are hashed at the source and judged with the bundle beside each
-(NAME.sigstore.json), as binaries under the policy; the bundle is copied first, and
-a file with other bytes is never overwritten. A plan of a sealed release is made
-again: if it differs now it is refused (PLAN_STALE); else the gate decides about
-staging, and the release is copied, its manifest last.
-
-Several workers can each promote a part of a plan of images (--shard i/n): the
-digest of an image determines its shard. With --results each writes its results to a
-directory or bucket, one file per attempt, and waybill promote merge combines them.
-A shard without images does nothing and exits with 0.
-
-With --lease a run takes a lease, an object in a bucket or an existing directory,
-and renews it. Another run of the same shard, of any plan, is refused as BUSY until
-the lease is released or expires; the same holds between runs without --shard.
-A run of a shard and a run without --shard do not exclude each other. The lease is
-checked before each tag is written. Without --lease nothing excludes other runs: a
-tag that another run wrote at the same time is detected when it is read back
-(TAG_RACE).
-
-Without a token of the verifier nothing is recorded, and the verdict says so.
-Without --confirm nothing is copied and the size of the plan is printed; for a
-sealed release only if the gate accepts it. A flag that does not apply to the kind
-of the plan is wrong use.
-
-` + exit.Table("every image and file of the plan, or of the shard, is at its destinations;\nwithout --confirm: the size of the plan was printed"),
-		Example: `  waybill promote plan ./registry.k8s.io --output json > plan.json
-  waybill promote apply plan.json --profile profile.yaml
-  waybill promote apply plan.json --profile profile.yaml --identity-token verifier=verifier.token --confirm
-  waybill promote apply plan.json --profile profile.yaml --shard 3/8 --results gs://promotions/results --lease gs://promotions/leases --confirm`,
-		Args: cobra.ExactArgs(1),
-		RunE: o.run,
+		Use:     "apply PLAN",
+		Short:   "Apply a promotion plan",
+		Long:    help("promote_apply") + exit.Table("every image and file of the plan, or of the shard, is at its destinations;\nwithout --confirm: the size of the plan was printed"),
+		Example: help("promote_apply.examples"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    o.run,
 	}
 	o.addFlags(cmd)
 	return cmd
@@ -156,14 +115,12 @@ func (o *applying) unused(cmd *cobra.Command, plan promotionplan.Plan) error {
 	return nil
 }
 
-// foresee lets the gate decide about a sealed release before it is copied. Images
-// and files are judged one by one, as they are promoted.
+// foresee reads the profile and its policy, and lets the gate decide about a sealed
+// release before it is copied. Images and files are judged one by one, as they
+// are promoted.
 func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
-	if plan.Release == nil {
-		return nil
-	}
 	by, err := o.gate(cmd.Context())
-	if err != nil {
+	if err != nil || plan.Release == nil {
 		return err
 	}
 	config, ctx, err := o.config(cmd, by)

@@ -19,20 +19,7 @@ func promoteDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff PLAN",
 		Short: "Compare the images of a plan with those at the destinations",
-		Long: `List the tags of each destination repository of a plan, and report whether each
-image is there as planned (same), missing, or whether a tag names another image
-(other), which no promotion moves. Tags of these repositories that are not in the
-plan are counted, not listed. Of images that are not there as planned, the first
-hundred of each kind are listed.
-
-A registry whose list includes the digest of each tag, as Google's do, takes one
-request per repository; any other takes one more per listed tag of the plan. The
-answers are for planning only: no manifest is read, and nothing is verified. waybill
-promote apply checks everything itself.
-
-To compare files, use waybill promote plan --diff.
-
-` + exit.Table("no tag names another image; images may be missing"),
+		Long:  help("promote_diff") + exit.Table("no tag names another image; images may be missing"),
 		Example: `  waybill promote diff plan.json
   waybill promote diff plan.json --output json`,
 		Args: cobra.ExactArgs(1),

@@ -26,21 +26,7 @@ func promoteMergeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge PLAN --results PLACE",
 		Short: "Combine the results of a plan that was promoted in shards",
-		Long: `Check that every image of a plan is at every destination, by the results that
-waybill promote apply --shard i/n --results PLACE wrote. The plan is accepted only
-if the shard of each image reports it as promoted. Shards and images without a
-result are missing, and the command to promote them is printed. Results of another
-plan, of another number of shards, or of images that are not in the plan are
-refused. A table shows the progress of each destination.
-
-Each attempt of a shard has its own file, under the first twelve digits of the
-plan's digest. For each image the last attempt counts, except that an attempt
-without an answer does not replace an earlier success.
-
-Results are unsigned: trust them only as far as everyone who may write to PLACE. No
-registry is read; waybill promote diff PLAN does that.
-
-` + exit.Table("every image of the plan is at every destination"),
+		Long:  help("promote_merge") + exit.Table("every image of the plan is at every destination"),
 		Example: `  waybill promote merge plan.json --results gs://promotions/results
   waybill promote merge plan.json --results ./results --output table --output junit=promotion.xml`,
 		Args: cobra.ExactArgs(1),

@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -39,44 +40,18 @@ type planning struct {
 func promotePlanCommand() *cobra.Command {
 	o := &planning{}
 	cmd := &cobra.Command{
-		Use:   "plan MANIFEST|DIR... | plan VERSION --profile FILE --to STAGE",
-		Short: "Write a promotion plan for images, files or a sealed release",
-		Long: `Write a promotion plan to review now and apply later (waybill promote apply). A plan
-is of one kind:
-
-images    from manifests of Kubernetes' promoter: which digests of which source go
-          to which destinations, under which tags. The argument is a directory
-          with manifests/NAME/promoter-manifest.yaml and lists of images in
-          images/NAME/images.yaml, or a manifest that lists its images itself.
-files     from manifests of its file promotion: a directory with
-          filestores/NAME/filepromoter-manifest.yaml and lists in manifests/NAME,
-          or a file that contains both. A single manifest may also lie beside its
-          list files.yaml, or its directory of lists, files.
-a release from a version, with --profile and --to: everything in its manifest, which
-          is read at the source and verified. --to staging plans from the state
-          directory; --to release plans from staging, if the gate accepts the
-          release there. A refused release is not planned.
-
-Several manifests make one plan. It is refused if they name two images for one tag,
-or two files for one name. Every fault of every manifest and list is reported at
-once, with its file and line. With --keep-going, only what a faulty list names is
-left out: the plan is printed, each fault and each name that is left out is listed
-on standard error, and the exit status is 1. Nothing is copied. Registries and buckets are read only
-with --diff: it compares the files with those at the destinations, and reports each
-as the same, missing, or different, which no promotion overwrites.
-
-` + exit.Table("the plan was printed; with --diff: no destination has other bytes"),
-		Example: `  waybill promote plan ./registry.k8s.io --output json > plan.json
-  waybill promote plan ./artifacts --diff
-  waybill promote plan v0.1.0 --profile profile.yaml --to release --output json > plan.json`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: o.run,
+		Use:     "plan MANIFEST|DIR... | plan VERSION --profile FILE --to STAGE",
+		Short:   "Write a promotion plan for images, files or a sealed release",
+		Long:    help("promote_plan") + exit.Table("the plan was printed; with --diff: no destination has other bytes"),
+		Example: help("promote_plan.examples"),
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    o.run,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile of the release; the argument is then a version")
 	f.StringVar(&o.to, "to", "", "destination of a version: staging or release")
 	f.StringVar(&o.policy, "policy", "", "policy that must judge the images: under any other, promote apply refuses the plan")
-	f.StringVar(&o.state, "state", ".waybill", "directory with the files of the release, for --to staging")
+	addStateFlag(cmd, &o.state, "directory with the files of the release, for --to staging")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.BoolVar(&o.keepGoing, "keep-going", false, "leave out what faulty lists name, list it, print the plan of the rest, and end with status 1")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with those at the destinations")
@@ -253,17 +228,17 @@ func printRoutes(w io.Writer, p promotionplan.Plan) {
 	for _, f := range p.Files {
 		counts[len(p.Routes)+f.Store]++
 	}
-	show := func(manifest string, n int, what, source string, destinations []string) {
-		fmt.Fprintf(w, "%s: %d %s of %s go to\n", manifest, n, what, source)
+	show := func(manifest, what, source string, destinations []string) {
+		fmt.Fprintf(w, "%s: %s of %s to\n", manifest, what, source)
 		for _, d := range destinations {
 			fmt.Fprintf(w, "  %s\n", d)
 		}
 	}
 	for i, r := range p.Routes {
-		show(r.Manifest, counts[i], "digests", r.Source, r.Destinations)
+		show(r.Manifest, plural.Of(counts[i], "digest"), r.Source, r.Destinations)
 	}
 	for i, s := range p.Stores {
-		show(s.Manifest, counts[len(p.Routes)+i], "files", s.Source, s.Destinations)
+		show(s.Manifest, plural.Of(counts[len(p.Routes)+i], "file"), s.Source, s.Destinations)
 	}
 	if !p.Policy.IsZero() {
 		fmt.Fprintf(w, "\nto be judged by the policy %s\n", p.Policy)

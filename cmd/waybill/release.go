@@ -20,66 +20,22 @@ import (
 
 func stageCommand() *cobra.Command {
 	return composite(cobra.Command{
-		Use:   "stage VERSION…",
-		Short: "Build, describe, sign, seal and stage a release",
-		Long: `Bring a tagged commit to the staging place: plan, preflight, build, sbom, sign,
-seal, promotion to staging, and the gate's decision about the staged release. Run it
-again after an interruption: it reuses the steps that are still valid and redoes the
-rest.
-
-Without --confirm nothing is done and nothing is written. It prints the plan and the
-signatures to make: how many of which kind, by which identity and with which
-services, how many certificates, timestamps and log entries they need, and what is
-signed already. For this it reads the source and the given tokens; it contacts no
-signing service and no place.
-
-The preflight runs the checks of waybill doctor --for stage, and stops with the list
-of all problems before anything is built.
-
-Several versions are several releases, one after another, each with its own state
-directory (below --state), manifest and verdict. All are planned and checked before
-the first step of any; if one fails, the later ones are not started. With several
-versions, a file of --output needs {version} in its name.`,
-		Example: `  waybill stage v0.1.0 --source ./lantern --profile profile.yaml \
-    --identity-token builder=builder.token --identity-token release=release.token --confirm
-  waybill stage v1.31.0 v1.32.0-alpha.0 --source ./kubernetes --profile profile.yaml \
-    --identity-token builder=builder.token --identity-token release=release.token \
-    --output json=verdict-{version}.json --confirm`,
-		Args: cobra.MinimumNArgs(1),
+		Use:     "stage VERSION…",
+		Short:   "Build, describe, sign, seal and stage a release",
+		Long:    help("stage"),
+		Example: help("stage.examples"),
+		Args:    cobra.MinimumNArgs(1),
 	}, "the release is staged, and the gate accepts it;\nwithout --confirm: nothing prevents it, and plan and signatures were printed", doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
 }
 
 func releaseCommand() *cobra.Command {
 	return composite(cobra.Command{
-		Use:   "release VERSION",
-		Short: "Publish a staged release that the gate accepts, verify it, and record that",
-		Long: `Publish a staged release: the gate decides about it, the promotion copies exactly
-what was judged (files, images with their evidence, tags, the manifest last), and
-the release is verified at the public place.
-
-Then, if a token of the verifier is given, the verifier records the result: one SLSA
-verification summary of everything that was built, beside the manifest and attached
-to each image, and a promotion record for each image. The summary claims exactly the
-level that was determined. The profile's records must name the verifier and the
-address of the policy, and the policy's late must allow the verifier to add
-summaries to a published release. Otherwise no record is written, and the verdict
-says why.
-
-Last, the version markers that release.yaml names are updated, below the address in
-places.markers of the profile. A marker with a higher version is left unchanged, and
-so is a file that contains no version.
-
-Each tag is read immediately before and after it is written (TAG_CONFLICT,
-TAG_RACE). --lease excludes another run of this release during the publication; the
-lease is checked before each tag and before the manifest.
-
-Without --confirm the gate decides, the copies, records and markers to write are
-printed, and nothing is done. Run it again after any interruption: existing copies
-and records are kept, and no statement is signed twice.`,
-		Example: `  waybill release v0.1.0 --profile profile.yaml --confirm
-  waybill release v0.1.0 --profile profile.yaml --identity-token verifier=verifier.token --confirm`,
-		Args: cobra.ExactArgs(1),
-	}, "the release is published, and was accepted there;\nwithout --confirm: the gate accepts the staged release", "", (*pipeline.Pipeline).Release, (*project).addLeaseFlags)
+		Use:     "release VERSION",
+		Short:   "Publish a release that the gate accepts, verify it, and record that",
+		Long:    help("release"),
+		Example: help("release.examples"),
+		Args:    cobra.ExactArgs(1),
+	}, "the release is published, and was accepted there;\nwithout --confirm: the gate accepts the staged release", "", (*pipeline.Pipeline).Release, (*project).addSourceFlags, (*project).addLegacyFlag, (*project).addLeaseFlags)
 }
 
 // composite makes a command that runs several stages and ends in a verdict on each
@@ -104,6 +60,24 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 		train, ctx, err := o.openAll(c, args)
 		if err != nil {
 			return err
+		}
+		purpose, run := purpose, run
+		if purpose == "" && o.source != "" {
+			unstaged, err := pipeline.Unstaged(ctx, train[0])
+			if err != nil {
+				return err
+			}
+			if unstaged {
+				train[0].Report(ctx, "%s is not staged: it is built, signed and staged first", versions[0])
+				purpose, run = doctor.Stage, func(p *pipeline.Pipeline, ctx context.Context) (*verdict.Verdict, error) {
+					return pipeline.StageAndRelease(ctx, p)
+				}
+			}
+		}
+		if purpose == "" {
+			if err := cli.Unused(c, "nothing is built here: the release is staged or public, or no source was found; leave the flag out", "source", "tag-signers", "legacy"); err != nil {
+				return err
+			}
 		}
 		if !confirm {
 			return dryRun(ctx, c, train, purpose == doctor.Stage, output)
@@ -178,25 +152,7 @@ func statusCommand() *cobra.Command {
 		Use:     "status VERSION",
 		Short:   "Show the progress of a release, what is public, and the next command",
 		GroupID: "release",
-		Long: `Read the state directory, the staging place and the release place, and show the
-progress of the release, whether it is public, what the verifier recorded, where the
-version markers point, whether it is safe to repeat the last command, and the next
-command to run. Nothing is changed, no token is needed, and a run in progress is not
-disturbed.
-
-It reports what is at the places, not what a run recorded: a release is at a place
-if its manifest is there and verifies. To check every file, use waybill verify. An
-interrupted run is continued with the same command, which the journal in the state
-directory has kept. If the last release made no summary (--feature-gates
-EmitVSA=false), none is reported missing; without that state directory, give the
-flag here, too.
-
-EXIT STATUS
-  0  the state was read and printed; the release itself may be unfinished
-  1  refused: the state directory is inconsistent
-  2  wrong use, or a malformed policy, profile or configuration
-  3  a place did not answer; the state of the others is printed
-  4  a bug in this program`,
+		Long:    help("status"),
 		Example: `  waybill status v0.1.0 --profile profile.yaml
   waybill status v0.1.0 --profile profile.yaml --state state --output json`,
 		Args: cobra.ExactArgs(1),

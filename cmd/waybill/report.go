@@ -16,20 +16,9 @@ func reportCommand() *cobra.Command {
 		Use:     "report FILE",
 		Short:   "Print a saved verdict again, or every requirement of its SLSA levels",
 		GroupID: "check",
-		Long: `Print a verdict that --output json=FILE saved, in any format. --report answers every
-requirement of the SLSA levels: kep-3027 (the levels of SLSA v0.1, by which KEP-3027
-counts), slsa-build or slsa-source. Nothing is verified: anybody can write such a
-file, and the evidence may have changed since. The text says when the verdict was
-made; to decide, run the verification again.
-
-The exit status is that of the saved verdict. A file that is no verdict of this
-version, or that contradicts itself, is malformed.
-
-` + exit.Table("the saved verdict accepted; nothing was verified now"),
-		Example: `  waybill verify release v0.1.0 --profile profile.yaml --output json=verdict.json
-  waybill report verdict.json --report kep-3027
-  waybill report verdict.json --report kep-3027 --output html=kep-3027.html`,
-		Args: cobra.ExactArgs(1),
+		Long:    help("report") + exit.Table("the saved verdict accepted; nothing was verified now"),
+		Example: help("report.examples"),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := output.Check(); err != nil {
 				return err

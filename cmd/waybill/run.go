@@ -156,9 +156,10 @@ func runLogged(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() 
 	return exit.Reported(err)
 }
 
-// formatOf is the format of stderr: text, unless --log-format says otherwise.
+// formatOf is the format of stderr: text, unless --log-format says otherwise. The answer
+// of --check is for people.
 func formatOf(c *cobra.Command) string {
-	if f := c.Flags().Lookup(logFlag); f != nil {
+	if f := c.Flags().Lookup(logFlag); f != nil && (f.Changed || !isSet(c, "check")) {
 		return f.Value.String()
 	}
 	return "text"

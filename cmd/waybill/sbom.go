@@ -26,25 +26,19 @@ import (
 
 func sbomCommand() *cobra.Command {
 	cmd := stageVerb(cobra.Command{
-		Use:   "sbom VERSION",
-		Short: "Write the SBOM of every artifact, and of the release",
-		Long: `Write an SPDX 2.3 document for every binary, archive and image of the build, and one
-for the release that links them. If an artifact cannot be described, the others
-still are, and the stage fails with a list.
-
-The subcommands work without a release: they describe any artifact, and check and
-compare any SPDX document.`,
-		Example: `  waybill sbom v0.1.0 --profile profile.yaml
-  waybill sbom generate ./lantern.tar.gz
-  waybill sbom validate lantern.spdx.json`,
+		Use:     "sbom VERSION",
+		Short:   "Write the SBOM of every artifact, and of the release",
+		Long:    help("sbom"),
+		Example: help("sbom.examples"),
 	}, "every artifact, and the release, has its SBOM", func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
-	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand())
+	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand(), sbomFetchCommand())
 	return cmd
 }
 
 // described are the options of sbom generate.
 type described struct {
 	name, version, namespace string
+	supplier                 string
 	platform, image          string
 	output, to               string
 	modules                  string
@@ -54,46 +48,17 @@ type described struct {
 func sbomGenerateCommand() *cobra.Command {
 	o := &described{}
 	cmd := &cobra.Command{
-		Use:   "generate FILE|DIRECTORY|IMAGE",
-		Short: "Describe a program, an archive, a directory, a source tree or an image",
-		Long: `Write an SPDX 2.3 document about one of these:
-
-  a Go program     main module, every dependency with version and checksum,
-                   replacements, toolchain, build settings, revision
-  an archive       tar, tar.gz, tar.zst, tar.bz2, zip, and archives in them:
-                   every file, programs, source trees, packages of apk and dpkg
-  a directory      the same; the modules of go.mod, go.sum, go.work and vendor
-  an image         HOST/PATH:TAG or @sha256:…, an OCI layout, or a file saved by
-                   Docker or another tool: packages and programs, each with the
-                   layer that added it, and the base image
-
-An archive that different programs unpack differently is refused (ARCHIVE_AMBIGUOUS,
-ARCHIVE_HIDDEN, ARCHIVE_TWICE); one inside another archive is listed as not examined.
-
-The only network access is to the registry of an image. A licence is the one that a
-package declares, or the one whose text a licence file contains; otherwise NOASSERTION.
-
-The SBOM lists each part that could not be examined, with the reason, and packages of
-other ecosystems as seen but not catalogued. An SBOM without such parts is complete.
---complete refuses any other (SBOM_INCOMPLETE), as do waybill sbom check --complete
-and policies that require sbom: complete.
-
-If SOURCE_DATE_EPOCH is set it is the time of the document; then the same input and
-flags give the same bytes. The namespace is derived from the content, so documents
-with different content have different namespaces.
-
-` + exit.Table("the SBOM was written"),
-		Example: `  waybill sbom generate ./lantern > lantern.spdx.json
-  waybill sbom generate lantern-v0.1.0.tar.gz --output table
-  waybill sbom generate ./lantern --modules "$(go env GOMODCACHE)" --output table
-  SOURCE_DATE_EPOCH=1714557600 waybill sbom generate ./source --name lantern --version v0.1.0 --output tag-value
-  waybill sbom generate registry.example.test/lantern:v0.1.0 --platform linux/amd64 --complete`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.generate(cmd, args[0]) },
+		Use:     "generate FILE|DIRECTORY|IMAGE",
+		Short:   "Describe a program, an archive, a directory, a source tree or an image",
+		Long:    help("sbom_generate") + exit.Table("the SBOM was written"),
+		Example: help("sbom_generate.examples"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.generate(cmd, args[0]) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name of the described artifact (default: the last element of the argument)")
 	f.StringVar(&o.version, "version", "NOASSERTION", "version of the described artifact")
+	f.StringVar(&o.supplier, "supplier", "", "who supplies the artifact and makes the SBOM, as NAME (ADDRESS), such as \"Example (https://example.org)\"")
 	f.StringVar(&o.namespace, "namespace", "", "base address of the document namespace, ending in a slash; name and digests are appended (default: a generated one)")
 	f.StringVar(&o.platform, "platform", "", "describe only the image of this platform, such as linux/amd64")
 	f.StringVar(&o.image, "image", "", "image in a layout or file with several, by reference name or digest")
@@ -159,7 +124,7 @@ func (o *described) input() (sbom.Input, error) {
 		}
 		at = time.Unix(seconds, 0).UTC()
 	}
-	in := sbom.Input{Name: o.name, Version: o.version, Created: at, Namespace: o.namespace}
+	in := sbom.Input{Name: o.name, Version: o.version, Created: at, Namespace: o.namespace, Supplier: o.supplier, Tool: cli.BuildVersion()}
 	if in.Namespace != "" && !sbom.IsNamespace(in.Namespace) {
 		f := verdict.Find(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace)
 		f.Fix = "write it as in --namespace https://example.org/sboms/"

@@ -26,38 +26,11 @@ func sbomCheckCommand() *cobra.Command {
 	var goSum, image string
 	q := sbom.Question{}
 	cmd := &cobra.Command{
-		Use:   "check SBOM FILE|DIRECTORY|IMAGE",
-		Short: "Check an SBOM against the artifact that it describes",
-		Long: `Examine the artifact again and compare it with the SBOM (SPDX 2.3, JSON or
-tag-value): it must describe these bytes; list the packages in them, the files with
-every SHA-256, SHA-512 and SHA-1 that it gives, and the platforms and layers of an
-image; and with --go-sum agree with go.sum at the source commit. A difference is a
-refusal (SBOM_SUBJECT, SBOM_INCOMPLETE, EVIDENCE_CONFLICT).
-
-The artifact is a file, an archive, a directory, an image in a registry, an OCI
-layout, or an archive of an OCI layout or of docker save. The SBOM of an index is
-compared with all platforms, that of one platform with that one; --platform selects
-it if the SBOM does not name it. Of several images in a layout or file, the one that
-the SBOM describes is used, or the one of --image.
-
-An SBOM that Waybill wrote is compared in full. For one of another tool, the
-packages of Go, apk and dpkg and the listed files are compared; the verdict lists
-everything else as not compared. Never compared are checksums other than SHA-256,
-SHA-512 and SHA-1, licences, suppliers, comments, download locations, purposes, CPEs
-and annotations. Signatures are not verified, and the verdict repeats which parts
-the SBOM says that it does not cover.
-
-With --complete, parts that the SBOM lists as not examined, or as seen but not
-catalogued, are refused (SBOM_INCOMPLETE), and so are parts that could not be
-compared. A part that could not be examined and that an SBOM of Waybill does not
-list is always refused.
-
-` + exit.Table(exit.Accepted),
-		Example: `  waybill sbom check lantern.spdx.json ./lantern --go-sum source/go.sum
-  waybill sbom check source.spdx ./source
-  waybill sbom check image.spdx.json registry.example.test/lantern:v0.1.0 --complete
-  waybill sbom check syft.spdx.json ./layout --platform linux/arm64`,
-		Args: cobra.ExactArgs(2),
+		Use:     "check SBOM FILE|DIRECTORY|IMAGE",
+		Short:   "Check an SBOM against the artifact that it describes",
+		Long:    help("sbom_check") + exit.Table(exit.Accepted),
+		Example: help("sbom_check.examples"),
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := output.Check(); err != nil {
 				return err

@@ -30,19 +30,7 @@ func sbomDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "List the packages and files that were added, removed and changed",
-		Long: `Compare two SPDX documents, or all documents of two releases: those in two
-directories, or those that two release manifests list, which must be beside them. A
-change in many artifacts is listed once.
-
-Packages correspond by package URL, or by name if they have none. A different
-version, a different checksum for the same version, or a different declared licence
-is a change. Identifiers, comments and the order of elements are ignored. Documents
-and manifests are not verified (waybill verify release does that), but a document
-with another digest than its manifest lists is refused.
-
-As JSON the result is a list, which is empty if nothing changed.
-
-` + exit.Table("the documents were compared, whether or not they differ"),
+		Long:  help("sbom_diff") + exit.Table("the documents were compared, whether or not they differ"),
 		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
   waybill sbom diff v0.1.0/` + releasemanifest.Name + ` v0.2.0/` + releasemanifest.Name + `
   waybill sbom diff v0.1.0/ v0.2.0/ --output json`,

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -8,7 +10,9 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/cyclonedx"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -16,25 +20,13 @@ import (
 func sbomValidateCommand() *cobra.Command {
 	output := cli.TableOutput()
 	var twin bool
+	var profile string
 	cmd := &cobra.Command{
-		Use:   "validate FILE…",
-		Short: "Check SPDX documents, and list every fault",
-		Long: `Check SPDX documents of version 2.2 or 2.3, JSON or tag-value, and list every fault
-with its location: violations of the SPDX schema, and of rules that a schema cannot
-express. Identifiers are unique and resolve; nothing contains itself; checksums are
-well-formed; the package verification code matches the files; licence expressions
-parse and name licences of the SPDX list; download locations are addresses; names
-contain no invisible characters; the time is not in the future; the NTIA minimum
-elements are present; a document describes one thing; and no two documents share a
-namespace.
-
-With --twin the two files are forms of one document, and must say the same.
-
-` + exit.Table("no document has a fault"),
-		Example: `  waybill sbom validate lantern.spdx.json
-  waybill sbom validate kubernetes-release.spdx --output json
-  waybill sbom validate --twin lantern.spdx.json lantern.spdx`,
-		Args: cobra.MinimumNArgs(1),
+		Use:     "validate FILE…",
+		Short:   "Check SPDX documents, and list every fault",
+		Long:    help("sbom_validate") + exit.Table("no document has a fault"),
+		Example: help("sbom_validate.examples"),
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := output.Check(); err != nil {
 				return err
@@ -42,18 +34,22 @@ With --twin the two files are forms of one document, and must say the same.
 			if twin && len(args) != 2 {
 				return verdict.Refuse(verdict.Usage, "--twin", "want two files, got %d", len(args))
 			}
-			v, err := validateAll(args, twin)
+			if all := append([]string{"spdx", "ntia-2021"}, sbomcheck.Profiles()...); !slices.Contains(all, profile) {
+				return verdict.Refuse(verdict.Usage, "--profile", "%.40q: want one of %s", profile, strings.Join(all, ", "))
+			}
+			v, err := validateAll(args, twin, profile)
 			return answer(cmd, output, v, err)
 		},
 	}
 	output.AddFlags(cmd)
+	cmd.Flags().StringVar(&profile, "profile", "spdx", "spdx for the specification alone, or the elements of ntia-2021, cisa-2026 or bsi-2.1 too")
 	cmd.Flags().BoolVar(&twin, "twin", false, "the two files are forms of one document and must say the same")
 	return cmd
 }
 
 // validateAll checks the files. If one of several cannot be read that is a finding,
 // and the others are still checked.
-func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
+func validateAll(files []string, twin bool, profile string) (*verdict.Verdict, error) {
 	var names, texts []string
 	var unread []verdict.Finding
 	for _, name := range files {
@@ -69,7 +65,7 @@ func validateAll(files []string, twin bool) (*verdict.Verdict, error) {
 		}
 		names, texts = append(names, name), append(texts, text)
 	}
-	v := sbom.Validate(names, texts, time.Now())
+	v := sbom.Validate(names, texts, profile, time.Now())
 	v.Counts.Required += len(unread)
 	v.Add(unread...)
 	if twin {
@@ -92,17 +88,17 @@ func readSPDX(name string) (string, error) {
 	return spdx.ReadText(f, info.Size())
 }
 
-// parseSPDX reads a document that every reader understands in the same way.
+// parseSPDX reads a document that every reader understands in the same way: SPDX,
+// or CycloneDX.
 func parseSPDX(name string) (spdx.Document, error) {
 	text, err := readSPDX(name)
 	if err != nil {
 		return spdx.Document{}, err
 	}
-	doc, report := spdx.Validate(text)
-	if doc.IsZero() {
-		f := verdict.Find(report.Faults[0].Code(), name, "ambiguous or malformed document: %v", report.Faults[0])
-		f.Fix = report.Faults[0].Fix()
-		return doc, &verdict.Error{Finding: f}
+	if head := text[:min(len(text), 1<<20)]; strings.Contains(head, `"bomFormat"`) && !strings.Contains(head, `"spdxVersion"`) {
+		doc, err := cyclonedx.Parse([]byte(text))
+		return doc, verdict.InFile(name, err)
 	}
-	return doc, nil
+	doc, report := spdx.Validate(text)
+	return doc, verdict.InFile(name, report.Err())
 }

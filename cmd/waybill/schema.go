@@ -1,7 +1,9 @@
 package main
 
 import (
+	"embed"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,36 +19,69 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// schemas are the JSON schemas of files and outputs, by kind.
-func schemas() map[string]func() []byte {
-	return map[string]func() []byte{
-		"release": plan.ConfigSchema, "lock": plan.LockSchema, "policy": policy.Schema, "features": config.Schema, "verdict": render.VerdictSchema, "lineage": lineage.JSONSchema,
+// otherSchemas are those of files whose readers export no schema.
+//
+//go:embed schema/*.json
+var otherSchemas embed.FS
+
+// documented is a kind of document with a JSON schema. Each kind that people write has a
+// page in docs/reference.
+type documented struct {
+	name, what string
+	schema     func() []byte
+}
+
+func documentKinds() []documented {
+	return []documented{
+		{"release", "release.yaml: what a release consists of", plan.ConfigSchema},
+		{"lock", "release.lock.yaml: what its names stand for", plan.LockSchema},
+		{"profile", "where releases are, and which policy applies (--profile)", nil},
+		{"policy", "what a release must meet", policy.Schema},
+		{"service", "the gate service (waybill gate serve)", nil},
+		{"callers", "who may ask the gate service, and for what", nil},
+		{"features", "FEATURES.yaml: the desired states of features", config.Schema},
+		{"revocations", "signers that no longer count (--revocations)", nil},
+		{"defects", "known defects, and withdrawn releases", nil},
+		{"declaration", "a requirement that a person declares to be met", nil},
+		{"promoter", "a manifest of Kubernetes' promoter", nil},
+		{"signoff", "approvals and exceptions (waybill signoff check --record)", nil},
+		{"registry", "feature gates and metrics (waybill signoff check --registry)", nil},
+		{"expected", "which files the source of a project says a release has", nil},
+		{"verdict", "output: a verdict, as --output json prints it", render.VerdictSchema},
+		{"lineage", "output: what waybill trace --output json prints", lineage.JSONSchema},
 	}
 }
 
+// text is the schema of the kind.
+func (d documented) text() ([]byte, error) {
+	if d.schema != nil {
+		return d.schema(), nil
+	}
+	return otherSchemas.ReadFile("schema/" + d.name + ".json")
+}
+
 func schemaCommand() *cobra.Command {
-	kinds := strings.Join(slices.Sorted(maps.Keys(schemas())), " or ")
+	var names, list []string
+	for _, d := range documentKinds() {
+		names, list = append(names, d.name), append(list, fmt.Sprintf("  %-12s %s\n", d.name, d.what))
+	}
 	g := newGate()
 	cmd := &cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON schema of a configuration file or of an output",
-		Long: `Print the JSON schema of release.yaml ("release"), release.lock.yaml ("lock"), a
-policy ("policy") or FEATURES.yaml ("features"), for editors. A file that satisfies
-its schema may still be refused: a schema does not check templates and references
-between lists. "verdict" and "lineage" (printed by waybill trace) are for programs
-that read --output json. Keys of features that --feature-gates switches off are left
-out.
-
-` + exit.Table("the schema was printed"),
+		Long:  strings.Replace(help("schema"), "{kinds}", strings.Join(list, ""), 1) + exit.Table("the schema was printed"),
 		Example: `  waybill schema release > release.schema.json
-  waybill schema features > features.schema.json`,
-		Args: cobra.ExactArgs(1),
+  waybill schema profile > profile.schema.json`,
+		Args: cobra.ExactArgs(1), ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			schema, known := schemas()[args[0]]
-			if !known {
-				return verdict.Refuse(verdict.Usage, "KIND", "%q: want %s", args[0], kinds)
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return verdict.Refuse(verdict.Usage, "KIND", "%.40q: want %s", args[0], strings.Join(names, ", "))
 			}
-			text, err := withoutKeys(schema(), switchedOff(g))
+			text, err := documentKinds()[i].text()
+			if err == nil {
+				text, err = withoutKeys(text, switchedOff(g))
+			}
 			if err == nil {
 				_, err = cmd.OutOrStdout().Write(text)
 			}

@@ -33,72 +33,15 @@ type sealing struct {
 	ahead
 }
 
-// help is the help text of the command.
-func (sealing) help() string {
-	return `Make the release manifest from the plan and from verified provenance, never from a
-listing of files, and sign it. A file that is not in the plan (SEAL_EXTRA), or a
-planned artifact without file or provenance (SEAL_MISSING), stops it before anything
-is signed.
-
-Without --confirm nothing is signed or written, with any flag. The command prints
-what it would sign, with which identity and services, and what would be refused. No
-signing service is contacted. Run it again after an interruption: it finishes the
-manifest that was begun, with the same time and bytes, so that the log has it once.
-
---amend signs the next revision of a sealed manifest: the same names with the same
-bytes, and the evidence that exists now. --withdraw signs a revision that says that
-the release must no longer be used; every verifier that reads it refuses the release
-(WITHDRAWN), and no later revision can undo it. Both name the revision that they
-supersede, and neither needs a new build. Promote a revision to publish it.
-
---at release does either without --state: it verifies the published manifest, and
-overwrites it, and the same one in staging, with the revision. So the holder of the
-release identity can withdraw a release from any machine. A revision that another
-run writes at the same time is kept, and reported (MANIFEST_EQUIVOCATION).
-
---from adopts a release that another tool made, in a directory or bucket, and its
-images in --from-images, a registry or a directory with an OCI layout. release.yaml
-has outputs and no steps, and the places must contain exactly these outputs and what
-release.yaml lists as outside of the release (SEAL_EXTRA, SEAL_MISSING). Files are
-copied to --state and hashed in one pass; these bytes are signed and listed.
-Provenance, SBOMs and checksums that came with the release must not contradict them
-(NOT_BOUND, SBOM_SUBJECT, EVIDENCE_CONFLICT), and are listed. Provenance counts if
-the policy names the builder that signed it; otherwise the release is of Build level
-0. An archive or program that is empty, or of another platform than planned, is
-refused (PLATFORM). Without --confirm only names are compared, and nothing is
-copied; a release that is already sealed in --state is compared byte for byte.
-
---channel points channels to the release: latest, stable, rc, beta or alpha, alone
-or with -MAJOR or -MAJOR.MINOR. It signs the next channel index, with the identity in the
-policy's role "channel", and writes it to channels.index of the profile, or to
---index. Other channels keep their releases. The number is always one more than that
-of the index that the profile names, wherever the new one is written, so that no
-number is used twice. The release must be public. A channel can go back to an older
-version only if the version that it points to was withdrawn (CHANNEL_STALE).
-
-` + exit.Table("the manifest, revision or channel index was signed, and verified;\nwithout --confirm: nothing prevents it, and it was printed")
-}
-
 func sealCommand() *cobra.Command {
 	o, s := &project{}, &sealing{}
 	cmd := &cobra.Command{
 		Use:     "seal VERSION",
 		Short:   "Sign the manifest, the complete list of everything in the release",
 		GroupID: "stage",
-		Long:    sealing{}.help(),
-		Example: `  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token
-  waybill seal v0.1.0 --profile profile.yaml --identity-token release=release.token --confirm
-  waybill seal v0.1.0 --amend --reason "signed again with the new log" --profile profile.yaml
-  waybill seal v0.1.0 --withdraw --reason "it flickers" --use v0.1.1 \
-    --profile profile.yaml --identity-token release=release.token --confirm
-  waybill promote v0.1.0 --to release --profile profile.yaml --confirm
-  waybill seal v0.1.0 --withdraw --at release --reason "it flickers" \
-    --profile profile.yaml --identity-token release=release.token --confirm
-  waybill seal v0.1.0 --from ./dist --source ./lantern --profile profile.yaml \
-    --identity-token release=release.token --confirm
-  waybill seal v0.1.0 --channel latest --channel stable --channel stable-0.1 \
-    --profile profile.yaml --identity-token channel=channel.token --confirm`,
-		Args: cobra.ExactArgs(1),
+		Long:    help("seal") + exit.Table("the manifest, revision or channel index was signed, and verified;\nwithout --confirm: nothing prevents it, and it was printed"),
+		Example: help("seal.examples"),
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {
 				return err

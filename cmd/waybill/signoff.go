@@ -22,12 +22,7 @@ func signoffCommand() *cobra.Command {
 		Use:     "signoff",
 		Short:   "Check the documents of a release, and sign it off",
 		GroupID: "check",
-		Long: `An enhancement has a document that follows a template, a kep.yaml, and (where a
-production-readiness review took place) a file naming the reviewer. These commands
-check them against the requirements of their stage, and sign the result, bound to
-the release.yaml of the build. A policy can require such a sign-off.
-
-` + exit.Table("success"),
+		Long:    help("signoff") + exit.Table("success"),
 	})
 	cmd.AddCommand(signoffCheckCommand(), signoffAttestCommand())
 	return cmd
@@ -177,29 +172,11 @@ func reviewsAbove(set *signoff.Set, directory string) error {
 func signoffCheckCommand() *cobra.Command {
 	o, output := &documents{}, &cli.Output{}
 	cmd := &cobra.Command{
-		Use:   "check --keps DIR --template FILE --milestone v1.37",
-		Short: "Check the documents of a release against the requirements of their stage",
-		Long: `Read every enhancement below a directory, and list what violates the requirements of
-the stage that it claims:
-
-` + signoff.Rules() + `
-Stages are cumulative. An exception in the record sets aside one kind of finding
-about one section or file until a date, at most 3 days after the freeze for that
-matter. The approvers of the document grant it, never its authors, and the verdict
-names it. Ticks of the checklist are shown as claims; a tick is refused only if it
-is false. An approval covers the current bytes of README.md and kep.yaml; the line
-for the record is printed as a note, and as the fix of a missing approval.
-
-The production-readiness review is read from prod-readiness/SIG/NUMBER.yaml in the
-directory; for a single enhancement, or those of one SIG, from the same path above
-it. pkg/govern/signoff/README.md shows the form of the record and of the registry;
---registry known uses the table of features of this program.
-
-` + exit.Table("accepted, with at least one document checked"),
-		Example: `  waybill signoff check --keps enhancements --template template.md --milestone v1.37
-  waybill signoff check --keps keps/sig-release/7001-lantern --template template.md --stage beta --aliases OWNERS_ALIASES --output json
-  waybill signoff check --keps pkg/govern/signoff/enhancements --template pkg/govern/signoff/enhancements/template.md --milestone v0.1 --registry known`,
-		Args: cobra.NoArgs,
+		Use:     "check --keps DIR --template FILE --milestone v1.37",
+		Short:   "Check the documents of a release against the requirements of their stage",
+		Long:    strings.Replace(help("signoff_check"), "{rules}", signoff.Rules(), 1) + exit.Table("accepted, with at least one document checked"),
+		Example: help("signoff_check.examples"),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := output.Check(); err != nil {
 				return err

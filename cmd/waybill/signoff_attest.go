@@ -32,27 +32,12 @@ type attesting struct {
 func signoffAttestCommand() *cobra.Command {
 	o := &attesting{officer: officer{signsAs: []string{pipeline.TokenSignoff}}}
 	cmd := &cobra.Command{
-		Use:   "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
-		Short: "Check the documents, and sign the release off",
-		Long: `Check the documents of a milestone and, if nothing is refused, sign that result: for
-the release.yaml of one commit, by the identity that the profile's policy names in
-the role "signoff". The statement has the result of each document, and for each box
-of its checklist whether these checks prove it or who claims it, by the history of
-the directory.
-
-Two bundles are written: ` + releasesignoff.Name + `, and the same as an
-in-toto SVR for policy engines that only read that. They belong beside release.yaml
-in the place of the release: name that place with --to, or copy them there. A bundle
-is replaced only by one of a later check. The written bundles are read back and
-verified. Without --confirm nothing is signed, and the statements are printed.
-Signing adds entries to the transparency log, which cannot be removed.
-
-` + exit.Table("the sign-off was signed, read back and verified;\nwithout --confirm: the documents were accepted, and the statements printed"),
-		Example: `  waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern --profile profile.yaml
-  waybill signoff attest --keps enhancements --template template.md --milestone v1.37 --source lantern@v1.37.0 \
-    --profile profile.yaml --identity-token signoff=signoff.token --to staging/v1.37.0 --confirm`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+		Use:     "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
+		Short:   "Check the documents, and sign the release off",
+		Long:    help("signoff_attest") + exit.Table("the sign-off was signed, read back and verified;\nwithout --confirm: the documents were accepted, and the statements printed"),
+		Example: help("signoff_attest.examples"),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.documents.addFlags(cmd)
 	o.officer.addFlags(cmd)

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/report/lineage"
@@ -40,55 +41,15 @@ func traceCommand() *cobra.Command {
 		Use:     "trace TARGET [VERSION]",
 		Short:   "Find the runs that made or changed an artifact, and what a run made",
 		GroupID: "check",
-		Long: `Show which runs made or changed an artifact, or what a run did: the steps with their
-logs and outputs, who signed them and where that is logged, the seal, promotions and
-verification summaries, as a tree over time. TARGET is one of
-
-  a file              on this machine, identified by its digest
-  bin/tool            the name of an artifact of the release; oci/NAME of an image
-  sha256:…            the digest of either; of an index, with all its platforms
-  HOST/PATH:TAG       an image, or HOST/PATH@sha256:…; its referrers are read
-  4bf92f3577b34da6…   a trace, the initial trace of a release, or the invocation
-                      that a provenance names: 32 hexadecimal digits
-  -                   lines of a log on stdin: those of Waybill in JSON, or any text
-                      that contains a traceparent or trace_id=…
-
-TARGET is looked for in the state directory, if that has a release; with --profile in
-the staging place and the release place of VERSION (default: the version in the
-state directory); and in the places of --files and --images, such as registries
-that an image was promoted to. With --place a mirror is read instead of the release
-place.
-
-Evidence that the policy of the profile, or of --policy, accepts is marked verified;
-provenance is judged as by waybill verify. With --trusted-root or --offline and no
-policy, everything with a valid signature is marked verified, and its signer is
-named. Everything else is marked as a hint: evidence that the policy refuses (with
-the code of the refusal), annotations in a registry, the records of the state
-directory, and everything if no trust root is named. If a hint contradicts a signed
-trace id, the signed one is shown together with the contradiction. Artifacts that
-are older than these ids have no trace, and their origin is unknown.
-
-This command makes no decision: use waybill verify to know whether an artifact may
-be used.
-
-EXIT STATUS
-  0  the target was found; each entry is marked as verified or as a hint
-  1  the target was not found, or evidence that its manifest lists does not verify
-  2  wrong use, or a malformed policy, profile or configuration
-  3  a place did not answer; the results of the others are printed
-  4  a bug in this program`,
-		Example: `  waybill trace lantern-linux-amd64.tar.gz v0.1.0 --profile profile.yaml
-  waybill trace oci/lantern v0.1.0 --profile profile.yaml --images registry.example.test/mirror
-  waybill trace registry.example.test/lantern:v0.1.0 --policy policy.yaml --trusted-root trusted_root.json
-  grep 'push failed' stage.log | waybill trace - --state state --profile profile.yaml
-  waybill trace 4bf92f3577b34da6a3ce929d0e0e4736 --state state --output json`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: o.run,
+		Long:    help("trace"),
+		Example: help("trace.examples"),
+		Args:    cobra.RangeArgs(1, 2),
+		RunE:    o.run,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy and trust root")
 	f.StringVar(&o.policy, "policy", "", "policy that says who may sign what, where no profile names one")
-	f.StringVar(&o.state, "state", ".waybill", "directory with the files of the release; skipped if it does not exist")
+	addStateFlag(cmd, &o.state, "directory with the files of the release; skipped if it does not exist")
 	f.StringArrayVar(&o.files, "files", nil, "also search these files: a place of a release, with its manifest; repeats")
 	f.StringArrayVar(&o.images, "images", nil, "also search this registry for the images of the release; repeats")
 	o.mirror.AddInstead(cmd)
@@ -103,6 +64,8 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	if err := o.output.Check(); err != nil {
 		return err
 	}
+	of, _ := cli.Versions(args[1:]) // a word that is no version is refused below
+	o.state = stateDir(o.state, append(of, version.Version{})[0])
 	ctx, rt := cmd.Context(), cli.Transport(o.trust.Offline)
 	target, image, err := o.target(cmd, args[0], rt)
 	if err != nil {
@@ -121,6 +84,8 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	t := lineage.Start(who)
 	if who.Verifier == nil {
 		t.Note("nothing was verified: give --profile, or --policy and --trusted-root")
+	} else if who.Verifier.Root().IsLab() {
+		t.Note("the trust root is an %s: anybody can have its keys, so verified says nothing about who signed", trust.LabMark)
 	}
 	if loaded == nil && len(o.mirror.Instead) > 0 {
 		return verdict.Refuse(verdict.Usage, "--place", "the flag names a mirror of a place in a profile, and needs --profile and VERSION").

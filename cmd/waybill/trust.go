@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,14 +27,9 @@ func trustCommand() *cobra.Command {
 		Use:     "trust",
 		Short:   "Show, update and export the trust root",
 		GroupID: "trust",
-		Long: `A trust root lists the certificate authorities, transparency logs and timestamp
-authorities that are trusted, and the time in which each is. It comes from a file,
-from a TUF repository, or from the public-good root that is built into this program.
-If a repository does not answer, no older root is used silently.
-
-` + exit.Table("success"),
+		Long:    help("trust") + exit.Table("success"),
 	})
-	cmd.AddCommand(trustShowCommand(), trustInitCommand(), trustUpdateCommand(), trustExportCommand())
+	cmd.AddCommand(trustShowCommand(), trustInitCommand(), trustUpdateCommand(), trustExportCommand(), trustBuildersCommand())
 	return cmd
 }
 
@@ -41,18 +37,11 @@ func trustShowCommand() *cobra.Command {
 	o := &cli.Trust{}
 	var output string
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Print the authorities in the trust root, and when each is trusted",
-		Long: `Print the digest of the trust root, its source and age, and every authority in it
-with the time in which it is trusted. Nothing is fetched: without --trusted-root or
---offline the root of the last trust update is printed, verified again from the
-initial root.
-
-` + exit.Table("the trust root was printed"),
-		Example: `  waybill trust show
-  waybill trust show --offline
-  waybill trust show --trusted-root trusted_root.json --output json`,
-		Args: cobra.NoArgs,
+		Use:     "show",
+		Short:   "Print the authorities in the trust root, and when each is trusted",
+		Long:    help("trust_show") + exit.Table("the trust root was printed"),
+		Example: help("trust_show.examples"),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := o.Root(cmd.Context())
 			if err != nil {
@@ -71,22 +60,11 @@ func trustInitCommand() *cobra.Command {
 	o := &cli.Trust{}
 	from := &repository{}
 	cmd := &cobra.Command{
-		Use:   "init {--tuf URL --root FILE | --staging | --public-good}",
-		Short: "Use another TUF repository for the trust root from now on",
-		Long: `Fetch the trust root from the TUF repository at URL, verified from the initial root
-metadata in FILE, and remember both. Obtain FILE from a source that you trust:
-everything else is verified from it. The cached data of another repository are
-removed. If the repository does not verify, nothing changes.
-
-Sigstore's public-good instance, which is the default, and its staging instance need
-no address: use --public-good and --staging. Do not rely on certificates of staging
-for anything but tests.
-
-` + exit.Table("the trust root was fetched, verified and cached"),
-		Example: `  waybill trust init --tuf https://tuf.example.test --root 1.root.json
-  waybill trust init --tuf http://127.0.0.1:8080 --root lab/root.json --cache lab/trust
-  waybill trust init --staging --cache staging/trust`,
-		Args: cobra.NoArgs,
+		Use:     "init {--tuf URL --root FILE | --staging | --public-good}",
+		Short:   "Use another TUF repository for the trust root from now on",
+		Long:    help("trust_init") + exit.Table("the trust root was fetched, verified and cached"),
+		Example: help("trust_init.examples"),
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			source, err := from.source()
 			if err != nil {
@@ -136,12 +114,7 @@ func trustUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update",
 		Short: "Fetch the newest trust root",
-		Long: `Fetch the newest trust root from the repository that trust init named, or from the
-public-good one, and cache it. An older state than the cached one, and expired or
-badly signed metadata, are refused; a repository that does not answer is unavailable.
-In these cases the cached trust root does not change.
-
-` + exit.Table("the trust root is up to date"),
+		Long:  help("trust_update") + exit.Table("the trust root is up to date"),
 		Example: `  waybill trust update
   waybill trust update --cache lab/trust`,
 		Args: cobra.NoArgs,
@@ -200,13 +173,39 @@ different channel than the one that the file was sent through.
 			if err := writeWhole(cmd.Context(), output, raw); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", r.Root.Digest(), r.Date.UTC().Format(time.DateOnly))
+			fmt.Fprint(cmd.OutOrStdout(), r.Root.Digest())
+			if !r.Date.IsZero() { // a file does not contain its age
+				fmt.Fprint(cmd.OutOrStdout(), " ", r.Date.UTC().Format(time.DateOnly))
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
 			return nil
 		},
 	}
 	o.AddFlags(cmd)
 	o.AddChoice(cmd)
 	cmd.Flags().StringVar(&output, "output", "", "file to write (default: standard output)")
+	return cmd
+}
+
+func trustBuildersCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "builders",
+		Short:   "Print the list of known builders",
+		Long:    help("trust_builders") + exit.Table("the list was printed"),
+		Example: "  waybill trust builders\n  waybill trust builders --builders builders.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := cli.KnownBuilders(file)
+			if err != nil {
+				return err
+			}
+			out := json.NewEncoder(cmd.OutOrStdout())
+			out.SetIndent("", "  ")
+			return out.Encode(list)
+		},
+	}
+	cmd.Flags().StringVar(&file, "builders", "", "file of kind Builders: builders to add")
 	return cmd
 }
 

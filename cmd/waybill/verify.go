@@ -24,24 +24,22 @@ type single struct {
 // command adds the shared help and flags to a command that prints the verdict of
 // run.
 func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error)) *cobra.Command {
-	cmd.Long += `
-
-You must specify who is expected to have signed: an identity with its issuer, or a
-key. Evidence of any other signer is ignored. The trust root is the file of
---trusted-root; with --offline, the one that is built into this program; otherwise
-that of Sigstore's public-good instance, or of the repository that waybill trust
-init named. It is updated through TUF once a day; if that is due and the repository
-does not answer, nothing is decided.
-
-` + exit.Table(exit.Accepted)
+	cmd.Long += help("verify_identity") + exit.Table(exit.Accepted)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		if err := o.output.Check(); err != nil {
 			return err
 		}
-		if err := o.ask.Check(); err != nil {
+		if err := o.ask.Check(&o.trust); err != nil {
 			return err
 		}
+		logless := cli.Unused(c, "the trust domain has no logs, so no log is required; leave the flag out", "min-logs", "min-scts")
+		if o.trust.Domain != "" && logless != nil { // before anything is fetched
+			return logless
+		}
 		believed, err := o.trust.ToJudge(c.Context())
+		if err == nil && believed.Root.IsLogless() {
+			err = logless
+		}
 		if err != nil {
 			return err
 		}
@@ -99,30 +97,11 @@ func verifyFileCommand() *cobra.Command {
 	var bundle, signature, certificate string
 	var log cli.Log
 	cmd := o.command(cobra.Command{
-		Use:   "file FILE…",
-		Short: "Verify that an identity or key signed these files",
-		Long: `Verify each file with the Sigstore bundle beside it (FILE` + gate.BundleSuffix + `), or
-with that of --bundle. Without --type the bundle must be a signature over the file;
-with --type, an attestation of that predicate type about the file's digest and, with
---subject, with exactly that name.
-
-Provenance is also checked against SLSA, requirement by requirement. A builder's
-claims about itself do not count: --builder names the builders that the signer may
-sign for, and up to which level; any other builder gets at most level 1 of the Build
-track. --source-vsa gives a verification summary of the source revision, with who
-must have signed it and for which verifier. --require-level refuses a lower level.
-
-A legacy signature, from before Sigstore bundles, is read from --signature and
---certificate. They do not contain the signing time, so a log must confirm it:
---rekor-url searches one, and --evidence caches its answers for the next run.`,
-		Example: `  waybill verify file lantern --trusted-root trusted_root.json \
-    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
-  waybill verify file lantern --type slsaprovenance1 --bundle lantern.provenance.json --key builder.pub --trusted-root trusted_root.json \
-    --builder https://builder.example.test/hosted@v1=3 --require-level build=3
-  waybill verify file lantern --signature lantern.sig --certificate lantern.cert --trusted-root trusted_root.json \
-    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test \
-    --rekor-url https://rekor.example.test --evidence evidence`,
-		Args: cobra.MinimumNArgs(1),
+		Use:     "file FILE…",
+		Short:   "Verify that an identity or key signed these files",
+		Long:    help("verify_file"),
+		Example: help("verify_file.examples"),
+		Args:    cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
@@ -148,15 +127,11 @@ func verifyBundleCommand() *cobra.Command {
 	o := &single{}
 	var sum string
 	cmd := o.command(cobra.Command{
-		Use:   "bundle BUNDLE [FILE]",
-		Short: "Verify a bundle for a file, or for a digest",
-		Long: `Verify one Sigstore bundle for a file, or for a digest if you do not have the file.
-Without --type it must be a signature over those bytes; with --type, an attestation
-of that predicate type about them.`,
-		Example: `  waybill verify bundle lantern.sigstore.json lantern --key release.pub --trusted-root trusted_root.json
-  waybill verify bundle lantern.sigstore.json --digest sha256:9f86d081… --trusted-root trusted_root.json \
-    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test`,
-		Args: cobra.RangeArgs(1, 2),
+		Use:     "bundle BUNDLE [FILE]",
+		Short:   "Verify a bundle for a file, or for a digest",
+		Long:    help("verify_bundle"),
+		Example: help("verify_bundle.examples"),
+		Args:    cobra.RangeArgs(1, 2),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		file := gate.File{Bundle: args[0]}
 		if len(args) == 2 {
@@ -176,26 +151,23 @@ of that predicate type about them.`,
 
 func verifyImageCommand() *cobra.Command {
 	o := &single{}
-	var platform string
+	var platform, children string
 	var log cli.Log
 	cmd := o.command(cobra.Command{
-		Use:   "image REF…",
-		Short: "Verify that an identity or key signed an image and every platform of it",
-		Long: `Resolve each reference once, to a digest, and look among the Sigstore bundles that
-refer to it for cosign's image signature, or for an attestation of --type. The index
-and every platform in it need evidence of their own. Evidence that others attached
-to the image is counted and noted, and never causes a refusal. If nothing refers to
-the image, the tags sha256-….sig and .att of older clients are read.`,
-		Example: `  waybill verify image registry.example.test/lantern:v0.1.0 --trusted-root trusted_root.json \
-    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test
-  waybill verify image registry.example.test/lantern@sha256:9f86d081… --platform linux/amd64 --key release.pub --trusted-root trusted_root.json`,
-		Args: cobra.MinimumNArgs(1),
+		Use:     "image REF…",
+		Short:   "Verify that an identity or key signed an image and every platform of it",
+		Long:    help("verify_image"),
+		Example: help("verify_image.examples"),
+		Args:    cobra.MinimumNArgs(1),
 	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
 			return nil, err
 		}
-		req := gate.ImageRequest{Ask: ask, Platform: platform, Now: at, Finder: finder}
+		if children != "index" && children != "own" {
+			return nil, verdict.Refuse(verdict.Usage, "--children", "%q: want index or own", children)
+		}
+		req := gate.ImageRequest{Ask: ask, Platform: platform, ByIndex: children == "index", Now: at, Finder: finder}
 		t := cli.Transport(false)
 		for _, reference := range args {
 			image, err := cli.Image(reference, t)
@@ -206,7 +178,8 @@ the image, the tags sha256-….sig and .att of older clients are read.`,
 		}
 		return gate.Images(cmd.Context(), req), nil
 	})
-	cmd.Flags().StringVar(&platform, "platform", "", "judge the index and this platform only, as linux/amd64; the verdict is then partial")
+	cmd.Flags().StringVar(&platform, "platform", "", "judge this platform only, as linux/amd64; the verdict is then partial")
+	cmd.Flags().StringVar(&children, "children", "index", "whose evidence counts for a platform: index, also that of the index that lists it; or own")
 	log.AddFlags(cmd)
 	return cmd
 }

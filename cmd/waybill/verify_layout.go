@@ -18,24 +18,9 @@ func verifyLayoutCommand() *cobra.Command {
 	var keys, parameters []string
 	req := gate.LayoutRequest{}
 	cmd := &cobra.Command{
-		Use:   "layout LAYOUT FILE… --key OWNER.pub --links DIRECTORY",
-		Short: "Verify that files were made as an in-toto layout requires",
-		Long: `Verify each file with an in-toto layout and the links of its steps. The layout must
-be signed by every --key, and not be expired. Each step must have as many links as
-the layout requires, signed by keys that it names for that step, and their materials
-and products must satisfy its rules. Each FILE must be a product of the last step,
-by name and by digest.
-
-A link is the file STEP.KEYID.link in the directory of --links, where KEYID is the
-first eight characters of the id of the signing key; the links of a step that is a
-layout itself are in the directory STEP.KEYID there. Layouts and links may be DSSE
-envelopes, or of the legacy form with "signed" and "signatures".
-
-A layout may contain inspections: commands to run on the files. This program runs no
-command from a document, so such a layout is refused unless you give
---without-inspections; the verdict then lists what was not run.
-
-` + exit.Table(exit.Accepted),
+		Use:     "layout LAYOUT FILE… --key OWNER.pub --links DIRECTORY",
+		Short:   "Verify that files were made as an in-toto layout requires",
+		Long:    help("verify_layout") + exit.Table(exit.Accepted),
 		Example: `  waybill verify layout root.layout lantern.tar.gz --key owner.pub --links links`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {

@@ -31,6 +31,7 @@ func checkAncestry(ctx context.Context, g gathered) (f facts) {
 			g.checkTrack(track, all, &f)
 		}
 	}
+	g.sayControls(all, &f)
 	if g.release.manifest.isGiven() {
 		g.sayUnproven(len(all), &f)
 	}
@@ -145,6 +146,19 @@ func (g gathered) sayLevel(lowest slsa.Limit, on verdict.Levels, shown map[strin
 		of += ", limited by " + strings.Join(lowest.Path, " made of ")
 	}
 	f.note("%s level %d of %d for %s%s", word, lowest.Level, on.Most, of, rest)
+}
+
+// sayControls reports what people declare of the OpenSSF Baseline.
+func (g gathered) sayControls(all []builtArtifact, f *facts) {
+	var on verdict.Levels
+	for _, b := range all {
+		if more := b.report.On(slsa.Controls); len(more.Requirements) > 0 {
+			on.Join(more)
+		}
+	}
+	if len(on.Requirements) > 0 {
+		f.levels = append(f.levels, on)
+	}
 }
 
 // stateBy names who declares a requirement until when, or who says that it is not

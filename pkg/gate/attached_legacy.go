@@ -56,7 +56,7 @@ func (r evidenceReader) verifyLayer(ctx context.Context, l oci.Signature, image 
 	}
 	return r.finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
 		if m.IsAttestation() {
-			return r.signer.verifier.Attestation(bundle)
+			return r.signer.verifier.Layer(bundle)
 		}
 		return r.signer.verifier.Image(bundle, m.Payload(), image)
 	})

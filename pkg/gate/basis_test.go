@@ -58,7 +58,7 @@ func TestUnderLeavesNothingOut(t *testing.T) {
 		request any
 		caller  []string // fields of the question, which no profile has
 	}{
-		{whole, []string{"Options", "FindSources"}}, // which the caller asks of Open
+		{whole, []string{"Options", "FindSources", "Earlier"}}, // which the caller asks of Open
 		{one, []string{"Version", "Commit", "Finder"}},
 	} {
 		r := reflect.ValueOf(row.request)

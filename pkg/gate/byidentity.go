@@ -1,12 +1,16 @@
 package gate
 
 import (
+	"cmp"
 	"crypto"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -20,9 +24,15 @@ const kindBlob = "blob"
 // verifier verifies bundles, by identity or by key; see [Signer].
 type verifier interface {
 	Attestation(raw []byte) (verify.Evidence, error)
-	Blob(raw []byte, artifact digest.Set) (verify.Evidence, error)
-	Image(raw, payload []byte, image digest.Digest) (verify.Evidence, error)
+	BlobSHA384(raw []byte, artifact digest.Set, sum []byte) (verify.Evidence, error)
+	layers
 	Root() trust.Root
+}
+
+// layers verifies what the layers of legacy tags contain.
+type layers interface {
+	Image(raw, payload []byte, image digest.Digest) (verify.Evidence, error)
+	Layer(raw []byte) (verify.Evidence, error)
 }
 
 // Signer says who must have signed: identities or one key, never both. The zero
@@ -34,6 +44,7 @@ type Signer struct {
 	who      []identity.Matcher
 	claims   identity.Demand
 	revoked  Revocations
+	unlogged bool
 }
 
 // SignedBy requires a keyless signature by one of these identities.
@@ -44,6 +55,13 @@ func SignedBy(v *verify.Verifier, who ...identity.Matcher) Signer {
 // SignedWith requires a signature by one long-lived key.
 func SignedWith(k *verify.KeyVerifier) Signer {
 	return Signer{verifier: k, keyed: true, public: k.Public()}
+}
+
+// InsecureEnvelopes also accepts, of files and for a key, envelopes without log
+// entry and time: see [verify.KeyVerifier.InsecureEnvelope].
+func (s Signer) InsecureEnvelopes() Signer {
+	s.unlogged = s.keyed
+	return s
 }
 
 // check refuses a signer that names neither an identity nor a key.
@@ -84,6 +102,12 @@ type Ask struct {
 	// Subject is the name that an attestation must give the artifact. Empty
 	// accepts any name of these bytes; the verdict then reports the name.
 	Subject string
+	// Package, as NAME@VERSION, is the npm package or the distribution on PyPI
+	// that an attestation must name, instead of Subject.
+	Package string
+	// VersionedTag is a version such as v14.2: the source must be a tag that it
+	// covers; see [provenance.Source.Tagged].
+	VersionedTag string
 	// Levels are the SLSA levels to require, where Type is provenance.
 	Levels Levels
 }
@@ -127,7 +151,14 @@ func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 	case e.Kind() != kind:
 		return refuse(verdict.Find(other, i.question.Subject, "the evidence has another predicate type"), kind, e.Kind())
 	}
-	if err := a.Signer.admit(e, i.question.Subject); err != nil {
+	err := a.Signer.admit(e, i.question.Subject)
+	if err == nil && a.reliesOnSource() {
+		err = contradicted(e, i.question.Subject)
+	}
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	if err := a.tagged(e, i.question.Subject); err != nil {
 		return verdict.Proof{}, err
 	}
 	if !a.binds(e, i) {
@@ -136,7 +167,25 @@ func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 		}
 		return refuse(verdict.Find(verdict.NotBound, i.question.Subject, "the evidence is valid, but for another artifact"), a.wanted(i), subjects(e))
 	}
+	if err := a.published(e, i.question.Subject); err != nil {
+		return verdict.Proof{}, err
+	}
+	if strings.HasPrefix(kind, "https://slsa.dev/verification_summary/") {
+		var said map[string]any
+		_ = json.Unmarshal(e.Statement().Predicate(), &said) // without a result it did not pass
+		if got, _ := cmp.Or(said["verificationResult"], said["verification_result"]).(string); got != string(vsa.Passed) {
+			return refuse(verdict.Find(verdict.VSAResult, i.question.Subject, "the result of the summary is not PASSED"), string(vsa.Passed), got)
+		}
+	}
 	return proofOf(e, kind, i.question.Subject), nil
+}
+
+// reliesOnSource reports whether the question names a source, its tag, a run, a
+// builder or a level: then provenance must not contradict its certificate. A question about
+// the signer alone is answered, and the verdict notes the contradiction.
+func (a Ask) reliesOnSource() bool {
+	l := a.Levels
+	return a.VersionedTag != "" || len(a.Signer.claims) > 0 || len(l.Require) > 0 || len(l.Sources) > 0 || !l.Builders.IsZero()
 }
 
 // binds reports whether evidence is about the item: by name and digest where a
@@ -146,19 +195,37 @@ func (a Ask) binds(e verify.Evidence, i item) bool {
 	case kindBlob:
 		return e.Covers(i.question.Subject, i.question.Bytes)
 	case verify.KindImage: // has no name
-		return a.Subject == "" && e.CoversBytes(i.question.Bytes.SHA256)
+		return a.Subject+a.Package == "" && e.CoversBytes(i.question.Bytes.SHA256)
 	}
-	if a.Subject != "" {
-		return slices.Contains(boundNames(e, i), a.Subject)
+	return slices.ContainsFunc(boundNames(e, i), a.names)
+}
+
+// names reports whether a name of the artifact is the required one.
+func (a Ask) names(name string) bool {
+	return (a.Subject == "" || a.Subject == name) && (a.Package == "" || packageOf(a.Package, name))
+}
+
+// tagged checks that all that names the source of a build names a tag that
+// VersionedTag covers: the certificate, the provenance, or both.
+func (a Ask) tagged(e verify.Evidence, subject string) error {
+	if a.VersionedTag == "" {
+		return nil
 	}
-	return len(boundNames(e, i)) > 0
+	said, _ := provenance.Read(e.Statement()) // no provenance names no source
+	signed, built := e.Claims().SourceRef, said.Source.Ref
+	for _, ref := range []string{cmp.Or(signed, built), cmp.Or(built, signed)} {
+		if err := (provenance.Source{Ref: ref}).Tagged(a.VersionedTag); err != nil {
+			return about(subject, err)
+		}
+	}
+	return nil
 }
 
 // incomparable reports a statement that names bytes by another digest algorithm
 // than the user gave: whether the statement is about the item is then unknown.
 func (a Ask) incomparable(e verify.Evidence, i item) error {
 	for _, s := range e.Statement().Subjects() {
-		if a.Subject != "" && s.Name != a.Subject {
+		if !a.names(s.Name) {
 			continue
 		}
 		same, other := s.Digests.SHA512, s.Digests.SHA256
@@ -186,11 +253,7 @@ func boundNames(e verify.Evidence, i item) []string {
 }
 
 func (a Ask) wanted(i item) string {
-	want := firstOf(i.question.Bytes).String()
-	if a.Subject != "" {
-		want = a.Subject + " " + want
-	}
-	return want
+	return strings.TrimSpace(a.Subject + a.Package + " " + firstOf(i.question.Bytes).String())
 }
 
 // subjects lists the first few subjects of a statement.

@@ -13,7 +13,10 @@ import (
 // required. The zero Levels trusts no builder and requires nothing.
 type Levels struct {
 	Builders slsa.Trust
-	Require  []slsa.Demand
+	// Known finds the entry of a list of builders for evidence, and the page
+	// that the entry rests on; nil where only Builders counts.
+	Known   func(verify.Evidence) (entry slsa.Pair, source string)
+	Require []slsa.Demand
 	// Sources are verified summaries of source revisions; they count as far as
 	// Builders trusts their signers.
 	Sources []verify.Evidence
@@ -23,6 +26,12 @@ type Levels struct {
 func (a Ask) check() error {
 	if (len(a.Levels.Require) > 0 || len(a.Levels.Sources) > 0) && !a.Provenance() {
 		return verdict.Refuse(verdict.Usage, "level", "levels are read from provenance: ask for an attestation of a provenance type")
+	}
+	if err := (provenance.Source{Ref: "refs/tags/" + a.VersionedTag}).Tagged(a.VersionedTag); a.VersionedTag != "" && err != nil {
+		return err
+	}
+	if a.Package != "" && (a.Type == "" || a.Subject != "" || !packageOf(a.Package, "pkg:npm/"+a.Package)) {
+		return verdict.Refuse(verdict.Usage, "package", "%.200q: want NAME@VERSION, an attestation of a type, and no subject", a.Package)
 	}
 	return a.Signer.check()
 }
@@ -55,6 +64,9 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 		if len(a.Levels.Sources) > 0 {
 			v.Levels = append(v.Levels, report.On(slsa.Source))
 		}
+		if _, source := a.Levels.known(best.evidence); source != "" {
+			v.Note("%s: the builder %s is in the list of known builders, because of %s", i.question.Subject, report.Builder, source)
+		}
 	}
 	if err != nil && len(a.Levels.Require) == 0 {
 		v.Note("%s: the provenance shows no level: %v", i.question.Subject, err)
@@ -66,9 +78,15 @@ func (a Ask) rate(v *verdict.Verdict, i item, found []proven) (verdict.Proof, er
 // judge reads the levels that provenance shows for an item to which it is
 // bound, and compares them with the required ones.
 func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
+	if err := contradicted(e, i.question.Subject); err != nil { // only if the question does not rely on the source
+		return slsa.Report{}, err
+	}
 	q := slsa.Question{Name: i.question.Subject, ByDigest: true, Provenance: e, Sources: l.Sources}
 	for _, s := range boundSubjects(e, i) {
 		q.Bytes = s.Digests // the digests that are known here were compared
+	}
+	if entry, source := l.known(e); source != "" {
+		l.Builders = l.Builders.With(entry)
 	}
 	report, err := l.Builders.Judge(q)
 	if err != nil {
@@ -80,6 +98,13 @@ func (l Levels) judge(e verify.Evidence, i item) (slsa.Report, error) {
 		}
 	}
 	return report, nil
+}
+
+func (l Levels) known(e verify.Evidence) (entry slsa.Pair, source string) {
+	if l.Known == nil {
+		return slsa.Pair{}, ""
+	}
+	return l.Known(e)
 }
 
 // boundSubjects lists the subjects of a statement that are the item's bytes. If

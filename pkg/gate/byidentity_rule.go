@@ -25,6 +25,7 @@ type proven struct {
 type miss struct {
 	verdict.Finding
 	foreign bool // valid, but signed by another identity
+	at      time.Time
 }
 
 // Decide implements [rule]. Evidence by other signers is counted and does not
@@ -38,7 +39,7 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 	for _, e := range i.evidence {
 		proof, err := b.ask.judge(e, i)
 		if err != nil {
-			misses = append(misses, miss{verdict.FindingOf(name, err), !b.ask.Signer.made(e)})
+			misses = append(misses, miss{verdict.FindingOf(name, err), !b.ask.Signer.made(e), e.SignedAt()})
 			continue
 		}
 		found = append(found, proven{proof, e})
@@ -50,9 +51,16 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 		v.AddError(name, nearest(name, b.ask.Type, misses))
 		return v
 	}
-	if len(misses) > 0 {
-		v.Note("%s: ignored %s (%s)", name, plural.Of(len(misses), "other attached bundle"), countByReason(misses))
+	for _, m := range misses { // a summary that passed does not excuse a later one that did not
+		if m.Code == verdict.VSAResult && !slices.ContainsFunc(found, func(p proven) bool { return p.evidence.SignedAt().After(m.at) }) {
+			v.Add(m.Finding)
+			return v
+		}
 	}
+	if len(misses) > 0 {
+		v.Note("%s: ignored %s (%s)", name, plural.Of(len(misses), "other bundle"), countByReason(misses))
+	}
+	noteTimestamps(v, name, i.evidence)
 	proof, err := b.ask.rate(v, i, found)
 	if err != nil {
 		v.AddError(name, err)
@@ -60,6 +68,15 @@ func (b byIdentity) Decide(i item) *verdict.Verdict {
 	}
 	v.Counts.Verified, v.Proofs = 1, []verdict.Proof{proof}
 	return v
+}
+
+// noteTimestamps says which timestamps of verified evidence prove nothing.
+func noteTimestamps(v *verdict.Verdict, name string, evidence []verify.Evidence) {
+	for _, e := range evidence {
+		if n := e.UnknownTimestamps(); n > 0 {
+			v.Note("%s: ignored %s by an authority that the trust root does not name", name, plural.Of(n, "timestamp"))
+		}
+	}
 }
 
 // nearest explains why nothing was proven, by the evidence that came closest.
@@ -74,7 +91,7 @@ func nearest(name, kind string, misses []miss) error {
 		}
 	}
 	if len(misses) > 1 {
-		best.Message += fmt.Sprintf(" (of %d attached bundles: %s)", len(misses), countByReason(misses))
+		best.Message += fmt.Sprintf(" (of %d bundles: %s)", len(misses), countByReason(misses))
 	}
 	return about(name, &verdict.Error{Finding: best})
 }

@@ -222,7 +222,7 @@ func (b build) byCaller(claim provenance.Claim) error {
 	if !named {
 		return refuse(verdict.Workflow, "the certificate names no workflow that called the builder", "a workflow at a ref", claims.BuildConfigURI)
 	}
-	said := promoterfile.Run{Repository: repository(claim.Source.Repository), Path: claim.EntryPoint, Ref: claim.Source.Ref}
+	said := promoterfile.Run{Repository: claim.Source.Address(), Path: claim.EntryPoint, Ref: claim.Source.Ref}
 	switch {
 	case said != run:
 		return refuse(verdict.CertStatement, "certificate and statement name different runs as the caller of the builder", run.String(), said.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -84,6 +85,7 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 		f.Fix = "have the policy require a signature for this class, or name another class"
 		answer.Add(f)
 	}
+	noteTimestamps(answer, q.Subject, i.evidence)
 	b.relied(answer, q, answer.Proofs)
 	b.rate(session, answer, i)
 	return answer
@@ -175,7 +177,10 @@ func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, stray
 		i.evidence = append(i.evidence, e)
 	}
 	if f.SBOM != "" {
-		i.question.SBOM, i.question.Why[policy.SBOM] = describedIn(one, f.SBOM)
+		document, err := documentIn(one, f.SBOM)
+		_, i.question.SBOM = document.Describes()
+		i.question.Why[policy.SBOM], i.question.Omitted = err, sbomcheck.Omitted(document)
+		i.question.Lacks = lacking(r.Policy, i.question, document)
 	}
 	if !named {
 		found.leave("its name: the verified evidence names only bytes")
@@ -197,15 +202,20 @@ func (r PolicyRequest) verify(raw []byte, bytes digest.Set) (verify.Evidence, er
 	return r.Verifier.Blob(raw, bytes)
 }
 
-func describedIn(f File, path string) (digest.Digest, error) {
+// lacking compares a document with the profile that the policy demands.
+func lacking(p policy.Policy, q policy.Question, document spdx.Document) map[string][]string {
+	_, profile := p.SBOMs(q.Stage, q.Class)
+	return map[string][]string{profile: sbomcheck.Lacks(document, profile)}
+}
+
+func documentIn(f File, path string) (spdx.Document, error) {
 	raw, err := f.read(path, maxDocument)
 	if err != nil {
-		return digest.Digest{}, err
+		return spdx.Document{}, err
 	}
 	document, err := spdx.Parse(raw)
 	if err != nil {
-		return digest.Digest{}, verdict.Refuse(verdict.NoSBOM, path, "the SBOM does not parse: %v", err)
+		return spdx.Document{}, verdict.Refuse(verdict.NoSBOM, path, "the SBOM does not parse: %v", err)
 	}
-	_, described := document.Describes()
-	return described, nil
+	return document, nil
 }

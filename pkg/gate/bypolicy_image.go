@@ -29,7 +29,11 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 	if err != nil {
 		return j.endUnknown(image.Name, err)
 	}
+	var noted facts
+	manifests = platforms(manifests, &noted)
+	j.addFacts(noted)
 	judged := map[string]bool{}
+	proven := false
 	for i, m := range manifests {
 		class := plan.ImageChild
 		if i == 0 {
@@ -39,12 +43,34 @@ func (r PolicyRequest) Image(ctx context.Context, image Image) *verdict.Verdict 
 			continue
 		}
 		judged[m.subject] = judged[m.subject] || m.platform == nil
-		j.addCounted(r.collectManifest(ctx, image, class, m), image.To)
+		if proven {
+			m.name = m.subject
+			j.addCounted(m.listed(nil), image.To)
+			continue
+		}
+		f := r.collectManifest(ctx, image, class, m)
+		j.addCounted(f, image.To)
+		if i == 0 && r.Policy.NewSession().ChildrenByIndex() && j.accepted[m.subject] && len(manifests) > 1 {
+			proven = r.childrenBy(j, f.items[0])
+		}
 	}
 	j.v.Levels = joined(j.v.Levels)
 	v := j.endCounted()
 	refuseUnproven(v)
 	return v
+}
+
+// childrenBy reports whether the evidence about an accepted index also meets what
+// the policy requires of the manifests in it; else each needs its own.
+func (r PolicyRequest) childrenBy(j *judge, index item) bool {
+	index.question.Class = plan.ImageChild
+	answer := j.rule.Decide(index)
+	if answer.Outcome() != verdict.Accepted {
+		j.v.Note("%s: the evidence about the index does not meet what the policy requires of its manifests: %v", index.question.Subject, answer.Err())
+		return false
+	}
+	j.v.Note("%s: its manifests are proven by the evidence of the index, which lists them by digest", index.question.Subject)
+	return true
 }
 
 // refuseUnproven refuses a manifest for which a finding is set aside and
@@ -96,7 +122,9 @@ func (r PolicyRequest) collectManifest(ctx context.Context, image Image, class p
 	e.note(&f, m.subject)
 	m.noteFile(&f)
 	evidence := e.all()
-	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool { return r.attests(e, q, policy.Release, intoto.SPDXDocument) }) {
+	if slices.ContainsFunc(evidence, func(e verify.Evidence) bool {
+		return e.Statement().IsSPDX() && len(e.Statement().Predicate()) > len("{}") && r.attests(e, q, policy.Release, e.Kind())
+	}) {
 		q.SBOM = m.Descriptor.Digest
 	}
 	f.addInputs(verdict.Input{Name: m.subject, Place: image.Name, Digest: m.Descriptor.Digest})

@@ -27,6 +27,10 @@ type Checkout struct {
 	// Ref is what the release was made from; empty means the tag of its
 	// version.
 	Ref string
+	// Previous is a reference that the history of a commit must include, and
+	// Signers an allowed signers file of ssh-keygen: both only for [Gate.Source].
+	Previous string
+	Signers  []byte
 }
 
 // fixSource is the next act where the release is from another commit than the
@@ -58,6 +62,18 @@ func checkSource(ctx context.Context, g gathered) (f facts) {
 	s.compare(&f)
 	for _, name := range []string{plan.ConfigName, plan.LockName} {
 		s.compareFile(ctx, name, &f)
+	}
+	return f
+}
+
+// checkPlaceTag refuses a place that belongs to a tag, such as a release on
+// GitHub, if the tag names another commit than the manifest.
+func checkPlaceTag(ctx context.Context, g gathered) (f facts) {
+	place, is := g.release.Files.(interface {
+		CheckTag(ctx context.Context, commit string) error
+	})
+	if is && g.release.manifest.Source.Commit != "" {
+		f.fail(g.release.Files.URI(), place.CheckTag(ctx, g.release.manifest.Source.Commit))
 	}
 	return f
 }

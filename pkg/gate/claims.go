@@ -2,7 +2,6 @@ package gate
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -35,10 +34,7 @@ func (s Signer) admit(e verify.Evidence, subject string) error {
 	if name, unmet := s.claims.Unmet(e.Claims()); unmet {
 		return refuse(claimCode(name), "the certificate has another value of "+name, s.claims[name], maps.Collect(e.Claims().All())[name])
 	}
-	if err := s.revoked.check(e, subject); err != nil {
-		return err
-	}
-	return contradicted(e, subject)
+	return s.revoked.check(e, subject)
 }
 
 // difference says how the actual signer differs from the required one.
@@ -87,19 +83,9 @@ func contradicted(e verify.Evidence, subject string) error {
 		return nil //nolint:nilerr // no provenance; what it must be is asked elsewhere
 	}
 	claims := e.Claims()
-	for _, c := range []struct{ what, certificate, statement string }{
-		{"the repository", repository(claims.SourceRepository), repository(said.Source.Repository)},
-		{"the commit", claims.SourceDigest, said.Source.Commit},
-	} {
-		if c.certificate != "" && c.statement != "" && c.certificate != c.statement {
-			return &verdict.Error{Finding: verdict.Find(verdict.CertStatement, subject, "certificate and statement differ in %s", c.what).
-				Differ(c.certificate, c.statement).Citing(e.Bundle())}
-		}
+	what, signed, stated := said.Source.Contradiction(claims.SourceRepository, claims.SourceDigest)
+	if what == "" {
+		return nil
 	}
-	return nil
-}
-
-// repository is an address without the parts that only say how to fetch it.
-func repository(address string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(address, "git+"), ".git")
+	return &verdict.Error{Finding: verdict.Find(verdict.CertStatement, subject, "certificate and statement differ in %s", what).Differ(signed, stated).Citing(e.Bundle())}
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -41,6 +43,7 @@ func (i Image) manifests(ctx context.Context, platform string) (kept []imageMani
 		key := d.Digest.String() + " " + d.Platform
 		switch {
 		case seen[key]:
+		case platform != "" && n.IsBuildEvidence():
 		case platform != "" && n != root && d.Platform != platform:
 			left = append(left, d.Platform)
 		default:
@@ -53,6 +56,25 @@ func (i Image) manifests(ctx context.Context, platform string) (kept []imageMani
 		return nil
 	})
 	return kept, left, err
+}
+
+// platforms are the index and the platforms in it: not the evidence that the
+// build tool lists beside them.
+func platforms(all []imageManifest, f *facts) (kept []imageManifest) {
+	kept = slices.DeleteFunc(slices.Clone(all), func(m imageManifest) bool { return m.IsBuildEvidence() })
+	if n := len(all) - len(kept); n > 0 {
+		f.note("%s: %s of the build tool, which the index lists: evidence and no platform, not judged", all[0].name, plural.Of(n, "attestation manifest"))
+	}
+	return kept
+}
+
+// listed is the fact about a manifest that a verified index lists by its digest.
+// It is proven with the index, unless that itself was not asked: then the index's
+// answer is this one's.
+func (m imageManifest) listed(answer *verdict.Verdict) (f facts) {
+	q := policy.Question{Subject: m.name, Bytes: digest.Set{SHA256: m.Descriptor.Digest}}
+	f.items = []item{{question: q, answer: answer, follows: answer == nil, err: m.platform}}
+	return f
 }
 
 // noteFile says which file a manifest holds that is no image but a file promoted

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
@@ -15,6 +16,9 @@ import (
 func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 	of := g.profile.Unsealed
 	if of == nil {
+		if req.Options.Expected != "" {
+			return Decided{}, verdict.Refuse(verdict.Usage, "--expected", "the release has a manifest, which lists what belongs to it").Advise("leave the flag out")
+		}
 		return Decide(ctx, req), nil
 	}
 	if err := withoutManifest(req); err != nil {
@@ -27,7 +31,13 @@ func (g Gate) Decide(ctx context.Context, req Request) (Decided, error) {
 			return Decided{}, err
 		}
 	}
-	if ask.List, _, err = k8slayout.Kubernetes(req.Version); err != nil {
+	if path := req.Options.Expected; path == "" {
+		ask.List, _, err = k8slayout.Kubernetes(req.Version)
+	} else if ask.List, err = g.expected(path); err == nil && ask.List.Minor() != fmt.Sprintf("%d.%d", req.Version.Major(), req.Version.Minor()) {
+		err = verdict.Refuse(verdict.Version, path, "the list is for %s, not for %s", ask.List.Minor(), req.Version).
+			Advise("name a list for this minor version; docs/commands.md says how one is made of the source")
+	}
+	if err != nil {
 		return Decided{}, err
 	}
 	if into, fetched := req.Files.(interface {

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
@@ -187,9 +186,9 @@ func (g gathered) checkAttachedSBOMs(ctx context.Context, a manifest.Artifact, i
 		}
 		for _, e := range refers.holds {
 			ask := policy.Ask{
-				Role: policy.Release, Kind: intoto.SPDXDocument, Stage: g.release.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
+				Role: policy.Release, Kind: e.Kind(), Stage: g.release.Stage, Class: a.Class, Subject: a.Name, Bytes: digest.Set{SHA256: n.Descriptor.Digest}, InRegistry: true,
 			}
-			if _, err := g.release.Policy.Judge(e, ask); err != nil {
+			if _, err := g.release.Policy.Judge(e, ask); err != nil || !e.Statement().IsSPDX() {
 				continue // another statement, or another role
 			}
 			document, err := parseSBOM(string(e.Statement().Predicate()))
@@ -214,7 +213,7 @@ func (g gathered) checkAttachedSBOMs(ctx context.Context, a manifest.Artifact, i
 func (g gathered) checkAttachedSBOM(ctx context.Context, a manifest.Artifact, n *registry.Node, document spdx.Document) ([]verdict.Finding, error) {
 	name, _ := document.Describes()
 	about := sbomcheck.Artifact{
-		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.Set{SHA256: n.Descriptor.Digest}, Document: document,
+		Name: name, Version: g.release.manifest.Version.String(), Digests: digest.SetOf(n.Raw), Document: document,
 	}
 	facts := sbomcheck.Release{Images: map[string]sbomcheck.Image{name: n.Served()}}
 	found, err := g.release.Options.Inside.Image(ctx, about, g.release.Images, a.Repository, n)
@@ -224,10 +223,13 @@ func (g gathered) checkAttachedSBOM(ctx context.Context, a manifest.Artifact, n 
 // checkDocuments makes the checks that need all documents: the SBOM of the
 // whole release, and files that contain images.
 func checkDocuments(ctx context.Context, g gathered) (f facts) {
-	mode := policy.Off
+	mode, profile := policy.Off, ""
 	for _, class := range g.release.manifest.classes() {
 		if m := g.release.Policy.Asks(g.release.Stage, class, policy.SBOM); m == policy.Require || m == policy.Warn && mode == policy.Off {
 			mode = m
+		}
+		if _, asked := g.release.Policy.SBOMs(g.release.Stage, class); asked != "" {
+			profile = asked
 		}
 	}
 	if mode == policy.Off || g.release.asked != nil {
@@ -248,10 +250,10 @@ func checkDocuments(ctx context.Context, g gathered) (f facts) {
 	if name := g.planned.SBOMs.Release; name != "" && g.holds(name) {
 		var found []verdict.Finding
 		whole, found = g.checkWhole(ctx, name)
-		followAll(&f, mode, found)
+		followAll(&f, mode, append(found, sbomcheck.Profiled(sbomcheck.Artifact{Name: name, Document: whole}, profile)...))
 	}
 	if name := g.planned.SBOMs.Source; name != "" && g.holds(name) {
-		followAll(&f, mode, g.checkSourceSBOM(ctx, name, whole))
+		followAll(&f, mode, g.checkSourceSBOM(ctx, name, profile, whole))
 	}
 	g.sboms.sayOmitted(&f)
 	return f
@@ -266,7 +268,7 @@ func followAll(f *facts, mode policy.Mode, found []verdict.Finding) {
 
 // checkSourceSBOM compares the SBOM of the source with that of the release,
 // which refers to it, and its modules with the lock.
-func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.Document) []verdict.Finding {
+func (g gathered) checkSourceSBOM(ctx context.Context, name, profile string, whole spdx.Document) []verdict.Finding {
 	raw, err := g.release.readListed(ctx, name)
 	if err != nil {
 		return nil // plan and census report that it is missing
@@ -279,7 +281,7 @@ func (g gathered) checkSourceSBOM(ctx context.Context, name string, whole spdx.D
 		Name: name, Version: g.release.manifest.Version.String(), Document: document, DocumentDigest: g.release.manifest.digestOf(name), Namespace: document.Namespace(),
 	}
 	findings := append(sbomcheck.Source(a, whole), sbomcheck.Named(a)...)
-	return append(findings, sbomcheck.Known(a, g.sboms.goSum)...)
+	return slices.Concat(findings, sbomcheck.Known(a, g.sboms.goSum), sbomcheck.Profiled(a, profile))
 }
 
 // checkWhole compares the SBOM of the release with its artifacts and their

@@ -188,6 +188,7 @@ func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 		document, err := g.documentOf(ctx, a)
 		_, q.SBOM = document.Describes()
 		q.Why[policy.SBOM], q.Omitted = err, sbomcheck.Omitted(document)
+		q.Lacks = lacking(g.release.Policy, *q, document)
 		if err == nil && q.SBOM.Equal(a.Digests.SHA256) { // else the digest mismatch is the only finding
 			var compared facts
 			compared.weigh(mode, g.crossCheckSBOM(ctx, a, document)...)

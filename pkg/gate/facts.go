@@ -20,6 +20,8 @@ type facts struct {
 	proofs      []verdict.Proof // proofs that belong to no item, such as that of the manifest
 	inputs      []verdict.Input
 	levels      []verdict.Levels
+	vex         []verdict.VEX
+	vexFiles    []vexDocument // late evidence among the files
 	least       *verdict.Least
 	checks      []string // names of the checks that were made
 	digests     []digest.Algorithm
@@ -42,6 +44,7 @@ type difference struct {
 // item is one thing to judge: a file, an image, or one platform of an image.
 type item struct {
 	question policy.Question // what it is, and why evidence is missing
+	sha384   []byte          // of a file whose evidence names such a digest
 	evidence []verify.Evidence
 	// answer is the answer of the rule, if the collector needed it. The judge
 	// asks the rule about all other items.

@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha512"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
-	"github.com/waybill-release/waybill/pkg/document/legacy"
+	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -103,56 +105,55 @@ func (r FileRequest) collect(ctx context.Context, file File) (f facts) {
 		return f
 	}
 	i := item{question: policy.Question{Subject: name, Bytes: digests}, chosen: file.Bundle != "" || file.Signature != ""}
-	e, path, err := r.evidence(ctx, file, i)
+	input, err := r.evidence(ctx, file, &i, &f)
 	if err != nil {
 		f.unknown(name, about(name, err))
 		return f
 	}
-	i.evidence = []verify.Evidence{e}
 	f.items = []item{i}
-	f.addInputs(verdict.Input{Name: name, Digest: firstOf(digests)}, verdict.Input{Name: path, Digest: e.Bundle()})
-	if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
-		f.note("%s: bound by digest; its name in the statement is %s", name, quoted(names))
+	f.addInputs(verdict.Input{Name: name, Digest: firstOf(digests)}, input)
+	for _, e := range i.evidence {
+		if names := boundNames(e, i); r.Ask.Subject == "" && len(names) > 0 {
+			f.note("%s: bound by digest; its name in the statement is %s", name, quoted(names))
+		}
+		if e.SignedAt().IsZero() {
+			f.tell("%s: only the key proves the envelope: it is in no log and has no signed time. --min-logs 1 refuses such evidence.", name)
+		}
 	}
 	return f
 }
 
-// evidence verifies the evidence about a file, and returns its path.
-func (r FileRequest) evidence(ctx context.Context, f File, i item) (verify.Evidence, string, error) {
+// evidence adds the evidence about a file to its item, and returns what was
+// read.
+func (r FileRequest) evidence(ctx context.Context, f File, i *item, facts *facts) (verdict.Input, error) {
 	if f.Signature != "" {
 		m, err := f.detached(r.Ask.Signer.kind(), i.question.Bytes.SHA256)
 		if err != nil {
-			return verify.Evidence{}, "", err
+			return verdict.Input{}, err
 		}
 		e, err := r.verifyLegacy(ctx, m, i.question.Bytes)
-		return e, f.Signature, err
+		i.evidence = []verify.Evidence{e}
+		return verdict.Input{Name: f.Signature, Digest: e.Bundle()}, err
 	}
 	path := cmp.Or(f.Bundle, f.Path+BundleSuffix)
 	raw, err := f.read(path, verify.MaxBundle)
 	if err != nil {
-		return verify.Evidence{}, "", err
+		return verdict.Input{}, err
 	}
-	e, err := r.verifyBundle(ctx, raw, i)
-	return e, path, err
-}
-
-// verifyBundle verifies a bundle: an attestation if one is required, else a
-// plain signature, also in the form that cosign wrote before bundles.
-func (r FileRequest) verifyBundle(ctx context.Context, raw []byte, i item) (verify.Evidence, error) {
-	if r.Ask.Type != "" {
-		if said, err := verify.Read(raw); err == nil && !said.IsAttestation() && !i.chosen {
-			return verify.Evidence{}, verdict.Refuse(verdict.PredicateNone, i.question.Subject, "the bundle beside the file is a plain signature, not an attestation of type %s", r.Ask.Type)
-		}
-		return r.Ask.Signer.verifier.Attestation(raw)
+	input := verdict.Input{Name: path, Digest: digest.Of(digest.SHA256, raw)}
+	if i.sha384, err = f.hash384(raw, i.question.Bytes); err != nil {
+		return input, err
 	}
-	if !legacy.IsBundle(raw) {
-		return r.Ask.Signer.verifier.Blob(raw, i.question.Bytes)
+	file, err := format.Read(raw)
+	switch {
+	case err != nil:
+		return input, err
+	case file.IsList():
+		return input, r.verifyList(ctx, file, i, facts)
 	}
-	m, err := legacy.ParseBundle(r.Ask.Signer.kind(), i.question.Bytes.SHA256, raw)
-	if err != nil {
-		return verify.Evidence{}, err
-	}
-	return r.verifyLegacy(ctx, m, i.question.Bytes)
+	e, err := r.verifyEntry(ctx, file.Entries[0], *i)
+	i.evidence = []verify.Evidence{e}
+	return input, err
 }
 
 // read reads a file of evidence, up to a limit.
@@ -203,6 +204,26 @@ func (f File) hash(ctx context.Context) (digest.Set, error) {
 		return digest.Set{}, verdict.Wrap(verdict.PlaceDown, f.Path, err)
 	}
 	return set, nil
+}
+
+// hash384 reads the file again if its evidence may sign a SHA-384 digest.
+func (f File) hash384(evidence []byte, before digest.Set) ([]byte, error) {
+	if f.Path == "" || !bytes.Contains(evidence, []byte(`"SHA2_384"`)) {
+		return nil, nil
+	}
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return nil, verdict.Wrap(verdict.PlaceDown, f.Path, err)
+	}
+	defer file.Close()
+	h := sha512.New384()
+	switch again, _, err := digest.Sum(io.TeeReader(file, h)); {
+	case err != nil:
+		return nil, verdict.Wrap(verdict.PlaceDown, f.Path, err)
+	case again != before:
+		return nil, verdict.Refuse(verdict.Tampered, f.Path, "the file changed while it was read")
+	}
+	return h.Sum(nil), nil
 }
 
 func setOf(d digest.Digest) digest.Set {

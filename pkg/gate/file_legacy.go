@@ -47,6 +47,6 @@ func (r FileRequest) verifyLegacy(ctx context.Context, m legacy.Material, digest
 		return verify.Evidence{}, err
 	}
 	return r.Finder.Prove(ctx, m, func(bundle []byte) (verify.Evidence, error) {
-		return r.Ask.Signer.verifier.Blob(bundle, digests)
+		return r.Ask.Signer.verifier.BlobSHA384(bundle, digests, nil)
 	})
 }

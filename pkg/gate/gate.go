@@ -21,16 +21,9 @@
 //
 // # How a check is added
 //
-// A check of releases with a manifest is one function and one row of checks():
-//
-//	func readmeIsListed(_ context.Context, g gathered) (f facts) {
-//		if _, listed := g.release.manifest.Find("README.md"); !listed {
-//			f.refuse(verdict.Find(verdict.Missing, "README.md", "the release has none"))
-//		}
-//		return f
-//	}
-//
-// All commands, the pipeline, the service and the library then make the check.
+// A check of releases with a manifest is one function and one row of checks(),
+// as docs/architecture.md shows. All commands, the pipeline, the service and the
+// library then make the check.
 package gate
 
 import (
@@ -77,7 +70,9 @@ type Request struct {
 	// FindSources also looks for summaries in git notes: in the checkout of the
 	// options, or in the repository of the current directory.
 	FindSources bool
-	world       *Opening // how to read what is elsewhere; nil if no [Gate] made the request
+	// Earlier is the [Decided.Evidence] of remembered releases; nil without memory.
+	Earlier map[version.Version][]string
+	world   *Opening // how to read what is elsewhere; nil if no [Gate] made the request
 }
 
 // Waivers are the lists of known defects, and what the policy's officer or the
@@ -119,6 +114,9 @@ type Options struct {
 	// Finder completes signatures that carry no time; without a log it uses the
 	// log of the profile.
 	Finder rekorv1.Finder
+	// Expected is the file of the list of what a release without a manifest
+	// should contain; empty for the embedded list.
+	Expected string
 	// Progress is called with how far each long part of the decision has come.
 	Progress func(Progress)
 }
@@ -164,6 +162,8 @@ func Decide(ctx context.Context, req Request) Decided {
 	j.rule = byPolicy{s.session}
 	j.addFacts(found)
 	s.decide(ctx, j)
+	lines, found := compareEarlier(s, j)
+	j.addFacts(found)
 	for _, lacks := range req.Policy.Lacks(req.Stage, s.manifest.classes()) {
 		if !slices.Contains(j.v.Scope.Left, lacks) {
 			j.addFacts(facts{left: []string{lacks}, notRequired: []string{lacks}})
@@ -177,7 +177,7 @@ func Decide(ctx context.Context, req Request) Decided {
 		j.count(s.countedGiven())
 	}
 	v := j.end(s.Version, subjectsOf(s.manifest.Manifest))
-	return Decided{Verdict: v, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf, verified: verifiedOf(s, j.holds)}
+	return Decided{Verdict: v, Evidence: lines, sums: s.sums(j.holds), bad: j.bad, classOf: s.manifest.classOf, verified: verifiedOf(s, j.holds)}
 }
 
 // itemsAtOnce is how many artifacts have their evidence in memory at once.
@@ -186,6 +186,7 @@ const itemsAtOnce = 512
 // decide runs the steps. Each step gets the results of those before it.
 func (s *sealed) decide(ctx context.Context, j *judge) {
 	late, found := s.checkFiles(ctx)
+	vex := found.vexFiles
 	j.addFacts(found)
 	if len(late) == 0 && s.Options.AcceptSummaries { // the listing had none, or there was none
 		late, found = s.fetchSummaries(ctx)
@@ -195,7 +196,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 	j.addFacts(found)
 	planned, found := s.checkPlan(ctx, vouched)
 	j.addFacts(found)
-	g := gathered{release: s, late: late, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds, tooLow: j.tooLow}
+	g := gathered{release: s, late: late, vex: vex, vouched: vouched, planned: planned, sboms: s.prepareDocuments(ctx), list: readSBOMList(ctx, s), holds: j.holds, tooLow: j.tooLow}
 	due := g.filesToJudge()
 	p := s.Options.watch(Progress{What: "reading the evidence of", Unit: "files", OfFiles: len(due)})
 	for some := range slices.Chunk(due, itemsAtOnce) {
@@ -214,6 +215,7 @@ func (s *sealed) decide(ctx context.Context, j *judge) {
 type gathered struct {
 	release *sealed
 	late    lateEvidence
+	vex     []vexDocument // among the files
 	vouched vouching
 	planned plan.Plan // the expanded release.yaml; zero if it does not expand
 	sboms   *documents
@@ -232,7 +234,7 @@ type check func(context.Context, gathered) facts
 // of another.
 func checks() []check {
 	return []check{
-		checkRuns, checkSource, checkTags, checkDocuments, checkSBOMList, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry,
+		checkRuns, checkSource, checkPlaceTag, checkTags, checkDocuments, checkSBOMList, checkSums, checkStatement, checkSignoff, checkLegacy, checkAncestry, checkVEX,
 	}
 }
 

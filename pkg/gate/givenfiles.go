@@ -172,10 +172,12 @@ type Sum struct {
 // Decided is a decision with the files that it verified.
 type Decided struct {
 	Verdict *verdict.Verdict
-	sums    []Sum
-	kept    []string // nil means those of the sums
-	bad     map[string]bool
-	classOf func(name string) plan.Class
+	// Evidence is what a later release is compared with, if this one is accepted.
+	Evidence []string
+	sums     []Sum
+	kept     []string // nil means those of the sums
+	bad      map[string]bool
+	classOf  func(name string) plan.Class
 	// verified is the manifest with the artifacts that were verified.
 	verified manifest.Manifest
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -24,7 +25,10 @@ type ImageRequest struct {
 	// Platform narrows an index to one of its platforms ("linux/amd64"). The
 	// verdict is then partial.
 	Platform string
-	Now      time.Time
+	// ByIndex has evidence about an index count for the manifests that it lists by
+	// their digests. With a Platform, evidence about either is then enough.
+	ByIndex bool
+	Now     time.Time
 	// Finder completes signatures in legacy forms.
 	Finder rekorv1.Finder
 }
@@ -67,8 +71,9 @@ func (i Image) path() string {
 }
 
 // Images decides about single images. A tag is resolved once; after that only
-// digests count. The index and every manifest in it need evidence of their own,
-// because a machine that pulls one platform runs a manifest without the index.
+// digests count. The index needs evidence, and so does every manifest in it,
+// unless [ImageRequest.ByIndex] is set: a machine that pulls one platform runs a
+// manifest without the index.
 func Images(ctx context.Context, req ImageRequest) *verdict.Verdict {
 	question := fmt.Sprintf("%d images", len(req.Images))
 	if len(req.Images) == 1 {
@@ -101,15 +106,43 @@ func (r ImageRequest) check() error {
 	return r.Ask.check()
 }
 
-// judge judges the manifests of an image one after the other.
+// judge judges the index, and then each manifest in it: by the evidence of the
+// index if that was accepted, else by its own.
 func (r ImageRequest) judge(ctx context.Context, j *judge, image Image) {
 	image, done := remembered(image)
 	defer done()
 	defer image.ahead(ctx)()
 	manifests, f := r.collect(ctx, image)
 	j.addCounted(f, "")
-	for _, m := range manifests {
+	if len(manifests) == 0 {
+		return
+	}
+	index := r.collectManifest(ctx, image, manifests[0])
+	first, single := &index.items[0], r.ByIndex && r.Platform != ""
+	var proven bool
+	var answer *verdict.Verdict
+	if r.ByIndex && first.err == nil && len(manifests) > 1 {
+		first.answer = j.rule.Decide(*first)
+		switch proven = first.answer.Outcome() == verdict.Accepted; {
+		case proven && single:
+			answer = first.answer
+		case single:
+			index.note("%s: no evidence about the index was accepted, so the platform needs its own: %v", image.Name, first.answer.Err())
+		}
+	}
+	if single {
+		index.items = nil
+	}
+	j.addCounted(index, "")
+	for _, m := range manifests[1:] {
+		if proven {
+			j.addCounted(m.listed(answer), "")
+			continue
+		}
 		j.addCounted(r.collectManifest(ctx, image, m), "")
+	}
+	if proven {
+		j.v.Note("%s: %s proven by the evidence of the index, which lists them by digest", image.Name, plural.Of(len(manifests)-1, "manifest"))
 	}
 }
 
@@ -132,7 +165,7 @@ func (r ImageRequest) collect(ctx context.Context, image Image) (manifests []ima
 	for _, platform := range left {
 		f.leave("platform " + platform)
 	}
-	return manifests, f
+	return platforms(manifests, &f), f
 }
 
 // collectManifest reads the evidence about one manifest: its referrers and, if

@@ -56,9 +56,15 @@ func pinned(l plan.Lock) (list []input) {
 		image("base "+name, l.Bases[name].Image, l.Bases[name].Digest)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Tools)) {
-		if t := l.Tools[name]; t.Image != "" {
+		t := l.Tools[name]
+		for _, platform := range slices.Sorted(maps.Keys(t.Platforms)) {
+			sum, _ := digest.Parse(t.Platforms[platform]) // the checksum of a toolchain names no file: nothing can be verified about it
+			list = append(list, input{"tool " + name, "", sum})
+		}
+		switch {
+		case t.Image != "":
 			image("tool "+name, t.Image, t.Digest)
-		} else {
+		case t.Platforms == nil:
 			list = append(list, input{"tool " + name, "", t.Digest})
 		}
 	}

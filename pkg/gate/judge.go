@@ -64,9 +64,13 @@ func (b byPolicy) Decide(i item) *verdict.Verdict { return b.session.Decide(i.ev
 // begin starts a verdict by a policy, and checks at once the policy's expiry
 // and its demands on the trust root.
 func (t terms) begin(question string) *judge {
-	j := t.beginBy(question, byPolicy{t.policy.NewSession(t.sources...)})
+	session := t.policy.NewSession(t.sources...)
+	j := t.beginBy(question, byPolicy{session})
 	j.v.Policy, j.v.Features = t.policy.Digest(), t.policy.Features()
-	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab())))
+	j.fail("policy "+t.policy.Name(), errors.Join(t.policy.Life(t.now), t.policy.Root(t.root.IsLab(), t.root.Date(), t.now)))
+	if age := session.RootAge(t.root.Date(), t.now); age != "" && !j.refused() {
+		j.v.Tell("T%s.", age[1:])
+	}
 	return j
 }
 
@@ -109,6 +113,7 @@ func (j *judge) addFacts(f facts) {
 	j.v.Inputs = append(j.v.Inputs, f.inputs...)
 	j.v.Proofs = append(j.v.Proofs, f.proofs...)
 	j.v.Levels = append(j.v.Levels, f.levels...)
+	j.v.VEX = append(j.v.VEX, f.vex...)
 	j.v.Sentences = append(j.v.Sentences, f.told...)
 	j.v.Notes = append(j.v.Notes, f.notes...)
 	j.v.Scope.Checks = append(j.v.Scope.Checks, f.checks...)

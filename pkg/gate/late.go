@@ -2,10 +2,12 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -44,11 +46,18 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 	late := map[string]bool{}
 	for i, e := range verified {
 		// An unreadable object may be a verifier's refusal.
-		if verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
+		if late[candidates[i]] = openvex.Number(candidates[i]) > 0 && errors.Is(errs[i], store.ErrNotFound); !late[candidates[i]] && verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
 			f.fail(candidates[i], errs[i])
 		}
 		if of := s.manifest.subjectsOf(e); len(of) > 0 {
 			late[candidates[i]] = true
+			if e.Kind() == openvex.PredicateType {
+				if d, err := vexOf(candidates[i], e.Statement(), e, s.Now); err == nil {
+					f.vexFiles = append(f.vexFiles, d)
+				} else {
+					f.fail(candidates[i], err)
+				}
+			}
 			f.note("%s: added after sealing by %s, as the policy allows", candidates[i], policy.Who(e))
 			for _, sha := range of {
 				found[sha] = append(found[sha], e)

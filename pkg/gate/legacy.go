@@ -61,5 +61,5 @@ func (g gathered) checkLegacySignature(ctx context.Context, of string) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	return g.release.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: g.release.Stage, Class: file.Class, Subject: plan.CertName(of)})
+	return g.release.Policy.ActsBy(m.Certificate(), policy.Release, policy.Question{Stage: g.release.Stage, Class: file.Class, Subject: plan.CertName(of), Version: g.release.manifest.Version.String()})
 }

@@ -133,7 +133,8 @@ func publicGood(ctx context.Context, with Opening) (trust.Root, error) {
 	if err != nil {
 		return trust.Root{}, err
 	}
-	return trust.Parse(targets.TrustedRoot())
+	root, err := trust.Parse(targets.TrustedRoot())
+	return root.CurrentOn(targets.Refreshed()), err
 }
 
 // Verify decides about the release of a version where the profile says that it

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -47,7 +48,7 @@ func (e Elsewhere) Settle(canon Canonical) (at Elsewhere, notes []string, err er
 	if at.Files != "" {
 		notes = append(notes, "read from "+at.Files+" instead of "+canon.Files)
 	}
-	if at.Images != "" {
+	if at.Images != "" && canon.Images != "" {
 		notes = append(notes, "read from "+at.Images+" instead of "+canon.Images)
 	}
 	return at, notes, nil
@@ -106,7 +107,7 @@ func (g Gate) Places(v version.Version, s profile.Stage, instead Elsewhere) (ope
 	if at.Images == "" {
 		return opened, notes, nil
 	}
-	if info, err := os.Stat(at.Images); err == nil && info.IsDir() {
+	if info, err := os.Stat(at.Images); err == nil && (info.IsDir() || strings.HasSuffix(at.Images, kit.Suffix)) {
 		opened.Images, err = registry.OpenLayout(at.Images)
 		return opened, notes, err
 	}

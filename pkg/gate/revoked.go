@@ -28,14 +28,16 @@ type revocation struct {
 	since time.Time
 }
 
+type revocationsFile struct {
+	APIVersion string       `yaml:"apiVersion"`
+	Kind       string       `yaml:"kind"`
+	Revoked    []revocation `yaml:"revoked"`
+}
+
 // ParseRevocations reads a file of kind Revocations. An empty list is refused:
 // it would look as if it revoked something.
 func ParseRevocations(raw []byte) (Revocations, error) {
-	var f struct {
-		APIVersion string       `yaml:"apiVersion"`
-		Kind       string       `yaml:"kind"`
-		Revoked    []revocation `yaml:"revoked"`
-	}
+	var f revocationsFile
 	err := strictyaml.Unmarshal(raw, &f)
 	switch {
 	case err != nil:
@@ -85,10 +87,10 @@ func (r *revocation) load() (err error) {
 	return r.Identity.Check()
 }
 
-// names reports whether evidence is by the revoked signer, and not older than
-// the revocation.
+// names reports whether evidence is by the revoked signer, and not proven to be
+// older than the revocation.
 func (r revocation) names(e verify.Evidence) bool {
-	if e.SignedAt().Before(r.since) {
+	if !e.SignedAt().IsZero() && e.SignedAt().Before(r.since) {
 		return false
 	}
 	switch {

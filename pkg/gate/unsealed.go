@@ -346,6 +346,10 @@ func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 	if len(c.images) > 0 {
 		f.leave("other addresses of the images")
 	}
+	if path := u.Options.Expected; path != "" {
+		f.addInputs(verdict.Input{Name: "list of " + u.List.Minor(), Place: path, Digest: u.List.Digest()})
+		f.note("expected set: the list of %s is that of %s, and not the one in this program", u.List.Minor(), path)
+	}
 	for _, source := range u.List.Sources() {
 		f.addInputs(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
-	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -61,15 +60,6 @@ type signs struct {
 	// orders counts what the act signs, and returns the orders that are known
 	// in advance.
 	orders func(context.Context, *outlook) ([]KindCount, []sign.Order)
-}
-
-// tokenIn returns the token name. For a builder it depends on the isolation
-// mode: one identity must not sign for two builders.
-func (s signs) tokenIn(mode sandbox.Mode) string {
-	if s.role == policy.Builder && mode != sandbox.Isolated {
-		return TokenUnisolated
-	}
-	return s.token
 }
 
 // placeUse is a stage whose places an act reads or writes.
@@ -126,7 +116,7 @@ func sealAct() act {
 // asRelease is an act that signs what was built as the release identity.
 func asRelease(name, run string, orders func(context.Context, *outlook) ([]KindCount, []sign.Order)) act {
 	return act{
-		name: name, run: run, span: span.Seal, journaled: journalWorkspace, needs: []need{legacyLog, built},
+		name: name, run: run, span: span.Seal, journaled: journalWorkspace, needs: []need{legacyLog, ownClone, built},
 		signs: signs{policy.Release, TokenRelease, orders},
 	}
 }

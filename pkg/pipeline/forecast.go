@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -238,11 +239,11 @@ func (o *outlook) fill(ctx context.Context, f Forecast, acts ...act) (Forecast, 
 // signatures returns what one act would sign, and as whom. An available token
 // is compared with the policy now; a forecast never asks a person to log in.
 func (o *outlook) signatures(ctx context.Context, a act, services sign.Services) (Signatures, error) {
-	mode := sandbox.Isolated
+	name := a.signs.token
 	if a.signs.role == policy.Builder {
-		mode = sandbox.Examine(ctx).Mode
+		name = builderToken(ctx, o.job, sandbox.Examine(ctx).Mode, false)
 	}
-	s := Signatures{Act: a.name, Role: a.signs.role, Token: a.signs.tokenIn(mode), Expected: o.Profile.Policy.Expected(a.signs.role)}
+	s := Signatures{Act: a.name, Role: a.signs.role, Token: name, Expected: o.Profile.Policy.Expected(a.signs.role)}
 	key, source := o.Keys[s.Token], o.Tokens[s.Token]
 	signer, err := o.counter(s.Role, key, source)
 	if err != nil {
@@ -273,7 +274,10 @@ func (o *outlook) signatures(ctx context.Context, a act, services sign.Services)
 		s.From = source.String()
 	}
 	if key != nil || source != nil && !token.IsPerson(source) {
-		s.As, err = signer.As(ctx)
+		var who identity.Identity
+		if who, err = signer.As(ctx); who.Subject != "" {
+			s.As = who.String()
+		}
 	}
 	return s, err
 }

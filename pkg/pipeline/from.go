@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 
@@ -69,6 +70,17 @@ func (p *Pipeline) SealFrom(ctx context.Context, at From) error {
 	}
 	if _, err := create(ctx, p.job, found{plan: planned, source: run.Source{Commit: commit}}); err != nil {
 		return err
+	}
+	from.Describe = func(ctx context.Context, req seal.Request) error {
+		d := newDescriber(req.Plan, req.Workspace, req.Examined, p.Maker)
+		for _, a := range req.Plan.Artifacts {
+			if about, _ := req.Plan.Find(a.Of); a.Class == plan.SBOM && a.Of != "" {
+				if err := d.describe(ctx, about); err != nil {
+					return fmt.Errorf("describing %q: %w", about.Name, err)
+				}
+			}
+		}
+		return nil
 	}
 	a := sealFrom()
 	a.name += from.Files.URI()

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
@@ -46,7 +48,41 @@ type account struct {
 
 // plan resolves the source and expands the release.yaml of that commit.
 func (j *job) plan(ctx context.Context) (plan.Plan, run.Source, error) {
-	return ReadPlan(ctx, j.Source, j.Version, j.Parameters)
+	planned, source, err := ReadPlan(ctx, j.Source, j.Version, j.Parameters)
+	if err == nil {
+		source.Commit, err = atOrigin(ctx, j, source.Commit)
+	}
+	return planned, source, err
+}
+
+// atOrigin gives a commit of a local clone the address that the clone's origin
+// has, if the policy accepts that address and not the clone's. The clone only
+// claims its origin: unless the trust root is that of a lab, the origin must
+// have the same tag. Otherwise the commit stays one of the clone.
+func atOrigin(ctx context.Context, j *job, c git.Commit) (git.Commit, error) {
+	if strings.Contains(j.Source.Repository, "://") || j.Profile.Policy.NewSession().AllowsSource(c.Repository) == nil {
+		return c, nil
+	}
+	at, err := git.Origin(ctx, j.Source.Repository)
+	if err != nil || at == "" || j.Profile.Policy.NewSession().AllowsSource(at) != nil {
+		return c, err
+	}
+	if j.Profile.TrustRoot.IsLab() {
+		j.Report(ctx, "the source is recorded as %s, the origin of the clone, which was not asked: this is a lab", at)
+		return c.At(at), nil
+	}
+	same, err := c.Published(ctx, at)
+	switch {
+	case context.Cause(ctx) != nil:
+		return c, context.Cause(ctx)
+	case err != nil:
+		j.Report(ctx, "WARNING: the source is recorded as %s, because its origin did not answer: %v", c.Repository, err)
+		return c, nil
+	case !same:
+		j.Report(ctx, "WARNING: the source is recorded as %s, because %s does not have %s as it is here; push it: git push origin %s", c.Repository, at, c.AskedFor(), c.AskedFor())
+		return c, nil
+	}
+	return c.At(at), nil
 }
 
 // signer prepares a signer. If begun, work would be lost if the token had

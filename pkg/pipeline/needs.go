@@ -133,10 +133,27 @@ func built(ctx context.Context, j *job, in facts) (facts, error) {
 	return in, nil
 }
 
+// ownClone refuses to sign for a commit that the record of the workspace reads
+// from another clone than this command does. Another account may have written
+// the record, and its clone proves nothing about the address that it names.
+func ownClone(_ context.Context, j *job, in facts) (facts, error) {
+	w, err := workspace.Open(j.State)
+	if err != nil {
+		return in, err
+	}
+	clone := w.Identity().Commit.Clone
+	here, err := filepath.Abs(j.Source.Repository)
+	if err != nil || clone == "" || j.Source.Repository != "" && clone == "git+file://"+filepath.ToSlash(here) {
+		return in, err
+	}
+	return in, verdict.Refuse(verdict.SourceRepo, j.State, "it was built from the clone %q, and this command does not work in it", clone).
+		Advise("name that clone with --source, if it is yours, or build again with --source " + w.Identity().Commit.Repository)
+}
+
 // readConfig reads release.yaml of the commit that a workspace records. Another
 // account may have written the record: what it says of the commit has to be so.
 func readConfig(ctx context.Context, j *job, recorded git.Commit) ([]byte, error) {
-	r, err := git.Open(ctx, recorded.Repository)
+	r, err := recorded.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

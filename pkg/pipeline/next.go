@@ -44,40 +44,40 @@ func (s *Status) advise(p *job, t releaseState) {
 	switch {
 	case s.Busy:
 		s.Safe = "this command; others are refused while another run is active (BUSY)"
-		s.Next, s.Why = commandOn(p, "status"), "another run is using "+p.State+": wait, then repeat this command"
+		s.Next, s.Why = commandOn(p, "status"), "wait, then repeat this command: another run is using "+p.State
 	case t.released.Down || t.staged.Down:
-		s.Next, s.Why = commandOn(p, "status"), "a place does not answer: repeat this command later"
+		s.Next, s.Why = commandOn(p, "status"), "repeat this command later: a place does not answer"
 	case len(t.withdrawn) > 0:
-		s.Next, s.Why = verifyCommand(p), "fails, as it will for every user: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "see what every user sees: "+strings.Join(t.withdrawn, "; ")+"; "+newVersion
 		return
 	case s.Public == Revoked:
-		s.Next, s.Why = verifyCommand(p), "fails, as it will for every user: the release was withdrawn; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "see what every user sees: the release was withdrawn; "+newVersion
 		return
 	case t.other:
-		s.Next, s.Why = verifyCommand(p), "verifies the public release, which is not the one in "+p.State+"; "+newVersion
+		s.Next, s.Why = verifyCommand(p), "verify the public release, which is not the one in "+p.State+"; "+newVersion
 		return
 	case s.Broken != "" && len(t.typed.Args) > 0 && (s.Failed == "" || s.Failed.Outcome() == verdict.Unavailable):
-		s.Next, s.Why = rerun(t.typed, p.Typed.Dir), "continues where "+s.Broken+" "+how(s.Failed)+"; fetch a new identity token first if yours has expired"
+		s.Next, s.Why = rerun(t.typed, p.Typed.Dir), "continue where "+s.Broken+" "+how(s.Failed)+"; fetch a new identity token first if yours has expired"
 		return
 	case newer && t.staged.Done == 0:
-		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the revision that was sealed here; a different one is public"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stage the revision that was sealed here; a different one is public"
 	case newer:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judges and publishes the staged revision; a different one is public"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judge the staged revision and publish it; a different one is public"
 	case s.Public == IsPublic && t.behind && t.staged.Done == 1:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "verifies the public release and moves the markers to it; nothing is copied again"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "verify the public release and move the markers to it; nothing is copied again"
 	case s.Public == IsPublic:
-		s.Next, s.Why = verifyCommand(p), "verifies the release as users will"
+		s.Next, s.Why = verifyCommand(p), "verify the release as users will"
 	case t.staged.Done == 1:
-		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judges the staged release and publishes it"
+		s.Next, s.Why = commandOn(p, "release", "--confirm"), "judge the staged release and publish it"
 	case t.sealed:
-		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stages the sealed release"
+		s.Next, s.Why = commandOn(p, "promote", "--to", "staging", "--confirm"), "stage the sealed release"
 	case t.given:
-		s.Next, s.Why = commandOn(p, "doctor", "--for", "build"), "nothing is sealed yet: repeat the command waybill seal --from PLACE"
+		s.Next, s.Why = commandOn(p, "doctor", "--for", "build"), "repeat the command waybill seal --from PLACE: nothing is sealed yet"
 	case !t.begun:
-		s.Next, s.Why = commandOn(p, "doctor"), "nothing was begun in "+p.State+": lists what waybill stage needs"
+		s.Next, s.Why = commandOn(p, "doctor"), "check what waybill stage needs: nothing was begun in "+p.State
 	default:
 		s.Next = commandOn(p, "stage", "--source", t.source)
-		s.Why = "lists the remaining steps and writes nothing; add --confirm and the tokens that it asks for to do them"
+		s.Why = "list the remaining steps; with --confirm and the tokens that it asks for, do them"
 	}
 	if s.Failed != "" {
 		s.Why += fmt.Sprintf("; the last run: %s %s, so first: %s", s.Broken, how(s.Failed), s.Failed.Fix())

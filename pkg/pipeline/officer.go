@@ -13,6 +13,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -131,6 +132,25 @@ func (o Officer) DraftException(artifact intoto.Subject, p exception.Predicate) 
 		return x.Proof(), err
 	}
 	return Draft{Statement: s, role: policy.Officer, accept: accept}, err
+}
+
+// DraftAs drafts a statement that a role signs, and that has no revisions.
+func (o Officer) DraftAs(role policy.Role, s intoto.Statement) Draft {
+	return Draft{Statement: s, role: role, accept: func(e verify.Evidence) (verdict.Proof, error) {
+		return o.Profile.Policy.Judge(e, policy.Ask{Role: role, Kind: s.PredicateType(), Subject: string(role), Whole: true})
+	}}
+}
+
+// DraftSource drafts the summary of an accepted commit of the policy's repository,
+// which the history of a reference includes.
+func (o Officer) DraftSource(v *verdict.Verdict, commit, ref string) (Draft, error) {
+	names := o.Profile.Records
+	if names.Verifier == "" {
+		return Draft{}, verdict.Refuse(verdict.Usage, "profile", "no records: section, which names the verifier and the address of the policy for a summary")
+	}
+	claim := vsa.Claim{Verifier: vsa.Verifier{ID: names.Verifier}, Policy: names.Policy, Resource: o.Profile.Policy.NewSession().Repository()}
+	s, err := claim.Source(*v, commit, ref)
+	return o.DraftAs(policy.Verifier, s), err
 }
 
 // Sign signs a draft and writes the bundle, unless the target has one with

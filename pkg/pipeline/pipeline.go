@@ -45,12 +45,15 @@ package pipeline
 import (
 	"context"
 	"crypto"
+	"errors"
 	"net/http"
 	"time"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/attest"
 	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
@@ -222,6 +225,31 @@ func (p *Pipeline) Stage(ctx context.Context) (*verdict.Verdict, error) {
 // by running it again. A refusal is both a verdict and an error.
 func (p *Pipeline) Release(ctx context.Context) (*verdict.Verdict, error) {
 	return decided(runner{p.job}.perform(ctx, releaseAct(), p.from))
+}
+
+// Unstaged reports whether a release is neither staged nor public: whether the
+// manifest is at neither place.
+func Unstaged(ctx context.Context, p *Pipeline) (bool, error) {
+	for _, s := range []profile.Stage{profile.Staging, profile.Release} {
+		at, err := p.filesAt(s)
+		if err != nil {
+			return false, err
+		}
+		_, err = store.Read(ctx, at, releasemanifest.Name, verify.MaxBundle)
+		if err == nil || !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// StageAndRelease stages a release, and then publishes it.
+func StageAndRelease(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
+	v, err := p.Stage(ctx)
+	if err != nil {
+		return v, err
+	}
+	return (&Pipeline{job: p.job}).Release(ctx)
 }
 
 // Decide asks the gate about the release at a stage.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/git"
@@ -20,6 +21,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor/attack"
 	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
@@ -29,6 +31,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // found is what the preflight found: what would be built, and how isolated.
@@ -36,6 +39,8 @@ type found struct {
 	plan      plan.Plan
 	source    run.Source
 	isolation sandbox.Report
+	// builder is the name of the token that signs provenance.
+	builder string
 	// built says that another account, such as a build service, has run all
 	// steps: their provenance is in the state directory, and no builder
 	// identity was given.
@@ -98,6 +103,25 @@ func ExamineMachine(ctx context.Context, purpose doctor.Purpose, c Config, unrea
 	return doctor.Examine(ctx, purpose, c.Clock(), asks...)
 }
 
+// Attack attacks the steps of this machine, with the network that the steps of a
+// release declare, if a version is given.
+func Attack(ctx context.Context, from Source, v []version.Version, parameters map[string]string, at time.Time) (doctor.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	b := attack.Builder{Isolation: sandbox.Examine(ctx), Run: sandbox.Run}
+	if len(v) > 0 {
+		p, _, err := ReadPlan(ctx, from, v[0], parameters)
+		if err != nil {
+			return doctor.Report{}, err
+		}
+		for _, s := range p.Steps {
+			b.Network = append(b.Network, s.Network...)
+		}
+	}
+	checks := b.Try(ctx)
+	return doctor.Examine(ctx, "attack-builder", at, answered(doctor.Isolation(b.Isolation, true)[:1]...), answered(checks...)), ctx.Err()
+}
+
 // answered is an Ask whose answer is known already.
 func answered(checks ...doctor.Check) doctor.Ask {
 	return func(context.Context) []doctor.Check { return checks }
@@ -137,8 +161,9 @@ func (p checkup) examineBuild(ctx context.Context, purpose doctor.Purpose, f *fo
 		return []doctor.Ask{answered(doctor.Fine("build", "%s was built before, and no builder identity was given: no step runs", p.Version)), disk}
 	}
 	f.isolation = sandbox.Examine(ctx)
+	f.builder = builderToken(ctx, p.job, f.isolation.Mode, true)
 	return []doctor.Ask{
-		answered(doctor.Isolation(f.isolation, p.Tokens[TokenUnisolated] != nil)...),
+		answered(doctor.Isolation(f.isolation, p.Tokens[f.builder] != nil)...),
 		doctor.Tools(f.plan, f.source.Pins), doctor.Bases(f.source.Pins, p.Transport), disk,
 	}
 }
@@ -225,7 +250,7 @@ func faultsOf(err error) (checks []doctor.Check) {
 // built: a source that the policy does not accept, and places that differ
 // from the profile's.
 func (p checkup) policyFaults(f *found) (checks []doctor.Check) {
-	if err := p.Profile.Policy.AllowsSource(f.source.Commit.Repository); err != nil {
+	if err := p.Profile.Policy.NewSession().AllowsSource(f.source.Commit.Repository); err != nil {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
 	if commit := f.source.Commit.Commit; !p.Version.Of(commit) {
@@ -246,31 +271,6 @@ func (p checkup) policyFaults(f *found) (checks []doctor.Check) {
 
 func noVersion(what string) doctor.Check {
 	return doctor.Doubt(what, "give a VERSION", "not checked: no version was given")
-}
-
-// examineTokens checks the tokens that are going to be used.
-func (p checkup) examineTokens(purpose doctor.Purpose, f found) (asks []doctor.Ask) {
-	var names []string
-	ask := func(name string, role policy.Role) {
-		if key := p.Keys[name]; key != nil {
-			asks = append(asks, answered(p.examineKey(name, role, key)))
-			return
-		}
-		t := doctor.Token{Name: name, Source: p.Tokens[name], Role: role, Missing: noToken(name)}
-		asks = append(asks, t.Ask(p.Profile.Policy, p.Clock))
-	}
-	for _, a := range actsFor(purpose) {
-		if a.name == actBuild && f.built {
-			continue
-		}
-		name := a.signs.tokenIn(f.isolation.Mode)
-		asked := slices.Contains(names, name) || name == TokenUnisolated && p.Tokens[name] == nil // that is reported by the isolation check
-		if a.signs.role != "" && !asked {
-			names = append(names, name)
-			ask(name, a.signs.role)
-		}
-	}
-	return asks
 }
 
 // examineKey checks whether the policy lists a key in its role.

@@ -20,7 +20,7 @@ func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 		return in, err
 	}
 	f := in.source
-	warnOfLife(ctx, t.job, buildAct().signs.tokenIn(f.isolation.Mode), f.plan)
+	warnOfLife(ctx, t.job, f.builder, f.plan)
 	reportTag(ctx, t.job, f.source)
 	t.Report(ctx, "build %s %s from %.12s, steps run %s", f.plan.Name, f.plan.Version, f.source.Commit.Commit, f.isolation.Mode)
 	err := run.Run(ctx, run.Request{

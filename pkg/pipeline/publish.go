@@ -59,10 +59,27 @@ func (p publishing) promote(ctx context.Context, from promote.From, s profile.St
 		return err
 	}
 	planned.Files = append(planned.Files, signed...)
+	if err := lacks(ctx, to.writer); err != nil {
+		return err
+	}
 	if err := promote.Apply(ctx, planned, from, target); err != nil {
 		return err
 	}
 	p.Report(ctx, "%s is at %s: %s", planned.Name, to.files.URI(), planned.Extent())
+	return nil
+}
+
+// lacks refuses a place whose service cannot do what a release needs. A denied
+// permission is reported by the first write.
+func lacks(ctx context.Context, w store.Writer) error {
+	var lacking *verdict.Error
+	prober, can := w.(store.Prober)
+	if !can {
+		return nil
+	}
+	if err := prober.MayWrite(ctx); errors.As(err, &lacking) {
+		return err
+	}
 	return nil
 }
 

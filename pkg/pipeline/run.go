@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/produce/seal"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
@@ -233,8 +234,8 @@ func (r runner) executeSigned(ctx context.Context, a act, in facts) (out facts, 
 	if work.Kept, err = sign.Keep(j); err != nil {
 		return in, err
 	}
-	if in.source != nil {
-		a.signs.token = a.signs.tokenIn(in.source.isolation.Mode)
+	if in.source != nil && a.signs.role == policy.Builder {
+		a.signs.token = in.source.builder
 	}
 	signer, err := r.signer(a.signs, work, in.source != nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,14 +26,20 @@ func describe(ctx context.Context, t tools, in facts) (facts, error) {
 	if in.plan.IsGiven() {
 		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; its SBOMs are used unchanged")
 	}
-	d := &describer{tell: t.tell, plan: in.plan, w: in.w, examined: in.examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
-		Name: in.plan.Name, Version: in.plan.Version.String(), Created: in.w.Identity().Commit.Time, Namespace: in.plan.Files,
-	}}
+	d := newDescriber(in.plan, in.w, in.examined, t.Maker)
+	d.tell, d.in.During = t.tell, true
 	if err := d.describeAll(ctx); err != nil {
 		return in, err
 	}
 	t.Report(ctx, "wrote %d SBOMs", len(d.all)+1)
 	return in, nil
+}
+
+func newDescriber(p plan.Plan, w *workspace.Workspace, examined *sbomcheck.Examined, maker Maker) *describer {
+	return &describer{plan: p, w: w, examined: examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
+		Name: p.Name, Version: p.Version.String(), Created: w.Identity().Commit.Time, Namespace: p.Files,
+		Supplier: cmp.Or(p.SBOMs.Supplier, p.Repository), Tool: maker.Version,
+	}}
 }
 
 // describer writes SBOMs in dependency order, so each can refer to earlier

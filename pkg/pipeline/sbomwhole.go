@@ -63,7 +63,7 @@ func (d *describer) source(ctx context.Context) (sbom.Entry, error) {
 // checkOut checks out the source as a build does: in a sandbox if possible,
 // and verified.
 func checkOut(ctx context.Context, c git.Commit, dir string) error {
-	repo, err := git.Open(ctx, c.Repository)
+	repo, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}

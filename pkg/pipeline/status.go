@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -137,7 +140,7 @@ func (l *statusReader) readState(ctx context.Context) (err error) {
 	}
 	id, s := l.here.w.Identity(), l.status
 	s.Name, s.Commit, s.Trace = id.Name, id.Commit.Commit, id.Trace
-	l.t = releaseState{begun: true, run: id.Invocation, given: l.here.plan.IsGiven(), source: id.Commit.Repository + "@" + id.Commit.AskedFor()}
+	l.t = releaseState{begun: true, run: id.Invocation, given: l.here.plan.IsGiven(), source: sourceOf(id.Commit)}
 	s.Busy = journal.Busy(l.here.w.Journal())
 	entries, err := journal.Read(l.here.w.Journal())
 	if err != nil {
@@ -145,6 +148,15 @@ func (l *statusReader) readState(ctx context.Context) (err error) {
 	}
 	l.t.typed, l.t.unsummarized = s.readJournal(entries)
 	return nil
+}
+
+// sourceOf is a commit as it is named on a command line.
+func sourceOf(c git.Commit) string {
+	repository := c.Repository
+	if c.Clone != "" { // as a path, so that its origin is recorded again
+		repository = strings.TrimPrefix(c.Clone, "git+file://")
+	}
+	return repository + "@" + c.AskedFor()
 }
 
 // countOf counts the artifacts of a class that exist in the state directory.
@@ -301,7 +313,25 @@ func (l *statusReader) manifestOf(ctx context.Context, s profile.Stage) (manifes
 	if sealed := l.t.digest; found.Done == 1 && !sealed.IsZero() && !sealed.Equal(found.digest) {
 		found.Done, found.Note = 0, "a different manifest than the one sealed here: "+revisionOf(m)+", "+place.URI()
 	}
+	if s == profile.Release && found.Done == 0 && !found.Down && m.Name == "" {
+		found.Note = cmp.Or(l.draft(ctx), found.Note)
+	}
 	return found, m
+}
+
+// draft describes what a broken release left at a place that shows nothing
+// before its publication; empty if there is nothing.
+func (l *statusReader) draft(ctx context.Context) string {
+	at, err := l.place(profile.Release)
+	whole, is := at.writer.(promote.Publisher)
+	if err != nil || !is {
+		return ""
+	}
+	objects, err := whole.List(ctx)
+	if err != nil || len(objects) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a draft with %s, which is not public; tags of its images may be: %s", plural.Of(len(objects), "file"), whole.URI())
 }
 
 // manifestAt reports whether a place has a manifest of this release that

@@ -30,11 +30,10 @@ func Within(ctx context.Context, a sbomcheck.Artifact, c Content) (sbomcheck.Fou
 
 // WithinImage is [Within] for an image.
 func WithinImage(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (sbomcheck.Found, error) {
-	in := again(a.Document)
-	if in.strong || c.Layers == nil {
-		c.Layers = &Layers{strong: in.strong} // the other checks use less of it
+	if c.Layers == nil {
+		c.Layers = &Layers{}
 	}
-	made, err := Image(ctx, in, a.Name, c)
+	made, err := Image(ctx, again(a.Document), a.Name, c)
 	if err != nil {
 		return sbomcheck.Found{}, err
 	}
@@ -51,9 +50,10 @@ func again(doc spdx.Document) Input {
 	if err != nil {
 		at = time.Unix(0, 0)
 	}
+	programs := sbomcheck.Programs(doc) // these have a SHA-512 in any case
 	return Input{
 		Name: "compared", Version: cmp.Or(doc.DescribedVersion(), spdx.NoAssertion), Created: at, Namespace: "https://waybill.invalid/",
-		strong: slices.ContainsFunc(doc.Files(), func(f spdx.File) bool { return !f.Digests.SHA512.IsZero() }),
+		strong: slices.ContainsFunc(doc.Files(), func(f spdx.File) bool { return !f.Digests.SHA512.IsZero() && !programs[f.ID] }),
 		listed: listedIn(doc),
 	}
 }

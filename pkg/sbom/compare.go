@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" // given in documents; never relied on
 	"encoding/hex"
@@ -50,6 +51,7 @@ type held struct {
 // [sbomcheck.Foreign].
 func compareDocument(ctx context.Context, q Question) (held, error) {
 	name, _ := q.Document.Describes()
+	name = cmp.Or(name, q.Document.Name(), "artifact") // a document of several things
 	h := comparison{Question: q, a: sbomcheck.Artifact{Name: name, Document: q.Document}, facts: sbomcheck.Release{Complete: q.Complete}}
 	if q.GoSum != nil {
 		sums, err := gomod.ParseSums(q.GoSum)
@@ -178,7 +180,7 @@ func (h *comparison) image(ctx context.Context, in Input) (made Made, as string,
 	if saved && h.configured(content.Platforms[0]) {
 		h.a.Digests, h.viaConfig = digest.Set{SHA256: sbomcheck.Claimed(h.Document)}, true
 	}
-	content.Layers = &Layers{strong: in.strong}
+	content.Layers = &Layers{}
 	h.content = &content
 	if made, err = Image(ctx, in, h.a.Name, content); err != nil || !sbomcheck.Ours(h.Document) {
 		return made, as, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func (b *builder) module(m gomod.Module, kind string) string {
 		if gomod.IsModule(m.Path, "") {
 			p.PURL = clean(gomod.PURL(m.Path, ""))
 		}
+	}
+	if m.Dir == "" {
+		published(&p, m.Path)
 	}
 	if m.Replaces != "" {
 		p.Comment = "Replaces " + clean(m.Replaces) + "."
@@ -72,6 +76,12 @@ func (b *builder) program(id string, bin gomod.Binary, own string) {
 		main := bin.Main
 		main.Version = cmp.Or(main.Version, own)
 		b.relate(id, spdx.GeneratedFrom, b.mainModule(main, bin), "main module, package "+clean(bin.Package))
+		if id == artifactID {
+			published(b.subject(), main.Path)
+		}
+	}
+	if len(bin.Deps) > 0 {
+		b.relateOnce(artifactID, spdx.DependsOn, spdx.NoAssertion, "unknown: which module of a program needs which; a program lists only all of them")
 	}
 	for _, m := range bin.Deps {
 		b.relate(id, spdx.DependsOn, b.module(m, "Module"), "")
@@ -82,8 +92,8 @@ func (b *builder) program(id string, bin gomod.Binary, own string) {
 	}
 	b.relate(id, spdx.DependsOn, b.stdlib(version), "Go standard library")
 	compiler := b.add(spdx.Package{
-		ID: elementID("Toolchain", version), Name: "go", Version: version, Purpose: spdx.Application,
-		Comment: "The Go toolchain as the program names it.",
+		ID: elementID("Toolchain", version), Name: "go", Version: version, Purpose: spdx.Application, Licence: goLicence,
+		PURL: "pkg:generic/go@" + url.QueryEscape(version), Originator: goSupplier, Supplier: goSupplier, Comment: "The Go toolchain as the program names it.",
 	})
 	b.relate(compiler, spdx.BuildToolOf, id, "")
 }
@@ -108,8 +118,15 @@ func (b *builder) stdlib(version string) string {
 	number := numberOf(version)
 	return b.add(spdx.Package{
 		ID: elementID("Stdlib", version), Name: "stdlib", Version: number, Purpose: spdx.Library, PURL: gomod.PURL("stdlib", number),
+		Licence: goLicence, Originator: goSupplier, Supplier: goSupplier,
 	})
 }
+
+// The Go distribution has one licence and one supplier.
+const (
+	goLicence  = "BSD-3-Clause"
+	goSupplier = "Organization: Go (https://go.dev)"
+)
 
 func numberOf(goVersion string) string {
 	number, _, _ := strings.Cut(strings.TrimPrefix(goVersion, "go"), " ")

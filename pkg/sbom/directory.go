@@ -40,7 +40,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 		return Made{}, wrapDirectory(artifact, err)
 	}
 	if l.files == 0 {
-		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files")
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files").Advise("name a file, or a directory that holds files")
 	}
 	var roll strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.items)) {
@@ -50,7 +50,7 @@ func Directory(in Input, artifact string, dir fs.FS, members Members) (Made, err
 	identity := digest.Set{SHA256: digest.Of(digest.SHA256, []byte(roll.String()))}
 	b := in.draft(artifact, identity)
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
-	b.subject().Purpose = spdx.Source
+	b.subject().Purpose, b.draft.Context = spdx.Source, beforeBuild
 	b.subject().Comment = l.comment("A directory")
 	if err := b.listing(l, members); err != nil {
 		return Made{}, wrapDirectory(artifact, err)

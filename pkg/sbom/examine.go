@@ -111,18 +111,19 @@ func (m *remembering) Read(p []byte) (int, error) {
 // stream: faults inside of the file are recorded.
 func (x *examiner) file(name string, body io.Reader) (item, error) {
 	weak, strong := sha1.New(), sha256.New() // SPDX requires the weak SHA-1; it is never relied on
-	sums := []io.Writer{weak, strong}
-	var both *digest.Hasher
-	if x.strong {
-		both = digest.NewHasher()
-		sums = []io.Writer{weak, strong, both}
-	}
-	src := &remembering{r: io.TeeReader(body, io.MultiWriter(sums...))}
+	src := &remembering{r: body}
 	head := make([]byte, unpack.HeadSize)
 	n, err := io.ReadFull(src, head)
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return item{}, err
 	}
+	into, both := io.MultiWriter(weak, strong), (*digest.Hasher)(nil)
+	if x.strong || isProgram(head[:n]) {
+		both = digest.NewHasher()
+		into = io.MultiWriter(weak, strong, both)
+	}
+	_, _ = into.Write(head[:n]) // a hash never fails
+	src.r = io.TeeReader(body, into)
 	it := item{name: name}
 	all := io.MultiReader(bytes.NewReader(head[:n]), src)
 	if at, ok := body.(io.ReaderAt); ok && isProgram(head[:n]) {
@@ -138,7 +139,7 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	}
 	it.file.SHA1 = hex.EncodeToString(weak.Sum(nil))
 	it.file.ID, it.file.Name = elementID("File", name), "./"+name
-	if both != nil {
+	if x.strong || it.program != nil {
 		it.file.Digests = both.Set()
 	}
 	it.file.Digests.SHA256, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(strong.Sum(nil)))

@@ -26,7 +26,8 @@ type ImagePlatform struct {
 	// there is none or it is unknown.
 	Base string
 	// Files maps paths in the image to the artifacts that were put there.
-	Files map[string]Entry
+	Files  map[string]Entry
+	strong digest.Digest // SHA-512 of the manifest, zero if its bytes were not read
 }
 
 // ImageContent is an image of one or several platforms.
@@ -58,7 +59,7 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 		return Made{}, verdict.Refuse(verdict.Platform, artifact, "an image without platforms")
 	}
 	if c.Layers == nil {
-		c.Layers = &Layers{strong: in.strong}
+		c.Layers = &Layers{}
 	}
 	b := in.draft(artifact, c.Index)
 	b.subject().Purpose = spdx.Container
@@ -91,7 +92,7 @@ func (p ImagePlatform) identity() digest.Digest {
 // platform adds the image of one platform.
 func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform, c ImageContent) error {
 	image := spdx.Package{
-		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version, Purpose: spdx.Container,
+		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version, Purpose: spdx.Container, Supplier: b.in.supplier(),
 	}
 	if !p.Digest.IsZero() {
 		image.Digests, image.PURL = digest.Set{SHA256: p.Digest}, ociURL(c.Repository, p.Digest, p.Platform)
@@ -211,7 +212,7 @@ func (b *builder) newParts(what string, parts []string) (list []string) {
 func (b *builder) entry(e Entry) string {
 	p := spdx.Package{
 		ID:   elementID("Entry", e.Artifact+"@"+e.Digests.SHA256.String()),
-		Name: e.Artifact, Version: b.in.Version, FileName: e.Artifact, Digests: e.Digests,
+		Name: e.Artifact, Version: b.in.Version, FileName: e.Artifact, Digests: e.Digests, Purpose: spdx.Other, Supplier: b.in.supplier(),
 	}
 	if b.once[p.ID] {
 		return p.ID

@@ -130,14 +130,21 @@ func TestImageContents(t *testing.T) {
 		}
 	}
 	if files := doc.Files(); len(files) != 1 || files[0].Name != "./usr/local/bin/lantern" || !related(doc, layer(1), spdx.Contains, files[0].ID) ||
-		!files[0].Digests.SHA256.Equal(digest.Of(digest.SHA256, []byte(bin))) {
+		!files[0].Digests.SHA256.Equal(digest.Of(digest.SHA256, []byte(bin))) || !files[0].Digests.SHA512.Equal(digest.Of(digest.SHA512, []byte(bin))) {
 		t.Errorf("programs: %+v", files)
 	}
 	if base := find(t, doc, "registry.example.org/static"); !related(doc, find(t, doc, "oci/lantern/linux/amd64").ID, spdx.DescendantOf, base.ID) {
 		t.Error("the base image is not named")
 	}
-	if u := doc.Unknown(); len(u) != 1 || u[0] != "seen, not catalogued: npm: opt/app/package-lock.json" {
+	if u := doc.Unknown(); len(u) != 2 || u[0] != "seen, not catalogued: npm: opt/app/package-lock.json" || !strings.HasPrefix(u[1], "unknown: which module") {
 		t.Errorf("unknown: %q", u)
+	}
+	for _, profile := range sbomcheck.Profiles() {
+		for _, lack := range sbomcheck.Lacks(doc, profile) {
+			if !strings.Contains(lack, "SBOM author: ") && !strings.HasPrefix(lack, "SHA-512: ") { // the input names no supplier, and one digest
+				t.Errorf("%s: %s", profile, lack)
+			}
+		}
 	}
 	if doc.Packages(); find(t, doc, "debian").Purpose != spdx.OperatingSystem {
 		t.Error("the distribution is not named")
@@ -344,7 +351,7 @@ func TestImageURLLies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone := sbom.Validate([]string{"d"}, []string{string(doc.Raw())}, time.Unix(1<<40, 0)).Findings
+		alone := sbom.Validate([]string{"d"}, []string{string(doc.Raw())}, "spdx", time.Unix(1<<40, 0)).Findings
 		for _, findings := range [][]verdict.Finding{held.Findings, alone} {
 			if len(findings) > 0 != row.lies || row.lies && findings[0].Code != verdict.Conflict {
 				t.Errorf("%s: %v", row.name, findings)

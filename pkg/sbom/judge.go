@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -21,7 +22,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		return nil, err
 	}
 	name, sum := q.Document.Describes()
-	v := verdict.NewCheck("does the SBOM of "+clean(name)+" agree with its bytes", at)
+	name = clean(cmp.Or(name, q.Document.Name(), "an unnamed artifact"))
+	v := verdict.NewCheck("does the SBOM of "+name+" agree with its bytes", at)
+	v.Subject = "SBOM of " + name + " and its bytes"
 	v.Scope = verdict.Scope{Checks: []string{"the SBOM against its artifact"}, Left: []string{
 		"signatures", "licences", "comments", "suppliers", "download locations", "purposes", "CPEs", "annotations",
 	}}

@@ -29,7 +29,7 @@ func TestTwins(t *testing.T) {
 	names := []string{"a.spdx.json", "a.spdx"}
 	judge := func(json, tagValue string) *verdict.Verdict {
 		texts := []string{json, tagValue}
-		v := sbom.Validate(names, texts, time.Unix(1714557600, 0))
+		v := sbom.Validate(names, texts, "spdx", time.Unix(1714557600, 0))
 		sbom.Twins(v, names, texts)
 		return v
 	}
@@ -90,7 +90,7 @@ func TestValidateNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := 0
-		for _, f := range sbom.Validate([]string{"d"}, []string{string(raw)}, time.Unix(0, 0)).Findings {
+		for _, f := range sbom.Validate([]string{"d"}, []string{string(raw)}, "spdx", time.Unix(0, 0)).Findings {
 			if f.Code == verdict.Conflict {
 				found++
 			}

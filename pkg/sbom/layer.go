@@ -39,8 +39,6 @@ type Layer struct {
 type Layers struct {
 	mu    sync.Mutex // guards known
 	known map[digest.Digest]func() (*layerFacts, error)
-
-	strong bool // compute the SHA-512 of programs too
 }
 
 // factsOf returns the facts of a layer, and reads it at most once.
@@ -51,7 +49,7 @@ func (c *Layers) factsOf(ctx context.Context, l Layer) (*layerFacts, error) {
 	}
 	read, there := c.known[l.Digest]
 	if !there {
-		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l, c.strong) })
+		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l) })
 		c.known[l.Digest] = read
 	}
 	c.mu.Unlock()
@@ -117,7 +115,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
+func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 	body, err := l.Open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, err)
@@ -128,7 +126,6 @@ func readLayer(ctx context.Context, l Layer, strong bool) (*layerFacts, error) {
 		implied: names{}, gone: names{},
 	}
 	x := newExaminer()
-	x.strong = strong
 	defer x.spool.close()
 	src, plain := &remembering{r: body}, sha256.New()
 	err = unpack.Layer(src, plain, func(e unpack.Entry, body io.Reader) error { return out.entry(x, e, body) })
@@ -287,12 +284,7 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 		return nil
 	}
 	weak := sha1.New() // required by SPDX, never relied on
-	set := digest.Set{}
-	if body := io.TeeReader(io.NewSectionReader(at, 0, size), weak); x.strong {
-		set, _, err = digest.Sum(body)
-	} else {
-		set.SHA256, _, err = digest.SumSHA256(body)
-	}
+	set, _, err := digest.Sum(io.TeeReader(io.NewSectionReader(at, 0, size), weak))
 	if err != nil {
 		return err
 	}

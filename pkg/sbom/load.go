@@ -59,7 +59,7 @@ func fromNode(ctx context.Context, src registry.Source, repo string, n *registry
 	if err != nil {
 		return ImagePlatform{}, badConfig(n.Config.Digest, err)
 	}
-	p := ImagePlatform{Platform: n.Descriptor.Platform, Digest: n.Descriptor.Digest, Config: n.Config.Digest}
+	p := ImagePlatform{Platform: n.Descriptor.Platform, Digest: n.Descriptor.Digest, Config: n.Config.Digest, strong: digest.SetOf(n.Raw).SHA512}
 	var manifest struct {
 		Annotations map[string]string `json:"annotations"`
 	}
@@ -143,6 +143,6 @@ func (c ImageContent) Only(platform string) (ImageContent, error) {
 		return ImageContent{}, &verdict.Error{Finding: f}
 	}
 	c.Platforms = c.Platforms[at : at+1]
-	c.Index = digest.Set{SHA256: c.Platforms[0].identity()}
+	c.Index = digest.Set{SHA256: c.Platforms[0].identity(), SHA512: c.Platforms[0].strong}
 	return c, nil
 }

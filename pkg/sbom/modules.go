@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/module"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
 )
 
@@ -28,8 +29,10 @@ func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 			continue // not a path of a module cache
 		}
 		if p.Licence = licenceOf(cache, at+"@"+version); p.Licence != "" {
+			p.Comment, _, _ = strings.Cut("\n"+p.Comment, "\n"+sbomcheck.Unknown)
 			p.Comment = strings.TrimSpace(p.Comment + " A file of the module contains the text of this licence.")
 			declared++
+			stateUnknown(p)
 		}
 	}
 	return declared

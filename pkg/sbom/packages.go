@@ -29,11 +29,11 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 		return Made{}, wrapDirectory(artifact, err)
 	}
 	if p.files == 0 {
-		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files")
+		return Made{}, verdict.Refuse(verdict.NoSBOM, artifact, "the directory holds no files").Advise("name a file, or a directory that holds files")
 	}
 	b := in.draft(artifact, digest.Set{SHA256: digest.Of(digest.SHA256, []byte(p.roll.String()))})
 	b.subject().Digests, b.subject().FileName = digest.Set{}, ""
-	b.subject().Purpose = spdx.Source
+	b.subject().Purpose, b.draft.Context = spdx.Source, beforeBuild
 	b.subject().Comment = fmt.Sprintf("The packages of a directory of %d files.", p.files)
 	for _, name := range slices.Sorted(maps.Keys(p.programs)) {
 		id := b.add(spdx.Package{

@@ -21,7 +21,8 @@
 // others: their number, and the SHA-256 of their lines of digest and name.
 //
 // Nothing is guessed. Licences are declared by a package or recognised from a
-// licence text, else NOASSERTION. The document lists parts that could not be
+// licence text, else NOASSERTION. The comment of a package lists what is unknown
+// of it, each with the reason. The document lists parts that could not be
 // examined, and packages of ecosystems that are not catalogued: see
 // [sbomcheck.NotExamined].
 package sbom
@@ -49,6 +50,12 @@ type Input struct {
 	// Namespace is a URI prefix that belongs to the release; it ends in a
 	// slash. Nothing need be published there.
 	Namespace string
+	// Supplier supplies the artifacts and makes the documents, "NAME (ADDRESS)" or
+	// the address of the repository. Tool is the version of Waybill, if not as the
+	// build information says.
+	Supplier, Tool string
+	// During says that the documents are made by the build, not before or after.
+	During bool
 
 	strong bool                   // compute the SHA-512 of files too, to compare it
 	listed map[digest.Digest]bool // always list these one by one, to compare them
@@ -90,7 +97,6 @@ type Made struct {
 func (m Made) Encode() ([]byte, error) { return spdx.Encode(m.Draft) }
 
 const (
-	tool       = "waybill"
 	artifactID = "SPDXRef-Artifact"
 )
 
@@ -121,11 +127,15 @@ func (in Input) namespace(artifact string, sum digest.Digest) string {
 // draft begins the document of an artifact.
 func (in Input) draft(artifact string, bytes digest.Set) *builder {
 	b := &builder{in: in, external: map[string]bool{}, once: map[string]bool{}, at: map[string]int{}, identity: bytes, draft: spdx.Draft{
-		Name: artifact, Namespace: in.namespace(artifact, bytes.SHA256), Created: in.Created, Tool: tool,
+		Name: artifact, Namespace: in.namespace(artifact, bytes.SHA256), Created: in.Created, Tool: in.tool(), Author: in.supplier(),
+		Context: "Generation context: Analyzed (after the build).",
 		Packages: []spdx.Package{{
-			ID: artifactID, Name: artifact, Version: in.Version, FileName: artifact, Digests: bytes,
+			ID: artifactID, Name: artifact, Version: in.Version, FileName: artifact, Digests: bytes, Supplier: in.supplier(),
 		}},
 	}}
+	if in.During {
+		b.draft.Context = "Generation context: Build (during the build, of its results)."
+	}
 	b.relate(spdx.DocumentID, spdx.Describes, artifactID, "")
 	return b
 }
@@ -143,6 +153,9 @@ type builder struct {
 
 // made returns the document as it is now.
 func (b *builder) made() Made {
+	for i := range b.draft.Packages {
+		stateUnknown(&b.draft.Packages[i])
+	}
 	return Made{Draft: b.draft, Digests: b.identity, Incomplete: b.missing}
 }
 

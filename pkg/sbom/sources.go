@@ -94,8 +94,9 @@ func depth(dir string) int {
 func (b *builder) source(m gomod.SourceModule, version string, licences map[string]string) string {
 	main := spdx.Package{
 		ID: elementID("Source", m.Dir+" "+m.Path), Name: clean(m.Path), Version: version, Purpose: spdx.Source,
-		PURL: gomod.PURL(clean(m.Path), version), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences),
+		PURL: gomod.PURL(clean(m.Path), version), Source: "the Go module in " + clean(m.Dir), Licence: licenceIn(m.Dir, licences), Supplier: b.in.supplier(),
 	}
+	published(&main, m.Path)
 	if !gomod.IsModule(m.Path, version) {
 		main.PURL = ""
 		if gomod.IsModule(m.Path, "") {

@@ -1,27 +1,45 @@
 package sbom
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Validate is [spdx.Validate] for several documents, as one verdict, with two
 // more checks: no document is dated in the future, and no two different
-// documents share a namespace.
-func Validate(names, texts []string, at time.Time) *verdict.Verdict {
+// documents share a namespace. The profile "ntia-2021", "cisa-2026" or "bsi-2.1"
+// demands more elements, and "spdx" none.
+func Validate(names, texts []string, profile string, at time.Time) *verdict.Verdict {
 	v := verdict.NewCheck("do these SPDX documents conform to the specification", at)
-	v.Scope = verdict.Scope{Checks: []string{"each document by itself"}, Left: []string{"whether their statements are true", "signatures"}}
+	v.Subject = plural.Of(len(names), "SPDX document")
+	if profile != "" && profile != "spdx" {
+		v.Subject += " by the profile " + profile
+	}
+	v.Scope = verdict.Scope{Checks: []string{"each document by itself"}, Left: append([]string{"whether their statements are true", "signatures"}, sbomcheck.ProfileLeft(profile)...)}
 	called := map[string]int{} // documents by namespace
 	for i, name := range names {
 		document, report := spdx.Validate(texts[i])
+		if profile == "ntia-2021" {
+			report.Faults, report.More = append(report.Faults, report.Minimum...), report.More+report.MoreMinimum
+		}
 		sum, _, _ := digest.SumSHA256(strings.NewReader(texts[i])) // a text can always be read
 		v.Counts.Required++
-		for _, f := range report.Faults {
+		faults, named := report.Faults, sbomcheck.Named(sbomcheck.Artifact{Name: name, Document: document})
+		if !sbomcheck.Ours(document) { // the specification alone counts
+			faults = report.Standard()
+			for _, f := range named {
+				v.Note("%s: %s: %s and %s", name, f.Message, clean(f.Want), clean(f.Got))
+			}
+			named = nil
+		}
+		for _, f := range faults {
 			finding := verdict.Find(f.Code(), name, "%s: %v", f.Rule, f)
 			finding.Fix = f.Fix()
 			v.Add(finding)
@@ -29,14 +47,14 @@ func Validate(names, texts []string, at time.Time) *verdict.Verdict {
 		if report.More > 0 {
 			v.Add(verdict.Find(verdict.Limit, name, "further faults, not listed: %d", report.More))
 		}
-		more := append(sbomcheck.Named(sbomcheck.Artifact{Name: name, Document: document}), fromTheFuture(name, document, at)...)
+		more := slices.Concat(named, sbomcheck.Profiled(sbomcheck.Artifact{Name: name, Document: document}, profile), fromTheFuture(name, document, at))
 		if first, taken := called[document.Namespace()]; taken && !document.IsZero() {
 			more = append(more, sharing(names[first], name, texts[first], document)...)
 		} else {
 			called[document.Namespace()] = i
 		}
 		v.Add(more...)
-		if len(report.Faults) == 0 && len(more) == 0 {
+		if len(faults)+report.More+len(more) == 0 {
 			v.Counts.Verified++
 		}
 		packages := report.Packages

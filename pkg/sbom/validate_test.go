@@ -21,7 +21,7 @@ func TestValidateTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 23 * time.Hour: 0, 25 * time.Hour: 1, 24 * 365 * 80 * time.Hour: 1} {
-		v := sbom.Validate([]string{"d"}, []string{string(raw)}, input().Created.Add(-ahead))
+		v := sbom.Validate([]string{"d"}, []string{string(raw)}, "spdx", input().Created.Add(-ahead))
 		if len(v.Findings) != want || want > 0 && (v.Findings[0].Code != verdict.SBOMInvalid || !strings.Contains(v.Findings[0].Message, "in the future")) {
 			t.Errorf("%s ahead: %+v", ahead, v.Findings)
 		}
@@ -54,7 +54,7 @@ func TestValidateNamespaces(t *testing.T) {
 		text []byte
 		want int
 	}{{"the same", one, 0}, {"another", two, 1}, {"another, called so", three, 0}} {
-		v := sbom.Validate([]string{"a", "b"}, []string{string(one), string(row.text)}, input().Created)
+		v := sbom.Validate([]string{"a", "b"}, []string{string(one), string(row.text)}, "spdx", input().Created)
 		if len(v.Findings) != row.want || row.want > 0 && (v.Findings[0].Subject != "b" || v.Findings[0].Code != verdict.SBOMInvalid) {
 			t.Errorf("%s: %+v", row.name, v.Findings)
 		}

@@ -229,7 +229,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	defer s.reload.Unlock()
 	next, err := s.world.Load(ctx)
 	if err == nil {
-		err = errors.Join(next.Policy.Life(s.world.Clock()), next.Policy.Root(next.Verifier.Root().IsLab()))
+		err = errors.Join(next.Policy.Life(s.world.Clock()), next.Policy.Root(next.Verifier.Root().IsLab(), next.Verifier.Root().Date(), s.world.Clock()))
 	}
 	var features *switched
 	if err == nil {

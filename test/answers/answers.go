@@ -178,7 +178,7 @@ func Differ(all []Answer) string {
 // what it says: vectors provoke them in the place of the manifest.
 func ByVector() []verdict.Code {
 	return []verdict.Code{
-		verdict.BundleLacks, verdict.BundleParse, verdict.BundleVersion, verdict.CertLimit, verdict.CertMissing, verdict.CertParse, verdict.ChainHasRoot,
+		verdict.BundleLacks, verdict.BundleParse, verdict.BundleVersion, verdict.CertLimit, verdict.CertMissing, verdict.CertParse,
 		verdict.CheckpointOrigin, verdict.CheckpointSig, verdict.KeyExpired, verdict.Limit, verdict.LimitSubjects, verdict.LogEntryUnbound, verdict.LogKeyMismatch,
 		verdict.LogKind, verdict.LogMissing, verdict.LogProof, verdict.LogPromise, verdict.LogSigMismatch, verdict.LogUnknown, verdict.MaterialKind,
 		verdict.StatementParse, verdict.PayloadType, verdict.PredicateType, verdict.SCT, verdict.SigCount, verdict.StatementType, verdict.Threshold,

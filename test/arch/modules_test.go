@@ -101,9 +101,15 @@ func dependencyReasons(tr *tree) (refusals []string) {
 var private = regexp.MustCompile(`(?:^|[^\w./-])(/[w]ork/|/[r]oot/)|` +
 	`((?:proxy|sum)\.g[o]lang\.org|deb\.d[e]bian\.org|registry\.n[p]mjs\.org)`)
 
-// defaultProxy is the one file that names such a host: it is what people mean
-// when they name no module proxy.
-const defaultProxy = "pkg/gate/profile/modules.go"
+// namesProxy reports whether a file may name such a host: it is the default of
+// modules.proxy, in the code, in the schema of the profile and on its page, or
+// of the checksum database; npm's statements name its registry.
+func namesProxy(name string) bool {
+	return slices.Contains([]string{
+		"pkg/gate/profile/modules.go", "pkg/produce/lock/sumdb.go", "cmd/waybill/schema/profile.json", "docs/reference/profile.md", "docs/reference/profile.schema.json",
+		"pkg/gate/package.go", "test/attacks/published_test.go",
+	}, name)
+}
 
 // machinePaths refuses them in every text file that git would track.
 func machinePaths(tr *tree) (refusals []string) {
@@ -113,7 +119,7 @@ func machinePaths(tr *tree) (refusals []string) {
 			refusals = append(refusals, name+" cannot be read: "+err.Error())
 			continue
 		}
-		if name == defaultProxy || strings.HasSuffix(name, "go.sum") || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
+		if namesProxy(name) || strings.HasSuffix(name, "go.sum") || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
 			continue
 		}
 		for i, line := range bytes.Split(text, []byte("\n")) {

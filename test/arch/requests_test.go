@@ -11,8 +11,9 @@ const gateRoom = "pkg/gate"
 // asksByItself are the files that fill in a request without a profile, each
 // with the fields that it has no profile for.
 var asksByItself = map[string]string{
-	"cmd/waybill/gate.go":     "PolicyRequest", // a promoter's manifests, without a policy
-	"cmd/waybill/gate_one.go": "PolicyRequest", // the errors of a policy that --policy names
+	"cmd/waybill/gate.go":          "PolicyRequest", // a promoter's manifests, without a policy
+	"cmd/waybill/gate_one.go":      "PolicyRequest", // the errors of a policy that --policy names
+	"cmd/waybill/verify_github.go": "GitHubRelease", // no profile is asked
 }
 
 // gateRequests refuses a request to the gate that is filled in elsewhere than in
@@ -37,7 +38,7 @@ func gateRequests(tr *tree) (refusals []string) {
 				return true
 			}
 			switch sel.Sel.Name {
-			case "Request", "PolicyRequest", "UnsealedRequest":
+			case "Request", "PolicyRequest", "UnsealedRequest", "GitHubRelease":
 				if asksByItself[s.path] != sel.Sel.Name {
 					refusals = append(refusals, fmt.Sprintf("%s fills in a gate.%s: a field that is forgotten is a check that is not made (call gate.Open)", tr.at(lit.Pos()), sel.Sel.Name))
 				}

@@ -60,7 +60,8 @@ var needed = map[string]map[string][]string{
 // tunnels are the files that connect others, with the reason why no transport
 // can do that.
 var tunnels = map[string]string{
-	"pkg/produce/sandbox/proxy.go": "a step's own connection, to hosts that it declared: no request of ours, and its addresses are judged where it dials",
+	"pkg/pipeline/doctor/attack/attack_linux.go": "what a malicious step dials: a listener of this machine, past everything that would stop it",
+	"pkg/produce/sandbox/proxy.go":               "a step's own connection, to hosts that it declared: no request of ours, and its addresses are judged where it dials",
 }
 
 // transports refuses requests that go past the transport: a client, a

@@ -104,8 +104,8 @@ func notEverywhere() map[verdict.Code]string {
 	}
 }
 
-// unanswered lists the codes that a decision about a release can give, by their
-// table, and that no scene provoked at every command, without a reason; and those
+// unanswered lists the codes that a decision about a release can give, by the
+// list, and that no scene provoked at every command, without a reason; and those
 // that the table does not have. Codes of vectors are asked for where vectors are
 // made.
 func unanswered() (all []error) {
@@ -116,14 +116,14 @@ func unanswered() (all []error) {
 	}
 	for c := range everywhere.codes {
 		switch why := notEverywhere()[c]; {
-		case !c.OfRelease():
+		case !ofRelease(c):
 			all = append(all, fmt.Errorf("%s: every command gave it about a release, and the table of codes says that none does", c))
 		case why != "":
 			all = append(all, fmt.Errorf("%s: every command gave it, although %s", c, why))
 		}
 	}
 	for _, c := range verdict.Codes() {
-		if c.OfRelease() && !everywhere.codes[c] && notEverywhere()[c] == "" && !slices.Contains(answers.ByVector(), c) {
+		if ofRelease(c) && !everywhere.codes[c] && notEverywhere()[c] == "" && !slices.Contains(answers.ByVector(), c) {
 			all = append(all, fmt.Errorf("%s: a decision about a release can give it, and no scene has every command give it", c))
 		}
 	}

@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	"github.com/sigstore/sigstore-go/pkg/sign"
 
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -138,6 +141,44 @@ func TestClockOfTheVerifier(t *testing.T) {
 			v := gate.Files(t.Context(), gate.FileRequest{
 				Files: []gate.File{{Path: path}}, Ask: gate.Ask{Signer: gate.SignedBy(w.verifier, who)}, Now: time.Now().AddDate(r.years, 0, 0),
 			})
+			refused(t, v.Err(), r.codes...)
+		})
+	}
+}
+
+// TestSHA384: a key of P-384 signs the SHA-384 digest, which is computed where the
+// file is at hand.
+func TestSHA384(t *testing.T) {
+	w := theWorld(t)
+	issuer, release := w.Lab.Identity(lab.RoleRelease)
+	who := must[identity.Matcher](t)(identity.Exact(identity.Identity{Issuer: issuer, Subject: release, Type: identity.Email}))
+	a := author{lab: w.Lab, pair: must[*sign.EphemeralKeypair](t)(sign.NewEphemeralKeypair(&sign.EphemeralKeypairOptions{Algorithm: protocommon.PublicKeyDetails_PKIX_ECDSA_P384_SHA_384}))}
+	a.der = must[[]byte](t)(sign.NewFulcio(&sign.FulcioOptions{BaseURL: w.Lab.Fulcio}).GetCertificate(t.Context(), a.pair, &sign.CertificateProviderOptions{IDToken: w.Lab.Token(lab.RoleRelease)}))
+	signature := encode(t, a.sign(t, blob()))
+	claimed := bytes.Replace(signature, []byte("SHA2_384"), []byte("SHA2_256"), 1)
+	for _, r := range []struct {
+		name  string
+		body  string
+		proof []byte
+		codes []verdict.Code
+	}{
+		{"the file", artifact, signature, nil},
+		{"another file", artifact + "x", signature, codes(verdict.NotBound)},
+		{"called another algorithm", artifact, claimed, codes(verdict.DigestHint)},
+		{"the digest alone", "", signature, codes(verdict.NoArtifact)},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			file := gate.File{Path: filepath.Join(t.TempDir(), "lantern")}
+			file.Bundle = file.Path + gate.BundleSuffix
+			for name, body := range map[string]string{file.Path: r.body, file.Bundle: string(r.proof)} {
+				if err := os.WriteFile(name, []byte(body), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.body == "" {
+				file.Path, file.Digest = "", digest.Of(digest.SHA256, []byte(artifact))
+			}
+			v := gate.Files(t.Context(), gate.FileRequest{Files: []gate.File{file}, Ask: gate.Ask{Signer: gate.SignedBy(w.verifier, who)}, Now: time.Now()})
 			refused(t, v.Err(), r.codes...)
 		})
 	}

@@ -61,12 +61,13 @@ func TestGateNeedsAProof(t *testing.T) {
 var weaker = map[string][]string{
 	"verdict.NewCheck(": {
 		"pkg/pipeline/doctor/doctor.go", "pkg/serve/check.go", "pkg/pipeline/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
-		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go",
+		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go", "pkg/produce/lock/update.go", "pkg/gate/mirror/mirror.go",
+		"pkg/pipeline/watch/watch.go",
 	},
 	"verdict.InsecureUnsigned":        {"pkg/gate/bymanifest.go"},     // behind the key of that name
 	".SettleInsecureUnsigned(":        {"pkg/judge/policy/decide.go"}, // the same of a policy
-	"verdict.Checked":                 {},
-	".Basis =":                        {"pkg/gate/bymanifest.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
+	"verdict.Checked":                 {"pkg/gate/revision.go"},       // the history of a clone, by the ids of its commits
+	".Basis =":                        {"pkg/gate/bymanifest.go", "pkg/gate/revision.go", "pkg/value/verdict/basis.go", "pkg/value/verdict/verdict.go"},
 	"yaml:\"insecureAcceptUnsigned\"": {"pkg/judge/policy/file.go", "pkg/release/promoterfile/policy.go"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -310,6 +311,25 @@ func TestSBOMsThatLeaveOut(t *testing.T) {
 	}
 	accepted(t, r.gate(t, asking("require")).Err())
 	refused(t, r.gate(t, asking("complete")).Err(), verdict.SBOMIncomplete)
+
+	// A profile that the policy demands holds for every SBOM that is listed.
+	profiled := asking("require}\n  profile: cisa-2026 #")
+	accepted(t, r.gate(t, profiled).Err())
+	for _, name := range []string{plan.SBOMName(packed), "lantern.spdx.json"} {
+		r := theWorld(t).attacked(t)
+		r.write(t, name, regexp.MustCompile(`"Organization: [^"]*",\s*"Tool`).ReplaceAll(r.read(t, name), []byte(`"Tool`)))
+		r.reseal(t, func(m *manifest.Manifest) { r.relist(t, m, name) })
+		if v := r.gate(t, profiled); !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool {
+			return f.Code == "SBOM_PROFILE" && strings.Contains(f.Message, "SBOM author: missing")
+		}) {
+			t.Errorf("%s without its author: %+v", name, v.Findings)
+		}
+		for _, f := range r.gate(t, asking("require")).Findings {
+			if f.Code == "SBOM_PROFILE" {
+				t.Errorf("nothing demands it: %+v", f)
+			}
+		}
+	}
 }
 
 // TestAttachedSBOMs: every platform of an image has an SBOM of its own in the
@@ -337,14 +357,17 @@ func TestAttachedSBOMs(t *testing.T) {
 		t.Errorf("%d SBOMs are attached, want %d", found, want)
 	}
 	accepted(t, r.gate(t, inside).Err())
-	attach := func(r *attacked, predicate []byte) {
+	attach := func(r *attacked, kind string, predicate []byte) {
 		st := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q}}],"predicateType":%q,"predicate":%s}`,
-			graph.Descriptor.Digest.Hex(), intoto.SPDXDocument, predicate)
+			graph.Descriptor.Digest.Hex(), kind, predicate)
 		r.attach(t, r.sign(t, lab.RoleRelease, st))
 	}
-	attach(r, r.read(t, plan.SBOMName(packed)))
-	accepted(t, r.gate(t).Err())
-	refused(t, r.gate(t, inside).Err(), verdict.SBOMSubject)
+	for _, kind := range []string{intoto.SPDXDocument, intoto.SPDXDocument + "/v2.3"} { // of earlier releases
+		r := theWorld(t).attacked(t)
+		attach(r, kind, r.read(t, plan.SBOMName(packed)))
+		accepted(t, r.gate(t).Err())
+		refused(t, r.gate(t, inside).Err(), verdict.SBOMSubject)
+	}
 	for _, row := range []struct {
 		version string
 		codes   []verdict.Code
@@ -357,7 +380,7 @@ func TestAttachedSBOMs(t *testing.T) {
 			d.more(row.version, "pkg:golang/example.test/more@"+row.version)
 			d.relate("SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-More")
 		}
-		attach(r, must[[]byte](t)(json.Marshal(d)))
+		attach(r, intoto.SPDXDocument+"/v2.3", must[[]byte](t)(json.Marshal(d)))
 		refused(t, r.gate(t, inside).Err(), row.codes...)
 	}
 }

@@ -27,18 +27,25 @@ func material(t *testing.T, name string) string {
 	return path
 }
 
-// TestSigstoreConformance runs the client conformance suite of Sigstore
-// against the built command: 70 cases, by file and by digest; and once more with
-// everything read by the library alone.
+// TestSigstoreConformance runs the client conformance suite of Sigstore: 70
+// cases, by file and by digest. waybill verify bundle answers each as users ask
+// it; the verifier does, and once more with everything read by the library alone.
 func TestSigstoreConformance(t *testing.T) {
 	suite := material(t, "sigstore-conformance")
 	command := filepath.Join(t.TempDir(), "conformance")
 	if out, err := exec.Command("go", "build", "-o", command, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building the command: %v\n%s", err, out)
 	}
-	for _, alone := range []string{"", "yes"} {
+	waybill := filepath.Join(t.TempDir(), "waybill")
+	build := exec.Command("go", "build", "-o", waybill, "./cmd/waybill")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building waybill: %v\n%s", err, out)
+	}
+	for _, by := range []string{askedCommand + "=" + waybill, libraryAlone + "=", libraryAlone + "=yes"} {
 		run := exec.CommandContext(t.Context(), "sh", filepath.Join(suite, "run.sh"), command)
-		run.Env = append(os.Environ(), libraryAlone+"="+alone)
+		run.Env = append(os.Environ(), by)
 		passes(t, run)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -116,12 +117,17 @@ func (j judge) run(t *testing.T, c policyCase) (why []reason) {
 
 // image judges a list of Google Cloud Build; any one entry may answer.
 func (j judge) image(t *testing.T, c policyCase) []reason {
-	list, err := provenance.CloudBuild(j.read(t, c.Given.ProvenancePath))
-	if err != nil || len(list) == 0 {
-		t.Fatalf("%s: %d envelopes, %v", c.Name, len(list), err)
+	raw := j.read(t, c.Given.ProvenancePath)
+	list, err := format.Of(raw).Split(raw)
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
 	}
 	var best []reason
-	for i, envelope := range list {
+	for i, one := range list {
+		envelope, err := intoto.ParseEnvelope(one)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
 		if why := listed(t, c, envelope); i == 0 || len(why) < len(best) {
 			best = why
 		}

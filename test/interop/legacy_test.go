@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -159,8 +158,8 @@ func (w *world) legacyQuestions(files []string, tagged picture) (all []legacyQue
 		image(".sig", "as released", "verify", tagged, lab.RoleRelease, nil)
 		image(".sig", "another identity", "verify", tagged, lab.RoleBuilder, legacyIdentity)
 		image(".sig", "no evidence", "verify", w.images.bare, lab.RoleRelease, legacyNothing)
-		image(".att", "as released", "verify-attestation", tagged, lab.RoleRelease, nil, "--type", intoto.SPDXDocument)
-		image(".att", "another identity", "verify-attestation", tagged, lab.RoleBuilder, legacyIdentity, "--type", intoto.SPDXDocument)
+		image(".att", "as released", "verify-attestation", tagged, lab.RoleRelease, nil, "--type", "spdxjson")
+		image(".att", "another identity", "verify-attestation", tagged, lab.RoleBuilder, legacyIdentity, "--type", "spdxjson")
 		image(".att", "another kind", "verify-attestation", tagged, lab.RoleRelease, legacyNothing, "--type", "https://example.test/other/v1")
 	}
 	return all

@@ -33,14 +33,14 @@ type fulcio struct {
 	transport *http.Transport     // to the CT log
 }
 
-func newFulcio(ctx context.Context, st *state, urls URLs, log *ctLog) (*fulcio, error) {
+func newFulcio(ctx context.Context, st *state, urls URLs, log *ctLog, others []string) (*fulcio, error) {
 	quietUpstream()
 	f := &fulcio{transport: &http.Transport{}}
 	authority, err := f.authority(st)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := fulcioConfig(urls.Issuer)
+	cfg, err := fulcioConfig(urls.Issuer, others)
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +95,15 @@ func (f *fulcio) close() error {
 	return nil
 }
 
-// fulcioConfig trusts one issuer with e-mail identities, and one with those of
-// GitHub's workflows. Reading it fetches the issuers' discovery pages, so they
-// must be up.
-func fulcioConfig(issuer string) (*config.FulcioConfig, error) {
-	b, err := json.Marshal(map[string]any{"OIDCIssuers": map[string]any{
-		issuer:               map[string]any{"IssuerURL": issuer, "ClientID": "sigstore", "Type": "email"},
-		issuer + workflowsAt: map[string]any{"IssuerURL": issuer + workflowsAt, "ClientID": "sigstore", "Type": "github-workflow"},
-	}})
+// fulcioConfig trusts the issuer and others with e-mail identities, and one with
+// those of GitHub's workflows. Reading it fetches the issuers' discovery pages, so
+// they must be up.
+func fulcioConfig(issuer string, others []string) (*config.FulcioConfig, error) {
+	trusted := map[string]any{issuer + workflowsAt: map[string]any{"IssuerURL": issuer + workflowsAt, "ClientID": "sigstore", "Type": "github-workflow"}}
+	for _, email := range append([]string{issuer}, others...) {
+		trusted[email] = map[string]any{"IssuerURL": email, "ClientID": "sigstore", "Type": "email"}
+	}
+	b, err := json.Marshal(map[string]any{"OIDCIssuers": trusted})
 	if err != nil {
 		return nil, fmt.Errorf("encoding Fulcio's configuration: %w", err)
 	}

@@ -54,6 +54,9 @@ type Options struct {
 	// Second adds a transparency log and a timestamp authority of another
 	// operator. The signing configuration names them, and asks for any one.
 	Second bool
+	// Issuers are URLs of other issuers of e-mail identities, whose tokens Fulcio
+	// accepts, too. They must answer when the lab starts.
+	Issuers []string
 }
 
 // URLs says where each service of a lab is.
@@ -84,16 +87,17 @@ type Lab struct {
 	// TUFRoot is the root metadata to initialise a TUF client with.
 	TUFRoot []byte
 
-	dir     string
-	clock   func() time.Time
-	issuer  *issuer
-	rekor   *rekor
-	rekorV1 *rekorV1
-	bucket  *bucket.Server
-	modules *modules.Server
-	github  *releases.Server
-	servers *servers
-	closers []func() error
+	dir      string
+	clock    func() time.Time
+	issuer   *issuer
+	rekor    *rekor
+	rekorV1  *rekorV1
+	bucket   *bucket.Server
+	modules  *modules.Server
+	github   *releases.Server
+	attested *attestations
+	servers  *servers
+	closers  []func() error
 }
 
 // Start starts a lab. ctx bounds the start only; [Lab.Close] ends the lab.
@@ -132,7 +136,7 @@ func (l *Lab) start(ctx context.Context, host string, o Options) error {
 	if !o.Second {
 		l.Rekor2, l.TSA2 = "", ""
 	}
-	if err := l.startSigstore(ctx, st); err != nil {
+	if err := l.startSigstore(ctx, st, o.Issuers); err != nil {
 		return err
 	}
 	if err := l.startStorage(o.Buckets); err != nil {
@@ -142,7 +146,7 @@ func (l *Lab) start(ctx context.Context, host string, o Options) error {
 	return st.save()
 }
 
-func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
+func (l *Lab) startSigstore(ctx context.Context, st *state, issuers []string) (err error) {
 	if l.issuer, err = newIssuer(l.Issuer, st, l.clock); err != nil {
 		return err
 	}
@@ -152,7 +156,7 @@ func (l *Lab) startSigstore(ctx context.Context, st *state) (err error) {
 		return err
 	}
 	l.servers.serve(serviceCT, ct)
-	fulcio, err := newFulcio(ctx, st, l.URLs, ct)
+	fulcio, err := newFulcio(ctx, st, l.URLs, ct, issuers)
 	if err != nil {
 		return err
 	}
@@ -228,7 +232,8 @@ func (l *Lab) startStorage(buckets []string) error {
 	}
 	l.github.Objects = "http://" + l.servers.address(serviceObjects)
 	l.github.Change("lab/lantern", func(*releases.Repository) {})
-	l.servers.serve(serviceGitHub, l.github)
+	l.attested = &attestations{next: l.github, by: map[string][]attested{}}
+	l.servers.serve(serviceGitHub, l.attested)
 	l.servers.serve(serviceObjects, l.github)
 	return nil
 }

@@ -21,6 +21,7 @@ const (
 	SigningConfigFile = "signing_config.json"
 	TUFRootFile       = "root.json"
 	PIDFile           = "pid"
+	TokenDir          = "tokens" // a token of each role, if something writes them
 )
 
 // Identity is what the certificates of one role say.

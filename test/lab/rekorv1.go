@@ -24,6 +24,7 @@ import (
 	"github.com/sigstore/rekor/pkg/types"
 	_ "github.com/sigstore/rekor/pkg/types/dsse/v0.0.1"         // a kind of entry
 	_ "github.com/sigstore/rekor/pkg/types/hashedrekord/v0.0.1" // a kind of entry
+	_ "github.com/sigstore/rekor/pkg/types/intoto/v0.0.1"       // a kind of entry
 	_ "github.com/sigstore/rekor/pkg/types/intoto/v0.0.2"       // a kind of entry
 	"github.com/sigstore/rekor/pkg/util"
 	"github.com/sigstore/sigstore/pkg/signature"

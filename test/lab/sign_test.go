@@ -132,6 +132,20 @@ func TestAnotherLabIsAnotherWorld(t *testing.T) {
 	}
 }
 
+// TestOtherIssuer signs with the token of an issuer that the lab was told of. The
+// certificate names that issuer, not the lab's.
+func TestOtherIssuer(t *testing.T) {
+	other := lab.New(t)
+	l := lab.NewWith(t, lab.Options{Issuers: []string{other.Issuer}})
+	b, err := signAs(l, other.Token(lab.RoleRelease), &sign.PlainData{Data: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer, subject := other.Identity(lab.RoleRelease)
+	expect(t, check(l.TrustedRoot, b, digestOf("x"), issuer, subject), "")
+	expect(t, check(l.TrustedRoot, b, digestOf("x"), l.Issuer, subject), "certificate identity")
+}
+
 func TestFulcioReadsTokens(t *testing.T) {
 	past := func() time.Time { return time.Now().Add(-time.Hour) }
 	cases := []struct {

@@ -2,6 +2,7 @@ package legacy_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -120,11 +121,30 @@ func TestAttestation(t *testing.T) {
 	}
 }
 
-// TestIntotoEntry reads the other kind of entry that attestations have.
+// TestIntotoEntry reads the other kinds of entries that attestations have. The
+// older one has no signature: it is for the text of the envelope.
 func TestIntotoEntry(t *testing.T) {
 	w := newWorld(t)
+	for version, code := range map[string]verdict.Code{"0.0.1": verdict.LogEntryUnbound, "0.0.2": verdict.LogSigMismatch} {
+		t.Run(version, func(t *testing.T) { intotoEntry(t, w, version, code) })
+	}
+}
+
+func intotoEntry(t *testing.T, w *world, version string, code verdict.Code) {
 	a := w.attest(t, statementOf(image, "https://example.test/x"))
-	proposed, err := intoto.New().CreateProposedEntry(t.Context(), "0.0.2", types.ArtifactProperties{
+	var spelled struct { // in the order of cosign
+		PayloadType string `json:"payloadType"`
+		Payload     string `json:"payload"`
+		Signatures  []struct {
+			KeyID string `json:"keyid"`
+			Sig   string `json:"sig"`
+		} `json:"signatures"`
+	}
+	if err := json.Unmarshal(a.envelope, &spelled); err != nil {
+		t.Fatal(err)
+	}
+	a.envelope = marshal(t, spelled)
+	proposed, err := intoto.New().CreateProposedEntry(t.Context(), version, types.ArtifactProperties{
 		ArtifactBytes: a.envelope, PKIFormat: "x509", PublicKeyBytes: [][]byte{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.der})},
 	})
 	if err != nil {
@@ -140,7 +160,7 @@ func TestIntotoEntry(t *testing.T) {
 		t.Fatalf("%s %s %v", resp.Status, raw, err)
 	}
 	_, e, err := legacy.ParseAnswer(raw)
-	if err != nil || e.Kind() != "intoto 0.0.2" {
+	if err != nil || e.Kind() != "intoto "+version {
 		t.Fatalf("%s %v", e.Kind(), err)
 	}
 	annotations := a.annotations(t)
@@ -156,14 +176,24 @@ func TestIntotoEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.verifier.Attestation(bundle)
+	_, err = w.verifier.Layer(bundle)
 	expect(t, err, "")
+	_, err = w.verifier.Attestation(bundle) // for which sigstore-go is the reference
+	expect(t, err, map[string]verdict.Code{"0.0.1": verdict.MaterialKind}[version])
 	m, err = legacy.ParseAttestation(legacy.Certificate, layer(t, w.attest(t, a.artifact).envelope, annotations))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.With(e)
-	expect(t, err, verdict.LogSigMismatch)
+	expect(t, err, code)
+	for old, changed := range map[string]string{
+		`"payload":"`: `"payload":"IA`, `"integratedTime":"`: `"integratedTime":"9`,
+	} {
+		altered := bytes.Replace(bundle, []byte(old), []byte(changed), 1)
+		if _, err := w.verifier.Layer(altered); bytes.Equal(altered, bundle) || err == nil {
+			t.Errorf("%s in place of %s: accepted, or not in the bundle", changed, old)
+		}
+	}
 }
 
 // TestAttestationLookup finds the entry of an attestation that came without.

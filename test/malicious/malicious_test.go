@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor/attack"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -29,6 +30,7 @@ type row struct {
 	bare     verdict.Code
 	socket   string
 	abstract string
+	more     string // lines of the step in release.yaml
 	// A second step that the row needs, and what it may have released.
 	second string
 	keeps  []string
@@ -42,43 +44,44 @@ const (
 
 const failed = verdict.StepFailed
 
-// rows is the table of point 5: each act, and what is said of it.
+// rows is the table: each act, with its expected results. The rows of waybill
+// doctor --attack-builder describe in their own table what they try.
 func rows() []row {
-	return []row{
-		{act: "read-token", tries: "reads the builder's token", code: failed, says: "no such file", bare: worked},
+	all := []row{
+		{act: "read-token", code: failed, says: "no such file", bare: worked},
 		{act: "print-token", tries: "prints the builder's token into the log", code: failed, says: "no such file", bare: worked},
-		{act: "read-home", tries: "reads a file of the account that builds", code: failed, says: "no such file", bare: worked},
-		{act: "read-release", tries: "reads the workspace", code: failed, says: "no such file", bare: worked},
-		{act: "read-repository", tries: "reads the configuration of the repository, where credentials may be", code: failed, says: "no such file", bare: worked},
-		{act: "read-log", tries: "reads the logs of the steps", code: failed, says: "no such file", bare: worked},
-		{act: "forge-log", tries: "writes into a log past those who keep it", code: failed, says: "no such file", bare: worked},
-		{act: "read-environment", tries: "reads the environment of the control plane", code: failed, says: "no such file", bare: worked},
+		{act: "read-home", code: failed, says: "no such file", bare: worked},
+		{act: "read-release", code: failed, says: "no such file", bare: worked},
+		{act: "read-repository", code: failed, says: "no such file", bare: worked},
+		{act: "read-log", code: failed, says: "no such file", bare: worked},
+		{act: "forge-log", code: failed, says: "no such file", bare: worked},
+		{act: "read-environment", code: failed, says: "no such file", bare: worked},
 		{act: "read-memory", tries: "reads the memory of the control plane, and traces it", code: failed, says: "operation not permitted"},
-		{act: "read-descriptors", tries: "reads the open files of the control plane", code: failed, says: "no such file", bare: worked},
+		{act: "read-descriptors", code: failed, says: "no such file", bare: worked},
 		{act: "read-runner", tries: "looks into the runner", code: failed, says: "stopped:"},
-		{act: "signal", tries: "signals the control plane", code: failed, says: "no such process", bare: worked},
-		{act: "through-proc", tries: "leaves its root through /proc and ..", code: failed, says: "stopped:"},
-		{act: "dial-signer", tries: "reaches the certificate authority", code: failed, says: "network is unreachable", bare: worked},
-		{act: "dial-log", tries: "reaches the transparency log", code: failed, says: "network is unreachable", bare: worked},
-		{act: "dial-socket", tries: "reaches a socket that has a name", code: failed, says: "no such file", bare: worked},
-		{act: "dial-abstract", tries: "reaches a socket without a file", code: failed, says: "connection refused", bare: worked},
+		{act: "signal", code: failed, says: "no such process", bare: worked},
+		{act: "through-proc", code: failed, says: "stopped:"},
+		{act: "dial-signer", code: failed, says: "network is unreachable", bare: worked},
+		{act: "dial-log", code: failed, says: "network is unreachable", bare: worked},
+		{act: "dial-socket", code: failed, says: "no such file", bare: worked},
+		{act: "dial-abstract", code: failed, says: "connection refused", bare: worked},
 		{act: "dial-metadata", tries: "asks the cloud's metadata for credentials", code: failed, says: "network is unreachable"},
 		{act: "dial-world", tries: "reaches the network without declaring it", code: failed, says: "network is unreachable"},
-		{act: "use-proxy", tries: "asks its proxy for what it did not declare", code: failed, says: "403 Forbidden", network: "[declared.example.test]"},
+		{act: "use-proxy", code: failed, says: "403 Forbidden", network: "[declared.example.test]"},
 		{act: "around-proxy", tries: "reaches the network past its proxy", code: failed, says: "network is unreachable", network: "[declared.example.test]"},
 		{act: "forge-provenance", tries: "writes provenance among its outputs", code: verdict.OutputExtra, says: "did not declare this output", bare: verdict.OutputExtra},
-		{act: "forge-beside", tries: "writes provenance into the workspace", code: failed, says: "no such file", bare: worked},
-		{act: "outlive", tries: "leaves a process that changes the output"},
-		{act: "alter-output", tries: "changes what another step has released", code: failed, says: "no such file", bare: worked},
-		{act: "alter-input", tries: "changes its own source", code: failed, says: "read-only file system", bare: worked},
-		{act: "alter-tools", tries: "changes the tools of all steps", code: failed, says: "permission denied"},
-		{act: "poison-cache", tries: "writes into a cache of the account that builds", code: failed, says: "no such file", bare: worked},
+		{act: "forge-beside", code: failed, says: "no such file", bare: worked},
+		{act: "outlive"},
+		{act: "alter-output", code: failed, says: "no such file", bare: worked},
+		{act: "alter-input", code: failed, says: "read-only file system", bare: worked},
+		{act: "alter-tools", code: failed, says: "permission denied"},
+		{act: "poison-cache", code: failed, says: "no such file", bare: worked},
 		{
 			act: "find-poison", tries: "takes from a cache what an earlier step has put there", code: failed, says: "no such file", bare: worked,
 			second: peer("poison", ""), keeps: []string{"peer.txt", "provenance/peer.sigstore.json"},
 		},
 		{act: "meet", tries: "meets a step that runs at the same time", code: failed, says: "met nobody", bare: worked, second: peer("meet", "OTHER: evil")},
-		{act: "write-anywhere", tries: "writes anywhere but into its own directories", code: failed, says: "no directory of others takes a file"},
+		{act: "write-anywhere", code: failed, says: "no directory of others takes a file"},
 		{act: "leave-symlink", tries: "leaves a symbolic link", code: verdict.FileType, says: "a symbolic link", bare: verdict.FileType},
 		{act: "leave-hardlink", tries: "leaves a file of two names", code: verdict.FileType, says: "2 hard links", bare: verdict.FileType},
 		{act: "leave-fifo", tries: "leaves a pipe, which blocks who reads it", code: verdict.FileType, says: "a pipe", bare: verdict.FileType},
@@ -94,19 +97,24 @@ func rows() []row {
 		{act: "leave-more", tries: "leaves more than it declared", code: verdict.OutputExtra, says: "did not declare this output", bare: verdict.OutputExtra},
 		{act: "leave-sparse", tries: "leaves a gigabyte of nothing", code: verdict.OutputSize, says: "sparse", bare: verdict.OutputSize},
 		{act: "leave-locked", tries: "leaves a directory that nobody may read", bare: notRun},
-		{act: "fork-bomb", tries: "starts processes without end", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
-		{act: "fill-disk", tries: "fills the disk", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
+		{act: "fork-bomb", code: verdict.StepLimit, says: "limit of processes", limits: "{processes: 64}"},
+		{act: "fill-disk", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
 		{act: "hide-on-disk", tries: "fills the disk with files that it removes and keeps open", code: verdict.StepLimit, says: "limit of disk", limits: "{disk: 64Mi}"},
 		{act: "hide-a-little", tries: "keeps as many bytes as it may in files that it removed", limits: "{disk: 64Mi}", bare: worked},
-		{act: "eat-memory", tries: "takes more memory than it may", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
+		{act: "eat-memory", code: verdict.StepLimit, says: "limit of memory", limits: "{memory: 128Mi}"},
 		{act: "sleep", tries: "never ends", code: verdict.StepLimit, says: "limit of time", limits: "{time: 1s}", bare: verdict.StepLimit},
 		{act: "write-escapes", tries: "sends escape sequences to who reads the log", code: failed, says: `\x1b]0;owned\x07\x1b[2J`, bare: failed},
 		{act: "hide-lines", tries: "hides lines of its log as those of a private key", code: failed, says: "fetching what nobody shall read of", bare: failed},
 		{act: "call-kernel", tries: "makes system calls that no build makes", code: failed, says: "io_uring_setup: operation not permitted"},
 		{act: "gain-privileges", tries: "becomes root through set-user-ID programs", code: failed, says: "operation not permitted"},
-		{act: "new-namespaces", tries: "makes namespaces in which it is root", code: failed, says: "operation not permitted"},
+		{act: "new-namespaces", code: failed, says: "operation not permitted"},
 		{act: "fail", tries: "fails", code: failed, says: "of its own will", bare: failed},
 	}
+	for _, r := range attack.Rows() {
+		i := slices.IndexFunc(all, func(known row) bool { return known.act == r.Act })
+		all[i].tries = r.Tries // a row of the product that is not in this table is a panic
+	}
+	return all
 }
 
 // peer is a second step. Without another to meet it comes first.
@@ -282,7 +290,7 @@ func firstLine(err error, text string) string {
 
 // TestRowsAreWhole: every act of the step stands in the table.
 func TestRowsAreWhole(t *testing.T) {
-	raw := must(os.ReadFile(filepath.Join("step", "main.go")))(t)
+	raw := append(must(os.ReadFile(filepath.Join("step", "main.go")))(t), must(os.ReadFile(filepath.Join("step", "unrecorded.go")))(t)...)
 	_, list, _ := strings.Cut(string(raw), "return map[string]func() error{")
 	var acts []string
 	for line := range strings.Lines(list) {
@@ -290,10 +298,10 @@ func TestRowsAreWhole(t *testing.T) {
 			acts = append(acts, name[1:])
 		}
 	}
-	for _, r := range rows() {
+	for _, r := range append(rows(), inputRows()...) { // nothing is the twin of both tables
 		acts = slices.DeleteFunc(acts, func(a string) bool { return a == r.act })
 	}
-	if !slices.Equal(acts, []string{"nothing", "poison"}) { // which no row is about
+	if !slices.Equal(acts, []string{"poison"}) { // which no row is about
 		t.Errorf("acts without a row: %v", acts)
 	}
 }

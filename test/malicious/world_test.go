@@ -139,7 +139,7 @@ func (w *world) lines(b *release, r row) string {
 		w.Path("profile.yaml"), r.socket, r.abstract)
 	var s strings.Builder
 	s.WriteString(strings.Replace(strings.ReplaceAll(r.second, "COMMON", common), ", }", "}", 1))
-	fmt.Fprintf(&s, "- name: evil\n  run: [./step]\n  env: {ACT: %s, ME: evil, OTHER: peer, %s}\n", r.act, common)
+	fmt.Fprintf(&s, "- name: evil\n  run: [./step]\n  env: {ACT: %s, ME: evil, OTHER: peer, CPATH: %q, %s}\n", r.act, b.cache, common)
 	if len(r.keeps) > 0 {
 		s.WriteString("  take: [peer.txt]\n")
 	}
@@ -149,7 +149,7 @@ func (w *world) lines(b *release, r row) string {
 	if r.network != "" {
 		fmt.Fprintf(&s, "  network: %s\n", r.network)
 	}
-	return s.String()
+	return s.String() + r.more
 }
 
 // build runs the product's build in a mode, as its own pipeline would.

@@ -44,6 +44,9 @@ func TestLab(t *testing.T) {
 	if err != nil || string(raw) != string(l.TrustedRoot) || c.must("export") != string(l.TrustedRoot) {
 		t.Errorf("exported %d bytes of %d, %v", len(raw), len(l.TrustedRoot), err)
 	}
+	if said := c.must("export", "--trusted-root", exported, "--output", exported+".copy"); said != want.String()+"\n" { // a file has no age
+		t.Errorf("export of a file says %q", said)
+	}
 	if got := c.must("show", "--trusted-root", exported); !strings.Contains(got, trust.LabMark) || strings.Contains(got, "current on") {
 		t.Errorf("the file is shown as\n%s", got)
 	}

@@ -2,10 +2,9 @@ package scene
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 
@@ -96,7 +95,7 @@ func swapNames(ctx context.Context, s *Scene) (func() error, error) {
 
 func addExtras(ctx context.Context, s *Scene) (func() error, error) {
 	const file, tag = "bin/linux/amd64/lantern-debug", Version + "-debug"
-	remote, err := registry.OpenRemote(s.Lab.Registry+"/release/lantern", http.DefaultTransport)
+	remote, err := registry.OpenRemote(s.Places.Images+"/release/lantern", cmp.Or(s.Places.Transport, http.DefaultTransport))
 	if err != nil {
 		return nil, err
 	}
@@ -155,46 +154,22 @@ func (s *Scene) replace(ctx context.Context, name string, old, body []byte) (fun
 	return func() error { return s.put(ctx, name, old) }, s.put(ctx, name, body)
 }
 
+// released is the name of an object of the release in its place.
+func released(name string) string { return "release/lantern/" + Version + "/" + name }
+
 // object reads an object of the released files, as anybody can.
 func (s *Scene) object(ctx context.Context, name string) ([]byte, error) {
-	return s.bucket(ctx, http.MethodGet, name, nil)
+	return s.Places.Objects.Get(ctx, released(name))
 }
 
 func (s *Scene) put(ctx context.Context, name string, body []byte) error {
-	_, err := s.bucket(ctx, http.MethodPut, name, body)
-	return err
+	return s.Places.Objects.Put(ctx, released(name), body)
 }
 
 func (s *Scene) remove(ctx context.Context, name string) error {
-	_, err := s.bucket(ctx, http.MethodDelete, name, nil)
-	return err
-}
-
-func (s *Scene) bucket(ctx context.Context, method, name string, body []byte) ([]byte, error) {
-	return s.request(ctx, method, s.Lab.Bucket+"/release/lantern/"+Version+"/"+name, body)
+	return s.Places.Objects.Remove(ctx, released(name))
 }
 
 func (s *Scene) untag(ctx context.Context, tag string) error {
-	_, err := s.request(ctx, http.MethodDelete, "http://"+s.Lab.Registry+"/v2/release/lantern/lantern/manifests/"+tag, nil)
-	return err
-}
-
-func (s *Scene) request(ctx context.Context, method, url string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode >= 300 {
-		return nil, fmt.Errorf("%s %s: %s: %.200s", method, url, response.Status, answer)
-	}
-	return answer, nil
+	return s.Places.Untag(ctx, "release/lantern/lantern", tag)
 }

@@ -25,6 +25,22 @@ import (
 // builds the same bytes.
 var commitTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
+// Quick is a release.yaml of two files, each made by one command in no time.
+const Quick = `apiVersion: waybill/v1
+kind: Release
+name: lantern
+source: {repository: "https://example.test/lantern"}
+steps:
+- name: draw
+  run: [sh, -c, "echo a lot > {out}/lot"]
+  outputs: [{class: file, name: lot}]
+- name: copy
+  run: [sh, -c, "cat {in}/lot > {out}/copy"]
+  take: [lot]
+  outputs: [{class: file, name: copy}]
+places: {files: "https://dl.example.test/lantern/{version}/"}
+`
+
 func (s *Scene) writeTrust(context.Context) error {
 	if err := s.writeFile("trusted_root.json", s.Lab.TrustedRoot); err != nil {
 		return err
@@ -149,6 +165,9 @@ func (s *Scene) Repository() string {
 	if s.service != nil {
 		return "git+" + s.service.server.URL + "/source/lantern"
 	}
+	if s.first != nil {
+		return s.first.Repository()
+	}
 	return "git+file://" + s.Path("lantern")
 }
 
@@ -156,6 +175,9 @@ func (s *Scene) Repository() string {
 func (s *Scene) Source() string {
 	if s.service != nil {
 		return s.Repository()
+	}
+	if s.first != nil {
+		return s.first.Path("lantern")
 	}
 	return "lantern"
 }
@@ -202,7 +224,6 @@ closed: {files: require, images: require}
 }
 
 func (s *Scene) writeProfile(context.Context) error {
-	bucket := strings.Replace(s.Lab.Bucket, "http://", "gs+http://", 1)
 	return s.writeFile("profile.yaml", fmt.Appendf(nil, `apiVersion: waybill/v1
 kind: Profile
 name: lantern
@@ -219,5 +240,5 @@ places:
     staging: "%[2]s/staging/lantern"
     release: "%[2]s/release/lantern"
 modules: {proxy: %[3]q}
-`, bucket, s.Lab.Registry, s.Lab.Modules))
+`, s.Places.Files, s.Places.Images, s.Lab.Modules))
 }

@@ -35,6 +35,11 @@ type Options struct {
 	// Verbose asks every command that prints a verdict for all of it, with
 	// --verbose, unless it is run with --verbose, --quiet or --output.
 	Verbose bool
+	// Elsewhere changes where the release is staged and published: [Scene.Places],
+	// which are the lab's if it is nil. It may add to [Scene.Env], too.
+	Elsewhere func(*Scene)
+	// Issuers are other issuers that the lab's Fulcio accepts: [lab.Options].
+	Issuers []string
 	// Watch sees every command before it runs, and its output after.
 	Watch func(Result)
 }
@@ -43,10 +48,13 @@ type Options struct {
 type Scene struct {
 	Options
 	Lab *lab.Lab
+	// Places are where the release is staged and published.
+	Places Places
 	// Env is added to the environment of the commands that are run.
 	Env []string
 
 	service *buildService // nil if there is none
+	first   *Scene        // whose lab and repository a copy uses; nil in the first
 }
 
 // Result is how one command ended.
@@ -59,11 +67,14 @@ type Result struct {
 
 // Open sets the scene.
 func Open(ctx context.Context, o Options) (*Scene, error) {
-	l, err := lab.Start(ctx, lab.Options{Dir: filepath.Join(o.Dir, "lab")})
+	l, err := lab.Start(ctx, lab.Options{Dir: filepath.Join(o.Dir, "lab"), Issuers: o.Issuers})
 	if err != nil {
 		return nil, err
 	}
-	s := &Scene{Options: o, Lab: l}
+	s := &Scene{Options: o, Lab: l, Places: labPlaces(l)}
+	if o.Elsewhere != nil {
+		o.Elsewhere(s)
+	}
 	set := []func(context.Context) error{s.writeTrust, s.pushBase, s.writeProject, s.writePolicy, s.writeProfile}
 	if o.Service {
 		set = append(append([]func(context.Context) error{s.openService}, set...), s.handOver)
@@ -76,9 +87,13 @@ func Open(ctx context.Context, o Options) (*Scene, error) {
 	return s, nil
 }
 
-// Close ends the lab, and takes back what another account was given.
+// Close ends the lab, and takes back what another account was given. Closing a
+// copy does nothing.
 func (s *Scene) Close() error {
 	var err error
+	if s.first != nil {
+		return nil
+	}
 	if s.service != nil {
 		s.service.server.Close()
 		err = s.give(s.Dir, os.Geteuid())
@@ -164,6 +179,26 @@ func (s *Scene) Stage(ctx context.Context, flags ...string) Result {
 	args := []string{"waybill", "stage", Version, "--profile", "profile.yaml", "--state", "state", "--source", s.Source()}
 	args = append(append(args, s.tokenFlags(roles...)...), flags...)
 	return s.Run(ctx, append(args, "--confirm")...)
+}
+
+// BuildAndSeal makes the release as Stage does, and copies it to no place. It
+// ends with the first command that fails.
+func (s *Scene) BuildAndSeal(ctx context.Context) (last Result) {
+	for _, command := range []struct {
+		args  []string
+		roles []string
+	}{
+		{[]string{"build", "--source", s.Source()}, []string{"builder", "builder-unisolated"}},
+		{[]string{"sbom"}, nil},
+		{[]string{"sign", "--confirm"}, []string{"release"}},
+		{[]string{"seal", "--confirm"}, []string{"release"}},
+	} {
+		args := append([]string{"waybill", command.args[0], Version, "--profile", "profile.yaml", "--state", "state"}, command.args[1:]...)
+		if last = s.Run(ctx, append(args, s.tokenFlags(command.roles...)...)...); last.Code != 0 {
+			return last
+		}
+	}
+	return last
 }
 
 // Release publishes what is staged.

@@ -211,9 +211,10 @@ func (s *Scene) VerifyRevision(ctx context.Context, dir, tag, address string) er
 func (s *Scene) Declared(policy []byte) []byte {
 	issuer, subject := s.Lab.Identity(sourceRole)
 	facts := fmt.Sprintf(`sources:
-- {id: %q, levels: {source: 2}, signers: [{issuer: %q, subject: %q, type: email}]}
+- {id: %[1]q, levels: {source: 2}, signers: [{issuer: %[2]q, subject: %[3]q, type: email}]}
 declares:
-- {requirement: source.retained, by: the lab, until: %q, reason: it keeps its repository as long as the lab exists, levels: {v0.1: 3}}
+- {requirement: source.retained, by: the lab, until: %[4]q, reason: it keeps its repository as long as the lab exists, levels: {v0.1: 3}}
+- {requirement: OSPS-GV-03.01, by: the lab, until: %[4]q, reason: its README explains how to contribute}
 source: {`, sourceVerifier, issuer, subject, time.Now().UTC().AddDate(0, 6, 0).Format(time.DateOnly))
 	isolated := "- id: " + provenance.BuilderIsolated + "\n  level: "
 	return []byte(strings.NewReplacer(isolated+"2", isolated+"3", "source: {", facts).Replace(string(policy)))

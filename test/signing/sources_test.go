@@ -143,7 +143,7 @@ func TestDue(t *testing.T) {
 	s := w.signer(t, m, keeping(t, path))
 	got, err := s.Due(orders(t, 5))
 	as, asked := s.As(t.Context())
-	if err != nil || asked != nil || got.Entries != 4 || got.Unfinished != 1 || got.Found != 1 || !strings.HasPrefix(as, "release@lab.invalid") || m.all != 0 {
+	if err != nil || asked != nil || got.Entries != 4 || got.Unfinished != 1 || got.Found != 1 || !strings.HasPrefix(as.Subject, "release@lab.invalid") || m.all != 0 {
 		t.Errorf("%+v, %v, as %s, %v, after %d requests", got, err, as, asked, m.all)
 	}
 	_, keep := gather(t)

@@ -50,7 +50,23 @@ func TestBuildService(t *testing.T) {
 	want(t, s.Verify(t.Context(), "--require-level", "build=3"), 0)
 	want(t, s.Verify(t.Context(), "--require-level", "kep-3027=3"), 1, "LEVEL", "source.verified-history")
 	want(t, s.Verify(t.Context(), "--require-level", "kep-3027=3", "--source-vsa", scene.SourceSummary), 0, "nothing extra")
+	controls(t, s)
 	transcript(t, s, "docs/levels.md")
+}
+
+// controls are the answers about the OpenSSF Baseline: by evidence, by the policy's
+// declaration, and none about a single file. A saved verdict has the same.
+func controls(t *testing.T, s *scene.Scene) {
+	t.Helper()
+	all := []string{"met            OSPS-BR-06.01", "met            OSPS-QA-01.02", "declared       OSPS-GV-03.01", "not met        OSPS-BR-04.01", "6 of 12 decidable controls met"}
+	want(t, s.Verify(t.Context(), "--report", "osps", "--source-vsa", scene.SourceSummary, "--output", "table", "--output", "json=osps.json"), 0, all...)
+	want(t, s.Run(t.Context(), "waybill", "report", "osps.json", "--report", "osps"), 0, all...)
+	saved, err := os.ReadFile(s.Path("osps.json"))
+	if err != nil || !strings.Contains(string(saved), `"state": "outside"`) {
+		t.Errorf("the JSON form lacks the controls: %v", err)
+	}
+	want(t, s.Verify(t.Context(), "--report", "osps"), 0, "not evidenced  OSPS-QA-01.02", "5 of 12 decidable controls met")
+	want(t, s.Run(t.Context(), "waybill", "verify", "file", "osps.json", "--bundle", "osps.json", "--report", "osps", "--certificate-identity", "x", "--certificate-oidc-issuer", "y"), 2)
 }
 
 // openUp lets other accounts go through the temporary directories of a test.

@@ -133,7 +133,7 @@ func TestFeatureGatesRelease(t *testing.T) {
 	where := func(flags ...string) scene.Result {
 		return n.Run(t.Context(), append([]string{"waybill", "status", scene.Version, "--profile", "profile.yaml"}, flags...)...)
 	}
-	want(t, where("--state", "state"), 0, "record", "not wanted", "the feature EmitVSA is off", "verifies the release as users will")
+	want(t, where("--state", "state"), 0, "record", "not wanted", "the feature EmitVSA is off", "verify the release as users will")
 	want(t, where("--state", "elsewhere"), 0, "0 of 1", "no summary by the verifier")
 	want(t, where("--state", "elsewhere", "--feature-gates", "EmitVSA=false"), 0, "not wanted", "the feature EmitVSA is off")
 	for name, use := range map[string]string{

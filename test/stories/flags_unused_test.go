@@ -29,15 +29,15 @@ type way struct {
 
 func ways() []way {
 	const judging = "profile exception accept-defect known-defects source-vsa declaration "
-	const reading = judging + "digests source files images listing place depth accept-vsa offline now cache min-root only platform require-level report print-sums download "
+	const reading = judging + "digests source files images listing place depth accept-vsa offline now state cache min-root only platform require-level report print-sums download kit "
 	return []way{
 		{"a version", "k8s-verify-release VERSION --profile profile.yaml", strings.NewReplacer("cache ", "", "min-root ", "").Replace(reading)},
 		{"files", "k8s-verify-release VERSION --profile profile.yaml FILE", strings.NewReplacer("images ", "", "listing ", "", "download ", "", "cache ", "", "min-root ", "").Replace(reading)},
 		{"only files", "k8s-verify-release VERSION --profile profile.yaml --only files", strings.NewReplacer("images ", "", "cache ", "", "min-root ", "").Replace(reading)},
 		{"only images", "k8s-verify-release VERSION --profile profile.yaml --only images", strings.NewReplacer("digests ", "", "listing ", "", "download ", "", "print-sums ", "", "cache ", "", "min-root ", "").Replace(reading)},
 		{"a version, by waybill", "waybill verify release VERSION --profile profile.yaml", "features report-as " + strings.NewReplacer("cache ", "", "min-root ", "").Replace(reading)},
-		{"a version without a manifest", "waybill verify release v1.31.0 --profile kubernetes --offline", strings.NewReplacer("accept-vsa ", "", "source-vsa ", "", "declaration ", "", "digests ", "", "source ", "", "depth ", "", "require-level ", "", "cache ", "", "min-root ", "").Replace(reading) + "rekor-url evidence"},
-		{"a staged version", "waybill gate check VERSION --profile profile.yaml", "features report-as " + judging + "source files images listing place depth accept-vsa offline now report"},
+		{"a version without a manifest", "waybill verify release v1.31.0 --profile kubernetes --offline", strings.NewReplacer("accept-vsa ", "", "state ", "", "source-vsa ", "", "declaration ", "", "digests ", "", "source ", "", "depth ", "", "require-level ", "", "cache ", "", "min-root ", "").Replace(reading) + "rekor-url evidence expected"},
+		{"a staged version", "waybill gate check VERSION --profile profile.yaml", "features report-as " + judging + "source files images listing place depth accept-vsa offline now report kit"},
 		{"an image", "waybill gate check IMAGE --policy policy.yaml --trusted-root trusted_root.json", "policy stage release-version commit trusted-root accept-vsa source-vsa declaration offline now cache rekor-url evidence features report-as report"},
 		{"a promoter's manifest", "waybill gate check MANIFEST --trusted-root trusted_root.json", "policy trusted-root offline now cache rekor-url evidence features report-as"},
 		{"an image, of a service", "waybill gate check IMAGE --server http://127.0.0.1:1", "server to channel summary audience identity identity-token timeout client-certificate client-key release-version exception"},

@@ -181,6 +181,7 @@ func TestGateServe(t *testing.T) {
 			t.Errorf("%s: %d, want %d and %s:\n%s", c.name, status, c.status, c.said, said)
 		}
 	}
+	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "service.yaml", "--check"), 0, "service.yaml is valid: ")
 	s.write("bad.yaml", string(s.read("service.yaml"))+"tls: {certificate: none.crt, key: none.key}\n")
 	want(t, s.Run(t.Context(), "waybill", "gate", "serve", "bad.yaml", "--check"), 2, "none.crt")
 	s.asked()

@@ -59,8 +59,23 @@ func onHub(t *testing.T, s *scene.Scene) hub {
 	if err := os.WriteFile(h.Path("profile.yaml"), raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h.api.Change(onGitHub, func(r *releases.Repository) { r.Tags = []string{scene.Version} })
+	h.tag(releases.Tag{Commit: h.commit(t)})
 	return h
+}
+
+// commit is the commit that the tag names in the project.
+func (h hub) commit(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "-C", h.Path("lantern"), "rev-parse", scene.Version+"^{commit}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// tag has the repository name something by the tag of the release.
+func (h hub) tag(of releases.Tag) {
+	h.api.Change(onGitHub, func(r *releases.Repository) { r.Tags = map[string]releases.Tag{scene.Version: of} })
 }
 
 // verify verifies as a user without a token does.
@@ -152,11 +167,12 @@ func TestGitHub(t *testing.T) {
 	})
 	t.Run("replaced between listing and download", func(t *testing.T) {
 		var once atomic.Bool
+		id := "/" + h.idOf(t, tool) // before: while the asset is replaced, no other download asks for it
 		h.api.Spoil(func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get("Accept") != "application/octet-stream" || strings.Contains(r.URL.Path, "objects") {
 				return false
 			}
-			if id := "/" + h.idOf(t, tool); strings.HasSuffix(r.URL.Path, id) && once.CompareAndSwap(false, true) {
+			if strings.HasSuffix(r.URL.Path, id) && once.CompareAndSwap(false, true) {
 				h.again(t, tool)
 			}
 			return false
@@ -367,8 +383,9 @@ func TestGitHubDrafts(t *testing.T) {
 		if len(r.Releases) > 0 {
 			t.Errorf("%d releases were made", len(r.Releases))
 		}
-		r.Tags, r.Immutable = []string{scene.Version}, true
+		r.Immutable = true
 	})
+	h.tag(releases.Tag{Commit: h.commit(t)})
 	want(t, h.Release(t.Context()), 0)
 	h.complete(t)
 	before := h.snapshot(t)

@@ -137,8 +137,8 @@ func TestInitWithModules(t *testing.T) {
 		}
 	}
 	run := func(args ...string) scene.Result { return s.Run(t.Context(), append([]string{"waybill"}, args...)...) }
-	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "\nmodules: [.]")
-	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "+ module . example.test/dep v1.0.0")
+	want(t, run("init", "--dir", "fresh"), 0, "\nmodules: [.]")
+	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "+ module . example.test/dep v1.0.0")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 0, "fetch   modules of .")
 }
 

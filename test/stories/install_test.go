@@ -24,17 +24,7 @@ func TestDocsInstall(t *testing.T) {
 		t.Skip("the page is for linux/amd64")
 	}
 	uses(t, "curl")
-	peers := os.Getenv("WAYBILL_PEERS")
-	if peers == "" {
-		peers = absolute(t, "..", "bin")
-	}
-	cosign := filepath.Join(peers, "cosign3")
-	if _, err := os.Stat(cosign); err != nil {
-		if os.Getenv("CI") != "" || os.Getenv("WAYBILL_REQUIRE_PEERS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skipf("make peers builds it: %v", err)
-	}
+	cosign := cosign3(t)
 	d := waybillRelease(t)
 	releases, authority := d.servesReleases(t, nil)
 	repository, home := t.TempDir(), t.TempDir()
@@ -166,4 +156,21 @@ func TestGoInstall(t *testing.T) {
 			t.Error(errors.Join(err, fmt.Errorf("the page does not install %s", name)))
 		}
 	}
+}
+
+// cosign3 is the real cosign, which make peers builds. In CI it must be there.
+func cosign3(t *testing.T) string {
+	t.Helper()
+	peers := os.Getenv("WAYBILL_PEERS")
+	if peers == "" {
+		peers = absolute(t, "..", "bin")
+	}
+	cosign := filepath.Join(peers, "cosign3")
+	if _, err := os.Stat(cosign); err != nil {
+		if os.Getenv("CI") != "" || os.Getenv("WAYBILL_REQUIRE_PEERS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skipf("make peers builds it: %v", err)
+	}
+	return cosign
 }

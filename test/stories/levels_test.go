@@ -64,7 +64,7 @@ func levels(t *testing.T, s *scene.Scene) {
 		{"a level that needs a source summary", file + known + " --require-level v0.1=3", 1, []string{"LEVEL", "want v0.1=3", "source.verified-history"}},
 		{"a level that needs a canonical source", file + known + " --require-level v0.1=2", 1, []string{"LEVEL", "source.version-controlled (not shown): missing: a canonical source; a git+file:// URL"}},
 		{"the one below", file + known + " --require-level v0.1=1", 0, []string{"OK "}},
-		{"an image", image + known + " --require-level build=2", 0, []string{"3 × provenance"}},
+		{"an image", image + known + " --children own --require-level build=2", 0, []string{"3 × provenance"}},
 		{"an image of an unknown builder", image + " --require-level build=2", 1, []string{"LEVEL", "verified=0 required=3"}},
 		{"a level of no provenance", "file state/files/bin/linux/amd64/lantern --require-level build=1", 2, []string{"USAGE", "levels are read from provenance"}},
 		{"a builder without level", file + " --builder " + id, 2, []string{"--builder", "ID=LEVEL"}},

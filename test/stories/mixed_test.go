@@ -4,12 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/waybill-release/waybill/test/scene"
 )
 
 // TestMixedBuilds: a step is done only as long as what it took is what there
 // is, and a release whose parts were made of something else is not sealed.
 func TestMixedBuilds(t *testing.T) {
-	s := openProject(t, project(t, map[string]string{"release.yaml": strings.Replace(quick, "echo a lot", "head -c 20 /dev/urandom", 1)}))
+	s := openProject(t, project(t, map[string]string{"release.yaml": strings.Replace(scene.Quick, "echo a lot", "head -c 20 /dev/urandom", 1)}))
 	put := func(from, to string) {
 		t.Helper()
 		raw, err := os.ReadFile(s.Path(from))

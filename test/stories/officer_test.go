@@ -239,7 +239,7 @@ func TestPolicySign(t *testing.T) {
 
 	d.write(t, "policy.yaml.sigstore.json", []byte("{}"))
 	want(t, d.sealPolicy(t, "policy", "--confirm"), 1, "FILE_CONFLICT")
-	want(t, d.Run(t.Context(), "waybill", "policy", "sign", "profile.yaml", "--profile", "profile.yaml"), 2, "kind Policy, KnownDefects or Declaration")
+	want(t, d.Run(t.Context(), "waybill", "policy", "sign", "profile.yaml", "--profile", "profile.yaml"), 2, "kind Policy, KnownDefects, ExpectedRelease or Declaration")
 	want(t, d.Run(t.Context(), "waybill", "policy", "sign", "nowhere.yaml", "--profile", "profile.yaml"), 2, "nowhere.yaml")
 }
 

@@ -106,7 +106,7 @@ const (
 func TestT02OneSpanPerAct(t *testing.T) {
 	t.Parallel()
 	to := openReceiver(t)
-	s := openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene
+	s := openProject(t, project(t, map[string]string{"release.yaml": scene.Quick})).Scene
 	s.Env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + to.URL, "TRACEPARENT=00-" + askingTrace + "-" + askingSpan + "-01"}
 	staged := s.Stage(t.Context(), "--log-format", "json")
 	want(t, staged, 0)

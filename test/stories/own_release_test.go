@@ -79,6 +79,25 @@ func TestOwnReleasePlans(t *testing.T) {
 	}
 }
 
+// TestOwnPolicyInBothPrograms: both programs read the policy of our own releases,
+// and refuse by it what a lab signed.
+func TestOwnPolicyInBothPrograms(t *testing.T) {
+	s := publish(t, open(t))
+	own, err := os.ReadFile("../../policies/waybill-release.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lab = "trustRoot: {lab: \"off\"}\n"
+	for policy, code := range map[string]string{string(own): "TRUST_LAB", strings.Replace(string(own), lab, "", 1): "IDENTITY"} {
+		if err := os.WriteFile(s.Path("policy.yaml"), []byte(policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, program := range [][]string{{"k8s-verify-release"}, {"waybill", "verify", "release"}} {
+			want(t, s.Run(t.Context(), append(program, scene.Version, "--profile", "profile.yaml")...), 1, code)
+		}
+	}
+}
+
 // zipped is the example with a zip archive and a user of its image.
 func zipped(t *testing.T) string {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/testing/releases"
 	"github.com/waybill-release/waybill/pkg/value/version"
 	"github.com/waybill-release/waybill/test/lab"
+	"github.com/waybill-release/waybill/test/lab/builds"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
 )
 
@@ -35,7 +36,11 @@ func TestDocsHowTo(t *testing.T) {
 		before func(*testing.T, page) // makes what the page says is there
 	}{
 		{"package-kubernetes.md", w.packages}, {"kubernetes-in-a-container.md", w.built}, {"verify-in-go.md", func(*testing.T, page) {}},
-		{"github-releases.md", w.pushed},
+		{"github-releases.md", w.pushed}, {"verify-kubernetes.md", w.mirrored}, {"air-gap.md", w.carried}, {"promote-images.md", w.promotable},
+		{"run-the-gate.md", w.asked}, {"from-krel-and-kpromo.md", w.krelStaged}, {"evidence-for-other-tools.md", w.goreleased},
+		{"observe-a-build.md", w.observed}, {"verify-the-source.md", w.sourced}, {"verify-github-release.md", w.attestedOnGitHub},
+		{"mirrors.md", w.copiedByTag},
+		{"attack-the-builder.md", isolates},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			p := w.page(t, r.name)
@@ -55,6 +60,8 @@ type howTo struct {
 	// other is an image that somebody else signed.
 	other string
 	made  *kubernetes.Release
+	// builds is the API of a build service.
+	builds *builds.Server
 }
 
 func newHowTo(t *testing.T) howTo {
@@ -64,6 +71,8 @@ func newHowTo(t *testing.T) howTo {
 		t.Fatal(err)
 	}
 	w := howTo{lab: lab.New(t), dir: t.TempDir(), made: kubernetes.Make(v)}
+	w.builds = builds.New(w.lab.Bucket)
+	t.Cleanup(w.builds.Close)
 	signer := kubernetes.Signer{Lab: w.lab}
 	for _, step := range []func() error{
 		func() error { return w.made.Sign(t.Context(), signer) },
@@ -119,10 +128,17 @@ func (w howTo) page(t *testing.T, name string) page {
 		"each: {platform: [linux/amd64]}", fmt.Sprintf("each: {platform: [%s/%s]}", runtime.GOOS, runtime.GOARCH),
 		"kind: Profile", "kind: Profile\ntrustedRoot: trusted_root.json",
 		"gs://example-staging/kubectl/", gcs+"/staging/"+project+"/", "gs://example-packages/kubectl/", gcs+"/release/"+project+"/",
+		"gs://example-staging/lantern/", gcs+"/staging/"+project+"/", "gs://example-packages/lantern/", gcs+"/release/"+project+"/",
+		"git+https://git.example.test/lantern", "git+file://"+dir, "projects/example/", w.builds.URL+"/projects/example/",
+		"--repo example/candle", "--repo "+w.lab.GitHub+"/"+wholeRepo+" --trusted-root trusted_root.json --trusted-root github_root.json --certificate-oidc-issuer "+w.lab.Issuer+"/workflows",
 		"github://example/lantern/", "github+"+w.lab.GitHub+"/"+onGitHub+"/",
 		"staging: registry.example.test/staging/kubectl", "staging: "+w.lab.Registry+"/staging/"+project,
 		"release: registry.example.test/kubectl", "release: "+w.lab.Registry+"/release/"+project,
 		"--from-images registry.example.test/built", "--from-images "+w.lab.Registry+"/built",
+		"registry.example.test/staging/kubectl", w.lab.Registry+"/staging/"+project, "registry.example.test/staging/", w.lab.Registry+"/staging/",
+		"registry.example.test/eu", w.lab.Registry+"/eu", "registry.example.test/us", w.lab.Registry+"/us",
+		"registry.example.test/prod", w.lab.Registry+"/prod", "registry.example.test/asia", w.lab.Registry+"/asia", "registry.example.test/africa", w.lab.Registry+"/africa", "127.0.0.1:8443", freeAddress(t), "127.0.0.1:8444", freeAddress(t),
+		signedDigest, imageOf(t, "kubectl", "amd64", "arm64").Descriptor.Digest.String(), unsignedDigest, imageOf(t, "other", "amd64").Descriptor.Digest.String(),
 	)
 	for _, file := range []string{"policy.yaml", "profile.yaml"} {
 		if err := p.write(block{file: file, text: string(contents(t, checkout, "docs", "how-to", file))}); err != nil {
@@ -146,10 +162,23 @@ func (w howTo) packages(t *testing.T, p page) {
 	save(t, deb, p.dir, "dist", "kubectl_1.31.2-1_amd64.deb")
 }
 
-// pushed makes a repository on GitHub that has the tag, and a program.
+// pushed makes a repository on GitHub that has the tag once the page has made it,
+// and a program.
 func (w howTo) pushed(t *testing.T, p page) {
 	t.Helper()
-	w.lab.Releases().Change(onGitHub, func(r *releases.Repository) { r.Tags = []string{upstream} })
+	api := w.lab.Releases()
+	api.Spoil(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/git/ref/tags/") {
+			return false
+		}
+		out, err := exec.CommandContext(r.Context(), "git", "-C", p.dir, "rev-parse", upstream+"^{commit}").Output()
+		if err == nil {
+			api.Change(onGitHub, func(r *releases.Repository) {
+				r.Tags = map[string]releases.Tag{upstream: {Commit: strings.TrimSpace(string(out))}}
+			})
+		}
+		return false
+	})
 	save(t, []byte("a program"), p.dir, "dist", "bin", "lantern")
 }
 

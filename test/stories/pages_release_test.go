@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestDocsRelease executes the page that makes a first release in a lab of its
-// own, and then, in the same directory, the page of the concepts.
+// TestDocsRelease executes the tutorial, which makes a first release in a lab of
+// its own; then, in the same directory, the page of the concepts; and beside it
+// the page that converts a project of GoReleaser.
 func TestDocsRelease(t *testing.T) {
 	dir, programs := filepath.Join(t.TempDir(), "hello"), t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", programs+"/", "./cmd/waybill-lab")
@@ -19,7 +20,8 @@ func TestDocsRelease(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	shop := filepath.Join(filepath.Dir(dir), "shop")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(shop, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -28,8 +30,8 @@ func TestDocsRelease(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	for _, name := range []string{"release.md", "concepts.md"} {
-		p := page{path: filepath.Join("..", "..", "docs", name), dir: dir, lab: strings.NewReplacer(), env: []string{
+	for _, of := range []struct{ name, dir string }{{"tutorial.md", dir}, {"concepts.md", dir}, {"how-to/from-goreleaser.md", shop}} {
+		p := page{path: filepath.Join("..", "..", "docs", filepath.FromSlash(of.name)), dir: of.dir, lab: strings.NewReplacer(), env: []string{
 			"PATH=" + programs + ":" + bin + ":" + os.Getenv("PATH"), "XDG_CACHE_HOME=" + filepath.Join(programs, "cache"),
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=Hello", "GIT_AUTHOR_EMAIL=hello@example.test",
 			"GIT_COMMITTER_NAME=Hello", "GIT_COMMITTER_EMAIL=hello@example.test",
@@ -42,7 +44,7 @@ func TestDocsRelease(t *testing.T) {
 
 // TestReadmePages executes the blocks of the README that verify what Kubernetes
 // publishes, and the page about verifying, in the world of the how-to pages. The
-// commands that make a release are those of docs/release.md, in its order.
+// commands that make a release are those of docs/tutorial.md, in its order.
 func TestReadmePages(t *testing.T) {
 	uses(t, "curl")
 	w := newHowTo(t)
@@ -57,7 +59,7 @@ func TestReadmePages(t *testing.T) {
 		}
 	}
 	short := page{path: under(t, filepath.Join("..", "..", "README.md"), "## Release your own in ten minutes")}
-	full := page{path: filepath.Join("..", "..", "docs", "release.md")}
+	full := page{path: filepath.Join("..", "..", "docs", "tutorial.md")}
 	wanted, err := typedOn(short)
 	shown, err2 := typedOn(full)
 	if err := errors.Join(err, err2); err != nil || len(wanted) == 0 {
@@ -66,7 +68,7 @@ func TestReadmePages(t *testing.T) {
 	for _, c := range wanted {
 		i := slices.Index(shown, c)
 		if i < 0 {
-			t.Fatalf("README.md shows a command that docs/release.md does not, or in another order:\n%s", c)
+			t.Fatalf("README.md shows a command that docs/tutorial.md does not, or in another order:\n%s", c)
 		}
 		shown = shown[i+1:]
 	}

@@ -133,18 +133,23 @@ func TestInitStory(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "release.yaml")); !os.IsNotExist(err) {
 		t.Fatalf("it was written: %v", err)
 	}
-	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "waybill lock")
-	want(t, run("init", "--dir", "fresh", "--confirm"), 2, "never overwritten")
-	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 1, "LOCK_STALE")
-	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "+ tool go", "+ module .")
+	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "+ tool go", "+ module .")
+	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "nothing to do")
+	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 0, "bin/linux/amd64/fresh")
+	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "up to date")
 	edit(t, filepath.Join(dir, "go.mod"), "go 1.26", "go 1.26.0")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 1, "LOCK_STALE", "go.mod or go.sum changed")
 	want(t, run("lock", "--dir", "fresh", "--confirm"), 0, "- module . go.mod", "+ module . go.mod")
 	want(t, run("plan", "v1.0.0", "--dir", "fresh"), 0, "bin/windows/amd64/fresh.exe", "fresh_1.0.0_linux_amd64.tar.gz")
-	want(t, run("init", "--dir", "lantern"), 2, "never overwritten")
+	edit(t, filepath.Join(dir, "policy.yaml"), "sequence: 1", "sequence: 2")
+	want(t, run("init", "--dir", "fresh", "--confirm"), 0, "has other content  policy.yaml", "none was changed")
+	if err := os.Remove(filepath.Join(dir, "profile.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run("init", "--dir", "fresh", "--confirm"), 2, "policy.yaml", "never overwritten", "--force")
 	want(t, run("init", "--dir", "nowhere"), 2, "go.mod")
-	want(t, run("schema", "release"), 0, `"title": "release.yaml"`)
-	want(t, run("schema", "lock"), 0, `"title": "release.lock.yaml"`)
+	want(t, run("schema", "release"), 0, `"title": "Release"`)
+	want(t, run("schema", "lock"), 0, `"title": "Lock"`)
 	want(t, run("schema", "poem"), 2, "release")
 	for _, command := range []string{"init", "lock", "schema", "plan diff"} {
 		want(t, run(append(strings.Fields(command), "--help")...), 0, "EXIT STATUS", "Examples:")

@@ -128,6 +128,7 @@ func (a admin) summary(region string) string {
 func TestPromoteApply(t *testing.T) {
 	a := openAdmin(t)
 	want(t, a.Run(t.Context(), "waybill", "promote", "apply", "plan.json", "--profile", "profile.yaml"), 0, "add --confirm")
+	want(t, a.Run(t.Context(), "waybill", "promote", "apply", "plan.json", "--profile", "policy.yaml"), 2, "CONFIG")
 	logged := len(a.Lab.Logged())
 	want(t, a.apply(), 0, "OK ", "verified=2 required=2")
 	node, err := registry.Graph(t.Context(), a.at("staging/lantern"), "lantern", a.image)

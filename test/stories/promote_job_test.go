@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/test/lab"
+	"github.com/waybill-release/waybill/test/scene"
 )
 
 // promoteJob reads the manifest, strictly: a key that the API does not have is
@@ -124,6 +126,10 @@ func TestDocsPromoteJobPod(t *testing.T) {
 func TestDocsPromoteJobArgs(t *testing.T) {
 	job, _ := promoteJob(t)
 	dir := t.TempDir()
+	l := lab.New(t)
+	save(t, l.TrustedRoot, dir, "profile", "trusted_root.json")
+	save(t, scene.Policy(l, "git+https://example.test/demo"), dir, "profile", "policy.yaml")
+	save(t, []byte("apiVersion: waybill/v1\nkind: Profile\nname: demo\npolicy: policy.yaml\ntrustedRoot: trusted_root.json\nplaces: {files: {canonical: \"https://dl.example.test/demo/{version}/\", release: \"public/{version}/\"}}\n"), dir, "profile", "profile.yaml")
 	manifest := "registries:\n- {name: staging.example.test/a, src: true}\n- {name: eu.example.test/prod}\nimages:\n- name: demo\n  dmap: {\"sha256:" + strings.Repeat("1", 64) + "\": [v1]}\n"
 	if err := os.WriteFile(filepath.Join(dir, "m.yaml"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
@@ -153,7 +159,7 @@ func TestDocsPromoteJobArgs(t *testing.T) {
 	}{{"0", 0, "nothing was copied"}, {"7", 0, "nothing was copied"}, {"8", 2, "want i/n"}, {"", 2, "want i/n"}} {
 		given := slices.Clone(args)
 		for i := range given {
-			given[i] = strings.NewReplacer("$(JOB_COMPLETION_INDEX)", c.index, "/plan/plan.json", "plan.json").Replace(given[i])
+			given[i] = strings.NewReplacer("$(JOB_COMPLETION_INDEX)", c.index, "/plan/plan.json", "plan.json", "/profile/", "profile/").Replace(given[i])
 		}
 		if out, code := run(given...); code != c.code || !strings.Contains(out, c.said) {
 			t.Errorf("index %q ended with %d:\n%s", c.index, code, out)

@@ -12,7 +12,7 @@ import (
 // is refused before anything is built, and the run that made it goes on working;
 // what was withdrawn is told, and that it takes a new version.
 func TestVersionIsPublic(t *testing.T) {
-	s := openProject(t, project(t, map[string]string{"release.yaml": quick}))
+	s := openProject(t, project(t, map[string]string{"release.yaml": scene.Quick}))
 	k := keeper{&desk{&workshop{Scene: s.Scene}}}
 	stage := func(version, state string) scene.Result {
 		args := []string{"waybill", "stage", version, "--profile", "profile.yaml", "--state", state, "--source", "lantern", "--confirm"}
@@ -48,7 +48,7 @@ func TestVersionIsPublic(t *testing.T) {
 
 // TestSealRefusesNames: a name that is none is wrong use, said with the name.
 func TestSealRefusesNames(t *testing.T) {
-	s := openProject(t, project(t, map[string]string{"release.yaml": quick}))
+	s := openProject(t, project(t, map[string]string{"release.yaml": scene.Quick}))
 	seal := func(flags ...string) scene.Result {
 		return s.Run(t.Context(), append([]string{"waybill", "seal", scene.Version, "--profile", "profile.yaml", "--source", "lantern"}, flags...)...)
 	}

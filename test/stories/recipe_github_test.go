@@ -2,6 +2,7 @@ package stories
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/rhysd/actionlint"
 
+	"github.com/waybill-release/waybill/cmd/waybill/deploy"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -21,10 +24,10 @@ import (
 func workflows(t *testing.T) []string {
 	t.Helper()
 	own, err := filepath.Glob(checkout(t, ".github", "workflows", "*"))
-	if err != nil || len(own) != 3 {
+	if err != nil || len(own) != 4 {
 		t.Fatalf("%q, %v", own, err)
 	}
-	for _, name := range []string{"github-build.yaml", "github-release.yaml", "github-workflow.yaml"} {
+	for _, name := range []string{"github-build.yaml", "github-release.yaml", "github-tag.yaml", "github-workflow.yaml"} {
 		own = append(own, checkout(t, "cmd", "waybill", "deploy", name))
 	}
 	return own
@@ -44,9 +47,13 @@ func TestDocsWorkflows(t *testing.T) {
 			for _, fault := range lint(t, file, text) {
 				t.Error(fault)
 			}
-			for old, with := range map[string]string{
+			faults := map[string]string{
 				"runs-on: ubuntu-24.04": "runs-on: ubuntu-1", "timeout-minutes": "timeout-hours", "run: ": "run: echo ${{ github.event.head_commit.message }} ",
-			} {
+			}
+			if strings.HasSuffix(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), "tag") { // only calls
+				faults = map[string]string{"needs: build": "needs: built", "uses: ./": "uses: /", "id-token: write": "id-token: all"}
+			}
+			for old, with := range faults {
 				if changed := strings.Replace(text, old, with, 1); changed == text || len(lint(t, file, changed)) == 0 {
 					t.Errorf("with %q it is accepted", with)
 				}
@@ -149,48 +156,89 @@ func ends(t *testing.T, e ended, code int, said ...string) {
 	}
 }
 
+// called is how the jobs of two workflow files sign: each under the name of its
+// own file, as GitHub and Fulcio write it into certificates.
+const (
+	buildFile   = "build.yml"
+	releaseFile = "release.yml"
+)
+
+// listsWorkflows has the policy list the identities that the comments of the
+// two files name, of the lab's issuer instead of GitHub's.
+func listsWorkflows(t *testing.T, r *runner, build, release string) {
+	t.Helper()
+	for role, file := range map[string]string{"builder": build, "release": release} {
+		text := string(contents(t, file))
+		pattern := regexp.MustCompile(`#   pattern: ('.*')\n`).FindStringSubmatch(text)
+		claims := regexp.MustCompile(`#   claims: (\{.*\})\n`).FindStringSubmatch(text)
+		if pattern == nil || claims == nil { // our own: policies/waybill-release.yaml has them
+			pattern = []string{"", `'https://github\.com/` + r.repository + `/\.github/workflows/` + strings.TrimSuffix(filepath.Base(file), ".yml") + `\.yml@refs/tags/v.*'`}
+			claims = []string{"", `{sourceRepositoryURI: "https://github.com/` + r.repository + `"}`}
+		}
+		issuer, subject := r.scene.Lab.Identity(role)
+		workflows, _ := lab.Workflow{}.Identity(r.scene.Lab)
+		edit(t, r.scene.Path("policy.yaml"), fmt.Sprintf("{issuer: %q, subject: %q, type: email}", issuer, subject),
+			fmt.Sprintf("{issuer: %q, pattern: %s, type: uri, claims: %s}", workflows, pattern[1], claims[1]))
+	}
+}
+
+// rendered are the workflow files for a repository, in a directory.
+func rendered(t *testing.T, repository string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range deploy.Workflows(repository) {
+		save(t, []byte(text), dir, path)
+		if strings.Contains(text, "example/lantern") {
+			t.Errorf("%s still names the example", path)
+		}
+		if faults := lint(t, filepath.Join(dir, path), text); len(faults) > 0 {
+			t.Errorf("%s: %v", path, faults)
+		}
+	}
+	return filepath.Join(dir, ".github", "workflows")
+}
+
 // TestGithubRelease runs our own workflows, and those for other projects, in the
 // lab, from the tag to the verified release: built by one identity, signed by
-// another. A build that the builder did not sign, or that changed between the
-// jobs, is refused; and so is the builder as the release identity.
+// another, each of which is the workflow file. A build that the builder did not
+// sign, or that changed between the jobs, is refused; and so is the builder as
+// the release identity.
 func TestGithubRelease(t *testing.T) {
 	isolating(t)
-	for _, r := range []struct{ name, build, release string }{
-		{"ours", checkout(t, ".github", "workflows", "build.yml"), checkout(t, ".github", "workflows", "release.yml")},
-		{"example", checkout(t, "cmd", "waybill", "deploy", "github-build.yaml"), checkout(t, "cmd", "waybill", "deploy", "github-release.yaml")},
-	} {
+	own, theirs := checkout(t, ".github", "workflows"), rendered(t, "me/my.hello")
+	for _, r := range []struct{ name, dir, repository string }{{"ours", own, "waybill-release/waybill"}, {"example", theirs, "me/my.hello"}} {
 		t.Run(r.name, func(t *testing.T) {
+			build, release := filepath.Join(r.dir, buildFile), filepath.Join(r.dir, releaseFile)
 			run := newRunner(t, open(t))
-			if r.name == "ours" { // is staged in a directory, which the jobs hand on
-				edit(t, run.scene.Path("profile.yaml"), `staging: "gs+`+run.scene.Lab.Bucket+`/staging/lantern/{version}/"`, "staging: staging/{version}/")
-			}
-			ends(t, run.job(t, r.build, "build", "release"), 1, "SIGNED_AS_ELSE") // one identity is never both
-			ends(t, run.job(t, r.build, "build", "builder"), 0)
+			run.repository = r.repository
+			listsWorkflows(t, run, build, release)
+			// A directory, which the jobs hand on.
+			edit(t, run.scene.Path("profile.yaml"), `staging: "gs+`+run.scene.Lab.Bucket+`/staging/lantern/{version}/"`, "staging: staging/{version}/")
+			ends(t, run.job(t, build, "build", releaseFile), 1, "SIGNED_AS_ELSE", "use two workflows") // one identity is never both
+			run.repository = "another/repository"                                                      // which calls the same file
+			ends(t, run.job(t, build, "build", buildFile), 1, "SIGNED_AS_ELSE")
+			run.repository = r.repository
+			ends(t, run.job(t, build, "build", buildFile), 0)
 
 			run.tamper = func(t *testing.T, dir string) {
 				files := filepath.Join(t.TempDir(), "state")
 				script(t, dir, "mkdir "+files+" && tar -xf build.tar -C "+files+" && printf x >> "+files+"/files/bin/linux/amd64/lantern && tar -cf build.tar -C "+files+" .")
 			}
-			e := run.job(t, r.release, "stage", "release")
+			e := run.job(t, release, "stage", releaseFile)
 			ends(t, e, 1)
 			if out := outcomeOf(t, run, "stage-reports", "stage"); out != "refused" {
 				t.Errorf("outcome %s\n%s", out, e.log)
 			}
 			run.tamper = nil
-			ends(t, run.job(t, r.release, "stage", "builder"), 1, "SIGNED_AS_ELSE")
-			if r.name != "ours" {
-				ends(t, run.job(t, r.release, "release", ""), 1, "EVIDENCE_MISSING") // nothing is staged
-			}
-			staged := run.job(t, r.release, "stage", "release")
+			ends(t, run.job(t, release, "stage", buildFile), 1, "SIGNED_AS_ELSE", "use two workflows")
+			staged := run.job(t, release, "stage", releaseFile)
 			ends(t, staged, 0)
-			if r.name == "ours" {
-				run.tamper = func(t *testing.T, dir string) {
-					script(t, dir, "tar -xf staging.tar && printf x >> staging/v0.1.0/bin/linux/amd64/lantern && tar -cf staging.tar staging && rm -r staging")
-				}
-				ends(t, run.job(t, r.release, "release", ""), 1, "TAMPERED")
-				run.tamper = nil
+			run.tamper = func(t *testing.T, dir string) {
+				script(t, dir, "tar -xf staging.tar && printf x >> staging/v0.1.0/bin/linux/amd64/lantern && tar -cf staging.tar staging && rm -r staging")
 			}
-			published := run.job(t, r.release, "release", "")
+			ends(t, run.job(t, release, "release", ""), 1, "TAMPERED")
+			run.tamper = nil
+			published := run.job(t, release, "release", "")
 			ends(t, published, 0)
 			if !strings.Contains(staged.summary, "lantern") || !strings.Contains(published.summary, "lantern") {
 				t.Errorf("the summaries are\n%s\n%s", staged.summary, published.summary)
@@ -201,6 +249,37 @@ func TestGithubRelease(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDocsGithubTag: the caller gives both jobs the right to get tokens, builds
+// before it releases, and calls the two files that are beside it.
+func TestDocsGithubTag(t *testing.T) {
+	for _, dir := range []string{rendered(t, "me/my.hello"), checkout(t, ".github", "workflows")} {
+		callsTwo(t, dir)
+	}
+}
+
+func callsTwo(t *testing.T, dir string) {
+	t.Helper()
+	var w githubWorkflow
+	strictly(t, filepath.Join(dir, "tag.yml"), &w)
+	if len(w.Jobs) != 2 || w.Jobs["release"].Needs != "build" || w.On["push"] == nil {
+		t.Errorf("%+v", w)
+	}
+	for name, job := range w.Jobs {
+		var called githubWorkflow
+		strictly(t, filepath.Join(dir, strings.TrimPrefix(job.Uses, "./.github/workflows/")), &called)
+		if _, is := called.On["workflow_call"]; !is || len(called.On) != 1 || called.Name != name {
+			t.Errorf("%s: called as %s, on %v", name, called.Name, called.On)
+		}
+		for inner, sub := range called.Jobs {
+			for permission, grade := range sub.Permissions {
+				if given := job.Permissions[permission]; given != grade && given != "write" {
+					t.Errorf("%s, %s: %s: %s, but the caller passes on %v", name, inner, permission, grade, job.Permissions)
+				}
+			}
+		}
 	}
 }
 

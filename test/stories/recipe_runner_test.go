@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -102,6 +103,8 @@ type runner struct {
 	values    map[string]string // of expressions, by name
 	env       []string          // of every step
 	tamper    func(t *testing.T, workspace string)
+	// repository, OWNER/NAME, is where workflows run whose file is an identity.
+	repository string
 }
 
 // newRunner is a runner whose commands are those built here. GitHub's machines
@@ -128,7 +131,13 @@ func newRunner(t *testing.T, s *scene.Scene) *runner {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"value":%q}`, s.Lab.Token(as))
+		token := ""
+		if strings.HasSuffix(as, ".yml") {
+			token, _ = lab.Workflow{Repository: r.repository, File: as, Tag: scene.Version, Commit: strings.Repeat("a", 40)}.Token(s.Lab)
+		} else {
+			token = s.Lab.Token(as)
+		}
+		_, _ = fmt.Fprintf(w, `{"value":%q}`, token)
 	}))
 	t.Cleanup(r.tokens.Close)
 	return r

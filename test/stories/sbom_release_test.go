@@ -44,12 +44,18 @@ sboms: {release: kubernetes-release.spdx, source: kubernetes-source.spdx}
 // and writes them again as the same, and each is true of what it is about.
 func TestKubernetesSBOMs(t *testing.T) {
 	s := kubernetesLike(t, nil)
-	edit(t, s.Path("policy.yaml"), "sbom: require", "sbom: complete")
+	edit(t, s.Path("policy.yaml"), "sbom: require}", "sbom: complete}\n  profile: cisa-2026")
 	want(t, s.Stage(t.Context()), 0, "OK ")
 	sbom := func(args ...string) scene.Result {
 		return s.Run(t.Context(), append([]string{"waybill", "sbom"}, args...)...)
 	}
 	const files = "state/files/"
+	whole := []string{files + "kubernetes-release.spdx", files + "kubernetes-source.spdx", files + "lantern.tar.spdx.json", files + "lantern-src.tar.gz.spdx.json",
+		s.imageSBOM(t, "files"), s.imageSBOM(t, "attached")}
+	for _, profile := range []string{"ntia-2021", "cisa-2026", "bsi-2.1"} {
+		want(t, sbom(append([]string{"validate", "--profile", profile}, whole...)...), 0, "verified=6")
+	}
+	want(t, sbom("validate", "--profile", "cisa", whole[0]), 2, "want one of spdx, ntia-2021, cisa-2026, bsi-2.1")
 	want(t, sbom("validate", files+"kubernetes-release.spdx", files+"kubernetes-source.spdx", files+"lantern.tar.spdx.json"), 0, "verified=3", "tag-value")
 	for _, name := range []string{"kubernetes-release.spdx", "kubernetes-source.spdx"} {
 		raw, err := os.ReadFile(s.Path(files + name))

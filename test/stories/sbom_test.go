@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,6 +72,19 @@ func TestDescribeOurselves(t *testing.T) {
 	}
 	want(t, d.sbom(t, "generate", program, "--output", "tag-value", "--to", "one.spdx"), 0)
 	want(t, d.sbom(t, "validate", "--twin", "one.spdx.json", "one.spdx"), 0, "verified=3")
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := []string{"generate", program, "--modules", strings.TrimSpace(string(cache)), "--supplier", "Waybill (https://github.com/waybill-release)", "--output"}
+	want(t, d.sbom(t, append(named, "json", "--to", "named.spdx.json")...), 0)
+	want(t, d.sbom(t, append(named, "tag-value", "--to", "named.spdx")...), 0)
+	for _, profile := range []string{"ntia-2021", "cisa-2026", "bsi-2.1"} {
+		want(t, d.sbom(t, "validate", "--profile", profile, "named.spdx.json", "named.spdx"), 0, "verified=2")
+	}
+	want(t, d.sbom(t, "validate", "--profile", "cisa-2026", "one.spdx.json"), 1, "SBOM_PROFILE", "SBOM author: missing in the document", "--supplier")
+	want(t, d.sbom(t, "validate", "one.spdx.json"), 0, "verified=1")
+	want(t, d.sbom(t, "check", "named.spdx.json", program, "--go-sum", goSum(t), "--complete"), 0, "verified=1")
 	want(t, d.sbom(t, "check", "one.spdx.json", program, "--go-sum", goSum(t), "--complete"), 0, "verified=1")
 	want(t, d.sbom(t, "generate", program, "--output", "table"), 0, "github.com/spdx/tools-golang", "stdlib")
 	want(t, d.sbom(t, "diff", "one.spdx.json", "one.spdx"), 0, "no package or file")

@@ -36,7 +36,7 @@ type theirs struct {
 func (p theirs) statement() []byte {
 	var subjects []fields
 	for _, name := range p.files.Names() {
-		if strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".zip") {
+		if strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".zip") || strings.HasPrefix(name, "bin/") {
 			subjects = append(subjects, fields{"name": name, "digest": fields{"sha256": digest.SetOf(p.files[name]).SHA256.Hex()}})
 		}
 	}

@@ -16,22 +16,6 @@ import (
 	"github.com/waybill-release/waybill/test/scene"
 )
 
-// quick is a project that is built in no time.
-const quick = `apiVersion: waybill/v1
-kind: Release
-name: lantern
-source: {repository: "https://example.test/lantern"}
-steps:
-- name: draw
-  run: [sh, -c, "echo a lot > {out}/lot"]
-  outputs: [{class: file, name: lot}]
-- name: copy
-  run: [sh, -c, "cat {in}/lot > {out}/copy"]
-  take: [lot]
-  outputs: [{class: file, name: copy}]
-places: {files: "https://dl.example.test/lantern/{version}/"}
-`
-
 // keeper is somebody at a terminal who types what status tells.
 type keeper struct{ *desk }
 
@@ -100,7 +84,7 @@ func (k keeper) killed(t *testing.T, version string, seen func(state string) boo
 // TestLongStatusAfterSIGKILL: wherever a run is killed, status says what is true,
 // and what it says to type, typed as it is, leads to a public release.
 func TestLongStatusAfterSIGKILL(t *testing.T) {
-	k := keeper{&desk{&workshop{Scene: openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene}}}
+	k := keeper{&desk{&workshop{Scene: openProject(t, project(t, map[string]string{"release.yaml": scene.Quick})).Scene}}}
 	has := func(text string) func(string) bool {
 		return func(state string) bool {
 			entries, err := journal.Read(filepath.Join(state, "journal.jsonl"))
@@ -162,7 +146,7 @@ func TestLongStatusAfterSIGKILL(t *testing.T) {
 // TestStatusOfWhatFailed: a run that failed is told with the reason; what can
 // be typed again as it is, is, and what cannot is not. One at work is left alone.
 func TestStatusOfWhatFailed(t *testing.T) {
-	k := keeper{&desk{&workshop{Scene: openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene}}}
+	k := keeper{&desk{&workshop{Scene: openProject(t, project(t, map[string]string{"release.yaml": scene.Quick})).Scene}}}
 	version, state := scene.Version, "state "+scene.Version
 	at := []string{version, "--profile", "profile.yaml", "--state", state}
 	k.tokens(t)

@@ -94,7 +94,7 @@ func TestT01OneTracePerRun(t *testing.T) {
 // trace in which it came to be stays; and text says what it always said.
 func TestT03OneInitialTracePerRelease(t *testing.T) {
 	t.Parallel()
-	s := openProject(t, project(t, map[string]string{"release.yaml": quick})).Scene
+	s := openProject(t, project(t, map[string]string{"release.yaml": scene.Quick})).Scene
 	metrics := s.Path("stage.prom")
 	staged := s.Stage(t.Context(), "--log-format", "json", "--metrics-file", metrics)
 	want(t, staged, 0)

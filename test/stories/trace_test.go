@@ -428,7 +428,7 @@ func older(t *testing.T, w week) {
 			t.Errorf("by %s: nothing is %s: %+v", by.role, by.mark, l.Runs[0].Acts)
 		}
 	}
-	want(t, w.trace(t, nil, ask...), 0, "origin unknown", "invocation "+invocation, "the signer is not listed in the policy (IDENTITY)", "may not sign provenance for this builder (BUILDER)")
+	want(t, w.trace(t, nil, ask...), 0, "INSECURE LAB", "origin unknown", "invocation "+invocation, "the signer is not listed in the policy (IDENTITY)", "may not sign provenance for this builder (BUILDER)")
 	// The invocation leads there, too, for whoever has no trace.
 	if l := w.finds(t, nil, invocation, "--state", "state"); !has(l, w.runs["stage"], "") {
 		t.Errorf("the invocation does not lead to its run: %+v", l.Runs)

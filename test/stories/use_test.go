@@ -23,7 +23,7 @@ func TestWrongUse(t *testing.T) {
 	}{
 		"no version":      {[]string{"plan"}, "USAGE"},
 		"not a version":   {[]string{"plan", "1.0", "--profile", "profile.yaml"}, "VERSION"},
-		"no profile":      {[]string{"build", scene.Version}, "--profile"},
+		"only a profile":  {[]string{"build", scene.Version}, "--source"}, // the one of the directory
 		"absent profile":  {[]string{"plan", scene.Version, "--profile", "absent.yaml"}, "absent.yaml"},
 		"no source":       {[]string{"plan", scene.Version, "--profile", "profile.yaml"}, "--source"},
 		"unknown flag":    {[]string{"plan", scene.Version, "--frobnicate"}, "frobnicate"},

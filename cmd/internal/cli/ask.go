@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto"
 	"fmt"
 	"maps"
@@ -21,7 +22,7 @@ import (
 // maxKey bounds a public key file.
 const maxKey = 64 << 10
 
-// maxRevocations is the largest file of revocations, in bytes.
+// maxRevocations is the largest file of revocations, and of builders, in bytes.
 const maxRevocations = 1 << 20
 
 // Ask are the flags that say who must have signed, what the evidence must be
@@ -30,11 +31,16 @@ type Ask struct {
 	Rules   verify.Rules
 	Type    string
 	Subject string
-	Key     string
-	Levels  Levels
-	claims  []string
-	revoked string
-	who     who
+	Package string
+	// VersionedTag is a version that must cover the tag of the source.
+	VersionedTag string
+	Key          string
+	Levels       Levels
+	claims       []string
+	revoked      string
+	who          who
+	// counted reports whether a number of logs or timestamps was asked for.
+	counted func() bool
 }
 
 // who names one identity, or a pattern of identities.
@@ -45,23 +51,29 @@ func (a *Ask) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.who.exact, "certificate-identity", "", "exactly who must have signed: an e-mail address or a URI")
 	f.StringVar(&a.who.pattern, "certificate-identity-regexp", "", "who may have signed, as a regular expression of the whole identity")
-	f.StringVar(&a.who.issuer, "certificate-oidc-issuer", "", "exactly which identity provider vouched for the signer")
+	f.StringVar(&a.who.issuer, "certificate-oidc-issuer", "", "exactly which identity provider vouched for the signer; none for a certificate of --trust github that names no issuer")
 	f.StringVar(&a.who.kind, "certificate-identity-type", "", "email or uri, where the identity does not show it")
 	f.StringArrayVar(&a.claims, "certificate-claim", nil, "NAME=VALUE that the certificate must claim about the run, such as buildTrigger=push; repeats")
 	f.StringVar(&a.revoked, "revoked", "", "file of kind Revocations: identities, certificates and keys that no longer count")
-	f.StringVar(&a.Key, "key", "", "public key (PEM) that must have signed, instead of an identity")
+	f.StringVar(&a.Key, "key", "", "public key (PEM) that must have signed, instead of an identity; it alone proves a DSSE envelope, unless --min-logs or --min-timestamps is given")
 	f.StringVar(&a.Type, "type", "", "ask for an attestation of this predicate type: a URI, or "+strings.Join(shortNames(), ", "))
 	f.StringVar(&a.Subject, "subject", "", "exact name that the attestation must give the artifact")
+	f.StringVar(&a.Package, "package", "", "NAME@VERSION of the npm package, or of the distribution on PyPI, that the attestation must name, instead of --subject")
+	f.StringVar(&a.VersionedTag, "source-versioned-tag", "", "require that the source was a tag of this version: v14 covers v14.2 and v14.2.3-rc.1, and v14.2.3 only itself")
 	f.IntVar(&a.Rules.Logs, "min-logs", 1, "how many transparency logs must include the signature")
 	f.IntVar(&a.Rules.Times, "min-timestamps", 1, "how many timestamp authorities or logs must confirm when it was signed")
 	f.IntVar(&a.Rules.SCTs, "min-scts", 1, "how many certificate transparency logs must have logged the certificate")
 	a.Levels.AddFlags(cmd)
+	a.counted = func() bool { return f.Changed("min-logs") || f.Changed("min-timestamps") }
 }
 
-// Check refuses a wrong choice of signer before anything is fetched.
-func (a *Ask) Check() error {
+// Check refuses a wrong choice of signer or threshold before anything is fetched.
+func (a *Ask) Check(t *Trust) error {
+	if r := a.Rules; min(r.Times, r.Logs, r.SCTs) < 1 {
+		return verdict.Refuse(verdict.Usage, "--min-logs, --min-timestamps and --min-scts", "each must be at least 1, got %d, %d and %d; where the trust domain has no logs, the first and the last follow from it", r.Logs, r.Times, r.SCTs)
+	}
 	_, err := a.matcher()
-	return err
+	return cmp.Or(err, t.checkDomain())
 }
 
 // Ask makes the question to the gate, under a trust root. Whether a key or an
@@ -79,7 +91,7 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 	if err != nil {
 		return gate.Ask{}, err
 	}
-	ask := gate.Ask{Type: kind, Subject: a.Subject}
+	ask := gate.Ask{Type: kind, Subject: a.Subject, Package: a.Package, VersionedTag: a.VersionedTag}
 	var signer slsa.Pair
 	if a.Key == "" {
 		ask.Signer, signer.Signer = gate.SignedBy(v, who), who
@@ -93,6 +105,9 @@ func (a *Ask) Ask(root trust.Root) (gate.Ask, error) {
 			return gate.Ask{}, err
 		}
 		ask.Signer, signer.Key = gate.SignedWith(key), key.Digest()
+		if !a.counted() {
+			ask.Signer = ask.Signer.InsecureEnvelopes()
+		}
 	}
 	if err := a.narrow(&ask.Signer); err != nil {
 		return gate.Ask{}, err
@@ -147,7 +162,7 @@ func (a *Ask) matcher() (identity.Matcher, error) {
 	case a.Key != "":
 		return identity.Matcher{}, nil
 	case w.issuer == "":
-		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two identity providers may issue the same name")
+		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-oidc-issuer", "required: two identity providers may issue the same name; none stands for certificates of GitHub's own instance that name no issuer")
 	}
 	if faults := identity.LintPattern(w.pattern, w.sanType()); w.pattern != "" && len(faults) > 0 {
 		return identity.Matcher{}, verdict.Refuse(verdict.PolicyWeak, "--certificate-identity-regexp", "pattern %q: %s", w.pattern, strings.Join(faults, "; "))

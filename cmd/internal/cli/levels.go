@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/judge/builders"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -19,7 +20,9 @@ import (
 // and which levels are required.
 type Levels struct {
 	Builders, Require []string
-	source            source
+	// List is a file of known builders, beside those in this program.
+	List   string
+	source source
 }
 
 // source are the flags of the summaries of the source, and who may sign them.
@@ -31,7 +34,8 @@ type source struct {
 // AddFlags adds the flags.
 func (l *Levels) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats")
+	f.StringArrayVar(&l.Builders, "builder", nil, "ID=LEVEL: trust provenance of this builder, signed by the signer, up to this level of the SLSA Build track, 0 to 3; repeats. Without the flag, the list of known builders counts (waybill trust builders)")
+	f.StringVar(&l.List, "builders", "", "file of kind Builders: builders to know beside those of waybill trust builders")
 	f.StringArrayVar(&l.source.files, "source-vsa", nil, "file with a verification summary (VSA) of the source revision; it counts for provenance that names its commit and repository; repeats")
 	f.StringVar(&l.source.verifier, "source-verifier", "", "ID=LEVEL: trust this verifier of --source-vsa up to this level of the SLSA Source track, 1 to 4")
 	f.StringVar(&l.source.subject, "source-identity", "", "exactly who must have signed --source-vsa: an e-mail address or a URI")
@@ -40,7 +44,7 @@ func (l *Levels) AddFlags(cmd *cobra.Command) {
 }
 
 // levelsOffered are the levels that can be required.
-const levelsOffered = "build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, the levels of KEP-3027, which kep-3027=N also names"
+const levelsOffered = "build=1 to build=4, source=1 to source=4, or v0.1=1 to v0.1=4, the levels of KEP-3027, which kep-3027=N also names"
 
 // Sources are the flags that name what others say about the source and the
 // builder.
@@ -53,8 +57,8 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&s.Declarations, "declaration", nil, "file with a declaration (waybill policy sign), signed in a role that the policy lists under declares; it counts for provenance that names the repository or builder that it is about; repeats")
 }
 
-// demands parses required levels.
-func demands(list []string) (out []slsa.Demand, err error) {
+// Demands parses required levels.
+func Demands(list []string) (out []slsa.Demand, err error) {
 	for _, text := range list {
 		d, err := slsa.ParseDemand(text)
 		if err != nil {
@@ -84,6 +88,15 @@ func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, 
 			pairs = append(pairs, signer)
 		}
 	}
+	list, err := KnownBuilders(l.List)
+	switch {
+	case err != nil:
+		return gate.Levels{}, err
+	case len(l.Builders) == 0:
+		out.Known = func(e verify.Evidence) (slsa.Pair, string) { return list.Find(e) }
+	case l.List != "":
+		return gate.Levels{}, verdict.Refuse(verdict.Usage, "--builders", "with --builder, only the builders that it names count; leave one of the flags out")
+	}
 	verifiers, err := l.source.verifiers()
 	if err != nil {
 		return gate.Levels{}, err
@@ -94,8 +107,20 @@ func (l *Levels) levels(signer slsa.Pair, v *verify.Verifier) (out gate.Levels, 
 	if out.Builders, err = slsa.NewTrust(pairs, verifiers); err != nil {
 		return gate.Levels{}, verdict.Wrap(verdict.Usage, "--builder", err)
 	}
-	out.Require, err = demands(l.Require)
+	out.Require, err = Demands(l.Require)
 	return out, err
+}
+
+// KnownBuilders are those of this program, and of a file if one is named.
+func KnownBuilders(path string) (builders.List, error) {
+	if path == "" {
+		return builders.Read(nil)
+	}
+	raw, err := store.ReadNamed(path, maxRevocations)
+	if err != nil {
+		return nil, err
+	}
+	return builders.Read(raw)
 }
 
 // idLevel parses the value of a flag that trusts somebody up to a level of one

@@ -109,7 +109,7 @@ func (o *Output) clash() error {
 
 // AddReport adds --report, for commands whose verdicts have SLSA levels.
 func (o *Output) AddReport(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.Report, "report", "", "answer every requirement of the SLSA levels, in a table, markdown or html: "+strings.Join(render.Views(), ", ")+" (kep-3027 is the levels of SLSA v0.1). The decision and the exit status stay the same")
+	cmd.Flags().StringVar(&o.Report, "report", "", "answer every requirement of the SLSA levels, or every control of the OpenSSF Baseline, in a table, markdown or html: "+strings.Join(render.Views(), ", ")+" (kep-3027 is the levels of SLSA v0.1). The decision and the exit status stay the same")
 }
 
 // outputs reads the values of --output from a command line that is wrong
@@ -262,6 +262,9 @@ func check(f string) error {
 func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	o.begun = true
 	v = v.For(o.audience)
+	if on, err := render.OSPS.Of(v); o.Report == string(render.OSPS) && err == nil { // for JSON; the other reports are views of what it has
+		v.Levels = append(slices.DeleteFunc(slices.Clone(v.Levels), func(l verdict.Levels) bool { return l.Track == on.Track }), on)
+	}
 	formats := o.Formats
 	if o.Quiet && !o.Prints(render.Table) {
 		formats = append(slices.Clone(formats), string(render.Table))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +51,7 @@ func (p *Part) AddDepth(cmd *cobra.Command) {
 func (p *Part) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.Only, "only", "", "judge only the files or only the images; the verdict is then partial")
-	f.StringVar(&p.Platform, "platform", "", "judge only artifacts of this platform, such as linux/amd64, and those of no platform; the verdict is then partial")
+	f.StringVar(&p.Platform, "platform", "", "judge only artifacts of this platform, such as linux/amd64, or host for that of this machine, and those of no platform; the verdict is then partial")
 	f.StringArrayVar(&p.Require, "require-level", nil, "refuse a release in which any artifact, or anything that it was built from, has a lower SLSA level: "+levelsOffered+"; repeats")
 }
 
@@ -71,7 +73,7 @@ func (p *Part) Scope(files []string) (gate.Scope, error) {
 	if slices.Contains(files, "") {
 		return gate.Scope{}, verdict.Refuse(verdict.Usage, "FILE", "empty name; is a variable unset?")
 	}
-	s := gate.Scope{Only: p.Only, Platform: p.Platform, Given: files}
+	s := gate.Scope{Only: p.Only, Platform: strings.ReplaceAll(p.Platform, "host", runtime.GOOS+"/"+runtime.GOARCH), Given: files}
 	switch p.Depth {
 	case depthFiles:
 		s.Depth = gate.OnlyFiles
@@ -79,7 +81,7 @@ func (p *Part) Scope(files []string) (gate.Scope, error) {
 		s.Depth = gate.OnlySignatures
 	}
 	var err error
-	s.Levels, err = demands(p.Require)
+	s.Levels, err = Demands(p.Require)
 	return s, err
 }
 
@@ -87,8 +89,7 @@ func (p *Part) Scope(files []string) (gate.Scope, error) {
 type Keep struct {
 	Sums     bool
 	Download string
-	// State is the directory that stores the last channel index that was seen, to
-	// detect a rollback.
+	// State is the directory that remembers channel indexes and evidence.
 	State string
 }
 
@@ -97,20 +98,26 @@ func (k *Keep) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&k.Sums, "print-sums", false, "if the release is accepted, print the SHA-256 sums of its files in the format of sha256sum; the verdict goes to stderr")
 	f.StringVar(&k.Download, "download", "", "keep the files in this directory, which must not exist; it is created only when they are accepted. Until then they are in DIR.part, where the next run continues. For a release without a manifest, DIR.evidence keeps the answers of the log")
-	f.StringVar(&k.State, "state", "", "directory where the last seen channel index is stored, to detect rollback (default waybill/channels in the user's cache directory)")
+	f.StringVar(&k.State, "state", "", "directory that stores the last seen channel index, to detect rollback, and which kinds of evidence and signers each accepted release had: a release with less than the one before is refused (EVIDENCE_REGRESSED). For a channel, the default is waybill/channels in the user's cache directory; for a version, nothing is stored without the flag")
 }
 
 // channel is the release that a channel, or a version, names.
-type channel struct{ found latest.Followed }
+type channel struct {
+	found  latest.Followed
+	memory latest.Request
+}
 
 // resolve returns the version that the first argument is, or that the channel
 // which it names points to.
 func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate, now time.Time) (channel, error) {
+	p, t, memory := by.Profile(), Transport(o.Trust.Offline), o.Keep.State
 	if !latest.IsChannel(args[0]) {
 		named, err := Version(args)
-		return channel{latest.Followed{Version: named}}, err
+		if memory != "" && p.Unsealed != nil {
+			err = verdict.Refuse(verdict.Usage, "--state", "evidence is only compared between releases with a manifest, and a version was given")
+		}
+		return channel{latest.Followed{Version: named}, latest.Request{Memory: memory, Project: p.Name}}, err
 	}
-	memory := o.Keep.State
 	if memory == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
@@ -118,13 +125,13 @@ func (o *VerifyRelease) resolve(ctx context.Context, args []string, by gate.Gate
 		}
 		memory = filepath.Join(cache, "waybill", "channels")
 	}
-	p, t := by.Profile(), Transport(o.Trust.Offline)
-	found, err := latest.Find(ctx, latest.Request{
+	req := latest.Request{
 		Channel: args[0], Index: p.Channels.Index, Markers: p.Channels.Markers,
 		Open:     func(uri string) (store.Place, error) { return store.Open(uri, t) },
 		Verifier: by.Verifier(), Policy: p.Policy, Memory: memory, Project: p.Name, Now: now,
-	})
-	return channel{found}, err
+	}
+	found, err := latest.Find(ctx, req)
+	return channel{found, req}, err
 }
 
 // followed notes in a verdict how the channel was resolved.
@@ -137,13 +144,17 @@ func (c channel) followed(v *verdict.Verdict) {
 	}
 }
 
-// finish moves an accepted download to its directory. Of a refused one it removes
-// the files with findings.
+// finish remembers the evidence of an accepted release, and moves an accepted
+// download to its directory. Of a refused one it removes the files with findings.
 func (a asking) finish(ctx context.Context, decided gate.Decided) {
+	v := decided.Verdict
+	if a.Earlier != nil && decided.Evidence != nil && v.Err() == nil {
+		a.Earlier[a.Version] = decided.Evidence
+		v.AddError("--state", a.memory.Keep(ctx, a.Earlier))
+	}
 	if a.into == nil {
 		return
 	}
-	v := decided.Verdict
 	if v.Err() != nil {
 		if err := a.into.Discard(decided.IsRefused); err != nil {
 			v.AddError("--download", err)

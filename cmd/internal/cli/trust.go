@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ import (
 type Trust struct {
 	Cache   string
 	File    string
+	Domain  string // empty, github or github:TENANT
 	Offline bool
 	MinRoot int64
 	Moment  Moment
@@ -44,7 +47,8 @@ func (o *Trust) AddFloor(cmd *cobra.Command) {
 // AddChoice adds the flags that use another source than the repository.
 func (o *Trust) AddChoice(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.File, "trusted-root", "", "Sigstore trusted_root.json to use, instead of a TUF repository")
-	cmd.Flags().BoolVar(&o.Offline, "offline", false, "use the public-good trust root that is built into this program, instead of a TUF repository")
+	cmd.Flags().StringVar(&o.Domain, "trust", "", "trust domain: github for GitHub's own Sigstore instance (private repositories, immutable releases), github:TENANT for a tenant of GitHub Enterprise Cloud; it has no logs, so timestamps prove the time")
+	cmd.Flags().BoolVar(&o.Offline, "offline", false, "use the public-good trust root, or that of --trust github, that is built into this program, instead of a TUF repository")
 }
 
 // Config is the configuration of the TUF client. The caller adds the repository.
@@ -63,12 +67,18 @@ func (o *Trust) Config(t http.RoundTripper) (tuf.Config, error) {
 	return tuf.Config{Cache: dir, Now: now, MinRoot: o.MinRoot, Transport: t}, nil
 }
 
-// Remembered is Config with the repository that the cache was initialised with,
-// or the public-good one.
+// Remembered is Config with the repository of the trust domain, of the cache, or else
+// the public-good one.
 func (o *Trust) Remembered(t http.RoundTripper) (tuf.Config, error) {
 	c, err := o.Config(t)
 	if err != nil {
 		return tuf.Config{}, err
+	}
+	if o.Domain != "" {
+		from, target, err := tuf.GitHub(o.Domain)
+		c.Cache = filepath.Join(c.Cache, strings.ReplaceAll(o.Domain, ":", "-"))
+		c.URL, c.Root, c.Files = from.URL, from.Root, []string{target}
+		return c, err
 	}
 	source, err := tuf.Remembered(c.Cache)
 	if err != nil {
@@ -96,9 +106,21 @@ func (o *Trust) ToJudge(ctx context.Context) (render.TrustRoot, error) {
 	return r, err
 }
 
+// checkDomain refuses a trust domain that is unknown, or that another flag contradicts.
+func (o *Trust) checkDomain() error {
+	_, target, err := tuf.GitHub(cmp.Or(o.Domain, "github"))
+	if o.Domain != "" && (o.File != "" || o.Offline && target != tuf.TrustedRootFile) {
+		return verdict.Refuse(verdict.Usage, "--trust", "given with --trusted-root, or for a tenant with --offline, whose root is not built in; give one of the two")
+	}
+	return err
+}
+
 func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoot, error) {
 	now, err := o.Moment.Time()
 	if err != nil {
+		return render.TrustRoot{}, err
+	}
+	if err := o.checkDomain(); err != nil {
 		return render.TrustRoot{}, err
 	}
 	switch {
@@ -106,6 +128,9 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--offline", "given with --trusted-root; give one of the two")
 	case o.MinRoot != 0 && (o.Offline || o.File != ""):
 		return render.TrustRoot{}, verdict.Refuse(verdict.Usage, "--min-root", "the flag is for a TUF repository, and none is used with --offline or --trusted-root")
+	case o.Offline && o.Domain != "":
+		root, date := tuf.EmbeddedGitHub()
+		return render.TrustRoot{Root: root, Source: "the copy of GitHub's own instance that is built into this program", Date: date, Now: now}, nil
 	case o.Offline:
 		root := trust.Embedded()
 		return render.TrustRoot{Root: root, Source: "the copy that is built into this program", Date: root.Date(), Now: now}, nil
@@ -130,13 +155,13 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 
 // Fetched describes the trust root that a repository delivered.
 func Fetched(c tuf.Config, t tuf.Targets) (render.TrustRoot, error) {
-	root, err := trust.Parse(t.TrustedRoot())
+	root, err := trust.Parse(t.File(append(c.Files, tuf.TrustedRootFile)[0]))
 	if err != nil {
 		return render.TrustRoot{}, err
 	}
 	v := t.Versions()
 	return render.TrustRoot{
-		Root: root, Source: c.URL, Date: t.Refreshed(), Now: c.Now, Expires: t.Expires(),
+		Root: root.CurrentOn(t.Refreshed()), Source: c.URL, Date: t.Refreshed(), Now: c.Now, Expires: t.Expires(),
 		Metadata: fmt.Sprintf("root %d, timestamp %d, snapshot %d, targets %d", v.Root, v.Timestamp, v.Snapshot, v.Targets),
 	}, nil
 }

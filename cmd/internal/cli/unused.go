@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/waybill-release/waybill/pkg/gate/latest"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -30,7 +29,6 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 		why   string
 		flags []string
 	}{
-		{!latest.IsChannel(args[0]), "the flag is for a channel, and a version was given", []string{"state"}},
 		{o.Trust.Offline, "with --offline no TUF repository is used", []string{"cache", "min-root"}},
 		{files, "with FILEs no images are verified", []string{"images"}},
 		{files, "with FILEs no place is listed", []string{"listing"}},

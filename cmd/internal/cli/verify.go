@@ -37,6 +37,9 @@ type VerifyRelease struct {
 	Part   Part
 	Keep   Keep
 	Output Output
+	// Expected is the file of the list of what a release without a manifest
+	// should contain; empty for the embedded list.
+	Expected string
 	// Source is a repository to compare the release with; empty for none.
 	Source string
 	// Trust is used where the profile names no trust root. Offline, nothing is
@@ -56,6 +59,10 @@ type VerifyRelease struct {
 	Answer func(w io.Writer, d gate.Decided) error
 	// Log is searched for signatures that do not carry their signing time.
 	Log Log
+	// Kit is read instead of the places of the release.
+	Kit Kit
+	// Decide asks the gate; nil asks what is asked.
+	Decide func(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, error)
 
 	unsealed *profile.Unsealed // from the profile; nil for a release with a manifest
 }
@@ -65,6 +72,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", o.Profile, "file that names places, policy and trust root; or a built-in profile: kubernetes (as published today, without a manifest) or kubernetes-sealed (with a manifest)")
 	f.StringVar(&o.Source, "source", "", "repository to compare the release with: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version. Every provenance must name its commit, and release.yaml and release.lock.yaml must be those of that commit")
+	f.StringVar(&o.Expected, "expected", "", "list of what a release of Kubernetes without a manifest should contain, as waybill expect writes it, instead of the list in this program; with FILE.sigstore.json beside it, signed in the role policy, if the policy names that role")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "make no network connection: every place must be local, and a profile without a trust root uses the public-good one that is built into this program")
 	o.At.AddFlags(cmd)
 	o.Part.AddDepth(cmd)
@@ -73,6 +81,7 @@ func (o *VerifyRelease) AddFlags(cmd *cobra.Command) {
 	o.Trust.AddFlags(cmd)
 	o.Waivers.AddFlags(cmd)
 	o.Log.AddFlags(cmd)
+	o.Kit.addFlags(cmd)
 }
 
 // AddPartFlags adds the flags that verify a part of a release, and that keep
@@ -87,6 +96,9 @@ func (o *VerifyRelease) AddPartFlags(cmd *cobra.Command) {
 // it as an error unless it accepts. The first argument is a version or a channel;
 // files on this machine may follow, to be judged instead of the whole release.
 func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Stage) error {
+	if err := o.openKit(cmd); err != nil {
+		return err
+	}
 	if err := o.check(args); err != nil {
 		return err
 	}
@@ -112,7 +124,10 @@ func (o *VerifyRelease) Run(cmd *cobra.Command, args []string, stage profile.Sta
 	}
 	progress.Says("reading the release at " + ask.Files.URI())
 	ask.Options.Progress = func(p gate.Progress) { progress.Update("", p) }
-	decided, err := ask.gate.Decide(cmd.Context(), ask.Request)
+	if o.Decide == nil {
+		o.Decide = func(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, error) { return g.Decide(ctx, r) }
+	}
+	decided, err := o.Decide(cmd.Context(), ask.gate, ask.Request)
 	if err != nil {
 		return err
 	}
@@ -166,7 +181,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 		return asking{}, err
 	}
 	by, err := gate.Open(ctx, o.Profile, gate.Opening{
-		Reader:  profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx)},
+		Reader:  profile.Reader{Rules: o.Rules, Now: now, Trust: o.Trust.Reader(ctx), Pin: o.Kit.Pin},
 		Offline: o.Trust.Offline, Transport: Transport(o.Trust.Offline), OpenPlace: o.OpenPlace, Named: o.Waivers.Named, Switches: o.Switches, Sources: o.Part.Sources.Summaries, Declarations: o.Part.Sources.Declarations,
 	})
 	if err != nil {
@@ -190,6 +205,9 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 		return asking{}, err
 	}
 	ask.Request, ask.notes = by.Release(ask.found.Version, stage, at, now), notes
+	if ask.Earlier, err = ask.memory.Evidence(ctx); err != nil {
+		return asking{}, err
+	}
 	if ask.Options = options; o.Keep.Download == "" {
 		return ask, nil
 	}
@@ -201,7 +219,7 @@ func (o *VerifyRelease) prepare(ctx context.Context, args []string, stage profil
 }
 
 func (o *VerifyRelease) options(args []string) (gate.Options, error) {
-	options := gate.Options{AllDigests: o.Digests == "all", AcceptSummaries: o.Part.Vouched}
+	options := gate.Options{AllDigests: o.Digests == "all", AcceptSummaries: o.Part.Vouched, Expected: o.Expected}
 	var err error
 	if options.Scope, err = o.Part.Scope(args[1:]); err != nil {
 		return gate.Options{}, err
@@ -215,7 +233,8 @@ func (o *VerifyRelease) options(args []string) (gate.Options, error) {
 
 func (o *VerifyRelease) check(args []string) error {
 	if o.Profile == "" {
-		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root")
+		return verdict.Refuse(verdict.Usage, "--profile", "required: it names the places, the policy and the trust root").
+			Advise("name the file that you got from the project by a way that you trust, as in --profile profile.yaml")
 	}
 	if !latest.IsChannel(args[0]) {
 		if _, err := Version(args); err != nil { // before a trust root is fetched

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
@@ -107,7 +108,7 @@ func Report(w io.Writer, command string, err error) int {
 	}
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) {
-		fmt.Fprintf(w, "%s: %s\n", command, render.Safe(judged.Verdict.Headline()))
+		fmt.Fprintln(w, render.Fold(fmt.Sprintf("%s: %s", command, render.Safe(judged.Verdict.Headline())), ui.Width(w)))
 		return verdict.ExitCode(judged.Outcome())
 	}
 	f := verdict.FindingOf("", err).For(AudienceOf(command))
@@ -115,17 +116,25 @@ func Report(w io.Writer, command string, err error) int {
 	if !strings.Contains(message, string(f.Code)) {
 		message = string(f.Code) + " " + message
 	}
+	if before, after, twice := strings.Cut(message, string(f.Code)+" "); twice { // causes repeat it
+		message = before + string(f.Code) + " " + strings.ReplaceAll(after, ": "+string(f.Code)+" ", ": ")
+	}
 	if f.Want != "" || f.Got != "" { // printed on lines of their own below
 		message = strings.Replace(message, fmt.Sprintf(": want %s, got %s", f.Want, f.Got), "", 1)
 	}
 	first, rest, _ := strings.Cut(message, "\n")
-	fmt.Fprintf(w, "%s: %s: %s\n", command, f.Code.Outcome(), render.Safe(first))
-	for line := range strings.Lines(rest) {
-		fmt.Fprintf(w, "  %s\n", render.Safe(strings.TrimSpace(line)))
+	width := ui.Width(w)
+	line := func(format string, args ...any) {
+		fmt.Fprintln(w, render.Fold(fmt.Sprintf(format, args...), width))
+	}
+	line("%s: %s: %s", command, f.Code.Outcome(), render.Safe(first))
+	for more := range strings.Lines(rest) {
+		line("  %s", render.Safe(strings.TrimSpace(more)))
 	}
 	if f.Want != "" || f.Got != "" {
-		fmt.Fprintf(w, "  want %s\n  got  %s\n", render.Safe(f.Want), render.Safe(f.Got))
+		line("  want %s", render.Safe(f.Want))
+		line("  got  %s", render.Safe(f.Got))
 	}
-	fmt.Fprintf(w, "  → %s\n", render.Safe(strings.Replace(f.Fix, "the command's --help", command+" --help", 1)))
+	line("  → %s", render.Safe(strings.Replace(f.Fix, "the command's --help", command+" --help", 1)))
 	return verdict.ExitCode(f.Code.Outcome())
 }

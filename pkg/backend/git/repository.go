@@ -264,8 +264,7 @@ func (r *Repository) fetch(ctx context.Context, spec string) error {
 	return nil
 }
 
-// ensureCommit makes the commit with this id readable, and fetches it if ensureCommit
-// be.
+// ensureCommit makes the commit with this id readable: it is fetched if needed.
 func (r *Repository) ensureCommit(ctx context.Context, id string) error {
 	if !isID(id) {
 		return usage("reading commit %.80q: not a full commit id", id)

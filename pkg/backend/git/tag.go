@@ -54,7 +54,7 @@ func VerifyTag(ctx context.Context, c Commit, signers []byte) (Tag, error) {
 	if c.Tag == "" {
 		return Tag{Signature: Unsigned, NotVerified: "the tag is lightweight, so it carries no signature; use git tag -s"}, nil
 	}
-	r, err := Open(ctx, c.Repository)
+	r, err := c.Open(ctx)
 	if err != nil {
 		return Tag{}, err
 	}

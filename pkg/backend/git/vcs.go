@@ -47,6 +47,9 @@ import (
 type Commit struct {
 	// Repository is where the commit was found, as a "git+scheme:" URI.
 	Repository string
+	// Clone is the local clone that the commit is read from, if Repository is
+	// the address that it was cloned from; see [Commit.At].
+	Clone string `json:",omitempty"`
 	// Ref is the full name of the reference that was resolved, such as
 	// "refs/tags/v1.2.3"; "" if a commit id was given.
 	Ref string
@@ -85,7 +88,7 @@ func (c Commit) named() string {
 
 // ReadFile returns one file of c. A missing file is [ErrNotFound].
 func ReadFile(ctx context.Context, c Commit, name string) ([]byte, error) {
-	r, err := Open(ctx, c.Repository)
+	r, err := c.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -101,3 +101,13 @@ func (a Address) uploads() string {
 	}
 	return base + "/repos/" + a.Owner + "/" + a.Repo
 }
+
+// Certified is what certificates have for the repository, and for the identity
+// provider of its workflows. An emulator is as github.com.
+func (a Address) Certified() (repository, issuer string) {
+	issuer = "https://" + a.Host + "/_services/token"
+	if a.Host == publicHost || a.scheme == "http" {
+		a.Host, issuer = publicHost, "https://token.actions.githubusercontent.com"
+	}
+	return "https://" + a.Host + "/" + a.Owner + "/" + a.Repo, issuer
+}

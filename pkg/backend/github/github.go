@@ -53,6 +53,9 @@ type Release struct {
 	Tag       string `json:"tag_name"`
 	Draft     bool   `json:"draft"`
 	Immutable bool   `json:"immutable"`
+	// Title and Text are shown above the assets.
+	Title string `json:"name"`
+	Text  string `json:"body"`
 }
 
 // Asset is a file of a release. Its bytes never change: a replaced asset has
@@ -327,9 +330,29 @@ func (c *Client) Drafts(ctx context.Context) (drafts []Release, err error) {
 	return drafts, err
 }
 
+// Release reads a release or a draft.
+func (c *Client) Release(ctx context.Context, id int64) (r Release, err error) {
+	_, err = c.read(ctx, call{op: "reading the release", url: c.release(id)}, &r)
+	return r, err
+}
+
+// Run returns the run of a workflow and the list of its artifacts, as the API
+// describes them. The tag of the address is the id of the run.
+func (c *Client) Run(ctx context.Context) (run, artifacts json.RawMessage, err error) {
+	address := c.api() + "/actions/runs/" + url.PathEscape(c.Tag)
+	if _, err = c.read(ctx, call{op: "reading the run", url: address}, &run); err == nil {
+		_, err = c.read(ctx, call{op: "listing artifacts", url: fmt.Sprintf("%s/artifacts?per_page=%d", address, perPage)}, &artifacts)
+	}
+	return run, artifacts, err
+}
+
 // Assets lists the assets of a release.
-func (c *Client) Assets(ctx context.Context, release int64) ([]Asset, error) {
-	return pages[Asset](ctx, c, "listing", c.release(release)+"/assets")
+func (c *Client) Assets(ctx context.Context, release int64) (Listing, error) {
+	all, err := pages[Asset](ctx, c, "listing", c.release(release)+"/assets")
+	if err != nil {
+		return nil, err
+	}
+	return Index(c.URI(), all)
 }
 
 func (c *Client) release(id int64) string { return c.api() + "/releases/" + strconv.FormatInt(id, 10) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/github"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -84,6 +85,36 @@ func TestCheckNames(t *testing.T) {
 		}
 		if c.name == "one asset" && (!strings.Contains(err.Error(), "bin/tool") || !strings.Contains(err.Error(), "bin_tool")) {
 			t.Errorf("%v does not name both", err)
+		}
+	}
+}
+
+// TestIndex: an asset that should have replaced another one counts as that one only
+// if it is whole and the other is gone.
+func TestIndex(t *testing.T) {
+	sum := digest.Of(digest.SHA256, []byte("new"))
+	later := github.Replacing("bin/tool", sum)
+	later.State, later.Digest = "uploaded", sum
+	half, other, unlabelled := later, later, later
+	half.State, other.Digest, unlabelled.Label = "starter", digest.Of(digest.SHA256, []byte("other")), ""
+	tool := github.AssetOf("bin/tool")
+	for _, c := range []struct {
+		name   string
+		assets []github.Asset
+		want   string
+	}{
+		{"the old one is gone", []github.Asset{later}, "bin/tool"},
+		{"the old one is there", []github.Asset{later, tool}, later.Name + " bin/tool"},
+		{"half uploaded", []github.Asset{half}, later.Name},
+		{"of other bytes", []github.Asset{other}, later.Name},
+		{"without a label", []github.Asset{unlabelled}, later.Name},
+		{"twice", []github.Asset{tool, tool}, ""},
+		{"a name and a label", []github.Asset{tool, {Name: "bin/tool"}}, ""},
+		{"a negative size", []github.Asset{{Name: "tool", Size: -1}}, ""},
+	} {
+		l, err := github.Index("github://o/r/v1/", c.assets)
+		if got := strings.Join(l.Sorted(), " "); got != c.want || (err != nil) != (c.want == "") || err != nil && verdict.OutcomeOf(err) != verdict.Unavailable {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
 		}
 	}
 }

@@ -2,8 +2,11 @@ package github
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -76,6 +79,47 @@ func Collision(name, other string) error {
 	return verdict.Refuse(verdict.Path, name, "%s would be the asset %s on GitHub, and so would %s",
 		fmt.Sprintf("%q", name), fmt.Sprintf("%q", Flat(name)), fmt.Sprintf("%q", other)).
 		Advise("rename one of them in release.yaml: assets of a release have no directories, so each / becomes _")
+}
+
+// Listing are the assets of a release by their planned names.
+type Listing map[string]Asset
+
+// Index makes a listing. GitHub cannot replace an asset in one step, so while
+// that is done, or after it broke off, the asset of [Replacing] counts as the
+// planned one if that is gone; otherwise it is another asset.
+func Index(uri string, assets []Asset) (Listing, error) {
+	l := make(Listing, len(assets))
+	last := slices.DeleteFunc(slices.Clone(assets), func(a Asset) bool { return !a.Replaces() })
+	for _, a := range append(slices.DeleteFunc(slices.Clone(assets), Asset.Replaces), last...) {
+		name := a.Planned()
+		if _, there := l[a.Label]; a.Replaces() && a.Whole() && !there {
+			name = a.Label
+		}
+		if _, twice := l[name]; twice || a.Size < 0 {
+			return nil, &verdict.UnavailableError{Place: uri, Op: "listing", Err: fmt.Errorf("asset %q is listed twice, or with the size %d", name, a.Size)}
+		}
+		l[name] = a
+	}
+	return l, nil
+}
+
+// Sorted are the planned names in order.
+func (l Listing) Sorted() []string { return slices.Sorted(maps.Keys(l)) }
+
+// replacing ends the name of an asset that will replace another one.
+const replacing = ".upload"
+
+// Replacing is the asset that will replace a planned one by the bytes with a
+// digest.
+func Replacing(planned string, sum digest.Digest) Asset {
+	return Asset{Name: sum.Hex() + replacing, Label: planned}
+}
+
+// Replaces reports whether the asset was to replace the one in its label.
+func (a Asset) Replaces() bool {
+	sum, is := strings.CutSuffix(a.Name, replacing)
+	_, err := digest.Parse("sha256:" + sum)
+	return is && err == nil && a.Label != "" && a.Planned() == a.Name && (a.Digest.IsZero() || a.Digest.Hex() == sum)
 }
 
 // AssetOf is the asset that a planned name will have.

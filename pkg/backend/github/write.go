@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -18,21 +19,47 @@ func sortByID(releases []Release) {
 	slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// CheckTag refuses a tag that the repository does not have: GitHub would make
-// it, at its default branch, when the release is published.
-func (c *Client) CheckTag(ctx context.Context) error {
-	_, err := c.read(ctx, call{op: "reading the tag", url: c.api() + "/git/ref/tags/" + url.PathEscape(c.Tag)}, nil)
-	if errors.Is(err, ErrNotFound) {
-		return verdict.Refuse(verdict.Missing, c.URI(), "the repository has no tag %q, so GitHub would create it at its default branch", c.Tag).
-			Advise("push the tag that was built, then run the command again; nothing was published")
+// maxTags is how many annotated tags may follow each other.
+const maxTags = 4
+
+// CheckTag refuses a tag that names another commit than the one of the release,
+// whose source GitHub then offers beside the assets, and a tag that the
+// repository does not have: GitHub would make it, at its default branch, when
+// the release is published.
+func (c *Client) CheckTag(ctx context.Context, commit string) error {
+	named, err := c.TagOf(ctx)
+	if err == nil && named[len(named)-1] != commit {
+		err = &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.URI(), "the tag %q names another commit than the one of the release", c.Tag).Differ(commit, strings.Join(named, " "))}
 	}
 	return err
 }
 
-// Create makes a draft.
-func (c *Client) Create(ctx context.Context) (r Release, err error) {
+// TagOf returns what the tag names: a commit, or tag objects and, last, what they name.
+func (c *Client) TagOf(ctx context.Context) (named []string, err error) {
+	var ref struct {
+		Object struct {
+			Type string `json:"type"`
+			SHA  string `json:"sha"`
+		} `json:"object"`
+	}
+	_, err = c.read(ctx, call{op: "reading the tag", url: c.api() + "/git/ref/tags/" + url.PathEscape(c.Tag)}, &ref)
+	if errors.Is(err, ErrNotFound) {
+		return nil, verdict.Refuse(verdict.Missing, c.URI(), "the repository has no tag %q, so GitHub would create it at its default branch", c.Tag).
+			Advise("push the tag that was built, then run the command again; nothing was published")
+	}
+	for range maxTags {
+		if named = append(named, ref.Object.SHA); err != nil || ref.Object.Type != "tag" {
+			break
+		}
+		_, err = c.read(ctx, call{op: "reading the annotated tag", url: c.api() + "/git/tags/" + url.PathEscape(ref.Object.SHA)}, &ref)
+	}
+	return named, err
+}
+
+// Create makes a draft of a tag.
+func (c *Client) Create(ctx context.Context, tag string) (r Release, err error) {
 	_, err = c.read(ctx, call{op: "creating the draft", method: http.MethodPost, url: c.api() + "/releases", body: map[string]any{
-		"tag_name": c.Tag, "name": c.Tag, "draft": true, "prerelease": c.prerelease(),
+		"tag_name": tag, "name": tag, "draft": true, "prerelease": c.prerelease(),
 	}}, &r)
 	return r, err
 }
@@ -43,11 +70,11 @@ func (c *Client) prerelease() bool {
 	return err == nil && v.Channel() != version.Stable
 }
 
-// Publish makes a draft public. Which release is the latest follows from the
-// versions.
+// Publish makes a draft public, with the tag as its title and without a text.
+// Which release is the latest follows from the versions.
 func (c *Client) Publish(ctx context.Context, release int64) error {
 	_, err := c.read(ctx, call{op: "publishing the draft", method: http.MethodPatch, url: c.release(release), body: map[string]any{
-		"draft": false, "prerelease": c.prerelease(), "make_latest": "legacy",
+		"draft": false, "name": c.Tag, "body": "", "prerelease": c.prerelease(), "make_latest": "legacy",
 	}}, nil)
 	return err
 }

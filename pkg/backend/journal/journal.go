@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/filelock"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -90,9 +91,6 @@ func (e *VersionError) Code() string { return "CONFIG" }
 
 // Code is the reason code: the journal cannot be used.
 func (e *DamagedError) Code() string { return "CONFIG" }
-
-// errBusy says that another process has the file locked.
-var errBusy = errors.New("another process has the journal open")
 
 // BusyError reports a journal that another process has open.
 type BusyError struct{ Path string }
@@ -158,16 +156,17 @@ func Busy(path string) bool {
 		return false
 	}
 	defer f.Close() // closing also unlocks
-	return errors.Is(lock(f), errBusy)
+	free, err := filelock.Try(f)
+	return err == nil && !free
 }
 
 // load locks the file, reads it, cuts off an incomplete last line, and writes
 // the header of an empty one.
 func (j *Journal) load() error {
-	if err := lock(j.file); errors.Is(err, errBusy) {
-		return &BusyError{Path: j.path}
-	} else if err != nil {
+	if free, err := filelock.Try(j.file); err != nil {
 		return j.unavailable("locking journal", err)
+	} else if !free {
+		return &BusyError{Path: j.path}
 	}
 	raw, err := io.ReadAll(j.file)
 	if err != nil {

@@ -34,7 +34,7 @@ func credentials(ctx context.Context, target authn.Resource) (authn.Authenticato
 	select {
 	case a := <-answers:
 		if a.err != nil {
-			return nil, fmt.Errorf("reading registry credentials of %q: the Docker configuration or its credential helper failed; its output may hold a secret and is not shown", target.RegistryStr())
+			return nil, &refusedError{fmt.Errorf("reading registry credentials of %q: the Docker configuration or its credential helper failed; its output may hold a secret and is not shown", target.RegistryStr()), loginAct(target.RegistryStr())}
 		}
 		return a.auth, nil
 	case <-ctx.Done():

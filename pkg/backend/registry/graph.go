@@ -45,7 +45,7 @@ func (n *Node) Part(platform string) *Node {
 // of an index. Attestations that build tools list in an index do not count.
 func (n *Node) Images() (list []*Node) {
 	_ = n.Walk(func(n *Node) error { // the visitor returns no error
-		if !n.Config.Digest.IsZero() && n.Descriptor.Platform != "unknown/unknown" && n.Subject.Digest.IsZero() {
+		if !n.Config.Digest.IsZero() && n.Descriptor.Platform != noPlatform && n.Subject.Digest.IsZero() {
 			list = append(list, n)
 		}
 		return nil

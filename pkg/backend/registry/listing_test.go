@@ -32,3 +32,24 @@ func TestListingReads(t *testing.T) {
 		}
 	}
 }
+
+// TestTagsBehindFullPage: a registry that ends a full page and does not say that
+// more tags follow (crane registry serve) hides none.
+func TestTagsBehindFullPage(t *testing.T) {
+	for _, extra := range []int{-1, 0, 1, 2} {
+		r := serve(t, nil)
+		d := image(t, r, "amd64")
+		raw, err := Read(t.Context(), r, "demo", d, MaxManifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range tagsOfPage + extra {
+			if err := r.TagManifest(t.Context(), "demo", fmt.Sprintf("v%04d", n), d, raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tags, err := r.Tags(t.Context(), "demo"); err != nil || len(tags) != tagsOfPage+extra {
+			t.Errorf("%d tags of %d (%v)", len(tags), tagsOfPage+extra, err)
+		}
+	}
+}

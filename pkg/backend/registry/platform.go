@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -30,6 +31,18 @@ func (e *PlatformError) Error() string {
 // Code is the reason code of the refusal.
 func (e *PlatformError) Code() string { return "PLATFORM" }
 
+// IsBuildEvidence reports whether n is no platform of its index, but evidence of
+// the build tool about one: listed for no platform and annotated as such, with
+// nothing but statements in it. BuildKit lists provenance and SBOMs so.
+func (n *Node) IsBuildEvidence() bool {
+	return n.Descriptor.Platform == noPlatform && n.Descriptor.Annotations["vnd.docker.reference.type"] == "attestation-manifest" &&
+		!n.Descriptor.IsIndex() && len(n.Layers) > 0 &&
+		!slices.ContainsFunc(n.Layers, func(l Descriptor) bool { return l.MediaType != "application/vnd.in-toto+json" })
+}
+
+// noPlatform is the platform of such manifests.
+const noPlatform = "unknown/unknown"
+
 // CheckPlatform reads the configuration of n and checks that it is for the
 // platform under which an index lists n: a client that pulls by platform runs
 // the image of that entry. An image outside an index, or a manifest that is
@@ -49,7 +62,7 @@ func CheckPlatform(ctx context.Context, src Source, repo string, n *Node) error 
 // configuration names one, too.
 func (n *Node) saysPlatform() bool {
 	kind, listed := n.Config.MediaType, n.Descriptor.Platform
-	return listed != "" && listed != "unknown/unknown" && (kind == string(types.OCIConfigJSON) || kind == string(types.DockerConfigJSON))
+	return listed != "" && listed != noPlatform && (kind == string(types.OCIConfigJSON) || kind == string(types.DockerConfigJSON))
 }
 
 // checkPlatform compares a configuration with the entry of an index. Variants

@@ -72,8 +72,11 @@ func send(ctx context.Context, client *http.Client, method string, to *url.URL) 
 // denied tells a denial from an unavailable registry.
 func (q query) denied(err error) error {
 	var said *ggcr.Error
-	if errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden) {
-		return fmt.Errorf("%s at %q: %w: %w", q.op, q.target.Name(), fs.ErrPermission, err)
+	if errors.As(err, &said) {
+		switch said.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+			return fmt.Errorf("%s at %q: %w: %w", q.op, q.target.Name(), fs.ErrPermission, advised(err, q.target.RegistryStr()))
+		}
 	}
 	if err != nil {
 		return q.unavailable(err)

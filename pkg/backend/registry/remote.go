@@ -165,6 +165,12 @@ func (r *Remote) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	return verified(resp.Body, target.Name(), d), nil
 }
 
+// tagsPath asks for pages of tagsOfPage tags.
+const (
+	tagsOfPage = 1000
+	tagsPath   = "tags/list?n=1000"
+)
+
 // Tags implements [Source].
 func (r *Remote) Tags(ctx context.Context, repo string) ([]string, error) {
 	target, err := r.repository(repo)
@@ -172,15 +178,25 @@ func (r *Remote) Tags(ctx context.Context, repo string) ([]string, error) {
 		return nil, err
 	}
 	var tags []string
-	err = r.pages(ctx, query{target: target, op: "listing tags", path: "tags/list?n=1000"}, func(raw []byte) error {
+	known := map[string]bool{}
+	err = r.pages(ctx, query{target: target, op: "listing tags", path: tagsPath}, func(raw []byte) (string, error) {
 		var page struct {
 			Tags []string `json:"tags"`
 		}
 		if err := decodeOpen(raw, &page); err != nil {
-			return err
+			return "", err
+		}
+		before := len(known)
+		for _, tag := range page.Tags {
+			known[tag] = true
 		}
 		tags = append(tags, page.Tags...)
-		return nil
+		if len(page.Tags) != tagsOfPage || len(known) == before {
+			return "", nil
+		}
+		// Some registries end a full page and do not say that more follow: an
+		// extra tag would be hidden behind it.
+		return tagsPath + "&last=" + url.QueryEscape(page.Tags[len(page.Tags)-1]), nil
 	})
 	if err != nil {
 		return nil, err
@@ -212,9 +228,9 @@ func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, fi
 		return nil, errors.New("listing referrers: no digest")
 	}
 	var found []Descriptor
-	collect := func(raw []byte) error {
+	collect := func(raw []byte) (string, error) {
 		found, err = appendReferrers(found, raw)
-		return err
+		return "", err
 	}
 	q := query{target: target, op: "listing referrers of " + d.String(), path: "referrers/" + d.String() + filter, accept: []string{MediaTypeIndex}}
 	switch err := r.pages(ctx, q, collect); {

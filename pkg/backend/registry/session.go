@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,7 +174,7 @@ type query struct {
 }
 
 func (q query) unavailable(err error) error {
-	return &verdict.UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{err}}
+	return &verdict.UnavailableError{Place: q.target.Name(), Op: q.op, Err: discreet{advised(err, q.target.RegistryStr())}}
 }
 
 // discreet is an error whose text may contain our credentials, because a
@@ -245,8 +246,9 @@ func (r *Remote) get(ctx context.Context, q query) ([]byte, http.Header, error) 
 }
 
 // pages reads a list that may have several pages (distribution specification,
-// "Listing Tags"; RFC 5988).
-func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) error) error {
+// "Listing Tags"; RFC 5988). collect may return the path of the next page, for
+// a page that names none.
+func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) (after string, err error)) error {
 	seen, left := map[string]bool{}, maxList
 	for range maxPages {
 		seen[q.path] = true
@@ -260,14 +262,15 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) er
 		if strings.HasPrefix(q.path, "referrers/") && mediaType(header) != MediaTypeIndex {
 			return q.unavailable(errNoAPI) // a page elsewhere on the server
 		}
-		if err := collect(raw); err != nil {
+		after, err := collect(raw)
+		if err != nil {
 			return q.unavailable(err)
 		}
 		next, err := q.next(header.Get("Link"))
 		if err != nil {
 			return q.unavailable(err)
 		}
-		if next == "" {
+		if next = cmp.Or(next, after); next == "" {
 			return nil
 		}
 		if seen[next] {

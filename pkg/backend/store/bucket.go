@@ -212,7 +212,7 @@ func checkFolder(name string, size int64) (bool, error) {
 	case name != "" && !named:
 		return false, nil
 	case size > 0:
-		return false, &NameError{Name: name, Reason: fmt.Sprintf("the name is that of a folder, but the object has %d bytes; remove the object", size)}
+		return false, &nameError{Name: name, Reason: fmt.Sprintf("the name is that of a folder, but the object has %d bytes; remove the object", size)}
 	}
 	return true, nil
 }

@@ -34,19 +34,19 @@ func usage(format string, args ...any) error {
 	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// NameError reports a name outside the grammar of [CheckName].
-type NameError struct {
+// nameError reports a name outside the grammar of [CheckName].
+type nameError struct {
 	Name   string // the refused name, unescaped; print it quoted only
 	Reason string
 }
 
 // Error quotes at most the first 200 bytes of the name.
-func (e *NameError) Error() string {
+func (e *nameError) Error() string {
 	return fmt.Sprintf("checking name %s: %s", quote(e.Name), e.Reason)
 }
 
 // Code is the reason code of the refusal.
-func (e *NameError) Code() string { return "PATH" }
+func (e *nameError) Code() string { return "PATH" }
 
 // FileTypeError reports something in a directory that is not a plain file.
 type FileTypeError struct {

@@ -17,9 +17,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// recordedListing is the file in which a downloaded release has the listing of
-// its assets, as GitHub's API answers it.
-const recordedListing = "assets.json"
+// Files in which a downloaded release has the listing of its assets, as GitHub's
+// API answers it, and the attestations, one a line.
+const recordedListing, recordedBundles = "assets.json", "attestations.jsonl"
 
 // releasePlace reads a published release on GitHub. It never reads a draft,
 // which users do not see. The listing is read once for all objects, since each
@@ -28,7 +28,7 @@ type releasePlace struct {
 	api *github.Client
 
 	mu     sync.Mutex // guards listed
-	listed map[string]github.Asset
+	listed github.Listing
 }
 
 func openRelease(uri string, rt http.RoundTripper) (Place, error) {
@@ -53,45 +53,42 @@ func (p *releasePlace) List(ctx context.Context) ([]Object, error) {
 }
 
 // renew reads the listing; mu is held.
-func (p *releasePlace) renew(ctx context.Context) error {
+func (p *releasePlace) renew(ctx context.Context) (err error) {
 	p.listed = nil
 	release, err := p.api.Published(ctx)
-	var assets []github.Asset
-	switch {
-	case errors.Is(err, github.ErrNotFound):
-	case err == nil:
-		assets, err = p.api.Assets(ctx, release.ID)
+	if errors.Is(err, github.ErrNotFound) {
+		p.listed = github.Listing{}
+		return nil
 	}
-	if err != nil && !errors.Is(err, github.ErrNotFound) {
+	if err != nil {
 		return err
 	}
-	p.listed, err = byPlannedName(p.URI(), assets)
+	p.listed, err = p.api.Assets(ctx, release.ID)
 	return err
 }
 
-// byPlannedName indexes assets by their planned names.
-func byPlannedName(uri string, assets []github.Asset) (map[string]github.Asset, error) {
-	all := make(map[string]github.Asset, len(assets))
-	for _, a := range assets {
-		name := a.Planned()
-		if _, twice := all[name]; twice || a.Size < 0 {
-			return nil, &verdict.UnavailableError{Place: uri, Op: "listing", Err: fmt.Errorf("asset %s is listed twice, or with the size %d", quote(name), a.Size)}
-		}
-		all[name] = a
+// Evidence returns what the tag names, the commit last, and GitHub's bundles.
+func (p *releasePlace) Evidence(ctx context.Context, subjects []string) (commits []string, bundles [][]byte, err error) {
+	if commits, err = p.api.TagOf(ctx); err == nil {
+		bundles, err = p.api.Attestations(ctx, append(subjects, "sha1:"+commits[0]))
 	}
-	return all, nil
+	return commits, bundles, err
+}
+
+// CheckTag refuses a release whose tag names another commit.
+func (p *releasePlace) CheckTag(ctx context.Context, commit string) error {
+	return p.api.CheckTag(ctx, commit)
 }
 
 // assetObjects are the objects of a listing, sorted.
-func assetObjects(uri string, assets map[string]github.Asset) ([]Object, error) {
+func assetObjects(uri string, assets github.Listing) ([]Object, error) {
 	objects := make([]Object, 0, len(assets))
-	for name, a := range assets {
+	for _, name := range assets.Sorted() {
 		if err := CheckName(name); err != nil {
 			return nil, fmt.Errorf("listing %q: %w", uri, err)
 		}
-		objects = append(objects, Object{Name: name, Size: a.Size, Generation: fmt.Sprint(a.ID)})
+		objects = append(objects, Object{Name: name, Size: assets[name].Size, Generation: fmt.Sprint(assets[name].ID)})
 	}
-	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 	return objects, nil
 }
 
@@ -130,7 +127,7 @@ func (p *releasePlace) find(ctx context.Context, name string) (github.Asset, err
 }
 
 // findAsset finds an object; one whose upload was not finished does not exist.
-func findAsset(uri string, assets map[string]github.Asset, name string) (github.Asset, error) {
+func findAsset(uri string, assets github.Listing, name string) (github.Asset, error) {
 	a, there := assets[name]
 	switch {
 	case !there:
@@ -159,7 +156,7 @@ func (p *releasePlace) vanished(ctx context.Context, name string) error {
 // in a directory with the listing that was recorded.
 type recordedRelease struct {
 	uri    string
-	listed map[string]github.Asset
+	listed github.Listing
 	files  *dir
 }
 
@@ -177,7 +174,7 @@ func openRecorded(path string) (Place, error) {
 	if err := strictjson.UnmarshalOpen(raw, &assets, strictjson.MaxSize(maxPage)); err != nil {
 		return nil, usage("opening place %q: %s is not a listing of assets: %w", uri, recordedListing, err)
 	}
-	listed, err := byPlannedName(uri, assets)
+	listed, err := github.Index(uri, assets)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +195,7 @@ func (r *recordedRelease) List(ctx context.Context) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed := map[string]bool{recordedListing: true}
+	listed := map[string]bool{recordedListing: true, recordedBundles: true}
 	for _, a := range r.listed {
 		listed[a.Name] = true
 	}
@@ -220,12 +217,23 @@ func (r *recordedRelease) Open(ctx context.Context, name string) (io.ReadCloser,
 		return nil, 0, fmt.Errorf("reading at %q: %w", r.uri, err)
 	}
 	a, err := findAsset(r.uri, r.listed, name)
-	if err != nil {
+	if _, listed := r.listed[name]; listed && err != nil {
 		return nil, 0, err
+	} else if !listed {
+		a.Name = name // a file that was not downloaded from the release
 	}
 	body, size, err := r.files.Open(ctx, a.Name)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("reading %s at %q: %w", quote(a.Name), r.uri, ErrNotFound)
 	}
 	return body, size, err
+}
+
+// Evidence returns the recorded bundles, if there are any; the tag is not recorded.
+func (r *recordedRelease) Evidence(ctx context.Context, _ []string) (commits []string, documents [][]byte, err error) {
+	raw, err := Read(ctx, r.files, recordedBundles, maxPage)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil, nil
+	}
+	return nil, [][]byte{raw}, err
 }

@@ -16,3 +16,15 @@ func Listed(at, names Place) Place { return elsewhere{Place: at, names: names} }
 
 // List implements [Place].
 func (e elsewhere) List(ctx context.Context) ([]Object, error) { return e.names.List(ctx) }
+
+// CheckTag asks each of the two places that belongs to a tag.
+func (e elsewhere) CheckTag(ctx context.Context, commit string) error {
+	for _, place := range []Place{e.Place, e.names} {
+		if tagged, is := place.(*releasePlace); is {
+			if err := tagged.CheckTag(ctx, commit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -10,7 +10,7 @@ const (
 	maxSegment = 255
 )
 
-// CheckName refuses with a [*NameError] every name that is not
+// CheckName refuses with a an error of the code PATH every name that is not
 //
 //	segment *( "/" segment )
 //	segment = 1*255( A-Z / a-z / 0-9 / "." / "_" / "+" / "@" / "~" / "-" )
@@ -21,7 +21,7 @@ const (
 // letter, backslash, escape or look-alike letter to disagree about. Names that
 // differ only in case are refused by [CheckNames].
 func CheckName(name string) error {
-	refuse := func(reason string) error { return &NameError{Name: name, Reason: reason} }
+	refuse := func(reason string) error { return &nameError{Name: name, Reason: reason} }
 	switch {
 	case name == "":
 		return refuse("the name is empty")

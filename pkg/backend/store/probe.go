@@ -21,6 +21,8 @@ const probePrefix = ".waybill-probe-"
 type Prober interface {
 	// MayWrite checks the permission and changes nothing. A place without such
 	// a check answers [ErrNotAsked], a place that denies it [os.ErrPermission].
+	// A service that cannot protect what was released is refused with code
+	// NOT_WRITABLE.
 	MayWrite(ctx context.Context) error
 	// ProbeWrite writes a small object and removes it.
 	ProbeWrite(ctx context.Context) error

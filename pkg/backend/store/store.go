@@ -6,6 +6,7 @@
 //	/dir, file:///dir                       a directory
 //	https://host/path/                      read only, cannot be listed
 //	/dir/release.tar, tar:///release.tar    a tar archive, read only
+//	/dir/release.kit/files/                 the files in a kit (see package kit)
 //	gs://bucket/prefix/                     a public bucket of Google Cloud Storage
 //	gs+http://127.0.0.1:4443/bucket/prefix/ the same on an emulator
 //	s3://bucket/prefix/                     a public bucket of Amazon S3
@@ -28,7 +29,7 @@
 // a name outside the grammar of [CheckName] is refused and never skipped,
 // because a skipped object would never be judged. Three answers are kept apart:
 // missing ([ErrNotFound]), unavailable ([*verdict.UnavailableError]), and
-// refused ([NameError], [FileTypeError]).
+// refused (code PATH, [FileTypeError]).
 //
 // A tar archive is a place if GNU tar, bsdtar, busybox and python unpack it to
 // the objects that are listed: regular files and directories, with plain names
@@ -106,7 +107,7 @@ type PutOptions struct {
 // Nothing is read yet.
 func Open(uri string, rt http.RoundTripper) (Place, error) {
 	if !strings.Contains(uri, "://") {
-		if isTape(uri) {
+		if _, _, is := splitTape(uri); is {
 			return openTape(uri)
 		}
 		return openDir(uri)

@@ -22,27 +22,37 @@ import (
 type tape struct {
 	path string // absolute
 	uri  string
+	dir  string // in a kit, the objects are those below it, as "files/"
 
 	mu     sync.Mutex // guards the fields below
 	looked os.FileInfo
 	index  map[string]span
 }
 
+// kitSuffix ends the name of a kit, which is an archive: see package kit.
+const kitSuffix = ".kit"
+
 // span locates the bytes of an object.
 type span struct{ offset, size int64 }
 
-// isTape reports whether a path names an archive and not a directory.
-func isTape(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, ".tar")
+// splitTape splits the path of an archive, or of a directory in a kit, and reports
+// whether there is such an archive.
+func splitTape(path string) (file, dir string, is bool) {
+	file = path
+	if kit, below, in := strings.Cut(path, kitSuffix+"/"); in && !strings.HasSuffix(path, ".tar") {
+		file, dir = kit+kitSuffix, below
+	}
+	info, err := os.Stat(file)
+	return file, dir, err == nil && info.Mode().IsRegular() && (strings.HasSuffix(file, ".tar") || strings.HasSuffix(file, kitSuffix))
 }
 
 func openTape(path string) (*tape, error) {
-	d, err := openDir(path)
+	file, dir, _ := splitTape(path)
+	d, err := openDir(file)
 	if err != nil {
 		return nil, err
 	}
-	return &tape{path: d.path, uri: "tar" + strings.TrimPrefix(d.uri, "file")}, nil
+	return &tape{path: d.path, uri: "tar" + strings.TrimPrefix(d.uri, "file"), dir: dir}, nil
 }
 
 // URI implements [Place].
@@ -61,7 +71,9 @@ func (t *tape) List(ctx context.Context) ([]Object, error) {
 	defer f.Close()
 	objects := make([]Object, 0, len(index))
 	for name, at := range index {
-		objects = append(objects, Object{Name: name, Size: at.size})
+		if name, below := strings.CutPrefix(name, t.dir); below {
+			objects = append(objects, Object{Name: name, Size: at.size})
+		}
 	}
 	sort.Slice(objects, func(i, j int) bool { return objects[i].Name < objects[j].Name })
 	return objects, nil
@@ -77,7 +89,7 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	at, found := index[name]
+	at, found := index[t.dir+name]
 	if !found {
 		_ = f.Close()
 		return nil, 0, fmt.Errorf("%s at %q: %w", op, t.uri, ErrNotFound)

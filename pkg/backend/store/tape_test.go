@@ -180,3 +180,27 @@ func TestTapeHasOneReading(t *testing.T) {
 		})
 	}
 }
+
+// TestKitIsAPlaceBelow: a directory in a kit is a place, a directory on disk whose
+// name ends like a kit's is one as well.
+func TestKitIsAPlaceBelow(t *testing.T) {
+	dir := t.TempDir()
+	kit := filepath.Join(dir, "a.kit")
+	if err := errors.Join(os.WriteFile(kit, pack(t, file("files/a", "in"), file("index.json", "out")), 0o600), os.MkdirAll(filepath.Join(dir, "b.kit", "files"), 0o700), os.WriteFile(filepath.Join(dir, "b.kit", "files", "a"), []byte("in"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{kit + "/files/", filepath.Join(dir, "b.kit") + "/files/"} {
+		place, err := store.Open(at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := place.List(t.Context())
+		raw, unread := store.Read(t.Context(), place, "a", 10)
+		if err != nil || unread != nil || len(all) != 1 || all[0].Name != "a" || string(raw) != "in" {
+			t.Errorf("%s: %v, %q, %v, %v", at, all, raw, err, unread)
+		}
+		if _, _, err := place.Open(t.Context(), "index.json"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: what is beside it: %v", at, err)
+		}
+	}
+}

@@ -79,7 +79,11 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 	if try.Body != nil && try.Body != http.NoBody {
 		try.Body = &sentBody{ReadCloser: try.Body, counts: &t.counts, silence: t.limits.silence, cancel: cancel}
 	}
-	resp, err := t.wires.wireFor(who).RoundTrip(try.WithContext(ctx))
+	wire := t.wires.wireFor(who)
+	resp, err := wire.RoundTrip(try.WithContext(ctx))
+	if err == nil {
+		err = refusedByProxy(resp, wire.Proxy)
+	}
 	if err != nil {
 		var stalled *StalledError
 		if errors.As(context.Cause(ctx), &stalled) {

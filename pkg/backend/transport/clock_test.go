@@ -72,6 +72,8 @@ func TestRetryAfterIsHonouredByAllWorkers(t *testing.T) {
 	}{
 		{"seconds", "20", 20 * time.Second, 200},
 		{"date", "in 20 s", 20 * time.Second, 200},
+		{"date of a clock that is an hour ahead", "in 1 h 20 s", 20 * time.Second, 200},
+		{"date of a clock that is an hour behind", "59 min 40 s ago", 20 * time.Second, 200},
 		{"a date that has passed", "20 s ago", 0, 200},
 		{"more than there is patience", "90", 0, 0},
 		{"absurd", "1000000000", 0, 0},
@@ -81,12 +83,16 @@ func TestRetryAfterIsHonouredByAllWorkers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				value := c.value
+				value, ahead := c.value, time.Duration(0)
 				switch value {
 				case "in 20 s":
 					value = begun.Add(20 * time.Second).UTC().Format(http.TimeFormat)
 				case "20 s ago":
 					value = begun.Add(-20 * time.Second).UTC().Format(http.TimeFormat)
+				case "in 1 h 20 s":
+					ahead, value = time.Hour, begun.Add(time.Hour+20*time.Second).UTC().Format(http.TimeFormat)
+				case "59 min 40 s ago":
+					ahead, value = -time.Hour, begun.Add(20*time.Second-time.Hour).UTC().Format(http.TimeFormat)
 				}
 				var mu sync.Mutex
 				var late []time.Duration
@@ -97,6 +103,7 @@ func TestRetryAfterIsHonouredByAllWorkers(t *testing.T) {
 					if first {
 						first = false
 						w.Header().Set("Retry-After", value)
+						w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 						w.WriteHeader(429)
 						return
 					}

@@ -224,7 +224,7 @@ func (t *Transport) pause(attempt int, asked time.Duration, says bool) time.Dura
 
 func jitter(most time.Duration) time.Duration { return rand.N(most + 1) }
 
-// maxAsked replaces a number of seconds that exceeds a duration.
+// maxAsked replaces a time that exceeds a duration, or would with a little added.
 const maxAsked = 100 * 365 * 24 * time.Hour
 
 // retryAfter reads both forms of the header, seconds and a date, and the time
@@ -236,7 +236,7 @@ func retryAfter(resp *http.Response) (asked time.Duration, says bool) {
 	value := resp.Header.Get("Retry-After")
 	if value == "" && resp.Header.Get("X-RateLimit-Remaining") == "0" && resp.StatusCode >= http.StatusBadRequest {
 		if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil {
-			return min(max(time.Until(time.Unix(reset, 0)), 0), maxAsked), true
+			return min(max(time.Unix(reset, 0).Sub(answered(resp)), 0), maxAsked), true
 		}
 	}
 	if value != "" && strings.Trim(value, "0123456789") == "" {
@@ -247,9 +247,18 @@ func retryAfter(resp *http.Response) (asked time.Duration, says bool) {
 		return min(time.Duration(seconds)*time.Second, maxAsked), true
 	}
 	if date, err := http.ParseTime(value); err == nil {
-		return max(time.Until(date), 0), true
+		return min(max(date.Sub(answered(resp)), 0), maxAsked), true
 	}
 	return 0, false
+}
+
+// answered is when the server answered, by its own clock, which may differ from
+// ours: the times in its answer are by that clock.
+func answered(resp *http.Response) time.Time {
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		return date
+	}
+	return time.Now()
 }
 
 // discard reads a little of the body, so that the connection can be reused, and

@@ -28,8 +28,9 @@
 //     transport sees which answer caused a request. An address that the operator
 //     did not name is checked again when it is dialled, after its name was
 //     resolved.
-//   - HTTPS_PROXY, HTTP_PROXY and NO_PROXY are honoured, never for loopback.
-//     SSL_CERT_FILE is honoured by crypto/x509.
+//   - HTTPS_PROXY, HTTP_PROXY and NO_PROXY are honoured, never for loopback. A
+//     proxy that refuses a request is a [*ProxyError]; its password is never part
+//     of an error. SSL_CERT_FILE is honoured by crypto/x509.
 //   - Offline, every dial fails with [ErrOffline].
 //
 // It holds no credentials, cookies or cache. The body of a GET has no limit
@@ -109,13 +110,16 @@ func New(c Config) *Transport {
 	if c.Attempts < 1 {
 		c.Attempts = 10
 	}
-	t := &Transport{}
+	t := &Transport{err: checkProxies()}
 	t.hosts.first = c.PerHost
 	if c.PerHost < 1 {
 		t.hosts.first, c.PerHost = firstPerHost, mostPerHost
 	}
 	if c.Patience <= 0 {
-		c.Patience, t.err = Patience()
+		var err error
+		if c.Patience, err = Patience(); t.err == nil {
+			t.err = err
+		}
 	}
 	t.config, t.limits = c, limitsOf(c.Patience)
 	t.wires = wired(c, t.limits)

@@ -66,6 +66,13 @@ func TestRetry(t *testing.T) {
 		{"POST after 503 may have been done", "POST", strings.NewReader("x"), nil, []int{503}, 503, 1},
 		{"POST after 503 that says when", "POST", strings.NewReader("x"), now, []int{503}, 200, 2},
 		{"more patience asked than there is", "GET", nil, http.Header{"Retry-After": {"3600"}}, []int{429}, 429, 1},
+		{"until the year 9999", "GET", nil, http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}, []int{429}, 429, 1},
+		{"for 2,000 years by its own clock", "GET", nil, http.Header{
+			"Date": {"Mon, 01 Jan 0001 00:00:00 GMT"}, "Retry-After": {"Mon, 01 Jan 2001 00:00:00 GMT"},
+		}, []int{503}, 503, 1},
+		{"for no time by its own clock", "GET", nil, http.Header{
+			"Date": {"Mon, 01 Jan 0001 00:00:00 GMT"}, "Retry-After": {"Mon, 01 Jan 0001 00:00:00 GMT"},
+		}, []int{503}, 200, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv, asked := flaky(t, c.header, c.statuses...)

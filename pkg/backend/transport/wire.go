@@ -150,17 +150,18 @@ func named(err error, host string) error {
 // wire makes one connection pool.
 func wire(c Config, l limits, d dial) *http.Transport {
 	t := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment, // never for loopback
-		ProxyConnectHeader:    http.Header{"User-Agent": {c.UserAgent}},
-		DialContext:           d,
-		TLSClientConfig:       &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   l.tls,
-		ResponseHeaderTimeout: l.header,
-		ExpectContinueTimeout: time.Second,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConns:          max(256, 2*c.PerHost),
-		MaxIdleConnsPerHost:   c.PerHost,
-		IdleConnTimeout:       90 * time.Second,
+		Proxy:                  http.ProxyFromEnvironment, // never for loopback
+		ProxyConnectHeader:     http.Header{"User-Agent": {c.UserAgent}},
+		OnProxyConnectResponse: refusedTunnel,
+		DialContext:            d,
+		TLSClientConfig:        &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    l.tls,
+		ResponseHeaderTimeout:  l.header,
+		ExpectContinueTimeout:  time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           max(256, 2*c.PerHost),
+		MaxIdleConnsPerHost:    c.PerHost,
+		IdleConnTimeout:        90 * time.Second,
 		// A larger header is refused.
 		MaxResponseHeaderBytes: 256 << 10,
 	}

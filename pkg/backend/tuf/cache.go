@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/backend/filelock"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -174,7 +175,7 @@ func waitForLock(ctx context.Context, f *os.File) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		free, err := tryLock(f)
+		free, err := filelock.Try(f)
 		if err != nil || free {
 			return err
 		}

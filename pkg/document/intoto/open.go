@@ -36,7 +36,8 @@ type openStatement struct {
 // ParseOpen parses a statement of any author, of version 0.1 or 1. It ignores
 // unknown fields, as the specification requires, unless they differ from a
 // known field by letter case only. Subjects may share a name or have none, and
-// may lack a strong digest: those bind no bytes.
+// may lack a strong digest: those bind no bytes. A predicate that is absent or
+// null is read as an empty one.
 //
 // It still refuses everything that two readers could read differently, a
 // subject without any digest, and a strong digest in another spelling than the
@@ -74,6 +75,9 @@ func parseOpen(raw []byte) (Statement, error) {
 	}
 	if wire.Type != TypeV1 && wire.Type != typeV01 {
 		return Statement{}, verdict.Refuse(verdict.StatementType, "statement", "unknown statement type %q", short(wire.Type))
+	}
+	if len(wire.Predicate) == 0 || string(wire.Predicate) == "null" {
+		wire.Predicate = json.RawMessage("{}") // "Unset is treated the same as set-but-empty."
 	}
 	if err := checkPredicate(wire.PredicateType, wire.Predicate); err != nil {
 		return Statement{}, err

@@ -58,7 +58,8 @@ func TestParseOpenRefuses(t *testing.T) {
 		code     verdict.Code
 	}{
 		{"another statement type", "Statement/v1", "Statement/v0.2", verdict.StatementType},
-		{"no predicate", `,"predicate":{"k":1}`, ``, verdict.StatementParse},
+		{"a predicate that is no object", `{"k":1}`, `"k"`, verdict.StatementParse},
+		{"a predicate that is a list", `{"k":1}`, `[]`, verdict.StatementParse},
 		{"a second key", `"predicate":`, `"predicateType":"x","predicate":`, verdict.StatementParse},
 		{"a second key of an unknown field", `"predicate":`, `"x":{"a":1,"a":1},"predicate":`, verdict.StatementParse},
 		{"a key in another case", `"predicate":`, `"Subject":[],"predicate":`, verdict.StatementParse},
@@ -83,6 +84,21 @@ func TestParseOpenRefuses(t *testing.T) {
 				t.Errorf("refused as %s with %v: %v, want %s", f.Code, s.Subjects(), err, r.code)
 			}
 		})
+	}
+}
+
+// TestNoPredicate: a predicate may be omitted, which is the same as an empty one;
+// our own statements have one.
+func TestNoPredicate(t *testing.T) {
+	for _, with := range []string{``, `,"predicate":null`, `,"predicate":{}`} {
+		text := strings.Replace(valid(), `,"predicate":{"k":1}`, with, 1)
+		s, err := intoto.ParseOpen([]byte(text))
+		if err != nil || string(s.Predicate()) != "{}" || string(s.Raw()) != text {
+			t.Errorf("%q: %q, %v", with, s.Predicate(), err)
+		}
+		if _, err := intoto.Parse([]byte(text)); err == nil && with != `,"predicate":{}` {
+			t.Errorf("%q is read as one of ours", with)
+		}
 	}
 }
 

@@ -10,8 +10,13 @@ import (
 	"github.com/sigstore/cosign/v2/pkg/cosign/bundle"
 
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
+
+// kindStatement is the kind of entries for attestations until 2023. They have no
+// signature, but the hash of the envelope's text.
+const kindStatement = "intoto 0.0.1"
 
 // maxHashes limits an inclusion proof: more would be a tree with more than 2^64
 // leaves.
@@ -107,6 +112,7 @@ type wireSpec struct {
 			} `json:"signatures"`
 		} `json:"envelope"`
 	} `json:"content"`
+	PublicKey []byte `json:"publicKey"` // intoto 0.0.1
 }
 
 type wireHash struct {
@@ -137,7 +143,7 @@ func (e *Entry) readBody() error {
 	e.kind, e.version = head.Kind, head.APIVersion
 	var b wireBody
 	switch e.Kind() {
-	case "hashedrekord 0.0.1", "dsse 0.0.1", "intoto 0.0.2":
+	case "hashedrekord 0.0.1", "dsse 0.0.1", kindStatement, "intoto 0.0.2":
 		if err := strictjson.UnmarshalOpen(e.body, &b); err != nil {
 			return verdict.Wrap(verdict.LogEntryParse, "log entry", err)
 		}
@@ -152,6 +158,8 @@ func (e *Entry) readBody() error {
 		}
 		s := b.Spec.Signatures[0]
 		e.said = said{digest: b.Spec.PayloadHash.String(), envelope: b.Spec.EnvelopeHash.text(), signature: s.Signature, signer: s.Verifier}
+	case kindStatement:
+		e.said = said{digest: b.Spec.Content.PayloadHash.text(), envelope: b.Spec.Content.Hash.text(), signer: b.Spec.PublicKey}
 	case "intoto 0.0.2":
 		if len(b.Spec.Content.Envelope.Signatures) != 1 {
 			return refuseEntry("the entry has %d signatures, want 1", len(b.Spec.Content.Envelope.Signatures))
@@ -169,6 +177,12 @@ func (e *Entry) readBody() error {
 // bind requires that an entry is for this artifact, this signature and this
 // certificate.
 func (m Material) bind(e Entry) error {
+	if e.Kind() == kindStatement && m.IsAttestation() {
+		if e.said.envelope != digest.Of(digest.SHA256, m.writing(writings[0])).String() {
+			return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the entry is for another envelope")
+		}
+		e.said.digest, e.said.signature = m.signed.String(), m.signature // which that text contains
+	}
 	switch {
 	case e.said.blob == m.IsAttestation() || e.said.digest == "":
 		return verdict.Refuse(verdict.LogEntryUnbound, "log entry", "the entry is of kind %s, which does not fit this signature", e.Kind())

@@ -25,8 +25,8 @@
 // copied, not trusted; chains come from the trust root.
 //
 // Forms: cosign's SIGNATURE_SPEC.md and BUNDLE_SPEC.md, and the REST API of
-// Rekor v1. Entries are of the kinds hashedrekord 0.0.1, dsse 0.0.1 and intoto
-// 0.0.2. A blob is signed by its SHA-256 digest, as always in these forms.
+// Rekor v1. Entries are of the kinds hashedrekord 0.0.1, dsse 0.0.1, intoto
+// 0.0.1 and 0.0.2. A blob is signed by its SHA-256 digest, as always in these forms.
 //
 // Other projects should not import this package: it changes without notice.
 package legacy

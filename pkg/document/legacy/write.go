@@ -99,12 +99,16 @@ func (m Material) Layer() ([]byte, error) {
 		return nil, verdict.Refuse(verdict.MaterialKind, "signature", "the material signs bytes, not an attestation")
 	}
 	for _, form := range writings {
-		raw := fmt.Appendf(nil, form, m.envelope.PayloadType, text(m.envelope.Payload), text(m.signature))
+		raw := m.writing(form)
 		if m.entry == nil || m.entry.said.envelope == "" || m.entry.said.envelope == digest.Of(digest.SHA256, raw).String() {
 			return raw, nil
 		}
 	}
 	return nil, verdict.Refuse(verdict.BundleLacks, "signature", "the log has the envelope in an unknown text form, which older clients compare with the layer")
+}
+
+func (m Material) writing(form string) []byte {
+	return fmt.Appendf(nil, form, m.envelope.PayloadType, text(m.envelope.Payload), text(m.signature))
 }
 
 // Files are the contents of .sig and .cert beside a file, byte for byte as

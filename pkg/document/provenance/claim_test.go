@@ -104,6 +104,20 @@ func TestReadGivesOneShape(t *testing.T) {
 	}
 }
 
+// TestDefinedIn: Google Cloud Build writes the number as protobuf does, as text.
+func TestDefinedIn(t *testing.T) {
+	for text, want := range map[string]int{`0`: 0, `1`: 1, `-1`: -1, `"-1"`: -1, `"1"`: 1, `null`: -1} {
+		if c := claim(t, provenance.PredicateTypeV01, strings.Replace(inV01(), `"definedInMaterial":0`, `"definedInMaterial":`+text, 1)); c.DefinedIn != want {
+			t.Errorf("%s is read as %d", text, c.DefinedIn)
+		}
+	}
+	for _, text := range []string{`"x"`, `1.5`, `"1e0"`, `true`} {
+		if _, err := provenance.Read(said(t, provenance.PredicateTypeV01, strings.Replace(inV01(), `"definedInMaterial":0`, `"definedInMaterial":`+text, 1))); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	rows := []struct {
 		name     string

@@ -12,9 +12,6 @@
 // pkg/judge/policy decide who signed it, and whether that signer may sign for
 // the builder that it names.
 //
-// [CloudBuild] and [Bundles] parse the collections in which Google Cloud Build,
-// npm and GitHub return provenance.
-//
 // Specification: SLSA Provenance v0.1, v0.2 and v1,
 // https://slsa.dev/provenance/v1.
 package provenance
@@ -103,6 +100,10 @@ type Walls struct {
 	// Machine says that the programs of the machine were available, which no
 	// digest covers.
 	Machine bool `json:"machine"`
+	// Kernel and Processors are what a command can ask of the machine behind
+	// all walls: the kernel's release and the number of processors.
+	Kernel     string `json:"kernel,omitempty"`
+	Processors int    `json:"processors,omitempty"`
 }
 
 // SignedTag is what the control plane found out about a tag's signer. Exactly

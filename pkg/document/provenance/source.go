@@ -3,7 +3,10 @@ package provenance
 import (
 	"strings"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // layout says where the parameters of a known build type name the source and
@@ -141,4 +144,34 @@ func (c Claim) UserParameters() (list []Parameter) {
 		}
 	}
 	return list
+}
+
+// Tagged checks that the ref is a tag that a versioned tag covers. v14 covers
+// v14, v14.2 and v14.2.3-rc.1, but not v140; v14.2.3 covers itself alone.
+func (s Source) Tagged(versioned string) error {
+	if !semver.IsValid(versioned) || semver.Build(versioned) != "" {
+		return verdict.Refuse(verdict.Usage, "versioned tag", "%.200q: want a version such as v14, v14.2 or v14.2.3", versioned)
+	}
+	tag, is := strings.CutPrefix(s.Ref, "refs/tags/")
+	if !is || versioned != semver.Major(tag) && versioned != semver.MajorMinor(tag) && strings.TrimSuffix(tag, semver.Build(tag)) != versioned {
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceRef, "source", "not built from a tag of the required version").Differ("refs/tags/"+versioned+", or a version that it covers", short(s.Ref))}
+	}
+	return nil
+}
+
+// Address is the repository without the parts that only say how to fetch it.
+func (s Source) Address() string {
+	return strings.TrimSuffix(strings.TrimPrefix(s.Repository, "git+"), ".git")
+}
+
+// Contradiction names the part in which the repository and commit of a certificate
+// differ from the source, with both values; empty if in none. A value that either
+// omits is not compared.
+func (s Source) Contradiction(repository, commit string) (what, certificate, statement string) {
+	for _, c := range [][3]string{{"the repository", Source{Repository: repository}.Address(), s.Address()}, {"the commit", commit, s.Commit}} {
+		if c[1] != "" && c[2] != "" && c[1] != c[2] {
+			return c[0], c[1], c[2]
+		}
+	}
+	return "", "", ""
 }

@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/common"
@@ -40,6 +41,7 @@ type wireV01 struct {
 	Builder common.ProvenanceBuilder `json:"builder"`
 	Recipe  struct {
 		slsa01.ProvenanceRecipe
+		DefinedIn   json.Number     `json:"definedInMaterial"` // a number, or as Google Cloud Build writes it: "-1"
 		Arguments   json.RawMessage `json:"arguments"`
 		Environment json.RawMessage `json:"environment"`
 	} `json:"recipe"`
@@ -84,8 +86,10 @@ func readV01(raw json.RawMessage) (c Claim, err error) {
 		return Claim{}, err
 	}
 	c = Claim{BuildType: w.Recipe.Type, EntryPoint: w.Recipe.EntryPoint, DefinedIn: -1}
-	if w.Recipe.DefinedInMaterial != nil {
-		c.DefinedIn = *w.Recipe.DefinedInMaterial
+	if at := w.Recipe.DefinedIn; at != "" {
+		if c.DefinedIn, err = strconv.Atoi(at.String()); err != nil {
+			return Claim{}, verdict.Wrap(verdict.StatementParse, "provenance", err)
+		}
 	}
 	var p pieces
 	c.Builder = Builder{ID: w.Builder.ID}

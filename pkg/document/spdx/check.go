@@ -241,7 +241,7 @@ func (c *checker) subject() {
 		c.m.about = c.describe(e)
 	}
 	if about == "" {
-		c.add(ruleRelationship, "relationships", "the document describes nothing")
+		c.add(ruleDescribed, "relationships", "the document describes nothing")
 	}
 }
 

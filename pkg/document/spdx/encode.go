@@ -37,9 +37,13 @@ func (d Draft) model() (*v2_3.Document, error) {
 		SPDXVersion: Version, DataLicense: dataLicense, SPDXIdentifier: "DOCUMENT",
 		DocumentName: d.Name, DocumentNamespace: d.Namespace, DocumentComment: d.Comment,
 		CreationInfo: &v2_3.CreationInfo{
-			Created:  d.Created.UTC().Format(timeLayout),
-			Creators: []common.Creator{{CreatorType: "Tool", Creator: d.Tool}},
+			Created:        d.Created.UTC().Format(timeLayout),
+			CreatorComment: d.Context,
 		},
+	}
+	for _, who := range d.creators() {
+		kind, name, _ := strings.Cut(who, ": ")
+		doc.CreationInfo.Creators = append(doc.CreationInfo.Creators, common.Creator{CreatorType: kind, Creator: name})
 	}
 	if d.Created.IsZero() || d.Tool == "" {
 		return nil, fmt.Errorf("the time of creation or the tool is missing")
@@ -77,6 +81,9 @@ func (p Package) model(id common.ElementID) *v2_3.Package {
 	}
 	if p.Version == "" {
 		out.PackageVersion = NoAssertion
+	}
+	if kind, name, found := strings.Cut(p.Originator, ": "); found {
+		out.PackageOriginator = &common.Originator{OriginatorType: kind, Originator: name}
 	}
 	if p.Verification != "" {
 		out.FilesAnalyzed = true

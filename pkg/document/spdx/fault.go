@@ -21,12 +21,15 @@ const (
 	ruleExternal     Rule = "external document" // other documents can be found and checked
 	ruleChecksum     Rule = "checksum"          // checksums are valid, one of each kind
 	ruleReference    Rule = "reference"         // references of packages follow the grammar of their kind
-	ruleFiles        Rule = "files"             // the verification code of the files is correct
+	ruleFiles        Rule = "files"             // there is a verification code, of the listed files
 	ruleLicence      Rule = "licence"           // licence expressions parse
 	ruleListed       Rule = "licence list"      // licences are on the SPDX list, or explained
 	ruleNTIA         Rule = "minimum elements"  // NTIA: The Minimum Elements for an SBOM
 	ruleSubject      Rule = "subject"           // one document describes one thing
 	ruleName         Rule = "name"              // names contain no hidden characters
+	ruleContainment  Rule = "containment"       // nothing contains itself
+	ruleDescribed    Rule = "described"         // the document describes something
+	ruleCode         Rule = "verification code" // a verification code is well-formed, and of analyzed files
 	ruleLimit        Rule = "limit"             // a limit of this package
 )
 
@@ -35,7 +38,7 @@ const (
 // misread.
 func (r Rule) judged() bool {
 	switch r {
-	case ruleProperty, ruleReference, ruleFiles, ruleLicence, ruleListed, ruleNTIA, ruleSubject, ruleName:
+	case ruleProperty, ruleReference, ruleFiles, ruleLicence, ruleListed, ruleNTIA, ruleSubject, ruleName, ruleCode:
 		return false
 	}
 	return true
@@ -43,7 +46,13 @@ func (r Rule) judged() bool {
 
 // graph reports whether the rule is about connections between elements.
 func (r Rule) graph() bool {
-	return r == ruleIdentifier || r == ruleRelationship || r == ruleLimit
+	return r == ruleIdentifier || r == ruleRelationship || r == ruleContainment || r == ruleDescribed || r == ruleLimit
+}
+
+// ours reports whether the rule is one for documents of a release, and not one
+// of the specification: its own examples break each of these.
+func (r Rule) ours() bool {
+	return r == ruleSubject || r == ruleContainment || r == ruleDescribed || r == ruleFiles
 }
 
 // Fault is a violation of a rule.

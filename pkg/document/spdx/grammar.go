@@ -1,6 +1,7 @@
 package spdx
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -26,6 +27,10 @@ func disguises(r rune) bool {
 	return r < ' ' || r >= 0x7f && (r <= 0x9f || r == unicode.ReplacementChar || unicode.Is(unicode.Bidi_Control, r))
 }
 
+// schemeless matches the locations of section 7.7 that are no URI, and the
+// address of a host without a scheme, which SPDX' own validators permit.
+var schemeless = regexp.MustCompile(`^(git\+git@[A-Za-z0-9.-]+:|bzr\+lp:|([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(:[0-9]+)?(/|$))`)
+
 // isLocation checks section 7.7: NONE, NOASSERTION, a URI, or a version control
 // location, "git+https://host/path@revision#directory", which is also a URI. An
 // SSH address without a scheme, "git@host:path", is not valid.
@@ -34,6 +39,9 @@ func isLocation(s string) bool {
 		return true // its presence is checked elsewhere
 	}
 	scheme, rest, found := strings.Cut(s, ":")
+	if schemeless.MatchString(s) {
+		scheme, rest, found = "https", s, true
+	}
 	if !found || rest == "" || len(s) > maxLocation || !isScheme(scheme) {
 		return false
 	}

@@ -46,10 +46,11 @@ func TestGrammar(t *testing.T) {
 	for _, fine := range []string{
 		"NONE", "https://example.org/a.tar.gz", "git+https://git.example.org/lantern.git@v0.1.0#cmd", "git://git.example.org/lantern", "git+ssh://git@example.org/lantern",
 		"hg+file:///home/lantern", "urn:example:lantern", "pkg:golang/example.org/m@v1.0.0",
+		"git+git@git.example.org:lantern", "bzr+lp:lantern", "example.org/a.tar.gz", "registry.example.org:5000/lantern@sha256:00",
 	} {
 		rows = append(rows, row{location, `"downloadLocation": "` + fine + `"`, "", ""})
 	}
-	for _, odd := range []string{"example.org/a.tar.gz", "git@example.org:lantern.git", "https://", "to be done: later", "C:/a b", `https://example.org/\\..`, "git+https:lantern", "://x", "https://example.org/\u00e9"} {
+	for _, odd := range []string{"lantern/a.tar.gz", "example.org/a b", "git+git@example.org/lantern", "git@example.org:lantern.git", "https://", "to be done: later", "C:/a b", `https://example.org/\\..`, "git+https:lantern", "://x", "https://example.org/\u00e9"} {
 		rows = append(rows, row{location, `"downloadLocation": "` + odd + `"`, "reference", "packages[0].downloadLocation"})
 	}
 	rows = append(rows,

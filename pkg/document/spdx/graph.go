@@ -34,7 +34,7 @@ func (c *checker) acyclic() bool {
 			top.next++
 			switch state[child] {
 			case open:
-				c.add(ruleRelationship, "relationships", "%s contains itself", quote(child))
+				c.add(ruleContainment, "relationships", "%s contains itself", quote(child))
 				return false
 			case 0:
 				state[child] = open

@@ -6,7 +6,7 @@ import "github.com/waybill-release/waybill/pkg/value/digest"
 // the document.
 type model struct {
 	version, licence, id, name, namespace string
-	comment, created                      string
+	comment, created, context             string
 	creators                              []string
 	externals                             []External
 	packages                              []Package
@@ -17,6 +17,7 @@ type model struct {
 	excluding                             []string // packages with files that are not in the verification code
 	about                                 described
 	weak                                  []Checksum
+	least                                 faults // minimum elements that are missing
 }
 
 // described is the subject of a document.

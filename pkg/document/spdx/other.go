@@ -16,7 +16,7 @@ func others() []other {
 	)
 	return []other{
 		{[]string{`"@graph"`, "spdx.org/rdf/3"}, Fault{ruleHead, "@context", "SPDX version 3 is not supported; write the document as " + Version}},
-		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{ruleForm, "bomFormat", "this is a CycloneDX document; let its tool write " + Version + " (syft: -o spdx-json)"}},
+		{[]string{`"bomFormat"`, "CycloneDX"}, Fault{ruleForm, "bomFormat", "this is a CycloneDX document, which waybill sbom check compares with bytes; for the rules of SPDX let its tool write " + Version + " (syft: -o spdx-json)"}},
 		{[]string{"vnd.dev.sigstore.bundle", `"dsseEnvelope"`}, Fault{ruleForm, "mediaType",
 			"this is a Sigstore bundle, a signed statement; " + inside + "jq -r .dsseEnvelope.payload FILE" + payload}},
 		{[]string{"vnd.dev.sigstore.bundle"}, Fault{ruleForm, "mediaType", "this is a Sigstore bundle, the signature of a file; give the file itself"}},
@@ -26,6 +26,7 @@ func others() []other {
 			"this is an in-toto statement; " + inside + "jq .predicate FILE > sbom.spdx.json extracts it"}},
 		{[]string{`"application/vnd.oci.image`, `"schemaVersion"`}, Fault{ruleForm, "mediaType",
 			"this is the manifest of an image; waybill sbom generate describes the image"}},
+		{[]string{"<", "cyclonedx.org/schema/bom"}, Fault{ruleForm, "", "this is CycloneDX in XML, which is not supported; write it as JSON (cyclonedx convert --output-format json)"}},
 		{[]string{"<rdf:RDF"}, Fault{ruleForm, "", "this is SPDX in RDF/XML, which is not supported; write it as JSON or tag-value"}},
 		{[]string{"spdxVersion:", "SPDXID:", "documentNamespace:"}, Fault{ruleForm, "", "this is SPDX in YAML, which is not supported; write it as JSON or tag-value"}},
 	}

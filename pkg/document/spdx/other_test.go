@@ -19,6 +19,7 @@ func TestSomethingElse(t *testing.T) {
 		`{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "messageSignature": {}}`:      "the signature of a file",
 		`{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}`:             "waybill sbom generate",
 		"<?xml version=\"1.0\"?>\n<rdf:RDF/>":                                                         "RDF/XML",
+		`<?xml version="1.0"?><bom xmlns="http://cyclonedx.org/schema/bom/1.6"/>`:                     "CycloneDX in XML",
 		"SPDXID: SPDXRef-DOCUMENT\nspdxVersion: SPDX-2.3\ndocumentNamespace: https://example.org/a\n": "YAML",
 		`{"spdxVersion": "SPDX-2.3", "comment": "not CycloneDX"}`:                                     "property SPDXID is missing",
 	} {

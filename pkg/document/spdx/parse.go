@@ -111,8 +111,11 @@ func (d Document) Namespace() string { return d.model().namespace }
 // Created is the creation time in the document.
 func (d Document) Created() string { return d.model().created }
 
-// Creators are the creators in the document: "Tool: waybill".
+// Creators are the creators in the document: "Tool: waybill-v1.0.0".
 func (d Document) Creators() []string { return append([]string(nil), d.model().creators...) }
+
+// Context is the comment on the creation of the document, such as its stage.
+func (d Document) Context() string { return d.model().context }
 
 // Describes returns name and SHA-256 of the only element that the document
 // describes. The digest is zero, and equals no digest, if the document
@@ -165,4 +168,26 @@ func (d Document) model() *model {
 		return &model{}
 	}
 	return d.m
+}
+
+// ParsedFrom returns a document with the contents of a draft that was read from
+// raw, a text of another standard. weak is for [Document.Checksums].
+func (d Draft) ParsedFrom(raw []byte, weak ...Checksum) (Document, error) {
+	m := &model{
+		name: d.Name, namespace: d.Namespace, creators: []string{"Tool: " + d.Tool},
+		packages: d.Packages, files: d.Files, relationships: d.Relationships, weak: weak,
+	}
+	if !d.Created.IsZero() {
+		m.created = d.Created.UTC().Format(timeLayout)
+	}
+	c := &checker{m: m, elements: map[string]element{DocumentID: {kind: theDocument}}}
+	c.register()
+	c.relationships()
+	c.subject()
+	doc, err := accept(m, faults{Report{Faults: c.list}.Standard(), c.more})
+	if err != nil {
+		return Document{}, parseError(err)
+	}
+	doc.raw = string(raw)
+	return doc, nil
 }

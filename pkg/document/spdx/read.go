@@ -114,7 +114,7 @@ func (r *reader) document() *shape {
 }
 
 func (r *reader) creation() *shape {
-	return shaped(nil, func(v *values) { r.m.created = v.get("created") },
+	return shaped(nil, func(v *values) { r.m.created, r.m.context = v.get("created"), v.get("comment") },
 		property{name: "comment", kind: text}, property{name: "created", kind: text, demand: required},
 		property{name: "creators", kind: texts, demand: required, least: 1, each: collect(&r.m.creators)},
 		property{name: "licenseListVersion", kind: text},

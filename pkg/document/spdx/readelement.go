@@ -49,7 +49,7 @@ func (r *reader) addPackage(v *values) {
 		ID: v.get("SPDXID"), Name: v.get("name"), Version: v.get("versionInfo"), FileName: v.get("packageFileName"),
 		Purpose: v.get("primaryPackagePurpose"), Download: v.get("downloadLocation"), Comment: v.get("comment"),
 		Licence: asserted(v.get("licenseDeclared")), Supplier: asserted(v.get("supplier")), Source: v.get("sourceInfo"),
-		Verification: r.code, Digests: r.set(r.sums),
+		Originator: asserted(v.get("originator")), Concluded: asserted(v.get("licenseConcluded")), Verification: r.code, Digests: r.set(r.sums),
 	})
 	p := &r.m.packages[len(r.m.packages)-1]
 	r.keep(p.ID, "")
@@ -59,6 +59,8 @@ func (r *reader) addPackage(v *values) {
 			p.PURL = ref.locator
 		case ref.kind == sumReference && p.Sum == "":
 			p.Sum = ref.locator
+		case ref.category != "OTHER" && p.Identifier == "":
+			p.Identifier = ref.locator
 		}
 		if ref.locator == "" || spaced(ref.locator) {
 			r.fault(ruleReference, "reference %s: the locator contains spaces", quote(ref.locator))
@@ -83,12 +85,13 @@ func spaced(s string) bool {
 	return false
 }
 
-// minimum checks the elements of a component that NTIA requires. NOASSERTION is
-// a declared unknown, which they accept; an absent value is not.
+// minimum checks the elements of a component that NTIA required in 2021, and
+// the specification does not. NOASSERTION is a declared unknown, which they
+// accept; an absent value is not.
 func (r *reader) minimum(v *values) {
 	for _, name := range []string{"supplier", "versionInfo"} {
 		if v.get(name) == "" {
-			r.fault(ruleNTIA, "%s is missing; give it, or %s", name, NoAssertion)
+			r.m.least.add(ruleNTIA, r.where(), "%s is missing; give it, or %s", name, NoAssertion)
 		}
 	}
 }
@@ -99,12 +102,12 @@ func (r *reader) analyzed(v *values) {
 	looked := v.get("filesAnalyzed") != "false"
 	switch {
 	case !looked && r.code != "":
-		r.fault(ruleFiles, "has a verification code, but its files were not analyzed")
+		r.fault(ruleCode, "has a verification code, but its files were not analyzed")
 	case looked && r.code == "":
 		r.fault(ruleFiles, "files were analyzed, but the verification code is missing; set filesAnalyzed: false if they were not")
 	}
 	if r.code != "" && !isHex(r.code, 40) {
-		r.fault(ruleFiles, "verification code %s: want 40 hex digits", quote(r.code))
+		r.fault(ruleCode, "verification code %s: want 40 hex digits", quote(r.code))
 	}
 	if len(r.excluded) > 0 {
 		r.m.excluding = append(r.m.excluding, v.get("SPDXID"))

@@ -93,8 +93,11 @@ type Draft struct {
 	// documents share it. It has no fragment.
 	Namespace string
 	Created   time.Time
-	// Tool is the name of the creating program.
-	Tool          string
+	// Tool is the creating program, "NAME-VERSION"; Author is who runs it,
+	// "Organization: …" or "Person: …", or "".
+	Tool, Author string
+	// Context says at which stage the document was made, or "".
+	Context       string
 	Comment       string
 	External      []External
 	Packages      []Package
@@ -126,8 +129,11 @@ type Package struct {
 	// Sum is the checksum of a Go module as in go.sum, "h1:…", or "".
 	Sum string
 	// Licence is the declared licence, as an SPDX expression; "" means
-	// NOASSERTION, as for Supplier ("Organization: …").
-	Licence, Supplier string
+	// NOASSERTION, as for Supplier and Originator ("Organization: …").
+	Licence, Supplier, Originator string
+	// Concluded is the concluded licence, and Identifier a CPE or another
+	// identifier than the package URL: both are read, and never written.
+	Concluded, Identifier string
 	// Source describes where the package was found or what it was built from.
 	Source  string
 	Comment string

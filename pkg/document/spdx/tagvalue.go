@@ -3,11 +3,16 @@ package spdx
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"slices"
 
+	"github.com/spdx/tools-golang/convert"
 	"github.com/spdx/tools-golang/spdx/v2/common"
+	"github.com/spdx/tools-golang/spdx/v2/v2_2"
+	before "github.com/spdx/tools-golang/spdx/v2/v2_2/tagvalue/reader"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+	now "github.com/spdx/tools-golang/spdx/v2/v2_3/tagvalue/reader"
 	"github.com/spdx/tools-golang/tagvalue"
+	tags "github.com/spdx/tools-golang/tagvalue/reader"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -67,7 +72,11 @@ func ParseTagValue(raw []byte) (Document, error) {
 // readLines parses lines with the library and checks their content.
 func readLines(text string) (*model, faults) {
 	r := &reader{}
-	doc, err := library(text)
+	all, err := tagsOf(text)
+	doc := &v2_3.Document{}
+	if err == nil {
+		doc, err = library(r.arrange(all))
+	}
 	if err != nil {
 		r.add(ruleForm, "", "reading lines: %v", err)
 		return &r.m, orElse(text, r.faults)
@@ -86,14 +95,26 @@ func readLines(text string) (*model, faults) {
 
 // library calls the parser of tools-golang, which is not made for hostile
 // input: if it panics, the document does not parse.
-func library(text string) (doc *v2_3.Document, err error) {
+func library(all []tags.TagValuePair) (doc *v2_3.Document, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			doc, err = nil, fmt.Errorf("%s", quote(fmt.Sprint(p)))
 		}
 	}()
-	doc = &v2_3.Document{}
-	if err := tagvalue.ReadInto(strings.NewReader(text), doc); err != nil {
+	version := slices.IndexFunc(all, func(t tags.TagValuePair) bool { return t.Tag == "SPDXVersion" })
+	switch {
+	case version >= 0 && all[version].Value == Version:
+		doc, err = now.ParseTagValues(all)
+	case version >= 0 && (all[version].Value == version22 || all[version].Value == "SPDX-2.1"): // which has no other tags
+		var old *v2_2.Document
+		if old, err = before.ParseTagValues(all); err == nil {
+			doc = &v2_3.Document{}
+			err = convert.Document(old, doc)
+		}
+	default:
+		err = fmt.Errorf("no version that is read; want %s or %s", version22, Version)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s", quote(err.Error()))
 	}
 	return doc, nil
@@ -104,7 +125,7 @@ func (r *reader) lines(doc *v2_3.Document) {
 	m.version, m.licence, m.id = doc.SPDXVersion, doc.DataLicense, elementPrefix+string(doc.SPDXIdentifier)
 	m.name, m.namespace, m.comment = doc.DocumentName, doc.DocumentNamespace, doc.DocumentComment
 	if info := doc.CreationInfo; info != nil {
-		m.created = info.Created
+		m.created, m.context = info.Created, info.CreatorComment
 		for _, c := range info.Creators {
 			m.creators = append(m.creators, c.CreatorType+": "+c.Creator)
 		}
@@ -140,7 +161,7 @@ func (r *reader) packageLines(p *v2_3.Package) {
 	out := Package{
 		ID: id, Name: p.PackageName, Version: p.PackageVersion, FileName: p.PackageFileName, Purpose: p.PrimaryPackagePurpose,
 		Download: p.PackageDownloadLocation, Licence: asserted(p.PackageLicenseDeclared), Source: p.PackageSourceInfo,
-		Comment: p.PackageComment, Digests: r.libraryDigests(p.PackageChecksums),
+		Comment: p.PackageComment, Concluded: asserted(p.PackageLicenseConcluded), Digests: r.libraryDigests(p.PackageChecksums),
 	}
 	r.keep(id, "")
 	for _, l := range append(p.PackageLicenseInfoFromFiles, p.PackageLicenseConcluded, p.PackageLicenseDeclared) {
@@ -150,6 +171,9 @@ func (r *reader) packageLines(p *v2_3.Package) {
 	}
 	if s := p.PackageSupplier; s != nil && s.SupplierType != "" {
 		out.Supplier = s.SupplierType + ": " + s.Supplier
+	}
+	if o := p.PackageOriginator; o != nil && o.OriginatorType != "" {
+		out.Originator = o.OriginatorType + ": " + o.Originator
 	}
 	if c := p.PackageVerificationCode; c != nil {
 		out.Verification = c.Value
@@ -164,6 +188,8 @@ func (r *reader) packageLines(p *v2_3.Package) {
 			out.PURL = ref.Locator
 		case ref.RefType == sumReference && out.Sum == "":
 			out.Sum = ref.Locator
+		case ref.Category != common.CategoryOther && out.Identifier == "":
+			out.Identifier = ref.Locator
 		}
 	}
 	r.m.packages = append(r.m.packages, out)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,8 +35,9 @@ func (d Draft) text() (string, error) {
 		w.list("externalDocumentRefs", len(d.External), func(i int) { w.external(d.External[i]) })
 		w.some("comment", d.Comment)
 		w.object("creationInfo", func() {
-			w.words("creators", "Tool: "+d.Tool)
+			w.words("creators", d.creators()...)
 			w.str("created", d.Created.UTC().Format(timeLayout))
+			w.some("comment", d.Context)
 		})
 		w.list("packages", len(d.Packages), func(i int) { w.aPackage(&d.Packages[i]) })
 		w.list("files", len(d.Files), func(i int) { w.file(&d.Files[i]) })
@@ -45,12 +47,17 @@ func (d Draft) text() (string, error) {
 	return w.b.String(), w.err
 }
 
+// creators are author and tool.
+func (d Draft) creators() []string {
+	return slices.DeleteFunc([]string{d.Author, "Tool: " + d.Tool}, func(who string) bool { return who == "" })
+}
+
 // size estimates the length of the document, so that the buffer need not grow.
 func (d Draft) size() int {
 	n := 1024 + len(d.Comment) + 400*len(d.External)
 	for i := range d.Packages {
 		p := &d.Packages[i]
-		n += 900 + len(p.ID) + len(p.Name) + len(p.Version) + len(p.PURL) + len(p.Source) + len(p.Supplier) + len(p.Comment)
+		n += 900 + len(p.ID) + len(p.Name) + len(p.Version) + len(p.PURL) + len(p.Source) + len(p.Supplier) + len(p.Originator) + len(p.Comment)
 	}
 	for i := range d.Files {
 		f := &d.Files[i]
@@ -75,6 +82,9 @@ func (w *writer) aPackage(p *Package) {
 	w.str("versionInfo", orNothing(p.Version))
 	w.some("packageFileName", p.FileName)
 	w.str("supplier", supplied(p.Supplier))
+	if strings.Contains(p.Originator, ": ") {
+		w.str("originator", p.Originator)
+	}
 	w.str("downloadLocation", orNothing(p.Download))
 	w.key("filesAnalyzed")
 	w.b.WriteString(strconv.FormatBool(p.Verification != ""))
@@ -225,12 +235,14 @@ func (w *writer) list(name string, n int, fill func(i int)) {
 	})
 }
 
-// words writes a list with one string.
-func (w *writer) words(name, text string) {
+// words writes a list of strings.
+func (w *writer) words(name string, list ...string) {
 	w.key(name)
 	w.within('[', ']', func() {
-		w.next()
-		w.quote(text)
+		for _, text := range list {
+			w.next()
+			w.quote(text)
+		}
 	})
 }
 

@@ -90,6 +90,31 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	return c.statement(w)
 }
 
+// Source makes the summary of a source revision that a reference has in its
+// history, without the subjects of the claim. It states no more than a clone
+// shows, level 1: what the summaries of others state is theirs to say.
+func (c Claim) Source(v verdict.Verdict, commit, ref string) (intoto.Statement, error) {
+	if err := v.Err(); err != nil {
+		return intoto.Statement{}, err
+	}
+	if !slices.ContainsFunc(v.Levels, func(l verdict.Levels) bool { return l.Track == "source" && l.Level > 0 && l.Subject == commit }) {
+		return intoto.Statement{}, refuse("the verdict states no level of the Source track of commit %q", commit)
+	}
+	w := c.write(v, Passed)
+	w.Inputs, w.Levels = nil, []Level{"SLSA_SOURCE_LEVEL_1"}
+	raw, err := json.Marshal(map[string]any{"_type": intoto.TypeV1, "predicateType": PredicateType, "predicate": w, "subject": []any{map[string]any{
+		"digest": map[string]string{"gitCommit": commit}, "annotations": map[string]any{"sourceRefs": []string{ref}},
+	}}})
+	if err != nil {
+		return intoto.Statement{}, fmt.Errorf("encoding the summary of a source revision: %w", err)
+	}
+	s, err := intoto.ParseOpen(raw)
+	if err == nil {
+		_, err = Parse(s)
+	}
+	return s, err
+}
+
 func (c Claim) write(v verdict.Verdict, r Result) written {
 	w := written{
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,

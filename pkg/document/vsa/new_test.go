@@ -144,6 +144,38 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestSource: a summary of a source revision states level 1 of what its verdict
+// accepted, and nothing of another commit.
+func TestSource(t *testing.T) {
+	commit := strings.Repeat("a", 40)
+	for what, row := range map[string]struct {
+		change func(*verdict.Verdict)
+		wrong  bool
+	}{
+		"accepted":                 {func(*verdict.Verdict) {}, false},
+		"of level 3":               {func(v *verdict.Verdict) { v.Levels[0].Level = 3 }, false},
+		"of level 0":               {func(v *verdict.Verdict) { v.Levels[0].Level = 0 }, true},
+		"of another commit":        {func(v *verdict.Verdict) { v.Levels[0].Subject = strings.Repeat("b", 40) }, true},
+		"of the Build track alone": {func(v *verdict.Verdict) { v.Levels[0].Track = "build" }, true},
+		"refused":                  {func(v *verdict.Verdict) { v.Add(verdict.Find(verdict.SourceRef, "a", "elsewhere")) }, true},
+	} {
+		v := judged()
+		v.Levels = []verdict.Levels{{Subject: commit, Track: "source", Level: 1}}
+		row.change(&v)
+		s, err := claim().Source(v, commit, "refs/tags/v1.0.0")
+		if (err != nil) != row.wrong || row.wrong && !s.IsZero() {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err != nil {
+			continue
+		}
+		said, err := vsa.Parse(s)
+		if level, _ := said.Level(vsa.TrackSource); err != nil || level != 1 || len(said.Inputs) > 0 || s.Resources()[0].Digest["gitCommit"] != commit || !strings.Contains(string(s.Raw()), `{"sourceRefs":["refs/tags/v1.0.0"]}`) {
+			t.Errorf("%s: %v: %s", what, err, s.Raw())
+		}
+	}
+}
+
 // TestGist: the same said again is known, and what is another is not.
 func TestGist(t *testing.T) {
 	gist := func(change func(*verdict.Verdict, *vsa.Claim)) digest.Digest {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/filelock"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -204,7 +205,7 @@ func (h *lockedDir) acquire() error {
 	if h.lock, err = h.root.OpenFile(lockName, os.O_RDWR, 0); err != nil {
 		return h.unavailable("locking", err)
 	}
-	free, err := tryLock(h.lock)
+	free, err := filelock.Try(h.lock)
 	if err != nil {
 		return h.unavailable("locking", err)
 	}

@@ -3,21 +3,10 @@
 package download
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"syscall"
 )
-
-// tryLock locks the file for this process, unless another process has locked
-// it.
-func tryLock(f *os.File) (bool, error) {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return false, nil
-	}
-	return err == nil, err
-}
 
 // ours reports whether this account owns a file.
 func ours(info fs.FileInfo) bool {

@@ -15,6 +15,7 @@ package latest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/channel"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -123,7 +125,7 @@ func (r Request) byIndex(ctx context.Context) (Followed, error) {
 		return Followed{}, err
 	}
 	if x.Number() > seen.Number() {
-		if err := r.remember(ctx, raw); err != nil {
+		if err := r.remember(ctx, "channels", raw); err != nil {
 			return Followed{}, err
 		}
 	}
@@ -149,37 +151,68 @@ func (r Request) judge(raw []byte) (channel.Index, error) {
 
 // remembered is the file that stores the last seen index of the project. A
 // project's name may not be a valid file name, so it is hashed.
-func (r Request) remembered() string {
-	return "channels-" + digest.Of(digest.SHA256, []byte(r.Project)).Hex()[:16] + ".sigstore.json"
+func (r Request) remembered(what string) string {
+	return what + "-" + digest.Of(digest.SHA256, []byte(r.Project)).Hex()[:16] + ".sigstore.json"
 }
 
 // seen returns the last seen index; the zero Index if there was none. A stored
 // index that is invalid is an error, never treated as none.
 func (r Request) seen(ctx context.Context) (channel.Index, error) {
-	place, err := store.Open(r.Memory, nil)
-	if err != nil {
-		return channel.Index{}, err
-	}
-	raw, err := store.Read(ctx, place, r.remembered(), verify.MaxBundle)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return channel.Index{}, nil
-	}
-	if err != nil {
+	raw, err := r.recall(ctx, "channels")
+	if raw == nil || err != nil {
 		return channel.Index{}, err
 	}
 	x, err := r.judge(raw)
 	if err != nil {
-		return channel.Index{}, fmt.Errorf("judging the last seen index, %s in %s (remove the file to start over): %w", r.remembered(), r.Memory, err)
+		return channel.Index{}, fmt.Errorf("judging the last seen index, %s in %s (remove the file to start over): %w", r.remembered("channels"), r.Memory, err)
 	}
 	return x, nil
 }
 
-func (r Request) remember(ctx context.Context, raw []byte) error {
+// recall reads a remembered file; nil if there is none.
+func (r Request) recall(ctx context.Context, what string) ([]byte, error) {
+	place, err := store.Open(r.Memory, nil)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := store.Read(ctx, place, r.remembered(what), verify.MaxBundle)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+func (r Request) remember(ctx context.Context, what string, raw []byte) error {
 	to, err := store.OpenWriter(r.Memory)
 	if err != nil {
 		return err
 	}
-	return to.Put(ctx, r.remembered(), int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
+	return to.Put(ctx, r.remembered(what), int64(len(raw)), bytes.NewReader(raw), store.PutOptions{})
+}
+
+// Evidence is what accepted releases of the project had; nil without memory.
+func (r Request) Evidence(ctx context.Context) (map[version.Version][]string, error) {
+	if r.Memory == "" {
+		return nil, nil
+	}
+	all := map[version.Version][]string{}
+	raw, err := r.recall(ctx, "evidence")
+	if raw == nil || err != nil {
+		return all, err
+	}
+	if err := strictjson.Unmarshal(raw, &all); err != nil {
+		return nil, verdict.Wrap(verdict.ConfigParse, r.Memory+"/"+r.remembered("evidence"), err).Advise("find out who changed the file; remove it to start over")
+	}
+	return all, nil
+}
+
+// Keep remembers what accepted releases of the project had.
+func (r Request) Keep(ctx context.Context, all map[version.Version][]string) error {
+	raw, err := json.Marshal(all)
+	if err == nil {
+		err = r.remember(ctx, "evidence", raw)
+	}
+	return err
 }
 
 // read reads the file at an address.

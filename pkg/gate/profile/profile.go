@@ -12,6 +12,7 @@
 package profile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -67,8 +69,12 @@ type Profile struct {
 	Markers string
 	// Records are the names that the records of a release need.
 	Records Records
+	// Identities say where to get the identity token of each signer, if the
+	// command line does not; files are relative to the profile.
+	Identities map[string]string
 
 	files, images mapping
+	said          file
 }
 
 // Records configures verification summaries. Without both fields none are made.
@@ -148,6 +154,9 @@ type file struct {
 	Unsealed *Unsealed `yaml:"unsealed"`
 	Channels Channels  `yaml:"channels"`
 	Records  Records   `yaml:"records"`
+	// Identities are the sources of identity tokens, by the names that
+	// --identity has.
+	Identities map[string]string `yaml:"identities"`
 }
 
 // Reader reads the files that a profile names.
@@ -162,6 +171,9 @@ type Reader struct {
 	// ToSign reads a policy that is yet to be signed: the pin is read, and the
 	// signature is not required. Never judge by such a profile.
 	ToSign bool
+	// Pin is the digest that [Profile.Carried] gave, which the user got by another
+	// way than the kit that has the profile.
+	Pin string
 }
 
 // Load reads a profile and all files that it names. Paths are relative to the
@@ -172,6 +184,9 @@ func Load(path string, with Reader) (Profile, error) {
 		return kubernetes(with, "kubernetes-today")
 	case KubernetesSealed:
 		return kubernetes(with, "kubernetes-release")
+	}
+	if err := with.checkPin(path); err != nil {
+		return Profile{}, err
 	}
 	raw, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,7 +203,14 @@ func Load(path string, with Reader) (Profile, error) {
 	}
 	p := Profile{
 		Name: f.Name, Path: path, ModuleProxy: f.Modules.address(), Unsealed: f.Unsealed, Channels: f.Channels, Markers: f.Places.Markers, Records: f.Records,
-		files: f.Places.Files, images: f.Places.Images,
+		files: f.Places.Files, images: f.Places.Images, said: f,
+	}
+	if p.Identities = f.Identities; p.Identities != nil {
+		for name, source := range p.Identities {
+			if file, is := strings.CutPrefix(source, "file:"); is {
+				p.Identities[name] = "file:" + relativeTo(filepath.Dir(path), file)
+			}
+		}
 	}
 	if err := p.loadNamed(f, filepath.Dir(path), with); err != nil {
 		return Profile{}, fmt.Errorf("profile %q: %w", path, err)
@@ -407,6 +429,13 @@ func relativeTo(dir, path string) string {
 }
 
 func readFile(path string) ([]byte, error) {
+	if dir, name, is := inKit(path); is {
+		place, err := store.Open(dir, nil)
+		if err != nil {
+			return nil, err
+		}
+		return store.Read(context.Background(), place, name, maxFile)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, path, err)

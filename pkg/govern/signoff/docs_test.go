@@ -64,6 +64,11 @@ func TestHelpNamesEveryRule(t *testing.T) {
 			t.Errorf("the help does not say what %s is", c)
 		}
 	}
+	for line := range strings.Lines(signoff.Rules()) {
+		if code := verdict.Code(strings.Fields(line)[0]); !slices.Contains(verdict.Codes(), code) {
+			t.Errorf("the help names %s, which is no code", code)
+		}
+	}
 }
 
 // TestDocsPage reads the examples of the page as what they are.

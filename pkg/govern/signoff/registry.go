@@ -52,12 +52,14 @@ type registered struct {
 	OffTasks bool `yaml:"offTasks"`
 }
 
+type registryFile struct {
+	Gates   []registered `yaml:"gates"`
+	Metrics []string     `yaml:"metrics"`
+}
+
 // ParseRegistry reads a list of gates and metrics.
 func ParseRegistry(raw []byte) (*Registry, error) {
-	var f struct {
-		Gates   []registered `yaml:"gates"`
-		Metrics []string     `yaml:"metrics"`
-	}
+	var f registryFile
 	if err := strictyaml.Unmarshal(raw, &f, strictyaml.MaxSize(maxFile)); err != nil {
 		return nil, verdict.Wrap(verdict.ConfigParse, "feature registry", err)
 	}

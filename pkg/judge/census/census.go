@@ -11,6 +11,7 @@
 package census
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -131,7 +132,7 @@ func (c *comparison) add(first int, w, h Item) {
 	switch {
 	case first < 0:
 		c.findings = append(c.findings,
-			verdict.Find(verdict.Missing, w.Name, "listed in the manifest, not in the place").Differ(w.Digests.SHA256.String(), "nothing"))
+			verdict.Find(verdict.Missing, w.Name, "listed in the manifest, not in the place").Differ(describe(w), "nothing"))
 	case first > 0:
 		f := verdict.Find(verdict.Extra, h.Name, "in the place, not listed in the manifest")
 		if !h.Digests.SHA256.IsZero() { // extra files are seldom read
@@ -193,8 +194,8 @@ func differs(want, got Item, owner map[digest.Digest]string) verdict.Finding {
 }
 
 func describe(i Item) string {
-	if i.Digests.SHA256.IsZero() {
+	if i.Digests.IsZero() {
 		return "not read"
 	}
-	return i.Digests.SHA256.String()
+	return cmp.Or(i.Digests.SHA256, i.Digests.SHA512).String()
 }

@@ -68,13 +68,16 @@ func (p Predicate) Validate() error {
 	return nil
 }
 
+// file is the YAML form of a declaration.
+type file struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Predicate  `yaml:",inline"`
+}
+
 // ParseFile parses the YAML form of a declaration, which is unsigned.
 func ParseFile(raw []byte) (Predicate, error) {
-	var f struct {
-		APIVersion string `yaml:"apiVersion"`
-		Kind       string `yaml:"kind"`
-		Predicate  `yaml:",inline"`
-	}
+	var f file
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
 		return Predicate{}, verdict.Wrap(verdict.ConfigParse, "declaration", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -20,6 +22,7 @@ import (
 // names none.
 type List struct {
 	minor     string
+	digest    digest.Digest // of its file
 	sources   []ListSource
 	files     []string
 	images    []string
@@ -35,6 +38,9 @@ type ListSource struct {
 	// Of is the release that it says it describes, if it says so.
 	Of string `yaml:"of"`
 }
+
+// ListKind is the kind of the file of a list.
+const ListKind = "ExpectedRelease"
 
 type listFile struct {
 	APIVersion string              `yaml:"apiVersion"`
@@ -92,6 +98,7 @@ func ParseList(raw []byte) (List, error) {
 	var l List
 	if err == nil {
 		l, err = f.list()
+		l.digest = digest.Of(digest.SHA256, raw)
 	}
 	if err != nil {
 		return List{}, verdict.Wrap(verdict.ConfigParse, "expected list", err)
@@ -101,7 +108,7 @@ func ParseList(raw []byte) (List, error) {
 
 func (f listFile) list() (List, error) {
 	switch {
-	case f.APIVersion != "waybill/v1" || f.Kind != "ExpectedRelease":
+	case f.APIVersion != "waybill/v1" || f.Kind != ListKind:
 		return List{}, fmt.Errorf("want apiVersion waybill/v1 and kind ExpectedRelease")
 	case f.Project == "" || !minorPattern.MatchString(f.Minor):
 		return List{}, fmt.Errorf("want a project, and a minor version such as 1.31")
@@ -235,8 +242,16 @@ func (x *expander) unused(files []string) error {
 // IsZero reports whether l is the zero List.
 func (l List) IsZero() bool { return l.minor == "" }
 
+// Statement is what the role policy signs: that a file with this text is the list.
+func (l List) Statement(file string, raw []byte) (intoto.Statement, error) {
+	return signedpolicy.New(file, digest.SetOf(raw), signedpolicy.Predicate{Name: "expected-kubernetes-" + l.minor, Sequence: 1})
+}
+
 // Minor is the minor version of the list, such as 1.31.
 func (l List) Minor() string { return l.minor }
+
+// Digest is that of the file of the list.
+func (l List) Digest() digest.Digest { return l.digest }
 
 // Sources says what the list was read from.
 func (l List) Sources() []ListSource { return slices.Clone(l.sources) }

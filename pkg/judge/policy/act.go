@@ -173,7 +173,7 @@ func acting(f *fact, signers []allowedSigner, q *Question) error {
 			err = refuse(f, func() verdict.Finding {
 				return verdict.Find(verdict.IdentityWindow, q.Subject, "signed outside the time window in which the policy allows this identity").Differ(s.Window(), f.signedAt.Format(time.RFC3339))
 			})
-		case !s.claimed(f):
+		case !s.claimed(f, q):
 			err = refuse(f, func() verdict.Finding {
 				return verdict.Find(verdict.Claim, q.Subject, "the certificate lacks a claim that the policy requires").Differ(fmt.Sprint(s.claims), claimsOf(f.certified(), s.claims))
 			})
@@ -255,6 +255,21 @@ func (p Policy) ActsBy(certificate []byte, role Role, q Question) error {
 func (p Policy) CheckIdentity(who identity.Identity, role Role, now time.Time) error {
 	f := fact{who: who, saying: &saying{signedAt: now}}
 	return say(p.actors.actsBut(&f, role, &Question{Subject: string(role)}, func(s *allowedSigner) { s.claims, s.stages, s.classes = nil, nil, nil }))
+}
+
+// BuilderOf is the builder for which the policy lists an identity, and its
+// level; no id if the policy lists it for none, or for several.
+func BuilderOf(p Policy, who identity.Identity) (id string, level int) {
+	for _, b := range p.actors.builders {
+		switch {
+		case !anyOf(b.signers, who):
+		case id != "":
+			return "", 0
+		default:
+			id, level = b.id, b.level
+		}
+	}
+	return id, level
 }
 
 // ActsSomewhere checks whether the signer of evidence may act in a role for at

@@ -25,6 +25,7 @@ roles:
   channel: [%[4]s]
   signoff: [%[5]s]
   reconciler: [%[6]s]
+  vex: [%[11]s]
 builders:
 - {id: "https://example.test/builder", level: 3, signers: [%[7]s]}
 sources:
@@ -76,6 +77,7 @@ func seats() []seat {
 		{"summaries/items/signers", "verifier", vsa.PredicateType, plan.Binary, ""},
 		{"sources/items/signers", "source", "x", "", sources},
 		{"inputs/items/signers", "keyless", kindBlob, plan.Other, ""},
+		{"roles/vex", "vex", "x", "", vexSigner},
 	}
 }
 
@@ -443,5 +445,34 @@ func TestParametersBelow(t *testing.T) {
 func TestOwners(t *testing.T) {
 	if Owner(kindBlob) != Release || Owner(vsa.PredicateType) != Verifier || Owner("https://example.test/late/v1") != "" {
 		t.Error("a kind has another owner")
+	}
+}
+
+// TestClaimOfTheVersion: a claim with {version} is that of the version in question;
+// before that is known, of some version. A decision without a version accepts none:
+// CERT_CLAIM.
+func TestClaimOfTheVersion(t *testing.T) {
+	for _, c := range []struct {
+		version, ref string
+		want         bool
+	}{
+		{"v1.0.0", "refs/tags/v1.0.0", true},
+		{"v1.0.0", "refs/tags/v1.0.1", false},
+		{"v1.0.0", "refs/heads/v1.0.0", false},
+		{"v1.0.0", "", false},
+		{"", "refs/tags/v1.0.1", true},
+		{"", "refs/tags/main", false},
+		{"", "refs/heads/v1.0.0", false},
+		{"", "refs/tags/", false},
+		{"", "", false},
+	} {
+		claims := identity.ClaimsOf(map[string]string{"sourceRepositoryRef": c.ref})
+		s := allowedSigner{claims: map[string]string{"sourceRepositoryRef": "refs/tags/{version}"}}
+		if got := s.claimed(&fact{claims: &claims}, &Question{Version: c.version}); got != c.want {
+			t.Errorf("%q for the version %q: %t", c.ref, c.version, got)
+		}
+		if got, want := s.claimed(&fact{claims: &claims}, &Question{Version: c.version, decides: true}), c.want && c.version != ""; got != want {
+			t.Errorf("%q decides about the version %q: %t", c.ref, c.version, got)
+		}
 	}
 }

@@ -21,9 +21,9 @@ type expectations struct {
 
 // AllowsSource checks in advance whether the policy could accept a build of a
 // repository.
-func (p Policy) AllowsSource(repository string) error {
-	if got := "git+" + strings.TrimPrefix(repository, "git+"); got != p.build.source.Repository {
-		return &verdict.Error{Finding: verdict.Find(verdict.SourceRepo, "source", "the policy does not accept builds of this repository").Differ(p.build.source.Repository, got)}
+func (h *Session) AllowsSource(repository string) error {
+	if got := "git+" + strings.TrimPrefix(repository, "git+"); got != h.Repository() {
+		return &verdict.Error{Finding: verdict.Find(verdict.SourceRepo, "source", "the policy does not accept builds of this repository").Differ(h.Repository(), got)}
 	}
 	return nil
 }
@@ -45,12 +45,34 @@ func fromSource(m *judgement, f *fact) error {
 			return verdict.Find(verdict.SourceRef, m.q.Subject, "built from another ref of the repository").Differ(want, got)
 		})
 	}
+	if v := m.policy.build.source.VersionedTag; v != "" && claim.Source.Tagged(v) != nil {
+		return refuse(f, func() verdict.Finding {
+			return verdict.Find(verdict.SourceRef, m.q.Subject, "built from another tag of the repository").Differ("a tag that "+v+" covers", short(claim.Source.Ref))
+		})
+	}
 	if claim.Source.Commit == "" {
 		return refuse(f, func() verdict.Finding {
 			return verdict.Find(verdict.SourceCommit, m.q.Subject, "the provenance names no commit, and a ref can change").Differ("a commit of "+claim.Source.Repository, "none")
 		})
 	}
-	return nil
+	return asCertified(m, f, claim.Source)
+}
+
+// asCertified checks that provenance names the source that its signer's
+// certificate names, which the platform wrote. What either omits is not compared,
+// nor a clone of one machine, which no certificate names.
+func asCertified(m *judgement, f *fact, said provenance.Source) error {
+	if strings.HasPrefix(said.Repository, "git+file:") {
+		return nil
+	}
+	from := f.certified()
+	what, signed, stated := said.Contradiction(from.SourceRepository, from.SourceDigest)
+	if what == "" {
+		return nil
+	}
+	return refuse(f, func() verdict.Finding {
+		return verdict.Find(verdict.CertStatement, m.q.Subject, "certificate and statement differ in %s", what).Differ(short(signed), short(stated))
+	})
 }
 
 // ofType checks that the build type is one that the policy lists.

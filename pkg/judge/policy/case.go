@@ -35,16 +35,17 @@ type testCase struct {
 }
 
 type caseQuestion struct {
-	Stage   Stage      `yaml:"stage"`
-	Class   plan.Class `yaml:"class"`
-	Subject string     `yaml:"subject"`
-	Text    string     `yaml:"text"` // the artifact's bytes
-	Version string     `yaml:"version"`
-	Commit  string     `yaml:"commit"`
-	Image   string     `yaml:"image"` // REPOSITORY@DIGEST
-	SBOM    string     `yaml:"sbom"`  // the text whose digest its SBOM describes
-	Omitted []string   `yaml:"omitted"`
-	At      string     `yaml:"at"`
+	Stage   Stage               `yaml:"stage"`
+	Class   plan.Class          `yaml:"class"`
+	Subject string              `yaml:"subject"`
+	Text    string              `yaml:"text"` // the artifact's bytes
+	Version string              `yaml:"version"`
+	Commit  string              `yaml:"commit"`
+	Image   string              `yaml:"image"` // REPOSITORY@DIGEST
+	SBOM    string              `yaml:"sbom"`  // the text whose digest its SBOM describes
+	Omitted []string            `yaml:"omitted"`
+	Lacks   map[string][]string `yaml:"lacks"`
+	At      string              `yaml:"at"`
 }
 
 type caseFact struct {
@@ -67,11 +68,11 @@ type caseFact struct {
 type CaseReport struct {
 	Policy string        `json:"policy"`
 	Digest digest.Digest `json:"digest"`
-	Cases  []CaseResult  `json:"cases"`
+	Cases  []caseResult  `json:"cases"`
 }
 
-// CaseResult is the result of one case.
-type CaseResult struct {
+// caseResult is the result of one case.
+type caseResult struct {
 	Name string   `json:"name"`
 	Want []string `json:"want"`
 	Got  []string `json:"got"`
@@ -297,16 +298,16 @@ func copied(v any) any {
 }
 
 // rehearse runs the case against a policy.
-func (c testCase) rehearse(p *Policy) (CaseResult, error) {
+func (c testCase) rehearse(p *Policy) (caseResult, error) {
 	q, err := c.question()
 	if err != nil {
-		return CaseResult{}, err
+		return caseResult{}, err
 	}
 	m := &judgement{policy: p, q: q}
 	for _, name := range slices.Sorted(maps.Keys(c.Said)) {
 		f, err := c.Said[name].fact(q)
 		if err != nil {
-			return CaseResult{}, fmt.Errorf("evidence %q: %w", name, err)
+			return caseResult{}, fmt.Errorf("evidence %q: %w", name, err)
 		}
 		if c.Said[name].Revision != "" {
 			m.sources = append(m.sources, sourceEvidence{fact: f})
@@ -314,7 +315,7 @@ func (c testCase) rehearse(p *Policy) (CaseResult, error) {
 		}
 		m.facts = append(m.facts, f)
 	}
-	result := CaseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
+	result := caseResult{Name: c.Name, Want: slices.Sorted(slices.Values(c.Want))}
 	codes := map[string]bool{}
 	results := m.rehearseSignoff()
 	if results == nil {
@@ -341,7 +342,7 @@ func (c testCase) question() (Question, error) {
 	}
 	q := Question{
 		Stage: c.Ask.Stage, Class: c.Ask.Class, Subject: c.Ask.Subject, Bytes: digest.SetOf([]byte(c.Ask.Text)),
-		Version: c.Ask.Version, Commit: c.Ask.Commit, Image: c.Ask.Image, Omitted: c.Ask.Omitted, At: at,
+		Version: c.Ask.Version, Commit: c.Ask.Commit, Image: c.Ask.Image, Omitted: c.Ask.Omitted, Lacks: c.Ask.Lacks, At: at,
 	}
 	if c.Ask.SBOM != "" {
 		q.SBOM = digest.Of(digest.SHA256, []byte(c.Ask.SBOM))

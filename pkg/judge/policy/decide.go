@@ -31,7 +31,10 @@ type Question struct {
 	SBOM digest.Digest
 	// Omitted lists what that SBOM says it leaves out.
 	Omitted []string
-	At      time.Time // time of verification
+	// Lacks lists the elements that it lacks, by profile; a profile without an
+	// entry was not compared.
+	Lacks map[string][]string
+	At    time.Time // time of verification
 	// Sealed says that the release's manifest was verified and is the
 	// artifact's signature, because the artifact has none of its own.
 	Sealed bool
@@ -41,6 +44,8 @@ type Question struct {
 	Named bool
 	// Why says for a check why its evidence could not be obtained.
 	Why map[Check]error
+
+	decides bool // no later question has the version
 }
 
 // Session decides about many artifacts with one policy, and parses each piece
@@ -149,6 +154,7 @@ type ruling struct {
 // decide answers every item of the question's cell. If all are met, it runs the
 // vacuity probe.
 func (m *judgement) decide() []ruling {
+	m.q.decides = true
 	p, q := m.policy, m.q
 	asked := m.present(p.cells[cell{q.Stage, q.Class}].items)
 	if err := q.check(); err != nil || len(asked) == 0 {
@@ -224,9 +230,11 @@ func (h *Session) Level(e verify.Evidence, q Question) (slsa.Report, error) {
 	return m.facts[0].level(m)
 }
 
-// Complete reports whether SBOMs of a class must be complete.
-func (p Policy) Complete(stage Stage, class plan.Class) bool {
-	return p.cells[cell{stage, class}].whole
+// SBOMs reports whether SBOMs of a class must be complete, and the profile whose
+// elements they must give, or "".
+func (p Policy) SBOMs(stage Stage, class plan.Class) (complete bool, profile string) {
+	d := p.cells[cell{stage, class}]
+	return d.whole, d.profile
 }
 
 // Asks returns the mode of a check for a class at a stage.

@@ -18,6 +18,15 @@ type declares struct {
 	role Role // empty: the policy declares it
 }
 
+// upTo says up to which level a declaration counts; empty for a control of the
+// OpenSSF Baseline, which has no level.
+func (d declares) upTo() string {
+	if d.UpTo == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and counts up to %s", slsa.Demand{Track: slsa.V01, Level: d.UpTo})
+}
+
 // MayDeclare reports whether a policy can let the role declare requirements. It
 // is for roles of people: no identity that builds, signs or verifies artifacts
 // may vouch for itself.

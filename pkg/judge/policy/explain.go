@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 )
@@ -36,9 +37,10 @@ func (a actors) explain() Section {
 	duties := map[Role]string{
 		Release: "signs the manifest, files and images", Verifier: "signs verification summaries", Officer: "signs policies, exceptions and known defects",
 		Channels: "signs the channel index", Signoffs: "signs off releases", Reconciler: "signs which requirements are switched on",
+		vexSigner: "signs VEX statements, which remove no finding",
 	}
-	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler} {
-		if len(a.roles[role]) == 0 && role != Channels && role != Signoffs && role != Reconciler { // optional roles
+	for _, role := range []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, vexSigner} {
+		if len(a.roles[role]) == 0 && (role == Release || role == Verifier || role == Officer) { // the others are optional
 			s.add("no identity %s", duties[role])
 		}
 		for _, who := range a.roles[role] {
@@ -51,7 +53,11 @@ func (a actors) explain() Section {
 	}
 	for _, b := range a.builders {
 		for _, who := range b.signers {
-			s.add("%s", who.describe(fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)))
+			duty := fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)
+			if b.enforced != "" {
+				duty += ", because its dependencies are complete: " + b.enforced
+			}
+			s.add("%s", who.describe(duty))
 			if b.shares && anyOf(a.roles[Release], who.exact) {
 				s.add("%s signs both what was built and how: it is not kept apart from the build", who)
 			}
@@ -101,8 +107,10 @@ func explainBuilds(p Policy) Section {
 		return s
 	}
 	s.add("provenance must name the repository %s (SOURCE_REPOSITORY)", p.build.source.Repository)
-	if p.build.source.Ref != "" {
-		s.add("and the ref %s (SOURCE_REF)", p.build.source.Ref)
+	if ref := p.build.source.Ref; ref != "" {
+		s.add("and the ref %s (SOURCE_REF)", ref)
+	} else if v := p.build.source.VersionedTag; v != "" {
+		s.add("and a tag that %s covers (SOURCE_REF)", v)
 	}
 	if p.build.types != nil {
 		s.add("the build must be of type %s (BUILD_TYPE)", strings.Join(p.build.types, " or "))
@@ -178,6 +186,9 @@ func (d demand) describe() string {
 		if it.name == string(SBOM) && d.whole {
 			word += " (complete)"
 		}
+		if it.name == string(SBOM) && d.profile != "" {
+			word += " (with the elements of " + d.profile + ")"
+		}
 		switch it.mode {
 		case Warn:
 			word += " (only a warning)"
@@ -208,6 +219,10 @@ func explainWhole(p Policy) Section {
 	}
 	if p.whole.digests {
 		s.add("files must match every digest in the manifest (TAMPERED)")
+	}
+	s.add("the kinds of evidence and the signers of the release before, if it is remembered: %s (EVIDENCE_REGRESSED)", p.whole.earlier.plainly())
+	if p.byIndex {
+		s.add("for an image judged alone, evidence about its index counts for the manifests that the index lists; in a release each needs its own")
 	}
 	for _, late := range p.whole.late {
 		s.add("%s signed by the %s role may be added after sealing, at stage %v", late.Predicate, late.Role, late.Stages)
@@ -304,7 +319,7 @@ func Lint(p Policy) []string {
 	if p.build.types == nil && len(p.actors.builders) > 0 {
 		note("the policy lists no build types, so builds with any parameters are accepted; set build")
 	}
-	if p.build.source.Ref == "" && len(p.actors.builders) > 0 {
+	if p.build.source.Ref+p.build.source.VersionedTag == "" && len(p.actors.builders) > 0 {
 		note("the policy expects no ref, so a build of any branch is accepted; set source.ref, such as refs/tags/{version}")
 	}
 	if len(p.actors.roles[Signoffs]) > 0 && len(p.signoff.stages) == 0 {
@@ -312,6 +327,9 @@ func Lint(p Policy) []string {
 	}
 	if len(p.actors.roles[Reconciler]) > 0 && len(p.switches.floors) == 0 {
 		note("the role reconciler has signers but switches no feature; set features: {RequireProvenance: {floor: warn}}")
+	}
+	if len(p.actors.roles[vexSigner]) > 0 && !p.AllowsLate(openvex.PredicateType, vexSigner, Published) {
+		note("the role vex has signers but late lists no %s, so none of its statements counts; list it", openvex.PredicateType)
 	}
 	if p.validity.lab {
 		note("the policy accepts trust roots of labs; set trustRoot: {lab: \"off\"} before production use")

@@ -20,13 +20,16 @@ type file struct {
 	Sources    []fileVerifier    `yaml:"sources"`
 	Declares   []fileDeclaration `yaml:"declares"`
 	// Inputs are the images and tools that builds may use.
-	Inputs     []fileInput       `yaml:"inputs"`
-	Source     fileSource        `yaml:"source"`
-	Build      *fileBuild        `yaml:"build"`
-	Require    []fileRequire     `yaml:"require"`
-	Plan       Mode              `yaml:"plan"`
-	Closed     map[string]Mode   `yaml:"closed"`
-	Digests    string            `yaml:"digests"`
+	Inputs     []fileInput     `yaml:"inputs"`
+	Source     fileSource      `yaml:"source"`
+	Build      *fileBuild      `yaml:"build"`
+	Require    []fileRequire   `yaml:"require"`
+	Plan       Mode            `yaml:"plan"`
+	Closed     map[string]Mode `yaml:"closed"`
+	Regression Mode            `yaml:"regression"`
+	Digests    string          `yaml:"digests"`
+	// Children is whose evidence counts for the manifests in an image index.
+	Children   string            `yaml:"children"`
 	Late       []fileLate        `yaml:"late"`
 	Signoff    *fileSignoff      `yaml:"signoff"`
 	Thresholds map[string]int    `yaml:"thresholds"`
@@ -63,7 +66,7 @@ type signer struct {
 	Stages  []Stage      `yaml:"stages"`
 	Classes []plan.Class `yaml:"classes"`
 	// Claims are the exact values that other fields of the certificate must
-	// have.
+	// have. {version} in a value is the version of the release.
 	Claims map[string]string `yaml:"claims"`
 }
 
@@ -72,6 +75,9 @@ type fileBuilder struct {
 	Level    int    `yaml:"level"`
 	Hermetic bool   `yaml:"hermetic"`
 	Complete bool   `yaml:"complete"`
+	// Enforced says by what means the builder ensures that what it lists is
+	// complete; level 4 needs it.
+	Enforced string `yaml:"enforced"`
 	// SharesRelease says that its signers may also have the role release.
 	SharesRelease bool     `yaml:"sharesRelease"`
 	Signers       []signer `yaml:"signers"`
@@ -80,6 +86,8 @@ type fileBuilder struct {
 type fileSource struct {
 	Repository string `yaml:"repository"`
 	Ref        string `yaml:"ref"`
+	// VersionedTag is a version that must cover the tag, instead of Ref.
+	VersionedTag string `yaml:"versionedTag"`
 }
 
 type fileBuild struct {
@@ -104,6 +112,8 @@ type fileRequire struct {
 	Level   int            `yaml:"level"`
 	// Levels are required levels of other tracks than Build.
 	Levels map[slsa.Track]int `yaml:"levels"`
+	// Profile is a set of elements that SBOMs must give.
+	Profile string `yaml:"profile"`
 }
 
 type fileLate struct {

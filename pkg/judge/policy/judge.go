@@ -54,7 +54,7 @@ func (p Policy) Judge(e verify.Evidence, ask Ask) (verdict.Proof, error) {
 }
 
 // ManifestFrom parses the release manifest in evidence, if its signer may sign
-// manifests. It does not check which release the manifest describes. The list
+// manifests of the version that it names. It does not check which release the manifest describes. The list
 // may be on pages; a manifest with pages is refused if none are given.
 func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest.Manifest, verdict.Proof, error) {
 	proof, err := p.Judge(e, Ask{Role: Release, Kind: releasemanifest.PredicateType, Subject: releasemanifest.Name, Whole: true})
@@ -62,6 +62,10 @@ func (p Policy) ManifestFrom(e verify.Evidence, pages manifest.Opener) (manifest
 		return manifest.Manifest{}, verdict.Proof{}, err
 	}
 	m, err := manifest.ReadManifest(e.Statement(), pages)
+	if err == nil {
+		f := factOf(e)
+		err = say(p.actors.acts(&f, Release, &Question{Subject: releasemanifest.Name, Version: m.Version.String()}))
+	}
 	if err != nil {
 		return manifest.Manifest{}, verdict.Proof{}, err
 	}

@@ -225,8 +225,12 @@ func ofCommit(m *judgement, f *fact) error {
 }
 
 // described is met if the artifact's SBOM describes its bytes and, where the
-// policy requires completeness, omits nothing.
-type described struct{ whole bool }
+// policy requires completeness or a profile, omits nothing and gives its
+// elements.
+type described struct {
+	whole   bool
+	profile string
+}
 
 func (r described) judge(m *judgement) answer {
 	switch {
@@ -244,6 +248,14 @@ func (r described) judge(m *judgement) answer {
 	case r.whole && len(m.q.Omitted) > 0:
 		return answer{near: 2, err: refuse(nil, func() verdict.Finding {
 			return verdict.Find(verdict.SBOMIncomplete, m.q.Subject, "the artifact's SBOM must be complete, but omits %s: %.500q", plural.Of(len(m.q.Omitted), "part"), m.q.Omitted[0])
+		})}
+	}
+	if lacks, compared := m.q.Lacks[r.profile]; r.profile != "" && (!compared || len(lacks) > 0) {
+		return answer{near: 2, err: refuse(nil, func() verdict.Finding {
+			if !compared {
+				lacks = []string{"it was not compared"}
+			}
+			return verdict.Find("SBOM_PROFILE", m.q.Subject, "the artifact's SBOM lacks %s of %s: %.1000s", plural.Of(len(lacks), "element"), r.profile, strings.Join(lacks, "; "))
 		})}
 	}
 	return answer{met: true}
@@ -354,7 +366,7 @@ func (l *loader) compile(d *demand, class plan.Class, path []any) error {
 	rules := map[Check]func() (requirement, error){
 		Provenance: func() (requirement, error) { return l.provenance(d.demands()) },
 		Signature:  func() (requirement, error) { return signature(class), nil },
-		SBOM:       func() (requirement, error) { return described{d.whole}, nil },
+		SBOM:       func() (requirement, error) { return described{d.whole, d.profile}, nil },
 		Summary:    l.summary,
 	}
 	for _, check := range checksOf(class) {

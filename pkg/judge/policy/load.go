@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/buildrecord"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
@@ -60,7 +62,7 @@ func filled[T any](l *loader, list []T, field string) error {
 // signer that is named too loosely.
 const (
 	fixWeak   = "change the value at the line named as the message says, or leave out what it contradicts"
-	fixShared = "use another identity for one of the two: in CI, sign from two workflows, or give one role a key of its own"
+	fixShared = "use another identity for one of the two: in CI, sign from two workflows (docs/how-to/github-actions.md), or give one role a key of its own"
 )
 
 // code is the verdict code of the failure.
@@ -189,8 +191,8 @@ func (l *loader) loadRoles() error {
 	l.policy.actors.roles = map[Role][]allowedSigner{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
-		if role != Release && role != Verifier && role != Officer && role != Channels && role != Signoffs && role != Reconciler {
-			return l.fail(codeValue, path, "unknown role, want release, verifier, policy, channel, signoff or reconciler")
+		if role == Builder || role == sources || !slices.Contains(Roles(), role) {
+			return l.fail(codeValue, path, "unknown role, want release, verifier, policy, channel, signoff, reconciler or vex")
 		}
 		signers, err := l.signers(l.Roles[role], path)
 		if err != nil {
@@ -290,6 +292,9 @@ func (l *loader) checkClaims(s signer, path []any) error {
 		if s.Claims[name] == "" {
 			return l.fail(codeEmpty, append(path, "claims", name), "empty")
 		}
+		if strings.ContainsAny(strings.Replace(s.Claims[name], versionPlaceholder, "", 1), "{}") {
+			return l.fail(codeValue, append(path, "claims", name), "%q has a placeholder other than one %s", s.Claims[name], versionPlaceholder)
+		}
 	}
 	return nil
 }
@@ -307,8 +312,11 @@ func (l *loader) loadBuilders() error {
 		if b.ID == "" || slices.ContainsFunc(l.policy.actors.builders, func(o builder) bool { return o.id == b.ID }) {
 			return l.fail(codeValue, append(path, "id"), "%q is empty or occurs twice", b.ID)
 		}
-		if b.Level < 1 || b.Level > 3 {
-			return l.fail(codeValue, append(path, "level"), "%d, want the highest SLSA Build level that this builder is trusted for: 1, 2 or 3", b.Level)
+		if b.Level < 1 || b.Level > 4 {
+			return l.fail(codeValue, append(path, "level"), "%d, want the highest SLSA Build level that this builder is trusted for: 1, 2, 3, or 4 as drafted", b.Level)
+		}
+		if asked := b.Complete && strings.TrimSpace(b.Enforced) != ""; asked != (b.Level == 4) && (b.Level == 4 || b.Enforced != "") {
+			return l.fail(codeWeak, append(path, "level"), "%d: level 4, and no other, needs complete: true and, in enforced, by what means the builder ensures that its list of dependencies is complete", b.Level)
 		}
 		signers, err := l.signers(b.Signers, append(path, "signers"))
 		if err != nil {
@@ -323,10 +331,13 @@ func (l *loader) loadBuilders() error {
 		if b.SharesRelease && b.Level > 2 {
 			return l.fail(codeWeak, append(path, "level"), "%d, but the builder shares its signers with the role release, so they are not kept apart from the build; want 1 or 2", b.Level)
 		}
-		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, b.SharesRelease, signers})
+		if most := buildrecord.MostLevel(b.ID, ""); b.Level > most || most < 3 && (b.SharesRelease || b.Hermetic || b.Complete) {
+			return l.fail(codeWeak, path, "an observer knows only what a service recorded: its level is at most %d, it is not hermetic or complete, and never the release identity", most)
+		}
+		l.policy.actors.builders = append(l.policy.actors.builders, builder{b.ID, b.Level, b.Enforced, b.SharesRelease, signers})
 		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: Builder, builder: b.ID, shares: b.SharesRelease, signers: signers})
 		for _, s := range signers {
-			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete})
+			pairs = append(pairs, slsa.Pair{Signer: s.matcher, BuilderID: b.ID, Level: b.Level, Hermetic: b.Hermetic, Complete: b.Complete, Enforced: b.Enforced})
 		}
 	}
 	var err error
@@ -411,6 +422,7 @@ func (l *loader) loadThresholds() error {
 		}
 		*field = n
 	}
+	l.policy.counts.rules.Stated = l.Thresholds["logs"]+l.Thresholds["scts"] > 0
 	if n := l.policy.counts.builders; n > max(1, len(l.policy.actors.builders)) {
 		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, but only %d are listed", n, len(l.policy.actors.builders))
 	}
@@ -422,10 +434,13 @@ func (l *loader) loadLimits() (err error) {
 		return l.fail(codeEmpty, at("limits"), "empty")
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Limits)) {
-		if name != "manifest" {
-			return l.fail(codeValue, at("limits", name), "unknown limit, want manifest")
+		limit := &l.policy.validity.manifest
+		if name == "trustRoot" {
+			limit = &l.policy.validity.root
+		} else if name != "manifest" {
+			return l.fail(codeValue, at("limits", name), "unknown limit, want manifest or trustRoot")
 		}
-		if l.policy.validity.manifest, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
+		if *limit, err = l.duration(l.Limits[name], at("limits", name)); err != nil {
 			return err
 		}
 	}

@@ -120,8 +120,8 @@ func loadInput(l *loader, row fileInput) (err error) {
 			return l.fail(codeEmpty, at(by.key), "%s is %q: list %s if it is to be checked, and only then", by.check, mode, by.key)
 		}
 	}
-	if row.Level < 0 || row.Level > 3 {
-		return l.fail(codeValue, at("level"), "%d, want 1, 2 or 3", row.Level)
+	if row.Level < 0 || row.Level > 4 {
+		return l.fail(codeValue, at("level"), "%d, want 1, 2, 3 or 4", row.Level)
 	}
 	class := plan.Image
 	if row.Tool != "" {

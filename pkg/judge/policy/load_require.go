@@ -1,13 +1,16 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -27,6 +30,8 @@ type demand struct {
 	others []slsa.Demand // levels of other tracks
 	whole  bool          // SBOMs must be complete
 	items  []item
+
+	profile string // the elements that SBOMs must give, or ""
 }
 
 // loadRequire fills every cell exactly once, so that an omission never means
@@ -63,8 +68,8 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 			return l.fail(codeValue, append(path, "stages", n), "%q is not staging or release, or is listed twice", stage)
 		}
 	}
-	if r.Level < 0 || r.Level > 3 {
-		return l.fail(codeValue, append(path, "level"), "%d, want 1, 2 or 3", r.Level)
+	if r.Level < 0 || r.Level > 4 {
+		return l.fail(codeValue, append(path, "level"), "%d, want 1, 2, 3 or 4", r.Level)
 	}
 	for n, class := range r.Classes {
 		if !isJudged(class) {
@@ -90,8 +95,11 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 	if err != nil {
 		return demand{}, err
 	}
-	d := demand{modes: map[Check]Mode{}, level: r.Level, others: others}
+	d := demand{modes: map[Check]Mode{}, level: r.Level, others: others, profile: r.Profile}
 	known := checksOf(class)
+	if all := sbomcheck.Profiles(); r.Profile != "" && !slices.Contains(all, r.Profile) {
+		return demand{}, l.fail(codeValue, append(path, "profile"), "%.40q, want %s", r.Profile, strings.Join(all, " or "))
+	}
 	for _, check := range slices.Sorted(maps.Keys(r.Checks)) {
 		mode, at := r.Checks[check], append(slices.Clone(path), "checks", string(check))
 		if check == SBOM && mode == complete {
@@ -120,6 +128,9 @@ func (l *loader) demand(r fileRequire, class plan.Class, path []any) (demand, er
 			return demand{}, l.fail(codeEmpty, append(path, "checks"), "no mode for %s of %s; want require, warn or off", check, class)
 		}
 		d.modes[check] = Off
+	}
+	if d.profile != "" && d.modes[SBOM] != Require {
+		return demand{}, l.fail(codeWeak, append(path, "profile"), "it is about SBOMs of %s, which are not required", class)
 	}
 	if len(d.demands()) > 0 && d.modes[Provenance] != Require {
 		key := "level"
@@ -188,6 +199,12 @@ func (l *loader) loadPlaces() error {
 	if l.policy.whole.digests = l.Digests == "all"; !l.policy.whole.digests && l.Digests != "" && l.Digests != "sha256" {
 		return l.fail(codeValue, at("digests"), "%q, want sha256 or all", l.Digests)
 	}
+	if l.policy.byIndex = l.Children == "index"; !l.policy.byIndex && l.Children != "" && l.Children != "own" {
+		return l.fail(codeValue, at("children"), "%q, want own or index", l.Children)
+	}
+	if l.policy.whole.earlier = cmp.Or(l.Regression, Require); !l.policy.whole.earlier.known() {
+		return l.fail(codeValue, at("regression"), "%q, want require, warn or off", l.Regression)
+	}
 	l.policy.whole.closed = l.Closed
 	for _, place := range []string{Files, Images} {
 		if _, said := l.Closed[place]; !said {
@@ -214,8 +231,8 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2 && isProvenance(late.Predicate), len(l.policy.actors.holders(late.Role)) == 0:
-			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than channel, signoff and reconciler; builder only for what is no provenance", late.Role)
+		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == vexSigner && Owner(late.Predicate) != vexSigner, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2 && isProvenance(late.Predicate), len(l.policy.actors.holders(late.Role)) == 0:
+			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than channel, signoff and reconciler; builder only for what is no provenance, and vex only for OpenVEX", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
 		}
@@ -240,6 +257,9 @@ func (l *loader) loadSource() error {
 	}
 	if err := l.template(l.Source.Ref, at("source", "ref")); err != nil {
 		return err
+	}
+	if v := l.Source.VersionedTag; v != "" && (l.Source.Ref != "" || (provenance.Source{Ref: "refs/tags/" + v}).Tagged(v) != nil) {
+		return l.fail(codeValue, at("source", "versionedTag"), "%q, want a version such as v14 or v14.2, and no ref beside it", v)
 	}
 	l.policy.build.source = l.Source
 	return nil

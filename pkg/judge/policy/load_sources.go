@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/osps"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
@@ -109,7 +110,7 @@ func loadDeclares(l *loader) error {
 		if err := d.check(l, path); err != nil {
 			return err
 		}
-		if !d.NotImplementable {
+		if !d.NotImplementable && (d.Levels != nil || !osps.Names(d.Requirement)) {
 			if err := upTo(l, d.Levels, slsa.V01, append(path, "levels")); err != nil {
 				return err
 			}

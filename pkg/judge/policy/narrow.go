@@ -26,7 +26,9 @@ func (p Policy) Narrow(keep ...Check) Policy {
 		if slices.Contains(keep, Provenance) {
 			narrow.level, narrow.others = d.level, d.others
 		}
-		narrow.whole = d.whole && slices.Contains(keep, SBOM)
+		if slices.Contains(keep, SBOM) {
+			narrow.whole, narrow.profile = d.whole, d.profile
+		}
 		cells[at] = narrow
 	}
 	p.cells = cells

@@ -43,3 +43,37 @@ func TestCompleteSBOM(t *testing.T) {
 	}
 	refused(t, strings.Replace(text(t), "signature: require, sbom", "signature: complete, sbom", 1), "complete")
 }
+
+// TestProfiledSBOM: where a profile is demanded, an SBOM that lacks an element,
+// or was not compared with it, is none.
+func TestProfiledSBOM(t *testing.T) {
+	p, err := policy.Parse([]byte(strings.Replace(text(t), "sbom: require}", "sbom: require}\n  profile: cisa-2026", 1)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		lacks map[string][]string
+		want  int
+	}{
+		{map[string][]string{"cisa-2026": nil}, 0},
+		{map[string][]string{"cisa-2026": {"supplier: missing in 1 of 2 packages"}}, 1},
+		{map[string][]string{"bsi-2.1": nil}, 1},
+		{nil, 1},
+	} {
+		q, n := question(), 0
+		q.SBOM, q.Lacks = q.Bytes.SHA256, row.lacks
+		for _, f := range p.Decide(nil, q).Findings {
+			if f.Code == "SBOM_PROFILE" {
+				n++
+			}
+		}
+		if n != row.want {
+			t.Errorf("%v: %d findings", row.lacks, n)
+		}
+	}
+	if _, profile := p.SBOMs(policy.Published, question().Class); profile != "cisa-2026" {
+		t.Errorf("it demands %q", profile)
+	}
+	refused(t, strings.Replace(text(t), "sbom: require}", "sbom: require}\n  profile: cisa", 1), "want cisa-2026 or bsi-2.1")
+	refused(t, strings.Replace(text(t), "sbom: require}", "sbom: warn}\n  profile: cisa-2026", 1), "not required")
+}

@@ -13,6 +13,7 @@ import (
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -35,9 +36,12 @@ func Owner(kind string) Role {
 		return Signoffs
 	case vsa.PredicateType, promotionrecord.PredicateType:
 		return Verifier
+	case openvex.PredicateType, openvex.Context:
+		return vexSigner
 	case featuretransition.PredicateType:
 		return Reconciler
-	case releasemanifest.PredicateType, sbomlist.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.CosignSignature, verify.KindImage, kindBlob:
+	case releasemanifest.PredicateType, sbomlist.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.SPDXDocument + "/v2.3", intoto.CosignSignature, verify.KindImage, kindBlob,
+		"https://in-toto.io/attestation/release/v0.1", "https://packslip.dev/release/v1": // of earlier releases; of packslips
 		return Release
 	}
 	return ""

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -49,6 +50,7 @@ type Policy struct {
 	others   digest.Set // digests that no file has, for the probe
 	validity validity
 	unsigned bool // accepts artifacts without signed evidence
+	byIndex  bool // evidence about an index counts for what it lists
 
 	actors    actors
 	build     expectations
@@ -71,12 +73,14 @@ type validity struct {
 	lab      bool
 	expires  time.Time     // zero: never
 	manifest time.Duration // maximum age; zero: no limit
+	root     time.Duration // the same of the trust root
 	defects  int           // lowest number of the list of known defects
 }
 
 // whole lists the requirements for a release as a whole.
 type whole struct {
 	plan    Mode
+	earlier Mode // of the comparison with the release before
 	closed  map[string]Mode
 	digests bool // files must match every listed digest
 	late    []fileLate
@@ -84,10 +88,12 @@ type whole struct {
 
 // builder is a builder and the identities that sign for it.
 type builder struct {
-	id      string
-	level   int
-	shares  bool // its signers may also have the role release
-	signers []allowedSigner
+	id    string
+	level int
+	// enforced says by what means its list of dependencies is complete.
+	enforced string
+	shares   bool // its signers may also have the role release
+	signers  []allowedSigner
 }
 
 // thresholds say how many distinct parties must agree.
@@ -149,6 +155,14 @@ func (p Policy) AllDigests() bool { return p.whole.digests }
 // planned.
 func (p Policy) Plan() Mode { return p.whole.plan }
 
+// Regression is the mode of the comparison with an earlier release.
+func Regression(p Policy) Mode { return p.whole.earlier }
+
+// ChildrenByIndex reports whether evidence about an image index counts for the
+// manifests that it lists. Only questions about single images ask this: in a
+// release, every manifest needs evidence of its own.
+func (h *Session) ChildrenByIndex() bool { return h.policy.byIndex }
+
 // Life refuses a policy that has expired.
 func (p Policy) Life(now time.Time) error {
 	if !p.validity.expires.IsZero() && !now.Before(p.validity.expires) {
@@ -162,12 +176,29 @@ func (p Policy) Life(now time.Time) error {
 // without signed evidence.
 func (p Policy) InsecureUnsigned() bool { return p.unsigned }
 
-// Root refuses a trust root that the policy does not accept.
-func (p Policy) Root(isLab bool) error {
-	if isLab && !p.validity.lab {
+// Root refuses a trust root that the policy does not accept, given when it was
+// current, which may be unknown.
+func (p Policy) Root(isLab bool, current, now time.Time) error {
+	switch limit := p.validity.root; {
+	case isLab && !p.validity.lab:
 		return verdict.Refuse(verdict.TrustLab, p.name, "the trust root is an INSECURE LAB, which this policy does not accept")
+	case limit > 0 && (current.IsZero() || now.Sub(current) > limit):
+		return verdict.Refuse(verdict.Stale, p.name, "%s", p.NewSession().RootAge(current, now)).Advise("use a newer trust root: waybill trust update, or a newer kit; a root from a file has no age")
 	}
 	return nil
+}
+
+// RootAge says how old the trust root is, and may be; empty without a limit.
+func (h *Session) RootAge(current, now time.Time) string {
+	days := func(d time.Duration) string { return plural.Of(int(d.Hours()/24), "day") }
+	switch limit := h.policy.validity.root; {
+	case limit == 0:
+		return ""
+	case current.IsZero():
+		return "the age of the trust root is unknown; the policy allows " + days(limit)
+	default:
+		return "the trust root is " + days(now.Sub(current)) + " old; the policy allows " + days(limit)
+	}
 }
 
 // Fresh refuses a manifest that was signed too long ago.

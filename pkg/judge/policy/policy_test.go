@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -83,6 +84,43 @@ func TestCheckIdentity(t *testing.T) {
 	}
 	if got := p.Expected(policy.Builder); len(got) != 1 || !strings.Contains(got[0], "builder@example.test") {
 		t.Errorf("expected builders: %q", got)
+	}
+}
+
+// TestBuilderOf: an identity has the builder that lists it, and no other; one
+// that two builders match has none.
+func TestBuilderOf(t *testing.T) {
+	p := load(t)
+	id, level := policy.BuilderOf(p, who("builder"))
+	if id != "https://example.test/builder" || level != 3 {
+		t.Errorf("the builder is %q, level %d", id, level)
+	}
+	for _, other := range []identity.Identity{{}, who("release"), who("stranger")} {
+		if id, level := policy.BuilderOf(p, other); id != "" || level != 0 {
+			t.Errorf("%s is %q, level %d", other, id, level)
+		}
+	}
+	if id, level := policy.BuilderOf(policy.Policy{}, who("builder")); id != "" || level != 0 {
+		t.Errorf("the zero policy says %q, level %d", id, level)
+	}
+	patterns := func(one, two string) policy.Policy {
+		head, rest, _ := strings.Cut(text(t), "builders:\n")
+		_, tail, _ := strings.Cut(rest, "require:\n")
+		raw := head + "builders:\n"
+		for i, pattern := range []string{one, two} {
+			raw += fmt.Sprintf("- {id: \"https://builder.example.test/%d\", level: %d, signers: [{issuer: \"https://accounts.example.test\", pattern: '%s@example\\.test', type: email}]}\n", i, i+1, pattern)
+		}
+		p, err := policy.Parse([]byte(raw+"require:\n"+tail), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if id, level := policy.BuilderOf(patterns("build[a-z]+", "bake[a-z]+"), who("builder")); id != "https://builder.example.test/0" || level != 1 {
+		t.Errorf("the first is %q, level %d", id, level)
+	}
+	if id, level := policy.BuilderOf(patterns("build[a-z]+", "[a-z]+lder"), who("builder")); id != "" || level != 0 {
+		t.Errorf("of two it is %q, level %d", id, level)
 	}
 }
 
@@ -184,7 +222,11 @@ func TestParseRefuses(t *testing.T) {
 		{"a source and nobody who builds", "builders:\n- id: \"https://example.test/builder\"\n  level: 3\n  signers:\n  - {issuer: \"https://accounts.example.test\", subject: builder@example.test, type: email}\n", "", "apply to nothing"},
 		{"a builder without an id", "id: \"https://example.test/builder\"", `id: ""`, "id"},
 		{"a builder without a level", "  level: 3\n", "", "level"},
-		{"a builder of a level that is none", "level: 3\n", "level: 4\n", "level"},
+		{"a builder of a level that is none", "level: 3\n", "level: 5\n", "level"},
+		{"level 4 without a means", "level: 3\n", "level: 4\n  complete: true\n", "by what means"},
+		{"level 4 with an empty means", "level: 3\n", "level: 4\n  complete: true\n  enforced: \" \"\n", "by what means"},
+		{"level 4 whose list may be cut", "level: 3\n", "level: 4\n  enforced: no network\n", "by what means"},
+		{"a means for level 3", "level: 3\n", "level: 3\n  complete: true\n  enforced: no network\n", "and no other"},
 		{"one builder twice", "require:", secondBuilder("https://example.test/builder", "other") + "require:", "twice"},
 		{"one identity for two builders", "require:", secondBuilder("https://example.test/other", "builder") + "require:", "own identity"},
 		{"a builder without an identity", "require:", "- {id: other, level: 1}\nrequire:", "signers"},

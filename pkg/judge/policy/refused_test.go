@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -44,6 +45,10 @@ func TestParseRefusesEmptyAndTwice(t *testing.T) {
 		{"a stage of a signer twice", release, release + ", stages: [release]", release + ", stages: [release, release]", "twice"},
 		{"a claim that says nothing", release, release + `, claims: {sourceRepositoryRef: refs/heads/main}`, release + `, claims: {sourceRepositoryRef: ""}`, "empty"},
 		{
+			"a claim with another placeholder", release, release + `, claims: {sourceRepositoryRef: "refs/tags/{version}"}`,
+			release + `, claims: {sourceRepositoryRef: "refs/tags/{ref}"}`, "placeholder",
+		},
+		{
 			"a level of SBOMs", planned, "- {stages: [release], classes: [sbom], checks: {signature: require}}\n" + planned,
 			"- {stages: [release], classes: [sbom], checks: {signature: require}, level: 1}\n" + planned, "comes from provenance",
 		},
@@ -56,6 +61,8 @@ func TestParseRefusesEmptyAndTwice(t *testing.T) {
 			"- {stages: [staging, release], classes: [sbom], checks: {signature: \"off\"}}\n" + planned, "all checks of sbom are off",
 		},
 		{"a signer of evidence that is not judged", release, release + ", classes: [sbom]", release + ", classes: [provenance]", "not one of"},
+		{"a versioned tag that is no version", "lantern\"}", "lantern\", versionedTag: v14.2}", "lantern\", versionedTag: \"14\"}", "such as v14"},
+		{"a versioned tag beside a ref", "lantern\"}", "lantern\", versionedTag: v14}", "lantern\", versionedTag: v14, ref: refs/heads/main}", "no ref beside it"},
 		{"limits of nothing", planned, planned + "limits: {manifest: 720h}\n", planned + "limits: {}\n", "empty"},
 		{
 			"a stage of late evidence twice", planned, planned + "late: [{predicate: x, role: verifier, stages: [release]}]\n",
@@ -202,4 +209,21 @@ func TestAnyCommitReplacesNothing(t *testing.T) {
 	if _, err := p.Vouching(); verdict.FindingOf("", err).Code != verdict.Usage {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestRoleVEX: the role vex has identities of its own, and signs nothing else
+// late.
+func TestRoleVEX(t *testing.T) {
+	with := func(who, predicate string) string {
+		made := strings.Replace(text(t), "roles:\n", "roles:\n  vex: [{issuer: \"https://accounts.example.test\", subject: "+who+"@example.test, type: email}]\n", 1)
+		return strings.Replace(made, "plan: require\n", "plan: require\nlate: [{predicate: \""+predicate+"\", role: vex, stages: [release]}]\n", 1)
+	}
+	if _, err := policy.Parse([]byte(with("vex", openvex.PredicateType)), nil); err != nil {
+		t.Fatalf("the twin: %v", err)
+	}
+	for _, who := range []string{"release", "builder", "verifier", "officer"} {
+		refused(t, with(who, openvex.PredicateType), "each needs its own identity")
+	}
+	refused(t, with("vex", "https://slsa.dev/verification_summary/v1"), "vex only for OpenVEX")
+	refused(t, strings.Replace(with("vex", openvex.PredicateType), "  vex: [", "  vexed: [", 1), "unknown role")
 }

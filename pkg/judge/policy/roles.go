@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 )
 
@@ -22,11 +23,13 @@ const (
 	// sources signs which level the source of a revision has. Its identities
 	// are listed by verifier, as those of builders are by builder.
 	sources Role = "source"
+	// vexSigner signs what is known about vulnerabilities of a release.
+	vexSigner Role = openvex.Role
 )
 
 // Roles are all roles.
 func Roles() []Role {
-	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, Builder, sources}
+	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, vexSigner, Builder, sources}
 }
 
 // The places that a policy can close, so that they may contain only the

@@ -59,7 +59,7 @@ type ProvenanceView struct {
 	Ref        string
 	Commit     string
 	Invocation string
-	// Level is the SLSA Build level that it shows, 0 to 3.
+	// Level is the SLSA Build level that it shows, 0 to 4.
 	Level int
 	// Parameters are the external parameters, by dotted path.
 	Parameters   map[string]string

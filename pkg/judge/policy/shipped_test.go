@@ -68,7 +68,7 @@ func shippedNames(t testing.TB) (names []string) {
 		}
 	}
 	for _, name := range []string{
-		"slsa-build-l1", "slsa-build-l2", "slsa-build-l3", "kep-3027-l1", "kep-3027-l2", "kep-3027-l3", "kubernetes-release", "kubernetes-today", "kubernetes-promotion", "waybill-release",
+		"slsa-build-l1", "slsa-build-l2", "slsa-build-l3", "slsa-build-l4", "kep-3027-l1", "kep-3027-l2", "kep-3027-l3", "kubernetes-release", "kubernetes-today", "kubernetes-promotion", "waybill-release",
 	} {
 		if !slices.Contains(names, name) {
 			t.Fatalf("%s is not shipped", name)
@@ -87,6 +87,9 @@ func TestShippedPolicies(t *testing.T) {
 	for _, name := range shippedNames(t) {
 		t.Run(name, func(t *testing.T) {
 			s := ship(t, name)
+			if _, err := policy.Parse(s.raw, nil); err != nil {
+				t.Errorf("k8s-verify-release, which compiles no rules, does not load it: %v", err)
+			}
 			if s.Name() != name {
 				t.Errorf("it calls itself %q", s.Name())
 			}
@@ -223,10 +226,10 @@ func code(err error) verdict.Code {
 func TestShippedRefuseLab(t *testing.T) {
 	for _, name := range shippedNames(t) {
 		p, lab := ship(t, name).Policy, name == "slsa-build-l1" || name == "example-release"
-		if err := p.Root(true); (err == nil) != lab || err != nil && code(err) != verdict.TrustLab {
+		if err := p.Root(true, time.Time{}, time.Now()); (err == nil) != lab || err != nil && code(err) != verdict.TrustLab {
 			t.Errorf("%s by a lab's root: %v", name, err)
 		}
-		if err := p.Root(false); err != nil {
+		if err := p.Root(false, time.Time{}, time.Now()); err != nil {
 			t.Errorf("%s by a real root: %v", name, err)
 		}
 	}
@@ -275,7 +278,7 @@ func TestPromotionStopsWhatIsStale(t *testing.T) {
 // TestLevelsDiffer says of each template which levels it takes.
 func TestLevelsDiffer(t *testing.T) {
 	for name, want := range map[string]string{
-		"slsa-build-l1": "at SLSA Build level 1", "slsa-build-l2": "at SLSA Build level 2", "slsa-build-l3": "at SLSA Build level 3",
+		"slsa-build-l1": "at SLSA Build level 1", "slsa-build-l2": "at SLSA Build level 2", "slsa-build-l3": "at SLSA Build level 3", "slsa-build-l4": "at SLSA Build level 4",
 		"kep-3027-l1": "at v0.1=1", "kep-3027-l2": "at v0.1=2", "kep-3027-l3": "at v0.1=3",
 	} {
 		s := ship(t, name)

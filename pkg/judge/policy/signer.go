@@ -2,11 +2,13 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/identity"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // allowedSigner is an identity in a role, with the time window in which it may
@@ -70,8 +72,10 @@ func (q *Question) words() string {
 	return string(q.Class) + " at stage " + string(q.Stage)
 }
 
-// claimed reports whether the certificate has all required claims.
-func (s *allowedSigner) claimed(f *fact) bool {
+// claimed reports whether the certificate has all required claims, for the
+// version of a question. A check that is made before the version is known accepts
+// any version; a decision does not.
+func (s *allowedSigner) claimed(f *fact, q *Question) bool {
 	if len(s.claims) == 0 {
 		return true
 	}
@@ -80,12 +84,21 @@ func (s *allowedSigner) claimed(f *fact) bool {
 		said[name] = value
 	}
 	for name, value := range s.claims {
-		if said[name] != value {
+		if before, after, tied := strings.Cut(value, versionPlaceholder); tied && q.Version == "" {
+			text, begins := strings.CutPrefix(said[name], before)
+			text, ends := strings.CutSuffix(text, after)
+			if _, err := version.Parse(text); err != nil || !begins || !ends || q.decides {
+				return false
+			}
+		} else if said[name] != strings.Replace(value, versionPlaceholder, q.Version, 1) {
 			return false
 		}
 	}
 	return true
 }
+
+// versionPlaceholder stands for the version of the release.
+const versionPlaceholder = "{version}"
 
 // holders lists the identities that may act in a role.
 func (a *actors) holders(role Role) []allowedSigner {
@@ -113,4 +126,12 @@ func (p Policy) Expected(role Role) []string {
 		names = append(names, s.String())
 	}
 	return names
+}
+
+// Matchers are what the identities of a role match in a policy, at any time.
+func (r Role) Matchers(p Policy) (all []identity.Matcher) {
+	for _, s := range p.actors.holders(r) {
+		all = append(all, s.matcher)
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -91,6 +92,37 @@ func (h *Session) SourceSummary(e verify.Evidence, now time.Time) error {
 	return err
 }
 
+// Repository is the repository that releases are built from; empty if the policy
+// names none.
+func (h *Session) Repository() string { return h.policy.build.source.Repository }
+
+// Revision answers the requirements of the Source track about a commit of the
+// policy's repository, which a clone shows at level 1, and returns what the
+// summaries of the session proved. One that did not pass refuses, if none counts.
+func (h *Session) Revision(commit, clone string, now time.Time) (r slsa.Report, proofs []verdict.Proof, err error) {
+	m := &judgement{policy: &h.policy, q: Question{Subject: commit, At: now}, sources: h.sources}
+	q := slsa.Question{Name: commit, Repository: h.Repository(), Commit: commit, Clone: clone}
+	var failed error
+	for _, e := range m.sources {
+		said, err := m.sourceSummary(e.fact)
+		if err != nil {
+			return r, nil, err
+		}
+		if q.Sources = append(q.Sources, e.evidence); said.Result != vsa.Passed {
+			failed = verdict.Refuse(verdict.VSAResult, commit, "the result of the summary by %q is not PASSED", said.Verifier.ID)
+		}
+	}
+	if r, err = h.policy.actors.trust.Judge(q); err == nil && r.Level(slsa.Source) < 2 {
+		err = failed
+	}
+	for _, e := range m.sources {
+		if slices.ContainsFunc(r.Answers, func(a slsa.Answer) bool { return slices.Contains(a.Evidence, e.bundle) }) {
+			proofs = append(proofs, e.proof(commit, sources))
+		}
+	}
+	return r, proofs, err
+}
+
 // JudgesLevels reports whether the policy says more about the SLSA levels than
 // the provenance of a release can show.
 func (h *Session) JudgesLevels() bool {
@@ -134,10 +166,10 @@ func explainSources(p Policy) Section {
 			s.add("%s is not implementable, says %s, and counts towards no level: %s", d.Requirement, d.By, d.Reason)
 			continue
 		case d.role != "":
-			s.add("%s can be declared in a file signed in the role %s, for at most %d days, and counts up to %s", d.Requirement, d.role, declaration.MaxLife/(24*time.Hour), slsa.Demand{Track: slsa.V01, Level: d.UpTo})
+			s.add("%s can be declared in a file signed in the role %s, for at most %d days%s", d.Requirement, d.role, declaration.MaxLife/(24*time.Hour), d.upTo())
 			continue
 		}
-		s.add("%s is declared by %s until %s, and counts up to %s: %s", d.Requirement, d.By, d.Until.Format(time.DateOnly), slsa.Demand{Track: slsa.V01, Level: d.UpTo}, d.Reason)
+		s.add("%s is declared by %s until %s%s: %s", d.Requirement, d.By, d.Until.Format(time.DateOnly), d.upTo(), d.Reason)
 	}
 	return s
 }

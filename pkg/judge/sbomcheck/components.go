@@ -145,7 +145,8 @@ func component(p spdx.Package, needed bool) (name, sum string) {
 	case p.Purpose == spdx.OperatingSystem:
 		return "distribution " + nameOf(p), ""
 	case p.Purpose == spdx.Container && p.FileName == "":
-		return "image " + p.Name, cmp.Or(p.Digests.SHA256.String(), p.Comment)
+		configuration, _, _ := strings.Cut(p.Comment, "\n")
+		return "image " + p.Name, cmp.Or(p.Digests.SHA256.String(), configuration)
 	case p.Purpose == spdx.Archive && p.FileName == "":
 		return "layer " + p.Digests.SHA256.String(), ""
 	}

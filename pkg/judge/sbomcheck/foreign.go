@@ -19,7 +19,9 @@ import (
 // Ours reports whether a document says that Waybill wrote it. An attacker can
 // leave this out, so checks that apply to such documents only can be avoided;
 // signing and admitting a release therefore apply them to every document.
-func Ours(doc spdx.Document) bool { return slices.Contains(doc.Creators(), "Tool: waybill") }
+func Ours(doc spdx.Document) bool {
+	return slices.ContainsFunc(doc.Creators(), func(c string) bool { return c == "Tool: waybill" || strings.HasPrefix(c, "Tool: waybill-") })
+}
 
 // Claimed is the digest that a document gives for its subject: as checksum, in
 // the package URL of an image, or as version.
@@ -49,7 +51,7 @@ func Claimed(doc spdx.Document) digest.Digest {
 func Bytes(a Artifact) []verdict.Finding {
 	switch sum := Claimed(a.Document); {
 	case sum.IsZero():
-		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives no SHA-256 for the artifact")}
+		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM gives no SHA-256 for the artifact, or describes several things")}
 	case !sum.Equal(a.Digests.SHA256):
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, a.Name, "its SBOM describes other bytes").Differ(a.Digests.SHA256.String(), sum.String())}
 	}

@@ -68,6 +68,7 @@ func platforms(doc spdx.Document) Image {
 	for id, platform := range images {
 		p := Platform{Manifest: byID[id].Digests.SHA256}
 		if rest, found := strings.CutPrefix(byID[id].Comment, Configuration); found {
+			rest, _, _ = strings.Cut(rest, "\n")
 			p.Config, _ = digest.Parse(strings.TrimSuffix(rest, ".")) // an invalid digest is zero and equals none
 		}
 		out[platform] = p

@@ -73,7 +73,8 @@ func unescape(text string) string {
 // says reports whether a package has this name and version, if both sides give
 // one. Some tools write package URLs in lower case.
 func says(p spdx.Package, name, version string) bool {
-	if !strings.EqualFold(p.Name, name) {
+	rest, suffixed := strings.CutPrefix(p.Name, name+"-") // some write NAME-VERSION
+	if !strings.EqualFold(p.Name, name) && (!suffixed || rest != version && rest != p.Version) {
 		return false
 	}
 	own := p.Version

@@ -193,7 +193,7 @@ func Members(a Artifact, release []Artifact) (all []verdict.Finding) {
 		name := path.Base(f.Name)
 		packed[name] = packed[name] || f.Digests.SHA256.Equal(bare[name].Digests.SHA256)
 	}
-	isProgram := programs(a.Document)
+	isProgram := Programs(a.Document)
 	for _, f := range files {
 		name := path.Base(f.Name)
 		alone, both := bare[name]
@@ -237,9 +237,9 @@ func otherThan(said, is digest.Digest) bool {
 	return !said.IsZero() && !is.IsZero() && !said.Equal(is)
 }
 
-// programs returns the elements that depend on something: among files, only
+// Programs returns the elements that depend on something: among files, only
 // programs do.
-func programs(doc spdx.Document) map[string]bool {
+func Programs(doc spdx.Document) map[string]bool {
 	all := map[string]bool{}
 	for _, r := range doc.Relationships() {
 		if r.Type == spdx.DependsOn {

@@ -25,12 +25,12 @@ func ParseDemand(s string) (Demand, error) {
 	if track == kep3027 {
 		track = string(V01)
 	}
-	for _, scale := range scales() {
+	for _, scale := range scales(4) {
 		if string(scale.Track) == track && err == nil && level >= 1 && level <= scale.Most {
 			return Demand{scale.Track, level}, nil
 		}
 	}
-	return Demand{}, fmt.Errorf("%s: want build=1 to build=3, source=1 to source=4, or v0.1=1 to v0.1=4, which kep-3027 is another name of", quote(s))
+	return Demand{}, fmt.Errorf("%s: want build=1 to build=4, source=1 to source=4, or v0.1=1 to v0.1=4, which kep-3027 is another name of", quote(s))
 }
 
 // String formats the demand as [ParseDemand] reads it.
@@ -54,13 +54,17 @@ func (r Report) Meet(d Demand) error {
 func (r Report) below(d Demand, l Reached) error {
 	got := Demand{l.Track, l.Level}
 	f := verdict.Find(verdict.Level, r.Artifact, "the level is %s", got)
+	next := l.Next
+	if len(next) == 0 { // the end of its scale
+		next = open(r.Answers, l.Track, l.Level+1)
+	}
 	for _, a := range r.Answers {
-		if a.Track != l.Track || len(l.Next) == 0 || a.Requirement != l.Next[0] {
+		if a.Track != l.Track || len(next) == 0 || a.Requirement != next[0] {
 			continue
 		}
 		f = verdict.Find(verdict.Level, r.Artifact, "the level is %s, limited by %s (%s): %s", got, a.Requirement, a.State, a.Why).Citing(a.Evidence...)
-		if more := len(l.Next) - 1; more > 0 {
-			f.Message += fmt.Sprintf("; and %d more: %s", more, strings.Join(l.Next[1:], ", "))
+		if more := len(next) - 1; more > 0 {
+			f.Message += fmt.Sprintf("; and %d more: %s", more, strings.Join(next[1:], ", "))
 		}
 	}
 	return &verdict.Error{Finding: f.Differ(d.String(), got.String())}
@@ -75,7 +79,7 @@ func (r Report) On(t Track) verdict.Levels {
 		}
 	}
 	for _, a := range r.Answers {
-		if a.Track == t {
+		if a.Track == t && a.Level <= out.Most {
 			out.Requirements = append(out.Requirements, verdict.Requirement{
 				ID: a.Requirement, Title: a.Title, Level: a.Level, Optional: a.Optional,
 				State: a.State.String(), Why: a.Why, DeclaredBy: a.DeclaredBy, Until: a.Until, Evidence: a.Evidence,

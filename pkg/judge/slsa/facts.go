@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/document/buildrecord"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
+	"github.com/waybill-release/waybill/pkg/judge/osps"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -35,6 +37,7 @@ type sourceFacts struct {
 	reviewed bool
 	evidence []digest.Digest
 	why      string // why the level is 0
+	clone    string // how a clone shows level 1
 }
 
 // twoParty is the property of a revision that two people approved.
@@ -66,22 +69,30 @@ func (d Declaration) Check() error {
 	}
 	least, known := declarable()[d.Requirement]
 	switch {
+	case isControl(d.Requirement) && d.UpTo != 0:
+		return fmt.Errorf("%s is a control of the OpenSSF Baseline, which counts towards no level; leave levels out", d.Requirement)
+	case isControl(d.Requirement):
 	case !known:
-		return fmt.Errorf("%q cannot be declared, want one of %v", d.Requirement, slices.Sorted(maps.Keys(declarable())))
+		return fmt.Errorf("%q cannot be declared, want a control of the OpenSSF Baseline or one of %v", d.Requirement, slices.Sorted(maps.Keys(declarable())))
 	case d.UpTo < least || d.UpTo > 4:
 		return fmt.Errorf("the declaration of %s counts up to level %d, want %d to 4", d.Requirement, d.UpTo, least)
-	case d.Lacks == "" && (d.By == "" || d.Until.IsZero() || d.Evidence.IsZero()):
+	}
+	if d.Lacks == "" && (d.By == "" || d.Until.IsZero() || d.Evidence.IsZero()) {
 		return fmt.Errorf("the declaration of %s lacks who makes it, its end, or its document", d.Requirement)
 	}
 	return nil
 }
+
+// isControl reports whether a requirement is a control of the OpenSSF Baseline,
+// such as OSPS-GV-03.01. People declare those that no program can check.
+func isControl(id string) bool { return osps.Names(id) }
 
 // lacks says what is missing for a declaration to count; empty if nothing is. A
 // signed declaration about the source names its repository, and one about the
 // platform its builder.
 func (f *facts) lacks(d Declaration) string {
 	what, want := "builder", f.claim.Builder.ID
-	if strings.HasPrefix(d.Requirement, "source.") {
+	if strings.HasPrefix(d.Requirement, "source.") || isControl(d.Requirement) {
 		what, want = "repository", f.claim.Source.Repository
 	}
 	switch {
@@ -118,8 +129,10 @@ func signerOf(e signed) string {
 }
 
 // level is the highest Build level that the trust map allows the signer for the
-// builder.
-func (f *facts) level() int { return f.pair.Level }
+// builder, and that such provenance can show.
+func (f *facts) level() int {
+	return min(f.pair.Level, buildrecord.MostLevel(f.claim.Builder.ID, f.claim.BuildType))
+}
 
 // noted reports whether the provenance has this contradiction.
 func (f *facts) noted(code string) bool {
@@ -190,7 +203,7 @@ func (f *facts) judgeSources(t Trust, q question) error {
 	for _, one := range list {
 		replaced := slices.ContainsFunc(list, func(o sourceSummary) bool { return o.Verifier.ID == one.Verifier.ID && o.replaces(one) })
 		if found := one.facts(); !replaced && (f.source.level == 0 || found.shows(f.source)) {
-			f.source = found
+			found.clone, f.source = f.source.clone, found
 		}
 	}
 	return nil

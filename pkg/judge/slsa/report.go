@@ -48,8 +48,11 @@ type Track string
 // The tracks.
 const (
 	V01    Track = "v0.1"   // SLSA v0.1, levels 1 to 4, as KEP-3027 counts
-	Build  Track = "build"  // SLSA v1.2 Build, levels 0 to 3
+	Build  Track = "build"  // SLSA v1.2 Build, levels 0 to 3, and the drafted level 4
 	Source Track = "source" // SLSA v1.2 Source, levels 0 to 4
+	// Controls has no levels: what people declare of the OpenSSF Baseline, whose
+	// controls begin with OSPS-.
+	Controls Track = "osps"
 )
 
 // Answer is the answer to one requirement.
@@ -115,7 +118,10 @@ func (a Answer) declaredBy(d Declaration) Answer {
 		signed = ", signed by " + quote(d.Signer)
 	}
 	a.State, a.DeclaredBy, a.Until, a.UpTo, a.Evidence = Declared, d.By, until, d.UpTo, []digest.Digest{d.Evidence}
-	a.Why = fmt.Sprintf("declared by %s until %s%s: %s (counts up to %s)", quote(d.By), until, signed, quote(d.Reason), Demand{a.Track, d.UpTo})
+	a.Why = fmt.Sprintf("declared by %s until %s%s: %s", quote(d.By), until, signed, quote(d.Reason))
+	if a.Track != Controls {
+		a.Why += fmt.Sprintf(" (counts up to %s)", Demand{a.Track, d.UpTo})
+	}
 	return a
 }
 
@@ -154,15 +160,16 @@ func (r Report) Level(t Track) int {
 	return 0
 }
 
-// scales returns the tracks with their highest levels, at level 0.
-func scales() []Reached {
-	return []Reached{{Track: V01, Most: 4}, {Track: Build, Most: 3}, {Track: Source, Most: 4}}
+// scales returns the tracks with their highest levels, at level 0. Level 4 of
+// Build is a draft: it is on the scale of builders that are trusted for it.
+func scales(builder int) []Reached {
+	return []Reached{{Track: V01, Most: 4}, {Track: Build, Most: max(3, builder)}, {Track: Source, Most: 4}}
 }
 
 // levelsOf counts: a level is reached if all its requirements and those of
 // lower levels are met.
-func levelsOf(answers []Answer) (out []Reached) {
-	for _, scale := range scales() {
+func levelsOf(answers []Answer, builder int) (out []Reached) {
+	for _, scale := range scales(builder) {
 		for scale.Level < scale.Most {
 			scale.Next = open(answers, scale.Track, scale.Level+1)
 			if len(scale.Next) > 0 {

@@ -23,7 +23,8 @@ func requirements() []requirement {
 	return slices.Concat(v01(), build(), source())
 }
 
-// build is the Build track of SLSA v1.2.
+// build is the Build track of SLSA v1.2, with level 4 as drafted for the version
+// after it.
 func build() []requirement {
 	return []requirement{
 		{Build, "build.exists", 1, false, "Provenance exists and identifies the output by digest", (*facts).available},
@@ -34,6 +35,7 @@ func build() []requirement {
 		{Build, "build.unforgeable", 3, false, "Build steps cannot reach the signing key", atLeast(3, "keeps its key out of reach of build steps")},
 		{Build, "build.isolated", 3, false, "Builds cannot influence each other", (*facts).isolated},
 		{Build, "build.parameters", 3, false, "External parameters are complete", (*facts).enumerated},
+		{Build, "build.dependencies", 4, false, "The builder ensures that the recorded dependencies are complete", (*facts).ensured},
 	}
 }
 
@@ -119,10 +121,30 @@ func (f *facts) enumerated() Answer {
 	return a
 }
 
+// ensured: the builder makes sure that steps use only what it recorded. A step
+// of our build type that had a network, or an input without a digest, did not.
+func (f *facts) ensured() Answer {
+	if a := atLeast(4, "ensures that the recorded dependencies are complete")(f); a.State != Met {
+		return a
+	}
+	switch said := f.saidHermetic(); {
+	case said == provenance.SaidNo:
+		return f.hermetic()
+	case f.isolated().State != Met:
+		return f.isolated()
+	case f.dependencies().State != Met:
+		return f.dependencies()
+	}
+	return met("the builder ensures it: "+quote(f.pair.Enforced), f.evidence)
+}
+
 // sourceLevel requires a level of the Source track.
 func sourceLevel(level int) func(*facts) Answer {
 	return func(f *facts) Answer {
 		if f.source.level < level {
+			if level == 1 && f.source.clone != "" {
+				return met(f.source.clone, nil)
+			}
 			return missing("%s", f.source.why)
 		}
 		return met("a trusted verifier confirms it for this revision", f.source.evidence)

@@ -24,6 +24,7 @@
 package slsa
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -55,6 +56,9 @@ type Question struct {
 	// if there was none.
 	NoSource string
 	supposed []supposed // see [Question.SupposeSource]
+	// Commit of Repository is judged instead of an artifact, by the Source track
+	// alone. Clone says how a clone shows level 1.
+	Repository, Commit, Clone string
 	// Declared lists what a policy declares where a program cannot check.
 	Declared []Declaration
 }
@@ -119,7 +123,7 @@ func testimonies(list []verify.Evidence) (out []testimony) {
 }
 
 func (t Trust) judge(q question) (Report, error) {
-	if q.Bytes.IsZero() || (q.Name == "" && !q.ByDigest) {
+	if q.Commit == "" && (q.Bytes.IsZero() || q.Name == "" && !q.ByDigest) {
 		return Report{}, verdict.Refuse(verdict.NotBound, "artifact", "no artifact was given to judge")
 	}
 	f, err := t.gather(q)
@@ -137,7 +141,12 @@ func (t Trust) judge(q question) (Report, error) {
 		}
 		r.Answers = append(r.Answers, a)
 	}
-	r.Levels = levelsOf(r.Answers)
+	for _, id := range slices.Sorted(maps.Keys(f.declared)) {
+		if isControl(id) {
+			r.Answers = append(r.Answers, Answer{Track: Controls, Requirement: id, Why: "missing: a declaration"}.declared(f))
+		}
+	}
+	r.Levels = levelsOf(r.Answers, f.level())
 	return r, nil
 }
 
@@ -147,6 +156,11 @@ func (t Trust) gather(q question) (*facts, error) {
 	f := &facts{declared: map[string][]Declaration{}}
 	if err := f.declare(q.Declared); err != nil {
 		return nil, err
+	}
+	if q.Commit != "" { // the caller names it, in place of a builder
+		f.pair.Level, f.source.clone = 2, q.Clone
+		f.claim.Source.Repository, f.claim.Source.Commit = q.Repository, q.Commit
+		return f, f.judgeSources(t, q)
 	}
 	statement := q.Unsigned
 	if !q.provenance.IsZero() {

@@ -21,7 +21,8 @@ type Pair struct {
 	// Key is the digest of the long-lived key that signs, instead of a Signer.
 	Key       digest.Digest
 	BuilderID string
-	// Level is the highest Build level that the builder can reach, 1 to 3.
+	// Level is the highest Build level that the builder can reach, 1 to 4. For
+	// level 4 it is Complete, and Enforced says how.
 	Level int
 	// Hermetic says that its steps have no network, and that their inputs were
 	// fetched before, by digest.
@@ -29,6 +30,9 @@ type Pair struct {
 	// Complete says that it lists everything that it fetched, including its own
 	// image and tools.
 	Complete bool
+	// Enforced says by what means the builder, and not its steps, ensures that
+	// nothing is used that the list lacks.
+	Enforced string
 }
 
 // Verifier allows a signer to sign for a verifier of sources, up to a level.
@@ -45,6 +49,9 @@ type Trust struct {
 	pairs     []Pair
 	verifiers []Verifier
 }
+
+// IsZero reports whether t trusts no builder and no verifier.
+func (t Trust) IsZero() bool { return len(t.pairs)+len(t.verifiers) == 0 }
 
 // NewTrust refuses ambiguous entries: two entries for one pair, and one signer
 // for builders with different trust, because the holder of that signer could
@@ -79,15 +86,21 @@ func NewTrust(pairs []Pair, verifiers []Verifier) (Trust, error) {
 	return Trust{pairs: slices.Clone(pairs), verifiers: slices.Clone(verifiers)}, nil
 }
 
+// With returns the Trust with one builder, and none beside it.
+func (t Trust) With(p Pair) Trust { return Trust{pairs: []Pair{p}, verifiers: t.verifiers} }
+
 // check refuses a pair without a signer, and one with two.
 func (p Pair) check() error {
+	if enforced := p.Complete && p.Enforced != ""; p.Level == 4 && !enforced {
+		return fmt.Errorf("level 4 needs a builder whose list of dependencies is complete, and how it ensures that")
+	}
 	if p.Key.IsZero() {
-		return checkSigner(p.Signer, p.BuilderID, p.Level, 3)
+		return checkSigner(p.Signer, p.BuilderID, p.Level, 4)
 	}
 	if p.Signer != nil {
 		return fmt.Errorf("a key and a signer")
 	}
-	return checkEntry(p.BuilderID, p.Level, 3)
+	return checkEntry(p.BuilderID, p.Level, 4)
 }
 
 // signer names the signer.

@@ -34,6 +34,13 @@ func Embedded() Root {
 	return r
 }
 
-// Date is the day on which an [Embedded] root was current, in UTC. It is zero
-// for any other root, because a file does not contain its age.
+// Date is when the root was current, in UTC: that of an [Embedded] one, and that
+// which [Root.CurrentOn] gave. It is zero for any other root, because a file does
+// not contain its age.
 func (r Root) Date() time.Time { return r.date }
+
+// CurrentOn is the same root, verified to have been current at a time.
+func (r Root) CurrentOn(date time.Time) Root {
+	r.date = date.UTC()
+	return r
+}

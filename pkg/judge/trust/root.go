@@ -116,6 +116,16 @@ func (r Root) IsZero() bool { return len(r.raw) == 0 }
 // Authorities lists the trusted authorities with their kinds and time windows.
 func (r Root) Authorities() []Authority { return slices.Clone(r.authorities) }
 
+// IsLogless reports whether the root has certificate and timestamp authorities but no
+// logs: then timestamps alone prove the time, as in GitHub's own instance.
+func (r Root) IsLogless() bool {
+	has := map[Kind]bool{}
+	for _, a := range r.authorities {
+		has[a.Kind] = true
+	}
+	return has[CertificateAuthority] && has[TimestampAuthority] && len(has) == 2
+}
+
 // IsLab reports whether any certificate authority belongs to a lab, whose keys
 // are public.
 func (r Root) IsLab() bool {

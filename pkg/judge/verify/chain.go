@@ -102,7 +102,7 @@ func published(found issued, trusted root.TrustedMaterial, threshold int, seen *
 	if found.seen {
 		return nil
 	}
-	if seen.alone || promises(found.chains, trusted.CTLogs()) < threshold {
+	if threshold > 0 && (seen.alone || promises(found.chains, trusted.CTLogs()) < threshold) {
 		if err := sigstore.VerifySignedCertificateTimestamp(found.chains, threshold, trusted); err != nil {
 			return whyUnseen(found.chains, trusted, threshold, err)
 		}
@@ -115,6 +115,9 @@ func published(found issued, trusted root.TrustedMaterial, threshold int, seen *
 // checkProfile refuses certificates that cannot be those of a signer, before
 // any of their signatures is computed.
 func checkProfile(leaf *x509.Certificate) error {
+	if err := checkAlgorithm(leaf.RawSubjectPublicKeyInfo); err != nil {
+		return err
+	}
 	if err := CheckKey(leaf.PublicKey); err != nil {
 		return err
 	}
@@ -134,11 +137,24 @@ func ParseKey(raw []byte) (crypto.PublicKey, error) {
 	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
 		return nil, verdict.Refuse(verdict.Usage, "public key", "want one PEM block of type PUBLIC KEY")
 	}
+	if err := checkAlgorithm(block.Bytes); err != nil {
+		return nil, err
+	}
 	public, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, "public key", err)
 	}
 	return public, CheckKey(public)
+}
+
+// checkAlgorithm refuses keys of ML-DSA by name, from the start of their DER.
+func checkAlgorithm(der []byte) error {
+	for i, name := range []string{"ML-DSA-44", "ML-DSA-65", "ML-DSA-87"} {
+		if id := append([]byte("\x60\x86\x48\x01\x65\x03\x04\x03"), 17+byte(i)); bytes.Contains(der[:min(len(der), 32)], id) {
+			return verdict.Refuse(verdict.CertLimit, "public key", "%s keys are not accepted yet; ECDSA, Ed25519 and RSA keys are", name)
+		}
+	}
+	return nil
 }
 
 // CheckKey accepts the kinds and sizes of keys that signers use.

@@ -42,6 +42,7 @@ type Evidence struct {
 	log       string
 	leaf      digest.Digest
 	key       digest.Digest
+	unknown   int
 }
 
 // IsZero reports whether e is the zero Evidence, which proves nothing.
@@ -65,6 +66,10 @@ func (e Evidence) Bundle() digest.Digest { return e.bundle }
 // SignedAt is the latest time that was proven by a timestamp authority, or by a
 // log that signs times.
 func (e Evidence) SignedAt() time.Time { return e.signedAt }
+
+// UnknownTimestamps is how many timestamps of the bundle are of authorities that
+// the trust root does not name. They prove nothing, and were ignored.
+func (e Evidence) UnknownTimestamps() int { return e.unknown }
 
 // Certificate identifies the signer's certificate by its bytes; zero for a key.
 func (e Evidence) Certificate() digest.Digest { return e.leaf }

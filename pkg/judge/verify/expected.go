@@ -160,6 +160,9 @@ func (m material) allExpected() bool {
 // recorded proves that enough distinct logs include this signature: by expected
 // bodies or, where that fails, by parsing the entries.
 func recorded(m *material, trusted root.TrustedMaterial, threshold int, seen *memory) (logged, error) {
+	if slices.ContainsFunc(m.entity.GetVerificationMaterial().GetTlogEntries(), isStatement) {
+		return recordedStatement(*m, trusted, threshold, seen)
+	}
 	if l, ok := asExpected(*m, threshold, seen); ok {
 		return l, nil
 	}

@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"cmp"
-	"crypto/x509"
 	"encoding/hex"
 	"strings"
 
@@ -55,17 +54,13 @@ func checkDigest(form *protobundle.Bundle) error {
 	return nil
 }
 
-// checkChain refuses a chain that is empty or contains a root: roots come from
-// the trust root only.
+// checkChain refuses an empty chain. Of others, only the first certificate is
+// used: those above it come from the trust root, so a root or an intermediate
+// that the bundle brings along proves nothing.
 func checkChain(form *protobundle.Bundle) error {
 	chain := form.GetVerificationMaterial().GetX509CertificateChain()
 	if chain != nil && len(chain.GetCertificates()) == 0 {
 		return verdict.Refuse(verdict.CertMissing, "bundle", "the certificate chain is empty")
-	}
-	for i, raw := range chain.GetCertificates() {
-		if c, err := x509.ParseCertificate(raw.GetRawBytes()); err == nil && c.IsCA && bytes.Equal(c.RawSubject, c.RawIssuer) {
-			return verdict.Refuse(verdict.ChainHasRoot, "bundle", "certificate %d of the chain is a root", i)
-		}
 	}
 	return nil
 }
@@ -110,6 +105,8 @@ func incomparable(said *protocommon.HashOutput) error {
 		f.Fix = "give the file itself, or its sha256 digest"
 	case protocommon.HashAlgorithm_SHA2_512:
 		f.Fix = "give the file itself, or its sha512 digest"
+	case protocommon.HashAlgorithm_SHA2_384:
+		f.Fix = "give the file itself"
 	default:
 		f.Fix = "ask the publisher for a signature of a SHA-256 or SHA-512 digest"
 	}

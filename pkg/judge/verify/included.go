@@ -25,7 +25,12 @@ type logged struct {
 }
 
 // name is the identifier of the log whose index is reported.
-func (l logged) name() string { return hex.EncodeToString(l.by[0].ID) }
+func (l logged) name() string {
+	if len(l.by) == 0 {
+		return ""
+	}
+	return hex.EncodeToString(l.by[0].ID)
+}
 
 // believed requires that the trust root trusted the key of every log when the
 // signature was made.
@@ -44,6 +49,9 @@ func (l logged) believed(at time.Time) error {
 func included(m material, trusted root.TrustedMaterial, threshold int) (logged, error) {
 	known := map[string]bool{}
 	out := logged{index: -1}
+	if threshold == 0 && len(m.entries) > 0 {
+		return logged{}, verdict.Refuse(verdict.LogUnknown, "bundle", "the bundle has a log entry, and the trust root has no logs: it belongs to another trust domain")
+	}
 	for _, entry := range m.entries {
 		log, ok := trusted.RekorLogs()[hex.EncodeToString([]byte(entry.LogKeyID()))]
 		if !ok {

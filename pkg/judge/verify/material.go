@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
@@ -87,8 +90,12 @@ func readForm(raw []byte) (*protobundle.Bundle, error) {
 	return form, checkForm(form)
 }
 
-// readEntries parses the bodies of the log entries.
+// readEntries parses the bodies of the log entries, but not of those that
+// [recordedStatement] verifies, which the library does not know.
 func readEntries(b *bundle.Bundle) ([]*tlog.Entry, error) {
+	if slices.ContainsFunc(b.GetVerificationMaterial().GetTlogEntries(), isStatement) {
+		return nil, nil
+	}
 	entries, err := b.TlogEntries()
 	if err != nil {
 		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
@@ -167,8 +174,9 @@ func (m material) statement() ([]byte, error) {
 	return envelope.GetPayload(), nil
 }
 
-// bind compares a blob signature with the bytes that it must cover.
-func (m material) bind(artifact digest.Set) error {
+// bind compares a blob signature with the bytes that it must cover. Their SHA-384
+// digest is nil where nothing hashed them so.
+func (m material) bind(artifact digest.Set, sha384 []byte) error {
 	message := m.entity.GetMessageSignature()
 	if message == nil {
 		return verdict.Refuse(verdict.MaterialKind, "bundle", "the bundle contains an attestation, not a blob signature")
@@ -179,6 +187,12 @@ func (m material) bind(artifact digest.Set) error {
 	}
 	if want := digestIn(artifact, said.GetAlgorithm()); !want.IsZero() && bytes.Equal(want.Bytes(), said.GetDigest()) {
 		return nil
+	}
+	if sha384 != nil && said.GetAlgorithm() == protocommon.HashAlgorithm_SHA2_384 {
+		if bytes.Equal(sha384, said.GetDigest()) {
+			return nil
+		}
+		return &verdict.Error{Finding: verdict.Find(verdict.NotBound, "bundle", "the bundle signs other bytes").Differ(hex.EncodeToString(sha384), hex.EncodeToString(said.GetDigest()))}
 	}
 	return m.notBound(artifact, said)
 }

@@ -2,6 +2,8 @@ package verify
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"errors"
 	"fmt"
 	"time"
@@ -28,14 +30,14 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		return Evidence{}, err
 	}
 	// "First, establish a time for the signature."
-	at, err := observed(m, trusted, logged, rules.Times, seen)
+	at, unknown, err := observed(m, trusted, logged, rules.Times, seen)
 	if err != nil {
 		return Evidence{}, err
 	}
 	if err := logged.believed(latest(at)); err != nil {
 		return Evidence{}, err
 	}
-	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name()}
+	e := Evidence{bundle: digest.Of(digest.SHA256, m.raw), signedAt: latest(at), logIndex: logged.index, log: logged.name(), unknown: unknown}
 	if m.leaf != nil {
 		// "… certification path validation … with the pre-distributed Fulcio
 		// root certificate(s)", at every proven time.
@@ -48,7 +50,7 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 		if err := published(found, trusted, rules.SCTs, seen); err != nil {
 			return Evidence{}, err
 		}
-		if err := m.readName(); err != nil {
+		if err := m.readName(rules.SCTs == 0); err != nil {
 			return Evidence{}, err
 		}
 		e.leaf, e.identity, e.claims = m.named.digest, m.named.identity, m.named.claims
@@ -65,11 +67,11 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 }
 
 // readName reads the identity in the certificate, unless it is known.
-func (m *material) readName() error {
+func (m *material) readName(logless bool) error {
 	if m.named != nil {
 		return nil
 	}
-	who, claims, err := identityOf(m.leaf)
+	who, claims, err := identityOf(m.leaf, logless)
 	if err != nil {
 		return err
 	}
@@ -80,66 +82,82 @@ func (m *material) readName() error {
 // observed proves the times of the signature: by timestamp authorities, and by
 // logs that sign the time of an entry. Unsigned times do not count. Every time
 // is used for the following steps; for the threshold, an authority counts once.
-func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) ([]time.Time, error) {
-	stamps, err := timestamps(m, trusted, seen)
-	if err != nil {
-		return nil, err
-	}
-	times, by := append([]time.Time(nil), l.times...), map[string]bool{}
-	for _, s := range stamps {
-		times, by[s.URI] = append(times, s.Time), true
-	}
-	if have := len(l.times) + len(by); have < threshold {
-		return nil, untimed(m, have, threshold)
-	}
-	return times, nil
-}
-
-// timestamps verifies every timestamp in the bundle: a valid one does not
-// excuse an invalid one, in any order.
-func timestamps(m material, trusted root.TrustedMaterial, seen *memory) ([]*root.Timestamp, error) {
+// unknown is the number of timestamps of authorities that the trust root does
+// not name: they are ignored, unless too few other times are left.
+func observed(m material, trusted root.TrustedMaterial, l logged, threshold int, seen *memory) (times []time.Time, unknown int, err error) {
 	tokens, err := m.entity.Timestamps()
 	if err != nil {
-		return nil, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
+		return nil, 0, verdict.Wrap(verdict.TimeInvalid, "timestamp", err)
 	}
-	proven := make([]*root.Timestamp, 0, len(tokens))
+	times, by := append([]time.Time(nil), l.times...), map[string]bool{}
+	var ignored error
 	for _, token := range tokens {
 		stamp, err := stampedBy(seen.stamping, token, m.signature)
-		if err != nil {
-			return nil, whyStamp(token, m.signature, trusted, err)
+		switch err = whyStamp(token, m.signature, trusted, err); {
+		case err == nil:
+			times, by[stamp.URI] = append(times, stamp.Time), true
+		case verdict.FindingOf("", err).Code == verdict.TSAUntrusted:
+			ignored, unknown = err, unknown+1
+		default: // a valid timestamp does not excuse an invalid one of a known authority
+			return nil, 0, err
 		}
-		proven = append(proven, stamp)
 	}
-	return proven, nil
+	switch have := len(l.times) + len(by); {
+	case have >= threshold:
+		return times, unknown, nil
+	case ignored != nil:
+		return nil, 0, ignored
+	default:
+		return nil, 0, untimed(m, have, threshold)
+	}
 }
 
 // stampedBy finds the authority that made a timestamp of a signature.
 func stampedBy(authorities []root.TimestampingAuthority, token, signature []byte) (*root.Timestamp, error) {
-	var all []error
-	for _, authority := range authorities {
+	why := errors.New("the timestamp is not from an authority of the trust root")
+	for i, authority := range authorities {
 		stamp, err := authority.Verify(token, signature)
 		if err == nil {
 			return stamp, nil
 		}
-		all = append(all, err)
+		why = fmt.Errorf("%w%s%w", why, map[bool]string{true: ": ", false: "; "}[i == 0], err)
 	}
-	return nil, fmt.Errorf("the timestamp is not from an authority of the trust root: %w", errors.Join(all...))
+	return nil, why
 }
 
 // signed verifies the signature itself, over the bytes as they were received.
 func signed(m material, trusted root.TrustedMaterial) error {
 	var err error
-	if m.message != nil {
+	if m.message == nil {
+		err = sealed(m, trusted)
+	} else {
 		message := m.message.MessageSignatureContent()
 		err = sigstore.VerifySignatureWithArtifactDigests(m.message, m.content, trusted,
 			[]sigstore.ArtifactDigest{{Algorithm: message.DigestAlgorithm(), Digest: message.Digest()}})
-	} else {
-		err = sealed(m, trusted)
 	}
-	if err != nil {
-		return verdict.Wrap(verdict.SignatureBad, "bundle", err)
+	switch {
+	case err == nil || m.signedByOlderClient():
+		return nil
+	case m.message != nil && m.leaf != nil:
+		said := m.entity.GetMessageSignature().GetMessageDigest()
+		if by, e := signature.GetDefaultAlgorithmDetails(m.leaf.PublicKey); e == nil && by.GetHashType() != 0 && by.GetHashType().Size() != len(said.GetDigest()) {
+			return verdict.Refuse(verdict.DigestHint, "bundle", "the certificate's key signs %s digests, and the digest beside the signature is %s: it is not the one that was signed",
+				by.GetHashType(), said.GetAlgorithm())
+		}
 	}
-	return nil
+	return verdict.Wrap(verdict.SignatureBad, "bundle", err)
+}
+
+// signedByOlderClient reports whether a key of P-384 or P-521 signed a SHA-256
+// digest, as some clients did before each curve had a digest of its length.
+// sigstore-go accepts the same.
+func (m material) signedByOlderClient() bool {
+	if m.leaf == nil {
+		return false
+	}
+	key, is := m.leaf.PublicKey.(*ecdsa.PublicKey)
+	sum, signature, _ := m.signedSHA256()
+	return is && (key.Curve == elliptic.P384() || key.Curve == elliptic.P521()) && sum != nil && ecdsa.VerifyASN1(key, sum, signature)
 }
 
 // sealed verifies the one signature of an envelope over DSSE's encoding, which

@@ -18,7 +18,7 @@ func CertificateIdentity(der []byte) (identity.Identity, error) {
 	if err != nil {
 		return identity.Identity{}, verdict.Wrap(verdict.CertParse, "certificate", err)
 	}
-	who, _, err := identityOf(leaf)
+	who, _, err := identityOf(leaf, false)
 	return who, err
 }
 
@@ -39,8 +39,8 @@ func CertificateClaims(der []byte) (identity.Claims, error) {
 // identityOf reads the only identity in a certificate, and what it states about
 // the run that it was issued to. The library takes the first of several names,
 // and does not distinguish an e-mail address from a URI with the same text;
-// this function refuses both.
-func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, error) {
+// this function refuses both. Only in a domain without logs may the issuer be absent.
+func identityOf(leaf *x509.Certificate, logless bool) (identity.Identity, identity.Claims, error) {
 	none, noClaims := identity.Identity{}, identity.Claims{}
 	summary, err := certificate.SummarizeCertificate(leaf)
 	if err != nil {
@@ -50,6 +50,11 @@ func identityOf(leaf *x509.Certificate) (identity.Identity, identity.Claims, err
 		return none, noClaims, err
 	}
 	who := identity.Identity{Issuer: summary.Issuer}
+	if who == who.WithoutIssuer() {
+		return none, noClaims, verdict.Refuse(verdict.SANType, "certificate", "the certificate names the issuer %q, which is no address", who.Issuer)
+	} else if logless && extension(leaf, oidIssuer) == nil && extension(leaf, oidIssuerV2) == nil {
+		who = who.WithoutIssuer()
+	}
 	switch {
 	case len(leaf.EmailAddresses) == 1:
 		who.Subject, who.Type = leaf.EmailAddresses[0], identity.Email

@@ -16,16 +16,17 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// whyStamp says why a timestamp of a signature is invalid. It parses the token
-// itself, and trusts nothing in it.
+// whyStamp says why a timestamp of a signature is invalid, if it is. It parses
+// the token itself, and trusts nothing in it. Only the code TSAUntrusted says
+// that no authority of the trust root can have made it.
 func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) error {
+	if err == nil {
+		return nil
+	}
 	name := func(code verdict.Code) error { return verdict.Wrap(code, "timestamp", err) }
 	s, errRead := readStamp(token)
 	if errRead != nil {
 		return name(verdict.TimeInvalid)
-	}
-	if !s.imprints(signature) {
-		return name(verdict.TSAImprint)
 	}
 	near := false
 	for _, authority := range trusted.TimestampingAuthorities() {
@@ -40,6 +41,9 @@ func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) 
 			return name(verdict.TSAWindow)
 		}
 		if tsa.Leaf != nil && s.by(tsa.Leaf) {
+			if !s.imprints(signature) {
+				return name(verdict.TSAImprint)
+			}
 			if slices.ContainsFunc(above, func(c *x509.Certificate) bool { return !lives(c, s.at) }) {
 				return name(verdict.TSAWindow)
 			}
@@ -47,10 +51,13 @@ func whyStamp(token, signature []byte, trusted root.TrustedMaterial, err error) 
 		}
 		near = near || slices.ContainsFunc(above, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, s.issuer) })
 	}
-	if near {
-		return name(verdict.TSACert)
+	switch {
+	case !near:
+		return name(verdict.TSAUntrusted)
+	case !s.imprints(signature):
+		return name(verdict.TSAImprint)
 	}
-	return name(verdict.TSAUntrusted)
+	return name(verdict.TSACert)
 }
 
 // stamp is the unverified content of an RFC 3161 token.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -12,7 +13,8 @@ import (
 )
 
 // Rules say how much must be proven. Each threshold is a number of distinct
-// parties, at least one: a party that appears twice counts once.
+// parties, at least one: a party that appears twice counts once. A trust root
+// without logs has its own thresholds: see [trust.Root.IsLogless].
 type Rules struct {
 	// Logs is how many transparency logs must include the signature.
 	Logs int
@@ -22,6 +24,9 @@ type Rules struct {
 	// SCTs is how many certificate logs must have promised to log the
 	// certificate. It does not apply to signatures by a key.
 	SCTs int
+	// Stated says that somebody wrote down how many logs must include a signature or
+	// a certificate, be it 1: a trust root without logs cannot meet that.
+	Stated bool
 	// Keys may sign in place of an identity. A signature without a certificate,
 	// by none of these keys, is refused.
 	Keys []crypto.PublicKey
@@ -31,7 +36,8 @@ type Rules struct {
 	LibraryAlone bool
 }
 
-// Default requires one of each.
+// Default requires one of each. In a trust domain without logs it requires a
+// timestamp.
 func Default() Rules { return Rules{Logs: 1, Times: 1, SCTs: 1} }
 
 // Verifier verifies signatures against one trust root. It is safe for
@@ -52,8 +58,11 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if r.IsZero() {
 		return nil, verdict.Refuse(verdict.TrustRootParse, "trust root", "no trust root was given")
 	}
-	if rules.Logs < 1 || rules.Times < 1 || rules.SCTs < 1 {
-		return nil, verdict.Refuse(verdict.Usage, "rules", "each threshold must be at least 1, got %+v", rules)
+	if min(rules.Logs, rules.Times, rules.SCTs) < 1 || r.IsLogless() && (rules.Stated || max(rules.Logs, rules.SCTs) > 1) {
+		return nil, verdict.Refuse(verdict.Usage, "rules", "each threshold must be at least 1, and logs need a trust root that has some, got %+v", rules)
+	}
+	if r.IsLogless() {
+		rules.Logs, rules.SCTs = 0, 0
 	}
 	material, err := root.NewTrustedRootFromJSON(r.Raw())
 	if err != nil {
@@ -79,12 +88,22 @@ func (v *Verifier) Root() trust.Root { return v.root }
 // leniently, because other programs may have written it; parse its bytes again,
 // strictly, to read one of our formats.
 func (v *Verifier) Attestation(raw []byte) (Evidence, error) {
-	return v.attestation(raw, v.keyless)
+	return v.attestation(raw, current(v.keyless))
 }
+
+// Layer verifies an attestation from a legacy tag, in the form of a bundle. Its
+// log entry may be of kind intoto 0.0.1.
+func (v *Verifier) Layer(raw []byte) (Evidence, error) { return v.attestation(raw, v.keyless) }
 
 // Blob verifies a bundle that signs exactly these bytes.
 func (v *Verifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
-	return v.blob(raw, artifact, v.keyless)
+	return v.blob(raw, artifact, nil, v.keyless)
+}
+
+// BlobSHA384 is [Verifier.Blob] where the SHA-384 digest of the same bytes is known
+// too, which keys of P-384 sign.
+func (v *Verifier) BlobSHA384(raw []byte, artifact digest.Set, sum []byte) (Evidence, error) {
+	return v.blob(raw, artifact, sum, v.keyless)
 }
 
 // keyless proves a bundle that must have been signed with a certificate.
@@ -146,11 +165,43 @@ func (k *KeyVerifier) Public() crypto.PublicKey { return k.key.public }
 func (k *KeyVerifier) Digest() digest.Digest { return k.key.digest }
 
 // Attestation verifies a statement that the key signed.
-func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) { return k.attestation(raw, k.keyed) }
+func (k *KeyVerifier) Attestation(raw []byte) (Evidence, error) {
+	return k.attestation(raw, current(k.keyed))
+}
+
+// Layer verifies the key's attestation from a legacy tag: see [Verifier.Layer].
+func (k *KeyVerifier) Layer(raw []byte) (Evidence, error) { return k.attestation(raw, k.keyed) }
 
 // Blob verifies the key's signature over exactly these bytes.
 func (k *KeyVerifier) Blob(raw []byte, artifact digest.Set) (Evidence, error) {
-	return k.blob(raw, artifact, k.keyed)
+	return k.blob(raw, artifact, nil, k.keyed)
+}
+
+// BlobSHA384 does the same for the key: see [Verifier.BlobSHA384].
+func (k *KeyVerifier) BlobSHA384(raw []byte, artifact digest.Set, sum []byte) (Evidence, error) {
+	return k.blob(raw, artifact, sum, k.keyed)
+}
+
+// InsecureEnvelope verifies a statement that only the key proves, without log
+// entry and time: what a leaked key signs in this way can remain unnoticed.
+func (k *KeyVerifier) InsecureEnvelope(raw []byte) (Evidence, error) {
+	return k.attestation(raw, func(m material) (Evidence, error) {
+		vm := m.entity.GetVerificationMaterial()
+		if m.leaf != nil || len(vm.GetTlogEntries())+len(vm.GetTimestampVerificationData().GetRfc3161Timestamps()) > 0 {
+			return current(k.keyed)(m)
+		}
+		if err := m.readSignature(); err != nil {
+			return Evidence{}, err
+		}
+		if err := signed(m, k.key); err != nil {
+			if payload := bytes.NewReader(m.entity.GetDsseEnvelope().GetPayload()); k.key.verifier.VerifySignature(bytes.NewReader(m.signature), payload) == nil {
+				err = verdict.Refuse(verdict.SignatureBad, "envelope", "the key signed the payload without its type, which is no envelope of DSSE").
+					Advise("ask for a signature by a key that signs envelopes, such as provenanceSigner of Cloud Build")
+			}
+			return Evidence{}, err
+		}
+		return Evidence{bundle: digest.Of(digest.SHA256, raw), key: k.key.digest}, nil
+	})
 }
 
 func (k *KeyVerifier) keyed(m material) (Evidence, error) {
@@ -184,7 +235,7 @@ func (v *Verifier) attestation(raw []byte, prove func(material) (Evidence, error
 	return e, nil
 }
 
-func (v *Verifier) blob(raw []byte, artifact digest.Set, prove func(material) (Evidence, error)) (Evidence, error) {
+func (v *Verifier) blob(raw []byte, artifact digest.Set, sha384 []byte, prove func(material) (Evidence, error)) (Evidence, error) {
 	if artifact.IsZero() {
 		return Evidence{}, verdict.Refuse(verdict.NoArtifact, "bundle", "no artifact was given to compare with the signature")
 	}
@@ -192,7 +243,7 @@ func (v *Verifier) blob(raw []byte, artifact digest.Set, prove func(material) (E
 	if err != nil {
 		return Evidence{}, err
 	}
-	if err := m.bind(artifact); err != nil {
+	if err := m.bind(artifact, sha384); err != nil {
 		return Evidence{}, err
 	}
 	e, err := prove(m)

@@ -18,8 +18,10 @@ import (
 	tiles "github.com/sigstore/rekor-tiles/v2/pkg/verify"
 	"github.com/sigstore/rekor/pkg/util"
 	"github.com/sigstore/sigstore-go/pkg/root"
+	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/options"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -126,4 +128,26 @@ func (w *witness) signedV2(envelope string) (tree, bool) {
 		return tree{}, false
 	}
 	return tree{int64(c.Size), c.Hash}, true
+}
+
+// Checkpoint verifies that a log of the trust root signed a checkpoint, at any time,
+// and returns the log's identifier and what the checkpoint states.
+func (v *Verifier) Checkpoint(raw []byte) (log string, size int64, root []byte, err error) {
+	for id, w := range v.seen.witnesses {
+		for _, older := range []bool{false, true} {
+			if t, ok := w.checkpoint(string(raw), older); ok && len(t.root) == sha256.Size {
+				return id, t.size, t.root, nil
+			}
+		}
+	}
+	return "", 0, nil, verdict.Refuse(verdict.CheckpointSig, "checkpoint", "no log of the trust root signed this checkpoint: %.200q", raw)
+}
+
+// Issued reports whether an authority of the trust root issued a certificate.
+func (v *Verifier) Issued(certificate []byte) bool {
+	leaf, err := x509.ParseCertificate(certificate)
+	if err == nil {
+		_, err = sigstore.VerifyLeafCertificate(leaf.NotBefore, leaf, v.material)
+	}
+	return err == nil
 }

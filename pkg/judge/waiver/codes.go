@@ -29,6 +29,7 @@ var exceptable = map[verdict.Code]string{
 	verdict.NoProvenance: "no builder says how it was built; the release identity takes responsibility for the bytes",
 	verdict.Unsigned:     "the artifact's own signature is absent; the signed manifest lists its bytes",
 	verdict.TagConflict:  "a promoter found the tag on another image; the policy officer takes responsibility for moving it to this one only",
+	verdict.Regressed:    "verified, but of fewer kinds or by another signer than in the release before; all that the policy requires is still checked",
 	verdict.Level:        "the provenance is authentic and as expected, but shows a lower level; this check is the last",
 }
 

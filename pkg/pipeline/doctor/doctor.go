@@ -9,7 +9,8 @@
 //	err := report.Err()
 //
 // Checks have no side effects: they write nothing, add nothing to a log, and
-// request no certificate. A check that needs a write runs only if the caller
+// request no certificate. Only a bucket whose service ignores the conditions of
+// writes is written to, to find that out, and cleaned. A check that needs a write runs only if the caller
 // confirms it, and is undone at once; otherwise the report says that it was
 // not made. A good report proves nothing about later, and nothing about any
 // artifact: everything is judged again.
@@ -166,7 +167,7 @@ func (r Report) Err() error { return r.Verdict().Err() }
 // Write prints the report for people.
 func (r Report) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	count := map[State]int{}
+	count, next := map[State]int{}, ""
 	for _, c := range r.Checks {
 		count[c.State]++
 		says := c.Says
@@ -174,9 +175,10 @@ func (r Report) Write(w io.Writer) error {
 			says = string(c.Code) + ": " + says
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.State, render.Safe(c.Name), render.Safe(says))
-		if c.Next != "" {
+		if c.Next != "" && c.Next != next { // many in a row need the same
 			fmt.Fprintf(t, "\t\t→ %s\n", render.Safe(c.Next))
 		}
+		next = c.Next
 	}
 	if err := t.Flush(); err != nil {
 		return err

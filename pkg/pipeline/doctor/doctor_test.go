@@ -180,8 +180,12 @@ func TestWalls(t *testing.T) {
 	if c := Isolation(lacking, true); c[0].State != Warn || c[1].State != Warn || !strings.Contains(c[1].Says, "no namespaces") {
 		t.Errorf("no walls, and a token for it: %+v", c)
 	}
-	if c := Isolation(lacking, false); c[0].Code != verdict.NotIsolated || c[1].State != Warn {
+	if c := Isolation(lacking, false); c[0].Code != verdict.NotIsolated || c[1].State != Warn || !strings.Contains(c[0].Next, "as root") || !strings.Contains(c[0].Next, "--identity-token builder-unisolated=FILE") {
 		t.Errorf("no walls, and no token: %+v", c)
+	}
+	contained := sandbox.Report{Mode: sandbox.Contained, Lacking: []sandbox.Lack{{Guarantee: sandbox.OwnAccount, Reason: "the account of its launcher"}}}
+	if c := Isolation(contained, true); !strings.Contains(c[0].Says, "contained") || !strings.Contains(c[0].Says, "cannot claim level 3") || !strings.Contains(c[0].Next, "as root") {
+		t.Errorf("all but the account: %+v", c)
 	}
 }
 

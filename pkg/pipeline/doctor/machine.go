@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/produce/lock"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -98,6 +99,9 @@ func existing(dir string) string {
 	}
 }
 
+// rootAdvice says how to get all of the isolation.
+const rootAdvice = "build as root, in a CI job with sudo, and each step gets namespaces and an account of its own"
+
 // Isolation says how isolated steps will run. An unisolated build counts as
 // another builder's, and needs the token of that builder: unisolated says
 // that one was given.
@@ -111,11 +115,12 @@ func Isolation(r sandbox.Report, unisolated bool) []Check {
 	case r.Mode == sandbox.Isolated:
 		checks = append(checks, Fine("isolation", "steps run isolated, with: %s", strings.Join(had, " ")))
 	case unisolated:
-		checks = append(checks, Doubt("isolation", "for level 3, build on a machine with user namespaces or as root",
-			"steps run %s (%s): the build uses the builder id of unisolated builds and cannot claim level 3", r.Mode, r.Reason()))
+		checks = append(checks, Doubt("isolation", rootAdvice,
+			"steps run %s (%s): the build uses the builder id of unisolated builds, at Build level 2 at most (1 if a person runs it), and cannot claim level 3", r.Mode, r.Reason()))
 	default:
 		checks = append(checks, Fault("isolation", verdict.Refuse(verdict.NotIsolated, "build",
-			"steps cannot be isolated on this machine (%s), and no token of an unisolated builder was given; use --identity-token builder-unisolated=FILE", r.Reason())))
+			"steps would run %s on this machine (%s), and no token of an unisolated builder was given", r.Mode, r.Reason()).
+			Advise(rootAdvice+"; or list an identity for the unisolated builder in the policy, at level 1, and give its token with --identity-token builder-unisolated=FILE")))
 	}
 	for _, l := range r.Lacking {
 		checks = append(checks, Doubt("isolation, "+string(l.Guarantee), "", "missing: %s", l.Reason))
@@ -162,9 +167,11 @@ func tool(name string, pin plan.ToolLock) Check {
 	if err != nil {
 		return Fault(check, fmt.Errorf("reading %q: %w", path, err))
 	}
-	if !got.Equal(pin.Digest) {
-		f := verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in PATH is not the pinned one", name)
-		return Fault(check, &verdict.Error{Finding: f.Differ(pin.Digest.String(), got.String())})
+	if err := lock.Check(name, pin, got); err != nil {
+		return Fault(check, err)
+	}
+	if pin.Toolchain != "" {
+		return Fine(check, "%s is of the pinned toolchain, %s", path, pin.Toolchain)
 	}
 	return Fine(check, "%s is the pinned program", path)
 }

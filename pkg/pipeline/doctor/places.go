@@ -58,7 +58,7 @@ func (p Place) write(ctx context.Context) Check {
 	}
 	ask, says := prober.MayWrite, "%s is writable; nothing was written"
 	if p.Confirm {
-		ask, says = prober.ProbeWrite, "%s is writable; the test file was removed"
+		ask, says = prober.ProbeWrite, "%s is writable; what was written as a test was removed"
 	}
 	return permitted(name, says, p.Place.URI(), ask(ctx))
 }

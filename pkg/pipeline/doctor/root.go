@@ -41,7 +41,7 @@ func Root(r trust.Root, now time.Time) Check {
 
 // Policy says whether a policy can be used now, with this trust root.
 func Policy(p policy.Policy, r trust.Root, now time.Time) Check {
-	if err := errors.Join(p.Life(now), p.Root(r.IsLab())); err != nil {
+	if err := errors.Join(p.Life(now), p.Root(r.IsLab(), r.Date(), now)); err != nil {
 		return Fault("policy", err)
 	}
 	return Fine("policy", "%s, %s", p.Name(), p.Digest())

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"runtime"
@@ -9,12 +10,16 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // shortLife is the remaining life below which a token may expire during a
 // long build, if it comes from a file that may not be refreshed.
 const shortLife = 5 * time.Minute
+
+// TwoWorkflows is the advice for one identity in two roles.
+const TwoWorkflows = "use two workflows, see https://github.com/waybill-release/waybill/blob/main/docs/how-to/github-actions.md, or two accounts"
 
 // Token is an identity token that an act needs. Its claims are read but not
 // trusted: the certificate authority verifies them. The token is never
@@ -23,6 +28,9 @@ type Token struct {
 	Name   string // as in the flag
 	Source token.Source
 	Role   policy.Role
+	// Builder is the ID of the builder that provenance will name, for a token of
+	// the builder role.
+	Builder string
 	// Missing is the error if no token was given.
 	Missing error
 }
@@ -88,10 +96,14 @@ func (t Token) readableByOthers() string {
 // says.
 func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who string, known bool, err error) {
 	names := said.Identities()
+	fix := ""
 	for _, who := range names {
 		err := p.CheckIdentity(who, t.Role, now)
 		if err == nil {
-			return who.String(), true, nil
+			return who.String(), true, t.ofBuilder(p, who)
+		}
+		if other := (map[policy.Role]policy.Role{policy.Builder: policy.Release, policy.Release: policy.Builder})[t.Role]; other != "" && p.CheckIdentity(who, other, now) == nil {
+			fix = "the policy lists it as " + string(other) + "; " + TwoWorkflows
 		}
 		if verdict.FindingOf("", err).Code == verdict.IdentityWindow {
 			return "", false, err
@@ -101,5 +113,18 @@ func (t Token) who(said token.Claims, p policy.Policy, now time.Time) (who strin
 		return "", false, nil
 	}
 	f := verdict.Find(verdict.SignedAsElse, "identity token", "the policy does not list the token's identity in the %s role", t.Role)
+	f.Fix = cmp.Or(fix, f.Fix)
 	return "", false, &verdict.Error{Finding: f.Differ(strings.Join(p.Expected(t.Role), " or "), names[0].String())}
+}
+
+// ofBuilder refuses an identity that may not sign for the builder that
+// provenance will name: what it signs would be refused after the build.
+func (t Token) ofBuilder(p policy.Policy, who identity.Identity) error {
+	id, _ := policy.BuilderOf(p, who)
+	if t.Builder == "" || id == t.Builder {
+		return nil
+	}
+	f := verdict.Find(verdict.Builder, "identity token", "the policy lists %s for another builder than the one that builds here", who)
+	f.Fix = "give the token of an identity that the policy lists for this builder, or list one; steps that run isolated and steps that do not are two builders"
+	return &verdict.Error{Finding: f.Differ(t.Builder, id)}
 }

@@ -59,6 +59,7 @@ type filing struct {
 	mu      sync.Mutex // owns the rest
 	verdict *verdict.Verdict
 	done    int
+	written []string // files that this run wrote, by address
 }
 
 // fileJob is a file, and the files that are copied with it.
@@ -134,6 +135,13 @@ func (a *filing) run(ctx context.Context, do func(context.Context, fileJob)) (*v
 		return nil, err
 	}
 	a.verdict.Add(a.places.unavailable()...)
+	slices.Sort(a.written)
+	for _, address := range a.written[:min(maxTold, len(a.written))] {
+		a.verdict.Tell("Copied to %s.", address)
+	}
+	if more := len(a.written) - maxTold; more > 0 {
+		a.verdict.Tell("Copied %s more.", plural.Of(more, "file"))
+	}
 	return a.verdict, nil
 }
 
@@ -202,6 +210,11 @@ func (a *filing) promoteFile(ctx context.Context, p fileJob) {
 		}
 		t.place.answered()
 		a.count(p)
+		if t.digests.IsZero() {
+			a.mu.Lock()
+			a.written = append(a.written, t.place.uri+p.Name)
+			a.mu.Unlock()
+		}
 	}
 }
 

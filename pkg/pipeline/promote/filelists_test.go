@@ -134,6 +134,9 @@ func TestFiles(t *testing.T) {
 	if err := v.Err(); err != nil || v.Counts.Verified != 8 || v.Counts.Required != 8 {
 		t.Fatalf("%v, %+v", err, v.Counts)
 	}
+	if said := strings.Join(v.Sentences, "\n"); strings.Count(said, "Copied to ") != 6 || !strings.Contains(said, "/west/v1/tool.") {
+		t.Errorf("it does not say what was copied where: %s", said)
+	}
 	for _, place := range []string{"east", "west"} {
 		there := y.at(t, place)
 		for name, text := range y.files {
@@ -150,8 +153,8 @@ func TestFiles(t *testing.T) {
 		w, err := store.OpenWriter(uri)
 		return watched{w, func(string) error { writes.Add(1); return nil }}, err
 	}
-	if v := y.apply(t); v.Err() != nil || writes.Load() != 0 {
-		t.Errorf("again: %v, %d writes", v.Err(), writes.Load())
+	if v := y.apply(t); v.Err() != nil || writes.Load() != 0 || strings.Contains(strings.Join(v.Sentences, "\n"), "Copied") {
+		t.Errorf("again: %v, %d writes, %q", v.Err(), writes.Load(), v.Sentences)
 	}
 	// What lacks at one destination is mended, and what came there stays.
 	if err := os.Remove(filepath.Join(y.dir, "west", "v1", "tool.sigstore.json")); err != nil {

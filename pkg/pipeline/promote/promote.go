@@ -6,7 +6,9 @@
 // Files go first, then images (blobs, platforms, index, evidence, and the
 // tags by which older clients find evidence), then the images' own tags, and
 // the manifest's bundle last: before it is there, no verifier accepts the
-// place. A place that is a [Publisher] shows nothing before that. Every step first checks whether it is done, so a second run finishes
+// place. A [Publisher] shows nothing before its publication, which is the last
+// step: the manifest is written and everything is read back before the first
+// tag. Every step first checks whether it is done, so a second run finishes
 // what the first began.
 //
 //	p := promote.Make(manifest, bundle)
@@ -21,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +51,7 @@ type Plan struct {
 	// evidence.
 	Legacy bool `json:"legacy,omitempty"`
 	bundle []byte
+	commit string // of the source
 }
 
 // File is one file to copy.
@@ -112,10 +116,11 @@ func (t To) checkExclusive(ctx context.Context) error {
 // writer of the place, and reads what is not public yet.
 type Publisher interface {
 	store.Place
-	// CheckNames refuses names that the place cannot have together.
-	CheckNames(names []string) error
-	// IsPublic reports whether the place is public already.
-	IsPublic(ctx context.Context) (bool, error)
+	// Begin prepares for a release of a commit, refuses names that the place
+	// cannot have together, and reports whether it is public already.
+	Begin(ctx context.Context, commit string, names []string) (public bool, err error)
+	// Check checks that Publish will publish.
+	Check(ctx context.Context) error
 	// Publish makes what was written public, if it is all that is there.
 	Publish(ctx context.Context) error
 }
@@ -129,7 +134,7 @@ type Registry interface {
 // Make plans the promotion of a verified manifest, given the bundle from
 // which it was verified.
 func Make(m manifest.Manifest, bundle []byte) Plan {
-	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, Legacy: mayBeLegacy(m)}
+	p := Plan{Name: m.Name + " " + m.Version.String(), bundle: bundle, commit: m.Source.Commit, Legacy: mayBeLegacy(m)}
 	for _, page := range m.Pages {
 		p.Files = append(p.Files, File{Name: page.Name, Digests: page.Digests, Size: page.Size, MediaType: manifest.PageMedia})
 	}
@@ -155,27 +160,24 @@ func (p Plan) Extent() string {
 func Apply(ctx context.Context, p Plan, from From, to To) error {
 	whole, _ := to.Writer.(Publisher)
 	if whole == nil {
-		return apply(ctx, p, from, to)
+		return apply(ctx, p, from, to, nil)
 	}
-	if err := whole.CheckNames(p.names()); err != nil {
+	public, err := whole.Begin(ctx, p.commit, p.names())
+	if err != nil {
 		return err
 	}
-	if err := checkPublic(ctx, whole); err != nil {
-		return err
+	if public {
+		if err := checkPublic(ctx, whole); err != nil {
+			return err
+		}
+		return apply(ctx, p, from, to, nil)
 	}
-	if err := apply(ctx, p, from, to); err != nil {
-		return err
-	}
-	return whole.Publish(ctx)
+	return apply(ctx, p, from, to, whole)
 }
 
 // checkPublic refuses a place that somebody made public without a manifest: users
 // would see each file as soon as it is written.
 func checkPublic(ctx context.Context, whole Publisher) error {
-	public, err := whole.IsPublic(ctx)
-	if err != nil || !public {
-		return err
-	}
 	body, _, err := whole.Open(ctx, releasemanifest.Name)
 	if errors.Is(err, store.ErrNotFound) {
 		return verdict.Refuse(verdict.FileConflict, whole.URI(), "it is public already, and has no manifest: what is written would be public before all of it is there").
@@ -196,7 +198,15 @@ func (p Plan) names() []string {
 	return names
 }
 
-func apply(ctx context.Context, p Plan, from From, to To) error {
+// apply copies a release. A draft, which may be nil, becomes public after the
+// tags, and is checked before them: a tag is public at once, so none is written
+// for a release that could not be published.
+func apply(ctx context.Context, p Plan, from From, to To, draft Publisher) error {
+	for _, image := range p.Images {
+		if err := checkRepository(ctx, image, to.Images); err != nil {
+			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
+		}
+	}
 	if err := copyFiles(ctx, p, from, to); err != nil {
 		return err
 	}
@@ -206,18 +216,37 @@ func apply(ctx context.Context, p Plan, from From, to To) error {
 			return fmt.Errorf("promoting image %s: %w", image.Repository, err)
 		}
 	}
+	if draft != nil {
+		if err := commit(ctx, p, to); err != nil {
+			return err
+		}
+		if err := draft.Check(ctx); err != nil {
+			return err
+		}
+	}
 	for _, image := range p.Images {
 		if err := tagImage(ctx, image, to); err != nil {
 			return fmt.Errorf("tagging image %s: %w", image.Repository, err)
 		}
 	}
+	if draft == nil {
+		return commit(ctx, p, to)
+	}
 	if err := to.checkExclusive(ctx); err != nil {
 		return err
 	}
-	commit := File{
+	return draft.Publish(ctx)
+}
+
+// commit writes the manifest.
+func commit(ctx context.Context, p Plan, to To) error {
+	if err := to.checkExclusive(ctx); err != nil {
+		return err
+	}
+	f := File{
 		Name: releasemanifest.Name, Digests: digest.SetOf(p.bundle), Size: int64(len(p.bundle)), MediaType: plan.MediaBundle,
 	}
-	err := put(ctx, commit, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
+	err := put(ctx, f, to, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.bundle)), nil })
 	if err == nil || to.Replaces.IsZero() {
 		return err
 	}
@@ -230,6 +259,22 @@ func replace(ctx context.Context, p Plan, to To, conflict error) error {
 	err := store.Replace(ctx, to.Files, to.Writer, releasemanifest.Name, store.Replacement{Old: to.Replaces, New: p.bundle, MediaType: plan.MediaBundle})
 	if errors.Is(err, store.ErrChanged) {
 		return conflict
+	}
+	return err
+}
+
+// checkRepository checks, before anything is written, that the registry accepts
+// pushes to the repository of an image: one that does not would leave a half copy.
+func checkRepository(ctx context.Context, image Image, at Registry) error {
+	remote, can := at.(interface {
+		ProbePush(ctx context.Context, repo string) error
+	})
+	if !can {
+		return nil
+	}
+	err := remote.ProbePush(ctx, image.Repository)
+	if errors.Is(err, fs.ErrPermission) {
+		return &verdict.UnavailableError{Place: image.Repository, Op: "asking to push", Err: err}
 	}
 	return err
 }

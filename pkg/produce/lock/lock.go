@@ -9,8 +9,9 @@
 // says. A missing item is an error, never left out.
 //
 // The digest of a program is that of its file. For the go command this covers
-// the command, but not the compiler and the standard library beside it; a
-// tool that is an image is pinned completely.
+// the command, but not the compiler and the standard library beside it. A
+// toolchain is pinned by the checksum of all its files, and a tool that is an
+// image completely.
 //
 // Other projects should not import this package: it changes without notice.
 package lock
@@ -46,8 +47,12 @@ type Request struct {
 	// HOST/REPOSITORY@sha256:…, oci:DIRECTORY[:TAG] for a layout in the
 	// source, and for a tool the name of a program.
 	Bases, Tools map[string]string
-	Source       fs.FS
-	Transport    http.RoundTripper
+	// Platforms, OS/ARCH, are those of the machines that share the lock. With
+	// none, the lock keeps its own: of a tool without any, it pins the program
+	// of this machine.
+	Platforms []string
+	Source    fs.FS
+	Transport http.RoundTripper
 	// Program opens the program of a name, as found in PATH.
 	Program func(name string) (fs.File, error)
 }
@@ -55,7 +60,7 @@ type Request struct {
 // Lock finds every digest that the configuration needs.
 func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 	needs := req.Config.Needs()
-	if err := errors.Join(unused("--base", req.Bases, needs.Bases), unused("--tool", req.Tools, needs.Tools)); err != nil {
+	if err := errors.Join(unused("--base", req.Bases, needs.Bases), unused("--tool", req.Tools, needs.Tools), platforms(req.Platforms)); err != nil {
 		return plan.Lock{}, err
 	}
 	l := plan.Lock{Bases: map[string]plan.BaseLock{}, Tools: map[string]plan.ToolLock{}, Modules: map[string]plan.ModuleLock{}, Downloads: map[string]plan.DownloadLock{}}
@@ -95,6 +100,15 @@ func Lock(ctx context.Context, req Request) (plan.Lock, error) {
 		return plan.Lock{}, err
 	}
 	return l, nil
+}
+
+func platforms(list []string) error {
+	for _, platform := range list {
+		if system, arch, ok := strings.Cut(platform, "/"); !ok || system == "" || arch == "" || strings.Contains(arch, "/") {
+			return verdict.Refuse(verdict.Usage, "--platform", "%q: want OS/ARCH, such as linux/amd64", platform)
+		}
+	}
+	return nil
 }
 
 // unused refuses a reference for a name that release.yaml does not use.
@@ -159,7 +173,53 @@ func (r Request) tool(ctx context.Context, name string) (plan.ToolLock, error) {
 	if err != nil {
 		return plan.ToolLock{}, err
 	}
-	return plan.ToolLock{Program: ref, Digest: set.SHA256}, nil
+	return r.program(ctx, plan.ToolLock{Program: ref, Digest: set.SHA256}, held)
+}
+
+// program pins a program for the platforms that share the lock, if there are
+// any: Go as a toolchain, with the checksums of Go's database; and others as
+// they are on this machine, or as the lock had them for other platforms.
+func (r Request) program(ctx context.Context, here, held plan.ToolLock) (plan.ToolLock, error) {
+	list := r.Platforms
+	if list == nil && held.Program == here.Program && held.Platforms != nil {
+		list = append(slices.Collect(maps.Keys(held.Platforms)), Host)
+	}
+	if list == nil {
+		return here, nil
+	}
+	l := plan.ToolLock{Program: here.Program, Platforms: map[string]string{}}
+	if here.Program == "go" {
+		_, version, err := toolchain(here.Program)
+		if err != nil {
+			return plan.ToolLock{}, err
+		}
+		l.Toolchain = version
+	}
+	for _, platform := range list {
+		sum, kept := held.Platforms[platform]
+		kept = kept && held.Program == l.Program && held.Toolchain == l.Toolchain
+		switch {
+		case kept && (l.Toolchain != "" || platform != Host):
+			l.Platforms[platform] = sum
+		case l.Toolchain != "":
+			db, err := sumDB(r.Transport)
+			if err != nil {
+				return plan.ToolLock{}, err
+			}
+			if l.Platforms[platform], err = db.toolchain(ctx, l.Toolchain, platform); err != nil {
+				return plan.ToolLock{}, err
+			}
+		case platform == Host:
+			l.Platforms[platform] = here.Digest.String()
+		}
+	}
+	switch {
+	case len(l.Platforms) == 0:
+		return plan.ToolLock{}, verdict.Refuse(verdict.Usage, "--platform", "program %q can only be hashed on this machine, %s; name that platform, too", here.Program, Host)
+	case l.Platforms[Host] == "":
+		return l, nil
+	}
+	return l, Check(l.Program, l, here.Digest)
 }
 
 // resolve gets the current digest of a reference from a registry, or from a

@@ -35,7 +35,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 	said := provenance.Predicate{
 		BuildDefinition: r.definition(step, out),
 		RunDetails: provenance.RunDetails{
-			Builder:    provenance.BuilderID{ID: builderID(r.Machine.Mode), Version: r.version()},
+			Builder:    provenance.BuilderID{ID: BuilderID(r.Machine.Mode), Version: r.version()},
 			Metadata:   provenance.Metadata{InvocationID: r.Workspace.Identity().Invocation, StartedOn: start.UTC(), FinishedOn: r.Trust.Clock().UTC()},
 			Byproducts: append(out.byproducts(), r.traced(ctx)...),
 		},
@@ -139,9 +139,9 @@ func ourselvesSum() (digest.Digest, error) {
 	return sum, err
 }
 
-// builderID is the builder ID of an isolation mode. Each has its own signing
+// BuilderID is the builder ID of an isolation mode. Each has its own signing
 // identity.
-func builderID(m sandbox.Mode) string {
+func BuilderID(m sandbox.Mode) string {
 	if m == sandbox.Isolated {
 		return provenance.BuilderIsolated
 	}

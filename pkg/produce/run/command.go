@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,7 +181,10 @@ func stepCode(err error) verdict.Code {
 
 // inside is what the control plane chose for a command, and observed.
 func (r *run) inside(step plan.Step, at surroundings, report sandbox.Report) provenance.InternalParameters {
-	walls := &provenance.Walls{Network: step.Network, Machine: !at.bare}
+	walls := &provenance.Walls{Network: step.Network, Machine: !at.bare, Processors: runtime.NumCPU()}
+	if raw, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil { // of Linux
+		walls.Kernel = strings.TrimSpace(string(raw))
+	}
 	for _, g := range report.Had {
 		walls.Had = append(walls.Had, string(g))
 	}

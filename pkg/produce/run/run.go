@@ -93,7 +93,7 @@ type run struct {
 
 // Run builds every step of the plan, each as soon as its inputs exist.
 func Run(ctx context.Context, req Request) error {
-	repo, err := git.Open(ctx, req.Source.Commit.Repository)
+	repo, err := req.Source.Commit.Open(ctx)
 	if err != nil {
 		return err
 	}

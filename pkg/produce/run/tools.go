@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/produce/lock"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -54,9 +55,12 @@ func checkTools(pins plan.Lock, steps []plan.Step) (map[string]tool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding tool %q: %w", name, err)
 		}
-		if got := t.resource.Digest["sha256"]; got != pin.Digest.Hex() {
-			return nil, &verdict.Error{Finding: verdict.Find(verdict.LockStale, plan.LockName, "tool %q: the program in PATH is not the pinned one", name).
-				Differ(pin.Digest.String(), "sha256:"+got)}
+		got, err := digest.ParseHex(digest.SHA256, t.resource.Digest["sha256"])
+		if err != nil {
+			return nil, err
+		}
+		if err := lock.Check(name, pin, got); err != nil {
+			return nil, err
 		}
 		t.resource.Name, t.pinned = "tool "+name, true
 		found[name] = t

@@ -3,9 +3,11 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/produce/lock"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -26,6 +28,10 @@ func TestPinnedTools(t *testing.T) {
 		code verdict.Code // empty when it is accepted
 	}{
 		{"the program that is pinned", plan.ToolLock{Program: "cross", Digest: sum}, ""},
+		{"the program that is pinned for this platform", plan.ToolLock{Program: "cross", Platforms: map[string]string{lock.Host: sum.String(), "plan9/mips": "sha256:" + strings.Repeat("0", 64)}}, ""},
+		{"another program on this platform", plan.ToolLock{Program: "cross", Platforms: map[string]string{"plan9/mips": sum.String(), lock.Host: "sha256:" + strings.Repeat("0", 64)}}, verdict.LockStale},
+		{"a program that is pinned for another platform", plan.ToolLock{Program: "cross", Platforms: map[string]string{"plan9/mips": sum.String()}}, verdict.LockStale},
+		{"a program that is in no toolchain", plan.ToolLock{Program: "cross", Toolchain: "go1.26.8", Platforms: map[string]string{lock.Host: sum.String()}}, verdict.Usage},
 		{"another program", plan.ToolLock{Program: "cross", Digest: digest.Of(digest.SHA256, nil)}, verdict.LockStale},
 		{"a program without a digest", plan.ToolLock{Program: "cross"}, verdict.LockStale},
 		{"a program that is not there", plan.ToolLock{Program: "gone", Digest: sum}, verdict.Usage},

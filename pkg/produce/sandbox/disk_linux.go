@@ -93,6 +93,7 @@ func newDisk(s Step, runner int) (*disk, error) {
 // way to hide files.
 func (d *disk) check() error {
 	bytes, files, err := freeSpace(d.step.Scratch)
+	d.bytes, d.files = max(d.bytes, bytes), max(d.files, files) // what others free must not hide what the step uses
 	if err != nil || d.bytes-bytes <= d.step.Limits.Disk && d.files-files <= maxFiles {
 		return err
 	}

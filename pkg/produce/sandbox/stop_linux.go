@@ -30,7 +30,7 @@ func (s *stopped) stop(runner int) bool {
 	s.fds = map[int]int{}
 	for still, tries := 0, 0; tries < stopTries; tries++ {
 		var ok, busy bool
-		if s.all, ok = below(runner); !ok {
+		if s.all, ok = Below(runner); !ok {
 			return false
 		}
 		for _, pid := range s.all {
@@ -60,12 +60,12 @@ func (s *stopped) stop(runner int) bool {
 func (s *stopped) signal(pid int) {
 	fd, had := s.fds[pid]
 	if !had {
-		before, _ := parentOf(pid)
+		before, _ := ParentOf(pid)
 		var err error
 		if fd, err = unix.PidfdOpen(pid, 0); err != nil {
 			return // ended, or too many open files: found in the next pass
 		}
-		if after, _ := parentOf(pid); after != before || before == 0 {
+		if after, _ := ParentOf(pid); after != before || before == 0 {
 			_ = unix.Close(fd) // another process now
 			return
 		}
@@ -83,9 +83,9 @@ func (s *stopped) resume() {
 	s.fds = nil
 }
 
-// below lists the descendants of a process: in its namespace, orphans become
+// Below lists the descendants of a process: in its namespace, orphans become
 // its children.
-func below(runner int) (list []int, ok bool) {
+func Below(runner int) (list []int, ok bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, false
@@ -98,7 +98,7 @@ func below(runner int) (list []int, ok bool) {
 	children := map[int][]int{}
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			parent, _ := parentOf(pid)
+			parent, _ := ParentOf(pid)
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -109,8 +109,8 @@ func below(runner int) (list []int, ok bool) {
 	return list, true
 }
 
-// parentOf is the parent of a process and its state; 0 if it has ended.
-func parentOf(pid int) (parent int, state string) { return stat(fmt.Sprintf("/proc/%d/stat", pid)) }
+// ParentOf is the parent of a process and its state; 0 if it has ended.
+func ParentOf(pid int) (parent int, state string) { return stat(fmt.Sprintf("/proc/%d/stat", pid)) }
 
 func stat(path string) (parent int, state string) {
 	raw, err := os.ReadFile(path)

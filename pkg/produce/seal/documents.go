@@ -113,7 +113,7 @@ func goSums(ctx context.Context, req Request) (map[string]string, error) {
 		return nil, err
 	}
 	commit := req.Workspace.Identity().Commit
-	source, err := git.Open(ctx, commit.Repository)
+	source, err := commit.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,8 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 		return crossed{}, verdict.Wrap(verdict.FindingOf(name, err).Code, name, err)
 	}
 	about.DocumentDigest, about.Namespace = digest.Of(digest.SHA256, text), about.Document.Namespace()
-	facts.Complete = c.Policy.Complete(policy.Published, a.Class)
+	complete, profile := c.Policy.SBOMs(policy.Published, a.Class)
+	facts.Complete = complete
 	if a.Class != plan.Binary {
 		facts.GoSum = nil
 	}
@@ -190,7 +191,7 @@ func (c *crossing) about(ctx context.Context, a plan.Artifact) (crossed, error) 
 	if err != nil {
 		return crossed{}, err
 	}
-	out.findings = append(facts.About(about), found.Findings...)
+	out.findings = slices.Concat(facts.About(about), found.Findings, sbomcheck.Profiled(about, profile))
 	if len(found.Findings) == 0 {
 		c.Examined.Agree(a.Name, found.Digests.SHA256, about.DocumentDigest)
 	}

@@ -26,6 +26,8 @@ type Origin struct {
 	Files store.Place
 	// Images is a registry or a layout; nil if the release has no images.
 	Images registry.Source
+	// Describe writes the SBOMs that release.yaml wants of the imported files.
+	Describe func(context.Context, Request) error
 }
 
 // Compare compares a place that another tool filled with the plan, in both
@@ -90,6 +92,9 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (manifes
 	}
 	req.imported[plan.ConfigName] = digest.SetOf(config)
 	req.Report(ctx, "imported %s and %s from %s", plural.Of(len(req.Plan.Given), "file"), plural.Of(len(req.Plan.GivenImages), "image"), from.Files.URI())
+	if err := from.Describe(ctx, req); err != nil {
+		return manifest.Manifest{}, err
+	}
 	if err := inspect(ctx, req); err != nil {
 		return manifest.Manifest{}, err
 	}

@@ -291,5 +291,8 @@ func proveLayer(req Request, l oci.Signature, image digest.Digest, suffix string
 		return e, verify.KindImage, err
 	}
 	e, err = req.Verifier.Attestation(bundle)
+	if e.Statement().IsSPDX() { // also the type of an earlier release
+		return e, e.Kind(), err
+	}
 	return e, intoto.SPDXDocument, err
 }

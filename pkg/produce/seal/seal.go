@@ -107,7 +107,7 @@ func newManifest(ctx context.Context, req Request, p proven) (manifest.Manifest,
 		}
 	}
 	if len(findings) == 0 {
-		findings, err := addStatement(ctx, req, &m)
+		findings, err := addStatements(ctx, req, &m)
 		if err != nil {
 			return manifest.Manifest{}, err
 		}

@@ -67,7 +67,7 @@ func (c *crossing) describeSource(ctx context.Context) (sbom.Made, error) {
 	}
 	defer func() { _ = sandbox.Remove(ctx, scratch) }()
 	commit, dir := c.Workspace.Identity().Commit, filepath.Join(scratch, "src")
-	repo, err := git.Open(ctx, commit.Repository)
+	repo, err := commit.Open(ctx)
 	if err != nil {
 		return sbom.Made{}, err
 	}

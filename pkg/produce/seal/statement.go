@@ -4,77 +4,88 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// addStatement adds the statement for in-toto's clients to a manifest that lists
-// everything else. It signs and writes the statement if it is out of date.
-// Without a signer a missing one is a finding.
-func addStatement(ctx context.Context, req Request, m *manifest.Manifest) ([]verdict.Finding, error) {
-	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
-	if i < 0 {
-		return nil, nil
-	}
-	a := req.Plan.Artifacts[i]
-	slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
-	statement, err := m.InToto(a.Name)
-	if err != nil {
-		return nil, err
-	}
-	bundle, err := existingStatement(ctx, req, a.Name, statement)
-	if err != nil {
-		return nil, err
-	}
-	if bundle == nil {
-		if req.Signer == nil {
-			return []verdict.Finding{verdict.Find(verdict.SealMissing, a.Name, "the statement about the whole release is missing; sealing the manifest signs it")}, nil
+// addStatements adds the files about the whole release for other readers to a
+// manifest that lists everything else. It signs and writes each that is out of
+// date. Without a signer a missing one is a finding.
+func addStatements(ctx context.Context, req Request, m *manifest.Manifest) (findings []verdict.Finding, _ error) {
+	for _, a := range req.Plan.Statements() {
+		slices.SortFunc(m.Artifacts, func(a, b manifest.Artifact) int { return strings.Compare(a.Name, b.Name) })
+		content, err := readFile(ctx, req, a.Name)
+		if errors.Is(err, store.ErrNotFound) || err == nil && statementIs(req, *m, a, content) != nil { // of another run, or half written
+			if req.Signer == nil {
+				findings = append(findings, verdict.Find(verdict.SealMissing, a.Name, "this file about the whole release is missing; sealing the manifest writes it"))
+				continue
+			}
+			content, err = newStatement(ctx, req, *m, a)
 		}
-		if bundle, _, err = req.Signer.Statement(ctx, statement); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		if err := req.Workspace.Writer().Put(ctx, a.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{}); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", a.Name, err)
+		m.Artifacts = append(m.Artifacts, manifest.Artifact{Artifact: a, Digests: digest.SetOf(content), Size: int64(len(content))})
+	}
+	return findings, nil
+}
+
+// lacksStatement reports whether a file about the whole release is planned and
+// missing: it is written with the manifest.
+func lacksStatement(ctx context.Context, req Request) (bool, error) {
+	for _, a := range req.Plan.Statements() {
+		if _, err := readFile(ctx, req, a.Name); err != nil {
+			if errors.Is(err, store.ErrNotFound) {
+				return true, nil
+			}
+			return false, err
 		}
 	}
-	m.Artifacts = append(m.Artifacts, manifest.Artifact{Artifact: a, Digests: digest.SetOf(bundle), Size: int64(len(bundle))})
-	return nil, nil
+	return false, nil
 }
 
-// lacksStatement reports whether the statement for in-toto's clients is planned and
-// missing: it is signed with the manifest.
-func lacksStatement(ctx context.Context, req Request) (bool, error) {
-	i := slices.IndexFunc(req.Plan.Artifacts, plan.Artifact.IsStatement)
-	if i < 0 {
-		return false, nil
+// statementIs refuses a file that the release identity did not sign with exactly
+// this content.
+func statementIs(req Request, m manifest.Manifest, a plan.Artifact, raw []byte) error {
+	if a.IsProvenanceLines() {
+		return m.CheckLines(a.Name, raw)
 	}
-	_, err := readFile(ctx, req, req.Plan.Artifacts[i].Name)
-	if errors.Is(err, store.ErrNotFound) {
-		return true, nil
-	}
-	return false, err
-}
-
-// existingStatement is the existing bundle, if the release identity signed it and it has
-// exactly this content; else nil.
-func existingStatement(ctx context.Context, req Request, name string, want intoto.Statement) ([]byte, error) {
-	raw, err := readFile(ctx, req, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
+	e, err := req.Verifier.Attestation(raw)
 	if err != nil {
+		return err
+	}
+	want, err := m.ForReaders(req.Plan, a, e.Statement(), policy.Who(e))
+	if err != nil {
+		return err
+	}
+	return checkStatement(req, a.Name, want, raw)
+}
+
+// newStatement writes a file about the whole release. What consists of signed
+// provenance is not signed again.
+func newStatement(ctx context.Context, req Request, m manifest.Manifest, a plan.Artifact) (content []byte, err error) {
+	if a.IsProvenanceLines() {
+		for _, p := range m.Provenance() {
+			raw, err := readFile(ctx, req, p.Name)
+			if err != nil {
+				return nil, err
+			}
+			content = append(append(content, raw...), '\n')
+		}
+	} else if who, err := req.Signer.As(ctx); err != nil {
+		return nil, err
+	} else if statement, err := m.ForReaders(req.Plan, a, intoto.Statement{}, who); err != nil {
+		return nil, err
+	} else if content, _, err = req.Signer.Statement(ctx, statement); err != nil {
 		return nil, err
 	}
-	if checkStatement(req, name, want, raw) != nil {
-		return nil, nil //nolint:nilerr // of another run, or half written: it is made again
-	}
-	return raw, nil
+	return content, req.Workspace.Writer().Put(ctx, a.Name, int64(len(content)), bytes.NewReader(content), store.PutOptions{})
 }

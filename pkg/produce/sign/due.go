@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/value/identity"
 )
 
 // Due is what [Signer.Each] would have to do.
@@ -50,27 +51,27 @@ func (s *Signer) Due(orders []Order) (d Due, _ error) {
 // As is the identity that the signatures would name, as far as the token
 // says; a token of another identity is refused. It calls the source of
 // tokens, and no other service.
-func (s *Signer) As(ctx context.Context) (string, error) {
+func (s *Signer) As(ctx context.Context) (none identity.Identity, _ error) {
 	if s.config.Token == nil {
-		return s.key.String(), nil
+		return s.key, nil
 	}
 	text, err := s.config.Token(ctx)
 	if err != nil {
-		return "", fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
+		return none, fmt.Errorf("identity token for the %s role: %w", s.config.Role, err)
 	}
 	said, err := token.Read(text)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	if err := errors.Join(said.Check(s.config.Clock()), s.checkToken(said)); err != nil {
-		return "", err
+		return none, err
 	}
 	for _, who := range said.Identities() {
 		if s.checkRole(who, s.config.Clock()) == nil {
-			return who.String(), nil
+			return who, nil
 		}
 	}
-	return "", nil
+	return none, nil
 }
 
 // known is the stored record of a content; zero if there is none.

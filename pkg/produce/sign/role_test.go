@@ -10,6 +10,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -33,13 +34,15 @@ func TestMayState(t *testing.T) {
 		vsa.PredicateType:                     policy.Verifier,
 		promotionrecord.PredicateType:         policy.Verifier,
 		featuretransition.PredicateType:       policy.Reconciler,
+		openvex.PredicateType:                 openvex.Role,
+		openvex.Context:                       openvex.Role,
 		releasemanifest.PredicateType:         "",
 		"https://example.test/predicate/v1":   "",
 		exception.PredicateType + "/../v1":    "",
 		"https://slsa.dev/provenance/v1?more": "",
 	}
 	for kind, of := range owner {
-		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs, policy.Reconciler} {
+		for _, role := range []policy.Role{policy.Builder, policy.Release, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs, policy.Reconciler, openvex.Role} {
 			want := of == role || of == "" && role == policy.Release
 			if got := mayState(role, kind); got != want {
 				t.Errorf("the %s role signs %s: %t, want %t", role, kind, got, want)

@@ -196,7 +196,7 @@ func (s *Signer) content(o Order) (content, error) {
 // contentOf is the content of an order, in whatever form it is signed.
 func (s *Signer) contentOf(o Order) (content, error) {
 	if o.Statement.IsZero() {
-		if ownKindsOnly(s.config.Role) {
+		if s.config.Role != policy.Release {
 			return content{}, verdict.Refuse(verdict.IdentityRole, o.Bytes.SHA256.String(), "the %s role signs statements of its own kinds only", s.config.Role)
 		}
 		return blob(o.Bytes)
@@ -218,17 +218,7 @@ func mayState(role policy.Role, kind string) bool {
 		return role.MayDeclare()
 	}
 	owner := policy.Owner(kind)
-	return owner == role || owner == "" && !ownKindsOnly(role)
-}
-
-// ownKindsOnly reports whether a role signs statements of its own kinds, and
-// nothing else.
-func ownKindsOnly(role policy.Role) bool {
-	switch role {
-	case policy.Builder, policy.Verifier, policy.Officer, policy.Channels, policy.Signoffs, policy.Reconciler:
-		return true
-	}
-	return false
+	return owner == role || owner == "" && role == policy.Release
 }
 
 // checkToken fails early if the token's identity does not have the role,

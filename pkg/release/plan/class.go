@@ -67,6 +67,7 @@ const (
 	mediaZip      = "application/zip"
 	mediaYAML     = "application/yaml"
 	mediaText     = "text/plain"
+	mediaLines    = "application/jsonl"
 	mediaIndex    = "application/vnd.oci.image.index.v1+json"
 	mediaImage    = "application/vnd.oci.image.manifest.v1+json"
 )

@@ -90,7 +90,7 @@ const (
 )
 
 // sboms name the documents about the whole release.
-type sboms struct{ release, source text }
+type sboms struct{ release, source, supplier text }
 
 // Name is the name of the project.
 func (c Config) Name() string { return c.name.s }
@@ -141,8 +141,8 @@ func (r *reader) config(n node) (c Config) {
 	c.defaults = readDefaults(top.get("defaults"))
 	c.readMakers(top)
 	c.v02 = readProvenance(top.get("provenance"))
-	s := top.get("sboms").object("release", "source")
-	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text()}
+	s := top.get("sboms").object("release", "source", "supplier")
+	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text(), supplier: s.get("supplier").text()}
 	c.readPlaces(top)
 	if m := top.get("markers"); m.given() {
 		c.markers = m.words("names of version markers")

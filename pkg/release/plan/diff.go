@@ -141,7 +141,7 @@ func (p Plan) anonymous() Plan {
 	).Replace
 	out := p
 	out.Tag, out.Files, out.Images = replace(p.Tag), replace(p.Files), replace(p.Images)
-	out.SBOMs = Documents{replace(p.SBOMs.Release), replace(p.SBOMs.Source)}
+	out.SBOMs = Documents{replace(p.SBOMs.Release), replace(p.SBOMs.Source), p.SBOMs.Supplier}
 	out.Owns.Tags, out.Markers = each(p.Owns.Tags, replace), nil // markers change with every version
 	out.Steps, out.Artifacts = make([]Step, len(p.Steps)), make([]Artifact, len(p.Artifacts))
 	for i, s := range p.Steps {

@@ -18,10 +18,10 @@ func (x *expander) evidence(s scope) {
 	p := x.p
 	if len(x.c.given) > 0 {
 		x.evidenceGiven()
-		p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statement(s)...)
+		p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statements(s)...)
 		return
 	}
-	p.SBOMs = Documents{Release: p.Name + ".spdx.json"}
+	p.SBOMs = Documents{Release: p.Name + ".spdx.json", Supplier: x.c.sboms.supplier.s}
 	if t := x.c.sboms.release; t.given() {
 		p.SBOMs.Release = x.fill(t, s)
 	}
@@ -58,7 +58,7 @@ func (x *expander) evidence(s scope) {
 		more = append(more, sums, about(BundleName(name), Signature, MediaBundle, name))
 	}
 	p.Artifacts = append(p.Artifacts, more...)
-	p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statement(s)...)
+	p.Artifacts = append(append(p.Artifacts, p.sbomList()...), x.statements(s)...)
 }
 
 // sbomList plans the signed list of the planned SBOMs, if there are any.
@@ -80,19 +80,50 @@ func (p Plan) WithoutSBOMList() Plan {
 	return p
 }
 
-// statement plans the in-toto release statement, if release.yaml names one.
-func (x *expander) statement(s scope) []Artifact {
-	if !x.c.places.statement.given() {
-		return nil
+// packslipName is the name in packslip's specification.
+const packslipName = "packslip.sigstore.json"
+
+// statements plans the files about the whole release that release.yaml asks for.
+func (x *expander) statements(s scope) (all []Artifact) {
+	for _, reader := range x.c.places.alsoFor {
+		name, media := packslipName, MediaBundle
+		if reader == "scorecard" {
+			name, media = x.p.Name+".intoto.jsonl", mediaLines // which Scorecard looks for
+		}
+		all = append(all, about(name, Signature, media, ""))
 	}
-	return []Artifact{about(x.fill(x.c.places.statement, s), Signature, MediaBundle, "")}
+	if t := x.c.places.statement; t.given() {
+		all = append(all, about(x.fill(t, s), Signature, MediaBundle, ""))
+	}
+	return all
 }
 
-// IsStatement reports whether the artifact is the in-toto release statement,
-// which is about the whole release.
-func (a Artifact) IsStatement() bool {
-	return a.Class == Signature && a.MediaType == MediaBundle && a.Of == "" && !a.IsSBOMList()
+// Statements are the planned files about the whole release for other readers. The
+// in-toto release statement is the last: it lists the others.
+func (p Plan) Statements() (all []Artifact) {
+	for _, a := range p.Artifacts {
+		if a.IsPackslip() || a.IsProvenanceLines() {
+			all = slices.Insert(all, 0, a)
+		} else if a.IsStatement() {
+			all = append(all, a)
+		}
+	}
+	return all
 }
+
+// IsStatement reports whether the artifact is a file about the whole release for
+// other readers: the in-toto release statement, the packslip, or all provenance in
+// one file.
+func (a Artifact) IsStatement() bool {
+	return a.Class == Signature && a.MediaType != mediaLegacy && a.Of == "" && !a.IsSBOMList()
+}
+
+// IsPackslip reports whether the artifact is the release in the format of packslip.
+func (a Artifact) IsPackslip() bool { return a.IsStatement() && a.Name == packslipName }
+
+// IsProvenanceLines reports whether the artifact repeats the provenance of all
+// steps, a bundle on each line.
+func (a Artifact) IsProvenanceLines() bool { return a.IsStatement() && a.MediaType == mediaLines }
 
 // countEvidence is a lower limit of how many artifacts evidence will add.
 func (x *expander) countEvidence() int {

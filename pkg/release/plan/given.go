@@ -28,6 +28,7 @@ type given struct {
 	output
 	from, provenance, sbom text
 	platforms              []text // of an image
+	described              bool   // the seal makes an SBOM of it
 }
 
 // isEvidence reports whether the output is evidence about other outputs, which
@@ -63,7 +64,7 @@ func (c *Config) readMakers(top object) {
 }
 
 func (c *Config) readGiven(n node) given {
-	o := n.object("class", "name", "each", "from", "provenance", "sbom", "platforms", "alsoPerArch")
+	o := n.object("class", "name", "each", "from", "provenance", "sbom", "evidence", "platforms", "alsoPerArch")
 	g := given{
 		output: output{at: n.at, class: Class(o.need("class", "say what it is").text().s), each: c.readEach(o.get("each"))},
 		from:   o.get("from").text(), provenance: o.get("provenance").text(), sbom: o.get("sbom").text(),
@@ -71,6 +72,11 @@ func (c *Config) readGiven(n node) given {
 	g.name = o.need("name", "every output needs a name").text()
 	if known := []Class{Binary, Archive, Other, Image, SBOM, Provenance, Sums, Checksum}; g.class != "" && !slices.Contains(known, g.class) {
 		o.get("class").fail("class %s: an output of another tool has class %s", quote(string(g.class)), known)
+	}
+	for _, item := range o.get("evidence").items("sbom") {
+		if g.described = item.text().s == string(KindSBOM) && (g.class == Binary || g.class == Archive || g.class == Other) && !g.sbom.given(); !g.described {
+			item.fail("want [sbom], which is made when the release is sealed, and only of a binary, archive or file without an SBOM of the other tool")
+		}
 	}
 	if g.class == Image {
 		g.platforms, g.perArch = c.lists.platforms(o.need("platforms", "name the list of its platforms")), o.get("alsoPerArch").text()
@@ -152,6 +158,9 @@ func (x *expander) planGiven(g given, sc scope) {
 		fallthrough
 	default:
 		a.Evidence = append(x.carryAll(g, sc), Evidence{kindBundle, BundleName(a.Name)})
+		if g.described {
+			a.Evidence = append(a.Evidence, Evidence{KindSBOM, SBOMName(a.Name)})
+		}
 	}
 	x.offerGiven(a, from, g.name.at)
 }
@@ -252,6 +261,9 @@ func (x *expander) evidenceGiven() {
 		plan(about(BundleName(a.Name), Signature, MediaBundle, a.Name))
 		if a.Class == Sums {
 			continue
+		}
+		if slices.Contains(a.Evidence, Evidence{KindSBOM, SBOMName(a.Name)}) { // else another tool made it
+			plan(about(SBOMName(a.Name), SBOM, mediaSPDX, a.Name))
 		}
 		for _, algorithm := range x.c.places.sidecars {
 			plan(about(a.Name+"."+algorithm, Checksum, mediaText, a.Name))

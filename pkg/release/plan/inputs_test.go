@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/testing/checkschema"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -306,8 +307,8 @@ func TestDownloadsArePinned(t *testing.T) {
 	if err != nil || len(again.Downloads) != 2 || again.Downloads["firmware.bin"] != lock().Downloads["firmware.bin"] {
 		t.Errorf("read back as %+v, %v", again.Downloads, err)
 	}
-	if s := loadSchema(t, plan.LockSchema()); s.accepts(string(lock().Encode())) != nil {
-		t.Errorf("the schema refuses it: %v", s.accepts(string(lock().Encode())))
+	if s := checkschema.Load(t, plan.LockSchema()); s.Accepts(string(lock().Encode())) != nil {
+		t.Errorf("the schema refuses it: %v", s.Accepts(string(lock().Encode())))
 	}
 	moved := lock()
 	moved.Downloads["firmware.bin"] = plan.DownloadLock{URL: "https://dl.example.test/firmware", Size: 7, Digest: sum("firmware")}

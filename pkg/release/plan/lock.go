@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,12 +37,29 @@ type BaseLock struct {
 	Digest digest.Digest
 }
 
-// ToolLock pins one tool: a program by the digest of its file, or an image.
+// ToolLock pins one tool: a program by the digest of its file, a Go toolchain
+// by version and checksum, or an image.
 type ToolLock struct {
 	Program string
 	Image   string
 	Tag     string
 	Digest  digest.Digest
+	// Platforms pin a program for machines of several platforms, instead of
+	// Digest. The keys are OS/ARCH. The values are sha256:… of the file or, of a
+	// toolchain, h1:… of its module golang.org/toolchain as in go.sum.
+	Platforms map[string]string
+	// Toolchain is the version of Go, such as go1.26.8, whose files Platforms
+	// pin; empty if only the program's file is pinned.
+	Toolchain string
+}
+
+// PinOn is what pins the program on machines of a platform, OS/ARCH; empty if
+// nothing does.
+func (t ToolLock) PinOn(platform string) string {
+	if t.Platforms != nil || t.Digest.IsZero() {
+		return t.Platforms[platform]
+	}
+	return t.Digest.String()
 }
 
 // ModuleLock pins the dependencies of one Go module: the files that select
@@ -76,12 +94,7 @@ func (r *reader) lock(n node) (l Lock) {
 	}
 	keys, values = top.get("tools").pairs("a mapping from names to tools")
 	for i, key := range keys {
-		o := values[i].object("program", "image", "tag", "digest")
-		t := ToolLock{Program: o.get("program").text().s, Image: o.get("image").text().s, Tag: o.get("tag").text().s, Digest: o.need("digest", "a tool needs a sha256 digest").sha256()}
-		if (t.Program == "") == (t.Image == "") || t.Program != "" && t.Tag != "" {
-			values[i].fail("want a program, or an image with its tag")
-		}
-		put(&l.Tools, key.s, t)
+		put(&l.Tools, key.s, values[i].tool())
 	}
 	keys, values = top.get("modules").pairs("a mapping from directories to modules")
 	for i, key := range keys {
@@ -97,6 +110,42 @@ func (r *reader) lock(n node) (l Lock) {
 		})
 	}
 	return l
+}
+
+// The forms of a platform, of the version of a released Go toolchain, and of a
+// checksum in go.sum.
+var (
+	platformForm  = regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9]+\z`)
+	toolchainForm = regexp.MustCompile(`\Ago[1-9][0-9]*(\.[0-9]+){1,2}((rc|beta)[0-9]+)?\z`)
+	checksumForm  = regexp.MustCompile(`\Ah1:[A-Za-z0-9+/]{43}=\z`)
+)
+
+func (n node) tool() ToolLock {
+	o := n.object("program", "toolchain", "image", "tag", "digest", "platforms")
+	t := ToolLock{Program: o.get("program").text().s, Toolchain: o.get("toolchain").text().s, Image: o.get("image").text().s, Tag: o.get("tag").text().s}
+	keys, values := o.get("platforms").pairs("a mapping from OS/ARCH to digests")
+	for i, key := range keys {
+		if !platformForm.MatchString(key.s) {
+			values[i].fail("%s: want OS/ARCH", quote(key.s))
+		}
+		if sum := values[i].text().s; t.Toolchain == "" {
+			put(&t.Platforms, key.s, values[i].sha256().String())
+		} else if put(&t.Platforms, key.s, sum); !checksumForm.MatchString(sum) {
+			values[i].fail("%s: want h1: and the checksum of a toolchain", quote(sum))
+		}
+	}
+	if !o.get("platforms").given() {
+		t.Digest = o.need("digest", "a tool needs a sha256 digest").sha256()
+	}
+	switch {
+	case (t.Program == "") == (t.Image == "") || t.Program != "" && t.Tag != "":
+		n.fail("want a program, or an image with its tag")
+	case o.get("platforms").given() && (t.Image != "" || len(keys) == 0 || o.get("digest").given()):
+		n.fail("platforms pin a program, instead of digest, for at least one platform")
+	case t.Toolchain != "" && (t.Platforms == nil || !toolchainForm.MatchString(t.Toolchain)):
+		n.fail("want a toolchain such as go1.26.8, with platforms")
+	}
+	return t
 }
 
 func (n node) module() ModuleLock {
@@ -146,10 +195,10 @@ func (l Lock) Encode() []byte {
 	b.WriteString("# Written by waybill lock. Review it as a diff; change it by running the command again.\n")
 	fmt.Fprintf(&b, "apiVersion: %s\nkind: Lock\n", apiVersion)
 	section(&b, "bases", l.Bases, func(v BaseLock) []field {
-		return []field{{"image", v.Image}, {"tag", v.Tag}, {"digest", v.Digest.String()}}
+		return []field{{key: "image", value: v.Image}, {key: "tag", value: v.Tag}, {key: "digest", value: v.Digest.String()}}
 	})
 	section(&b, "tools", l.Tools, func(v ToolLock) []field {
-		return []field{{"program", v.Program}, {"image", v.Image}, {"tag", v.Tag}, {"digest", v.Digest.String()}}
+		return append([]field{{key: "program", value: v.Program}, {key: "toolchain", value: v.Toolchain}, {key: "image", value: v.Image}, {key: "tag", value: v.Tag}, {key: "digest", value: v.Digest.String()}}, v.platforms()...)
 	})
 	if len(l.Modules) > 0 {
 		b.WriteString("modules:\n")
@@ -177,7 +226,22 @@ func (l Lock) Encode() []byte {
 	return []byte(b.String())
 }
 
-type field struct{ key, value string }
+type field struct {
+	key, value string
+	raw        bool // written without quotes
+}
+
+// platforms is the field of the platforms; none if there are no platforms.
+func (t ToolLock) platforms() []field {
+	var parts []string
+	for _, platform := range sortedKeys(t.Platforms) {
+		parts = append(parts, fmt.Sprintf("%q: %q", platform, t.Platforms[platform]))
+	}
+	if parts == nil {
+		return nil
+	}
+	return []field{{key: "platforms", value: "{" + strings.Join(parts, ", ") + "}", raw: true}}
+}
 
 func section[V any](b *strings.Builder, title string, m map[string]V, fields func(V) []field) {
 	if len(m) > 0 {
@@ -186,7 +250,10 @@ func section[V any](b *strings.Builder, title string, m map[string]V, fields fun
 	for _, name := range sortedKeys(m) {
 		var parts []string
 		for _, f := range fields(m[name]) {
-			if f.value != "" {
+			switch {
+			case f.raw:
+				parts = append(parts, f.key+": "+f.value)
+			case f.value != "":
 				parts = append(parts, fmt.Sprintf("%s: %q", f.key, f.value))
 			}
 		}

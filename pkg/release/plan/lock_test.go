@@ -37,6 +37,53 @@ func whole(t testing.TB) plan.Lock {
 	}
 }
 
+// team is a lock that machines of two platforms share.
+func team(t testing.TB) plan.Lock {
+	t.Helper()
+	l := whole(t)
+	l.Tools = map[string]plan.ToolLock{
+		"go":   {Program: "go", Toolchain: "go1.26.8", Platforms: map[string]string{"linux/amd64": "h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=", "darwin/arm64": "h1:dFjGhY6f8DTsY8/rLchUTDRRfjJP4pCrGCwxvHFT2Fg="}},
+		"make": {Program: "make", Platforms: map[string]string{"linux/amd64": sum("make").String()}},
+	}
+	return l
+}
+
+func TestLockForPlatforms(t *testing.T) {
+	l := team(t)
+	raw := l.Encode()
+	again, err := plan.ParseLock(raw)
+	if err != nil || !reflect.DeepEqual(l, again) || !bytes.Equal(again.Encode(), raw) {
+		t.Fatalf("%v: %+v was read back as %+v\n%s", err, l, again, raw)
+	}
+	if pin := l.Tools["make"]; pin.PinOn("linux/amd64") != sum("make").String() || pin.PinOn("darwin/arm64") != "" {
+		t.Errorf("%+v", pin)
+	}
+	if pin := whole(t).Tools["go"]; pin.PinOn("darwin/arm64") != sum("go").String() || (plan.ToolLock{}).PinOn("linux/amd64") != "" {
+		t.Errorf("%+v", pin)
+	}
+	is := team(t)
+	is.Tools["make"].Platforms["darwin/arm64"] = sum("another").String()
+	if lines := l.Difference(is); !slices.Equal(lines, []string{"+ tool make make darwin/arm64 " + sum("another").String()}) {
+		t.Errorf("the difference is %q", lines)
+	}
+	for _, r := range []struct{ name, old, with, says string }{
+		{"no platform", `"linux/amd64": "` + sum("make").String() + `"`, "", "at least one platform"},
+		{"a digest, too", `program: "make"`, `program: "make", digest: "` + sum("make").String() + `"`, "instead of digest"},
+		{"an image", `program: "make"`, `image: "example.test/make"`, "instead of digest"},
+		{"a checksum of a program", sum("make").String(), "h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=", "sha256"},
+		{"a digest of a toolchain", "h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=", sum("go").String(), "checksum of a toolchain"},
+		{"a short checksum", "h1:ZOmGe1", "h1:", "checksum of a toolchain"},
+		{"no version", "go1.26.8", "1.26", "want a toolchain such as"},
+		{"no name of a platform", "darwin/arm64", "darwin", "OS/ARCH"},
+		{"a toolchain without platforms", `program: "make", platforms: {"linux/amd64": "` + sum("make").String() + `"}`, `program: "make", toolchain: "go1.26.8", digest: "` + sum("make").String() + `"`, "with platforms"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			_, err := plan.ParseLock([]byte(change(t, string(raw), r.old, r.with)))
+			refused(t, err, r.says)
+		})
+	}
+}
+
 // stocked is a lock that pins downloads, too.
 func stocked(t testing.TB) plan.Lock {
 	t.Helper()
@@ -187,6 +234,7 @@ func TestLockDifference(t *testing.T) {
 func FuzzParseLock(f *testing.F) {
 	f.Add(whole(f).Encode())
 	f.Add(stocked(f).Encode())
+	f.Add(team(f).Encode())
 	f.Add([]byte("apiVersion: waybill/v1\nkind: Lock\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := plan.ParseLock(raw)

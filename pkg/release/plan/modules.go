@@ -106,6 +106,12 @@ func (l Lock) lines() (lines []string) {
 	}
 	for _, name := range sortedKeys(l.Tools) {
 		t := l.Tools[name]
+		for _, platform := range sortedKeys(t.Platforms) {
+			lines = append(lines, strings.Join(strings.Fields("tool "+name+" "+t.Program+" "+t.Toolchain+" "+platform+" "+t.Platforms[platform]), " "))
+		}
+		if t.Platforms != nil {
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("tool %s %s %s", name, tagged(t.Image+t.Program, t.Tag), t.Digest))
 	}
 	for _, dir := range sortedKeys(l.Modules) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,7 @@ type places struct {
 	sidecars []string
 	// statement is the name of the in-toto release statement.
 	statement text
+	alsoFor   []string // readers of other formats
 	sums      []string
 }
 
@@ -22,10 +24,20 @@ const (
 	SHA512Sums = "SHA512SUMS"
 )
 
+// hostAndPath is the address of a repository that can be the name of a project in a
+// packslip.
+var hostAndPath = regexp.MustCompile(`^https://[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
+
 func (c *Config) readPlaces(top object) {
 	o := top.need("places", "name the places of the release").object("files", "images")
 	c.places.readFiles(o.need("files", "name the address of the files; the manifest is published there"))
 	c.places.readImages(o.get("images"))
+	if slices.Contains(c.places.alsoFor, "packslip") && !hostAndPath.MatchString(c.repository.s) {
+		o.get("files").fail("alsoFor packslip: it names projects by host and path, so source.repository must be https://HOST/PATH")
+	}
+	if slices.Contains(c.places.alsoFor, "scorecard") && len(c.given) > 0 {
+		o.get("files").fail("alsoFor scorecard: no step makes provenance here; list the file NAME.intoto.jsonl of the other tool as an output")
+	}
 	hasImages := slices.ContainsFunc(c.steps, func(s step) bool { return s.image != nil }) ||
 		slices.ContainsFunc(c.given, func(g given) bool { return g.class == Image })
 	if hasImages && !c.places.images.given() && o.given() {
@@ -41,11 +53,14 @@ func (p *places) readFiles(n node) {
 	}
 	uri := n
 	if !n.isText() {
-		o := n.object("uri", "owns", "sidecars", "sums", "statement")
+		o := n.object("uri", "owns", "sidecars", "sums", "statement", "alsoFor")
 		uri = o.need("uri", "name the address of the files")
 		o.get("owns").choice("prefix")
 		p.sidecars = o.get("sidecars").choices("sha256", "sha512")
-		p.statement = o.get("statement").text()
+		if p.statement = o.get("statement").text(); p.statement.s == packslipName {
+			o.get("statement").fail("this is the name of a packslip; write alsoFor: [packslip]")
+		}
+		p.alsoFor = o.get("alsoFor").choices("packslip", "scorecard")
 		if m := o.get("sums"); m.given() {
 			p.sums = m.choices(SHA256Sums, SHA512Sums)
 		}

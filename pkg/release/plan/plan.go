@@ -144,6 +144,8 @@ type Owns struct {
 type Documents struct {
 	Release string `json:"release"`
 	Source  string `json:"source,omitempty"`
+	// Supplier supplies the artifacts, for [sbom.Input].
+	Supplier string `json:"supplier,omitempty"`
 }
 
 // Plan is the complete contents of a release, artifacts sorted by name.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/testing/checkschema"
 )
 
 // TestReadmeIsTrue reads every YAML of the README, and holds its figures and
@@ -22,10 +23,10 @@ func TestReadmeIsTrue(t *testing.T) {
 		block, _, _ := strings.Cut(part, "```")
 		blocks = append(blocks, block)
 	}
-	if len(blocks) != 5 {
-		t.Fatalf("%d blocks of YAML, want 5", len(blocks))
+	if len(blocks) != 6 {
+		t.Fatalf("%d blocks of YAML, want 6", len(blocks))
 	}
-	if p, err := expand(t, blocks[4]); err != nil || len(p.Given) != 7 || len(p.GivenImages) != 1 {
+	if p, err := expand(t, blocks[5]); err != nil || len(p.Given) != 7 || len(p.GivenImages) != 1 {
 		t.Errorf("another tool's: %d files, %d images, %v", len(p.Given), len(p.GivenImages), err)
 	}
 	p, err := expand(t, blocks[0])
@@ -48,6 +49,9 @@ func TestReadmeIsTrue(t *testing.T) {
 	if _, err := plan.ParseLock([]byte(blocks[3])); err != nil {
 		t.Errorf("the lock: %v", err)
 	}
+	if l, err := plan.ParseLock([]byte("apiVersion: waybill/v1\nkind: Lock\n" + blocks[4])); err != nil || len(l.Tools["go"].Platforms) != 2 {
+		t.Errorf("the lock of a team: %v", err)
+	}
 	kubernetes, big := golden(t, "kubernetes")
 	goreleaser, _ := golden(t, "goreleaser")
 	for _, figure := range []string{
@@ -59,14 +63,11 @@ func TestReadmeIsTrue(t *testing.T) {
 		}
 	}
 	// Every key of the schema has a word.
-	s := loadSchema(t, plan.ConfigSchema())
-	keys := map[string]any{}
-	for name, p := range s.root["properties"].(map[string]any) {
-		keys[name] = p
-	}
-	for _, def := range []string{"step", "output", "given", "limits", "parameter"} {
-		for name, p := range s.root["$defs"].(map[string]any)[def].(map[string]any)["properties"].(map[string]any) {
-			keys[name] = p
+	s := checkschema.Load(t, plan.ConfigSchema())
+	keys := map[string]bool{}
+	for _, path := range []string{"", "steps[]", "steps[].outputs[]", "outputs[]", "defaults.step.limits", "parameters.*"} {
+		for _, key := range s.Keys(path) {
+			keys[key] = true
 		}
 	}
 	for name := range keys {

@@ -1,208 +1,23 @@
 package plan_test
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/testing/checkschema"
 )
-
-// schema judges a value by the keywords that our schemas use. A keyword that
-// is not known here fails the test, so that no schema says more than is held.
-type schema struct {
-	t    *testing.T
-	root map[string]any
-}
-
-func loadSchema(t *testing.T, raw []byte) schema {
-	t.Helper()
-	s := schema{t: t}
-	if err := json.Unmarshal(raw, &s.root); err != nil {
-		t.Fatal(err)
-	}
-	if s.root["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
-		t.Errorf("$schema is %v", s.root["$schema"])
-	}
-	return s
-}
-
-// accepts judges a document; like our reader it takes YAML.
-func (s schema) accepts(text string) error {
-	var value any
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	var plain any
-	if err := json.Unmarshal(raw, &plain); err != nil {
-		return err
-	}
-	return s.judge(s.root, "", plain)
-}
-
-func (s schema) judge(rule map[string]any, at string, value any) error {
-	if ref, ok := rule["$ref"].(string); ok {
-		defs := s.root["$defs"].(map[string]any)
-		target, ok := defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
-		if !ok {
-			s.t.Fatalf("no definition %s", ref)
-		}
-		if err := s.judge(target, at, value); err != nil {
-			return err
-		}
-	}
-	for _, keyword := range slices.Sorted(maps.Keys(rule)) {
-		var why string
-		switch want := rule[keyword]; keyword {
-		case "$schema", "$id", "$defs", "$ref", "title", "description":
-		case "anyOf":
-			why = s.any(want.([]any), at, value)
-		case "properties", "additionalProperties", "items", "required", "minProperties", "minItems", "uniqueItems":
-			if err := s.inside(rule, keyword, at, value); err != nil {
-				return err
-			}
-		default:
-			why = s.scalar(keyword, want, value)
-		}
-		if why != "" {
-			return fmt.Errorf("%s: %s", at, why)
-		}
-	}
-	return nil
-}
-
-func (s schema) any(rules []any, at string, value any) string {
-	var why []string
-	for _, r := range rules {
-		err := s.judge(r.(map[string]any), at, value)
-		if err == nil {
-			return ""
-		}
-		why = append(why, err.Error())
-	}
-	return strings.Join(why, "; ")
-}
-
-func (s schema) scalar(keyword string, want, value any) string {
-	text, isText := value.(string)
-	number, isNumber := value.(float64)
-	holds := true
-	switch keyword {
-	case "type":
-		list, many := want.([]any)
-		if !many {
-			list = []any{want}
-		}
-		holds = slices.ContainsFunc(list, func(k any) bool { return kindOf(value, k.(string)) })
-	case "const":
-		holds = value == want
-	case "enum":
-		holds = slices.Contains(want.([]any), value)
-	case "pattern":
-		holds = !isText || regexp.MustCompile(want.(string)).MatchString(text)
-	case "minLength":
-		holds = !isText || float64(len(text)) >= want.(float64)
-	case "minimum":
-		holds = !isNumber || number >= want.(float64)
-	case "maximum":
-		holds = !isNumber || number <= want.(float64)
-	default:
-		s.t.Fatalf("keyword %s is not known here", keyword)
-	}
-	if holds {
-		return ""
-	}
-	return fmt.Sprintf("%v is not as %s %v asks", value, keyword, want)
-}
-
-func kindOf(value any, kind string) bool {
-	switch v := value.(type) {
-	case string:
-		return kind == "string"
-	case bool:
-		return kind == "boolean"
-	case float64:
-		return kind == "number" || kind == "integer" && v == float64(int64(v))
-	case []any:
-		return kind == "array"
-	case map[string]any:
-		return kind == "object"
-	}
-	return false
-}
-
-func (s schema) inside(rule map[string]any, keyword, at string, value any) error {
-	object, isObject := value.(map[string]any)
-	list, isList := value.([]any)
-	properties, _ := rule["properties"].(map[string]any)
-	switch want := rule[keyword]; {
-	case keyword == "required" && isObject:
-		for _, name := range want.([]any) {
-			if _, there := object[name.(string)]; !there {
-				return fmt.Errorf("%s: no %s", at, name)
-			}
-		}
-	case keyword == "minProperties" && isObject && float64(len(object)) < want.(float64),
-		keyword == "minItems" && isList && float64(len(list)) < want.(float64):
-		return fmt.Errorf("%s: empty", at)
-	case keyword == "uniqueItems" && isList:
-		seen := map[string]bool{}
-		for _, v := range list {
-			key := fmt.Sprint(v)
-			if seen[key] {
-				return fmt.Errorf("%s: %s twice", at, key)
-			}
-			seen[key] = true
-		}
-	case keyword == "items":
-		for i, v := range list {
-			if err := s.judge(want.(map[string]any), fmt.Sprintf("%s[%d]", at, i), v); err != nil {
-				return err
-			}
-		}
-	case keyword == "properties" || keyword == "additionalProperties":
-		return s.members(rule, properties, at, object)
-	}
-	return nil
-}
-
-func (s schema) members(rule, properties map[string]any, at string, object map[string]any) error {
-	for name, v := range object {
-		next, known := properties[name].(map[string]any)
-		if !known {
-			rest := rule["additionalProperties"]
-			if rest == nil || rest == true {
-				continue
-			}
-			if next, known = rest.(map[string]any); !known {
-				return fmt.Errorf("%s: unknown key %s", at, name)
-			}
-		}
-		if err := s.judge(next, at+"."+name, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // TestSchemaAcceptsWhatWeRead: whatever the parser accepts, the schema accepts;
 // and what the schema refuses, the parser refuses.
 func TestSchemaAcceptsWhatWeRead(t *testing.T) {
-	s := loadSchema(t, plan.ConfigSchema())
+	s := checkschema.Load(t, plan.ConfigSchema())
 	kubernetes, _ := golden(t, "kubernetes")
 	goreleaser, _ := golden(t, "goreleaser")
 	for name, text := range map[string]string{"small": small, "full": full, "kubernetes": kubernetes, "goreleaser": goreleaser, "example": exampleText(t)} {
-		if err := s.accepts(text); err != nil {
+		if err := s.Accepts(text); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -223,7 +38,7 @@ func TestSchemaAcceptsWhatWeRead(t *testing.T) {
 	}
 	for name, row := range rows {
 		text := change(t, full, row[0], row[1])
-		if s.accepts(text) == nil {
+		if s.Accepts(text) == nil {
 			t.Errorf("%s: the schema accepts it", name)
 		}
 		if _, err := plan.ParseConfig([]byte(text)); err == nil {
@@ -235,38 +50,117 @@ func TestSchemaAcceptsWhatWeRead(t *testing.T) {
 // TestSchemaKnowsTheKeys: every key that the parser knows is in the schema and
 // the other way round; the parser itself lists them in its refusals.
 func TestSchemaKnowsTheKeys(t *testing.T) {
-	s := loadSchema(t, plan.ConfigSchema())
-	step := s.root["$defs"].(map[string]any)["step"].(map[string]any)["properties"].(map[string]any)
-	output := s.root["$defs"].(map[string]any)["output"].(map[string]any)["properties"].(map[string]any)
-	for name, row := range map[string]struct {
-		old, with string
-		keys      map[string]any
-	}{
-		"the top":    {"kind: Release", "kind: Release\nnobody: x", s.root["properties"].(map[string]any)},
-		"a step":     {"- name: pack", "- name: pack\n  nobody: x", step},
-		"an output":  {"{class: image,", "{nobody: x, class: image,", output},
-		"an archive": {"{format: tar.gz,", "{nobody: x, format: tar.gz,", step["archive"].(map[string]any)["properties"].(map[string]any)},
-		"an image":   {"{base: static,", "{nobody: x, base: static,", step["image"].(map[string]any)["properties"].(map[string]any)},
-		"a go step":  {"{package: ./cmd/helper,", "{nobody: x, package: ./cmd/helper,", step["go"].(map[string]any)["properties"].(map[string]any)},
-		"sums":       {"{algorithm: sha512,", "{nobody: x, algorithm: sha512,", step["checksums"].(map[string]any)["properties"].(map[string]any)},
+	release, locked := checkschema.Load(t, plan.ConfigSchema()), checkschema.Load(t, plan.LockSchema())
+	lock := string(whole(t).Encode())
+	parseLock := func(text string) error { _, err := plan.ParseLock([]byte(text)); return err }
+	parse := func(text string) error { _, err := plan.ParseConfig([]byte(text)); return err }
+	const given = "apiVersion: waybill/v1\nkind: Release\nname: tool\nsource: {repository: r}\n" +
+		"outputs:\n- {class: file, name: x}\noutside: [{name: y}]\nplaces: {files: {uri: \"https://dl.example.test/{version}/\"}, images: {uri: r, owns: {tags: [\"{version}\"]}}}\n"
+	for path, row := range map[string]struct{ text, old, with string }{
+		"":                     {full, "kind: Release", "kind: Release\nunknown: x"},
+		"version":              {given, "name: tool", "name: tool\nversion: {unknown: x}"},
+		"source":               {given, "{repository: r", "{unknown: x, repository: r"},
+		"sboms":                {given, "name: tool", "name: tool\nsboms: {unknown: x}"},
+		"parameters.*":         {given, "name: tool", "name: tool\nparameters: {a: {unknown: x}}"},
+		"defaults":             {given, "name: tool", "name: tool\ndefaults: {unknown: x}"},
+		"defaults.step":        {given, "name: tool", "name: tool\ndefaults: {step: {unknown: x}}"},
+		"defaults.step.limits": {given, "name: tool", "name: tool\ndefaults: {step: {limits: {unknown: x}}}"},
+		"defaults.evidence":    {given, "name: tool", "name: tool\ndefaults: {evidence: {unknown: x}}"},
+		"steps[]":              {full, "- name: pack", "- name: pack\n  unknown: x"},
+		"steps[].outputs[]":    {full, "{class: image,", "{unknown: x, class: image,"},
+		"steps[].archive":      {full, "{format: tar.gz,", "{unknown: x, format: tar.gz,"},
+		"steps[].image":        {full, "{base: static,", "{unknown: x, base: static,"},
+		"steps[].go":           {full, "{package: ./cmd/helper,", "{unknown: x, package: ./cmd/helper,"},
+		"steps[].checksums":    {full, "{algorithm: sha512,", "{unknown: x, algorithm: sha512,"},
+		"outputs[]":            {given, "{class: file", "{unknown: x, class: file"},
+		"outside[]":            {given, "{name: y", "{unknown: x, name: y"},
+		"places":               {given, "places: {", "places: {unknown: x, "},
+		"places.files":         {given, "files: {", "files: {unknown: x, "},
+		"places.images":        {given, "images: {", "images: {unknown: x, "},
+		"places.images.owns":   {given, "owns: {", "owns: {unknown: x, "},
+		"lock ":                {lock, "kind: Lock", "kind: Lock\nunknown: x"},
+		"lock bases.*":         {lock, "{image:", "{unknown: x, image:"},
+		"lock tools.*":         {lock, "{program:", "{unknown: x, program:"},
+		"lock modules.*":       {lock, "    goMod:", "    unknown: x\n    goMod:"},
 	} {
-		_, err := plan.ParseConfig([]byte(change(t, full, row.old, row.with)))
+		s, err := release, error(nil)
+		at, isLock := strings.CutPrefix(path, "lock ")
+		if text := change(t, row.text, row.old, row.with); isLock {
+			s, err = locked, parseLock(text)
+		} else {
+			err = parse(text)
+		}
 		refused(t, err, "known here: ")
 		_, list, _ := strings.Cut(err.Error(), "known here: ")
 		list, _, _ = strings.Cut(list, "\n")
 		known := strings.Split(list, ", ")
 		slices.Sort(known)
-		if want := slices.Sorted(maps.Keys(row.keys)); !slices.Equal(known, want) {
-			t.Errorf("%s: the parser knows %q, the schema %q", name, known, want)
+		if want := s.Keys(at); !slices.Equal(known, want) {
+			t.Errorf("%s: the parser knows %q, the schema %q", path, known, want)
+		}
+	}
+}
+
+// TestSchemaDefaults: a default that the schema states is what the parser takes
+// if the key is left out: writing it down changes nothing in the plan.
+func TestSchemaDefaults(t *testing.T) {
+	file, image := []any{"provenance", "sbom", "bundle"}, []any{"provenance", "sbom", "signature"}
+	checkschema.Load(t, plan.LockSchema()).Defaults(nil)
+	s := checkschema.Load(t, plan.ConfigSchema())
+	s.Defaults(map[string]any{
+		"version.scheme": "kubernetes", "version.tag": "{version}", "source.releaseCommit": "tagged", "provenance": []any{"v1"},
+		"sboms.release": "{name}.spdx.json", "places.files.sums": []any{"SHA256SUMS", "SHA512SUMS"}, "parameters.*.type": "choice",
+		"defaults.evidence.binary": file, "defaults.evidence.archive": file, "defaults.evidence.file": file, "defaults.evidence.image": image,
+		"steps[].go.package": ".", "steps[].go.cgo": false, "steps[].checksums.algorithm": "sha256",
+	})
+	const least = `apiVersion: waybill/v1
+kind: Release
+name: kit
+version: {}
+source: {repository: "https://example.test/tool"}
+lock: release.lock.yaml
+parameters: {flavour: {values: [plain], default: plain}}
+sboms: {}
+defaults: {evidence: {}}
+steps:
+- {name: build, each: {platform: [linux/amd64]}, go: {cgo: false}, tools: [go], outputs: [{class: binary, name: tool}]}
+- {name: image, image: {base: scratch, platforms: [linux/amd64], files: {/tool: tool}, entrypoint: [/tool]}, outputs: [{class: image, name: tool}]}
+- {name: sums, checksums: {take: [tool]}, outputs: [{class: file, name: sums.txt}]}
+places: {files: {uri: "https://dl.example.test/{version}/"}, images: registry.example.test/tool}
+`
+	want := planned(t, least)
+	for _, row := range [][2]string{
+		{"version: {}", "version: {scheme: kubernetes}"}, {"version: {}", `version: {tag: "{version}"}`},
+		{"/tool\"}", "/tool\", releaseCommit: tagged}"}, {"sboms: {}", "provenance: [v1]"},
+		{"sboms: {}", `sboms: {release: "{name}.spdx.json"}`}, {"/{version}/\"}", "/{version}/\", sums: [SHA256SUMS, SHA512SUMS]}"},
+		{"{values:", "{type: choice, values:"}, {"evidence: {}", "evidence: {binary: [provenance, sbom, bundle]}"},
+		{"evidence: {}", "evidence: {file: [provenance, sbom, bundle]}"}, {"evidence: {}", "evidence: {image: [provenance, sbom, signature]}"},
+		{"{cgo: false}", "{package: .}"}, {"{take: [tool]}", "{algorithm: sha256, take: [tool]}"},
+	} {
+		if got := planned(t, change(t, least, row[0], row[1])); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s changes the plan", row[1])
+		}
+	}
+	for _, row := range [][2]string{
+		{"version: {}", `version: {tag: "x{version}"}`}, {"/tool\"}", "/tool\", releaseCommit: empty-child}"}, {"sboms: {}", "provenance: [v1, v0.2]"},
+		{"evidence: {}", "evidence: {binary: [provenance, sbom]}"}, {"{cgo: false}", "{package: ./cmd}"}, {"{take: [tool]}", "{algorithm: sha512, take: [tool]}"},
+	} {
+		if got := planned(t, change(t, least, row[0], row[1])); reflect.DeepEqual(got, want) {
+			t.Errorf("%s changes nothing in the plan", row[1])
 		}
 	}
 }
 
 func TestLockSchema(t *testing.T) {
-	s := loadSchema(t, plan.LockSchema())
-	text := string(whole(t).Encode())
-	if err := s.accepts(text); err != nil {
-		t.Error(err)
+	s := checkschema.Load(t, plan.LockSchema())
+	text, shared := string(whole(t).Encode()), string(team(t).Encode())
+	for _, text := range []string{text, shared} {
+		if err := s.Accepts(text); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.Accepts(change(t, shared, "h1:", "h2:")) == nil || s.Accepts(change(t, shared, "platforms:", "digests:")) == nil {
+		t.Error("another checksum, or another key, is accepted")
 	}
 	for name, row := range map[string][2]string{
 		"a digest that is short": {sum("go").String(), "sha256:abc"},
@@ -274,8 +168,18 @@ func TestLockSchema(t *testing.T) {
 		"a requirement of two":   {"example.test/dep v1.0.0 h1:aaaa=", "example.test/dep h1:aaaa="},
 		"another kind":           {"kind: Lock", "kind: Release"},
 	} {
-		if s.accepts(change(t, text, row[0], row[1])) == nil {
+		if s.Accepts(change(t, text, row[0], row[1])) == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+}
+
+// planned is the plan of a text that is right.
+func planned(t *testing.T, text string) plan.Plan {
+	t.Helper()
+	p, err := expand(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

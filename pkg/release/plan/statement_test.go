@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,5 +39,37 @@ func TestStatement(t *testing.T) {
 				t.Error("it is signed in the legacy form")
 			}
 		})
+	}
+}
+
+// TestAlsoFor: files for other readers are planned where they are asked for, and
+// only where they can be made.
+func TestAlsoFor(t *testing.T) {
+	also := func(text, readers string) string {
+		return change(t, text, `{version}/", `, `{version}/", alsoFor: [`+readers+`], statement: a.json, `)
+	}
+	p, err := expand(t, also(full, "packslip, scorecard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range p.Statements() {
+		names = append(names, a.Name)
+	}
+	if want := []string{"tool.intoto.jsonl", "packslip.sigstore.json", "a.json"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q: what lists the others is last", names, want)
+	}
+	if _, err := expand(t, also(dist, "packslip")); err != nil {
+		t.Errorf("of another tool: %v", err)
+	}
+	for name, text := range map[string]string{
+		"a reader that is unknown":           also(full, "cosign"),
+		"no provenance is made":              also(dist, "scorecard"),
+		"a statement in the packslip's name": change(t, full, `{version}/", `, `{version}/", statement: packslip.sigstore.json, `),
+		"a repository without a host":        change(t, also(full, "packslip"), `"https://example.test/tool"`, `"git+file:///lantern"`),
+	} {
+		if _, err := expand(t, text); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
 	}
 }

@@ -117,16 +117,23 @@ func parseThinFiles(name, file string, manifest []byte, lists []List) fileLists 
 	return t
 }
 
+type filestoreEntry struct {
+	Base    string `yaml:"base"`
+	Account string `yaml:"service-account"`
+	Source  bool   `yaml:"src"`
+}
+
+type fileEntry struct {
+	Name   string    `yaml:"name"`
+	SHA256 hexDigest `yaml:"sha256"`
+}
+
 // readPlaces refuses, too, places inside one another: a write to one would change
 // the other.
 func (t *fileLists) readPlaces(w filestores) {
 	var all []listedPlace
 	for _, n := range w.Filestores {
-		var s struct {
-			Base    string `yaml:"base"`
-			Account string `yaml:"service-account"`
-			Source  bool   `yaml:"src"`
-		}
+		var s filestoreEntry
 		err := strictyaml.Decode(&n, &s)
 		var place Place
 		if err == nil {
@@ -151,10 +158,7 @@ func (t *fileLists) readPlaces(w filestores) {
 // with the same digest.
 func (t *fileLists) readFiles(list fileList) {
 	for _, n := range list.Files {
-		var f struct {
-			Name   string    `yaml:"name"`
-			SHA256 hexDigest `yaml:"sha256"`
-		}
+		var f fileEntry
 		err := strictyaml.Decode(&n, &f)
 		if err == nil {
 			err = fileName(f.Name)

@@ -59,13 +59,15 @@ func isNothing(n *yaml.Node) bool {
 	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && n.Value == ""
 }
 
+type imageEntry struct {
+	Name    string    `yaml:"name"`
+	Digests yaml.Node `yaml:"dmap"`
+}
+
 // readImage adds one entry. Several may have the same name, and the same digest. In
 // a thin list an image without digests is one that is not promoted yet.
 func (t *images) readImage(n *yaml.Node, all map[string]*listedImage) {
-	var entry struct {
-		Name    string    `yaml:"name"`
-		Digests yaml.Node `yaml:"dmap"`
-	}
+	var entry imageEntry
 	err := strictyaml.Decode(n, &entry)
 	if err == nil {
 		err = repository(entry.Name)

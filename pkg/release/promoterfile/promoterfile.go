@@ -84,6 +84,13 @@ type where struct {
 	ImagesPath string      `yaml:"imagesPath"` // deprecated, and ignored
 }
 
+type registryEntry struct {
+	Name    string `yaml:"name"`
+	Account string `yaml:"service-account"`
+	Token   string `yaml:"token"` // unused, and ignored
+	Source  bool   `yaml:"src"`
+}
+
 var (
 	tagPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 	partPattern = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
@@ -145,12 +152,7 @@ func read(raw []byte, v any) error {
 func (t *images) readPlaces(w where) {
 	var all []listedPlace
 	for _, n := range w.Registries {
-		var r struct {
-			Name    string `yaml:"name"`
-			Account string `yaml:"service-account"`
-			Token   string `yaml:"token"` // unused, and ignored
-			Source  bool   `yaml:"src"`
-		}
+		var r registryEntry
 		err := strictyaml.Decode(&n, &r)
 		var place Place
 		if err == nil {

@@ -14,7 +14,7 @@ import (
 // page is docs/codes.md, as it is in the repository.
 const page = "../../../docs/codes.md"
 
-// TestPage compares the page with its sources. "make docs-codes" writes it.
+// TestPage compares the page with its sources. "make docs-pages" writes it.
 func TestPage(t *testing.T) {
 	if os.Getenv("WAYBILL_GOLDEN") == "write" {
 		if err := os.WriteFile(page, []byte(Markdown()), 0o644); err != nil {
@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if raw, err := os.ReadFile(page); err != nil || string(raw) != Markdown() {
-		t.Errorf("docs/codes.md is not what its sources say (%v): run make docs-codes", err)
+		t.Errorf("docs/codes.md is not what its sources say (%v): run make docs-pages", err)
 	}
 }
 

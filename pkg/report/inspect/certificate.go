@@ -54,6 +54,9 @@ func fromBlock(block *pem.Block) (Document, error) {
 	case "PUBLIC KEY":
 		key, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
+			if _, named := verify.ParseKey(pem.EncodeToMemory(block)); verdict.FindingOf("", named).Code == verdict.CertLimit {
+				return Document{}, named
+			}
 			return Document{}, verdict.Wrap(verdict.CertParse, "public key", err)
 		}
 		d := Document{Kind: PublicKey, Digest: digest.Of(digest.SHA256, block.Bytes)}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
+	"github.com/waybill-release/waybill/pkg/document/cyclonedx"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
@@ -71,11 +72,24 @@ func moment(t time.Time) string {
 }
 
 func fromSPDX(raw []byte) (Document, error) {
-	doc, err := spdx.Parse(raw)
+	doc, report := spdx.Validate(string(raw))
+	if err := report.Err(); err != nil {
+		return Document{}, err
+	}
+	return ofSBOM(doc, SBOM, report.Version)
+}
+
+func fromCycloneDX(raw []byte) (Document, error) {
+	doc, err := cyclonedx.Parse(raw)
 	if err != nil {
 		return Document{}, err
 	}
-	d := Document{Kind: SBOM}
+	return ofSBOM(doc, CycloneDX, "")
+}
+
+func ofSBOM(doc spdx.Document, kind Kind, version string) (Document, error) {
+	d := Document{Kind: kind}
+	d.say("version", version)
 	d.say("name", doc.Name())
 	d.say("namespace", doc.Namespace())
 	if name, sum := doc.Describes(); name != "" {

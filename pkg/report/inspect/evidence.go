@@ -10,6 +10,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
+	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
@@ -147,61 +148,36 @@ func fromLink(raw []byte) (Document, error) {
 // line.
 var words = regexp.MustCompile(`^(.*expected_(?:materials|products)\[\d+\]|(?:.*\.)?(?:expected_command|command|run))\[\d+\]$`)
 
-// fromLines reads a file of one bundle or envelope per line.
-func fromLines(raw []byte) (Document, error) {
-	lines, err := intoto.Lines(raw)
+// fromList reads a list of bundles, envelopes or other documents.
+func fromList(raw []byte) (Document, error) {
+	f := format.Of(raw)
+	list, err := f.Split(raw)
+	if err == nil && f.Read != "lines" {
+		_, err = format.Read(raw)
+	}
 	if err != nil {
 		return Document{}, err
 	}
-	if len(lines) == 1 {
-		return Document{}, verdict.Refuse(verdict.BundleParse, "document", "two documents on one line")
-	}
 	d := Document{Kind: Collection}
-	d.say("lines", strconv.Itoa(len(lines)))
-	for i, line := range lines {
-		part, err := Describe(line)
+	d.say("format", f.Name)
+	d.say("entries", strconv.Itoa(len(list)))
+	for i, one := range list {
+		part, err := Describe(one)
 		if err != nil {
-			return Document{}, fmt.Errorf("line %d: %w", i+1, err)
+			return Document{}, fmt.Errorf("entry %d: %w", i+1, err)
 		}
 		d.Parts = append(d.Parts, part)
 	}
 	return d, nil
 }
 
-// fromCollection reads GitHub's or npm's response to a request for
-// attestations.
-func fromCollection(raw []byte) (Document, error) {
-	list, err := provenance.Bundles(raw)
+// fromPyPI reads an attestation of PyPI as the bundle that is made of it.
+func fromPyPI(raw []byte) (Document, error) {
+	file, err := format.Read(raw)
 	if err != nil {
 		return Document{}, err
 	}
-	d := Document{Kind: Collection}
-	d.say("bundles", strconv.Itoa(len(list)))
-	for _, l := range list {
-		part, err := fromBundle(l.Bundle)
-		if err != nil {
-			return Document{}, err
-		}
-		d.Parts = append(d.Parts, part)
-	}
-	return d, nil
-}
-
-func fromCloudBuild(raw []byte) (Document, error) {
-	list, err := provenance.CloudBuild(raw)
-	if err != nil {
-		return Document{}, err
-	}
-	d := Document{Kind: Collection}
-	d.say("envelopes", strconv.Itoa(len(list)))
-	for _, e := range list {
-		part, err := fromEnvelope(e.Raw())
-		if err != nil {
-			return Document{}, err
-		}
-		d.Parts = append(d.Parts, part)
-	}
-	return d, nil
+	return fromBundle(file.Entries[0].Bundle)
 }
 
 func fromStatement(raw []byte) (Document, error) {

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -45,6 +46,7 @@ const (
 	LogEntry      Kind = "log entry"
 	Timestamp     Kind = "timestamp"
 	SBOM          Kind = "SPDX document"
+	CycloneDX     Kind = "CycloneDX document"
 	TrustRoot     Kind = "trusted root"
 	SigningConfig Kind = "signing config"
 	Policy        Kind = "policy"
@@ -121,6 +123,9 @@ func Describe(raw []byte) (Document, error) {
 // kindLine matches the line that names the kind of our own configuration.
 var kindLine = regexp.MustCompile(`(?m)^kind: *["']?([A-Za-z]+)["']? *(?:#.*)?\r?$`)
 
+// spdxVersion matches the tag that every SPDX document in tag-value has.
+var spdxVersion = regexp.MustCompile(`(?m)^SPDXVersion:`)
+
 // reader recognises the encoding by the first bytes.
 func reader(raw []byte) (func([]byte) (Document, error), error) {
 	text := bytes.TrimLeft(raw, " \t\r\n")
@@ -139,6 +144,12 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 			return read, nil
 		}
 	}
+	if err := format.Of(raw).Refuse(); err != nil {
+		return nil, err
+	}
+	if spdxVersion.Match(raw) {
+		return fromSPDX, nil
+	}
 	return nil, unknown("unknown document: neither JSON, PEM nor a configuration with a kind")
 }
 
@@ -155,8 +166,12 @@ func jsonReader(text []byte) (func([]byte) (Document, error), error) {
 	if err := decoder.Decode(&top); err != nil {
 		return nil, verdict.Wrap(verdict.BundleParse, "document", err)
 	}
-	if rest := bytes.TrimLeft(text[decoder.InputOffset():], " \t\r\n"); bytes.HasPrefix(rest, []byte("{")) {
-		return fromLines, nil
+	f := format.Of(text)
+	if err := f.Refuse(); err != nil && !f.Print {
+		return nil, err
+	}
+	if f.IsList() {
+		return fromList, nil
 	}
 	for _, form := range forms() {
 		if _, ok := top[form.key]; ok {
@@ -176,10 +191,10 @@ func forms() []form {
 	return []form{
 		{"verificationMaterial", fromBundle}, {"dsseEnvelope", fromBundle}, {"messageSignature", fromBundle},
 		{"payloadType", fromEnvelope}, {"signed", fromLink}, {"predicateType", fromStatement}, {"_type", fromStatement},
-		{"spdxVersion", fromSPDX}, {"SPDXID", fromSPDX},
+		{"bomFormat", fromCycloneDX}, {"spdxVersion", fromSPDX}, {"SPDXID", fromSPDX},
 		{"certificateAuthorities", fromTrustRoot}, {"tlogs", fromTrustRoot}, {"ctlogs", fromTrustRoot}, {"timestampAuthorities", fromTrustRoot},
 		{"caUrls", flat(SigningConfig)}, {"rekorTlogUrls", flat(SigningConfig)},
-		{"attestations", fromCollection}, {"provenance_summary", fromCloudBuild}, {"image_summary", fromCloudBuild},
+		{"verification_material", fromPyPI},
 		{"findings", flat(Verdict)},
 	}
 }

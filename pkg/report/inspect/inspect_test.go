@@ -122,6 +122,21 @@ func sbom(t testing.TB) string {
 	return string(raw)
 }
 
+const linesSBOM = `SPDXVersion: SPDX-2.3
+DataLicense: CC0-1.0
+SPDXID: SPDXRef-DOCUMENT
+DocumentName: lantern
+DocumentNamespace: https://example.test/lantern
+Creator: Tool: other-1.0
+Created: 2024-05-01T12:00:00Z
+Relationship: SPDXRef-DOCUMENT DESCRIBES SPDXRef-a
+
+PackageName: lantern
+SPDXID: SPDXRef-a
+PackageDownloadLocation: NOASSERTION
+FilesAnalyzed: false
+`
+
 // documents are one of each kind, with something that it says.
 func documents(t testing.TB) map[string]struct {
 	raw  string
@@ -149,6 +164,9 @@ func documents(t testing.TB) map[string]struct {
 		"chain":               {block("CERTIFICATE", cert) + block("CERTIFICATE", cert), inspect.Collection, "CN=stranger"},
 		"public key":          {publicKey(t), inspect.PublicKey, "Ed25519"},
 		"SBOM":                {sbom(t), inspect.SBOM, "lantern sha256:" + sum},
+		"SBOM 2.2":            {strings.Replace(sbom(t), "SPDX-2.3", "SPDX-2.2", 1), inspect.SBOM, "SPDX-2.2"},
+		"SBOM in lines":       {linesSBOM, inspect.SBOM, "lantern"},
+		"CycloneDX":           {`{"bomFormat":"CycloneDX","specVersion":"1.6","metadata":{"component":{"type":"file","name":"lantern"}}}`, inspect.CycloneDX, "lantern"},
 		"trusted root":        {string(trust.Embedded().Raw()), inspect.TrustRoot, "timestamp authority"},
 		"policy":              {policyYAML, inspect.Policy, "release@example.test"},
 		"profile":             {profileYAML, inspect.Profile, "https://dl.example.test/{version}/"},
@@ -237,6 +255,8 @@ func TestDescribeRefuses(t *testing.T) {
 		{"rubbish after a certificate", docs["certificate"].raw + "rubbish", verdict.CertParse},
 		{"a private key", block("PRIVATE KEY", []byte("secret")), verdict.Usage},
 		{"an SBOM of another version", change("SBOM", "SPDX-2.3", "SPDX-9.9"), verdict.StatementParse},
+		{"an SBOM in lines without its time", change("SBOM in lines", "Created: 2024", "Created: never, 2024"), verdict.StatementParse},
+		{"CycloneDX of another version", change("CycloneDX", `"1.6"`, `"1.3"`), verdict.StatementParse},
 		{"a root that trusts nobody", `{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1","tlogs":[]}`, verdict.TrustRootParse},
 		{"an unknown key in a policy", docs["policy"].raw + "extra: 1\n", verdict.ConfigParse},
 		{"an unknown key in a profile", docs["profile"].raw + "extra: 1\n", verdict.ConfigParse},

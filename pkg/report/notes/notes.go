@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -50,6 +51,7 @@ type Notes struct {
 	Signed    []Signed       `json:"signed,omitempty"` // an example for each class
 	Sums      bool           `json:"sums"`             // whether SHA256SUMS is one of the files
 	Level     *verdict.Least `json:"level,omitempty"`
+	Levels    []string       `json:"levels,omitempty"` // sentences, one for each track
 	Limits    []string       `json:"limits,omitempty"`
 }
 
@@ -84,8 +86,9 @@ func Of(d gate.Decided, profile string) (Notes, error) {
 	}
 	n := Notes{
 		Name: m.Name, Version: m.Version.String(), Source: m.Source.Repository, Commit: m.Source.Commit, Files: m.FilesURI, Images: m.ImagesURI,
-		Verified: v.Time, Answer: v.Headline(), Policy: v.Policy, Profile: profile, Level: v.Least, Limits: limits(*v),
+		Verified: v.Time, Answer: v.Headline(), Policy: v.Policy, Profile: profile, Level: v.Least,
 	}
+	n.Levels, n.Limits = limits(*v)
 	if i := slices.IndexFunc(v.Inputs, func(i verdict.Input) bool { return i.Name == releasemanifest.Name }); i >= 0 {
 		n.Manifest = v.Inputs[i].Digest
 	}
@@ -120,8 +123,12 @@ func (n *Notes) example(a manifest.Artifact, proofs []verdict.Proof) {
 	}
 }
 
-// limits are what the acceptance does not cover.
-func limits(v verdict.Verdict) (list []string) {
+// aboutLevel matches the notes of a verdict that say which level a track has.
+var aboutLevel = regexp.MustCompile(`\A[A-Za-z0-9. -]+ level [0-9]+ of [0-9]+ for `)
+
+// limits are what the verdict says of levels, and what the acceptance does not
+// cover, once each.
+func limits(v verdict.Verdict) (levels, list []string) {
 	if lab := v.Lab(); lab != "" {
 		list = append(list, lab)
 	}
@@ -134,7 +141,14 @@ func limits(v verdict.Verdict) (list []string) {
 	for _, w := range v.Waived {
 		list = append(list, fmt.Sprintf("set aside %s of %s: %s", w.Finding.Code, w.Finding.Subject, w.Reason))
 	}
-	return append(list, v.Notes...)
+	for _, note := range v.Notes {
+		if aboutLevel.MatchString(note) {
+			levels = append(levels, note)
+		} else if !slices.Contains(list, "not checked: "+note) {
+			list = append(list, note)
+		}
+	}
+	return levels, list
 }
 
 // JSON writes the notes as JSON.

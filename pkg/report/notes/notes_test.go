@@ -2,6 +2,7 @@ package notes
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,12 +32,25 @@ func TestNotesOfNothing(t *testing.T) {
 // TestNotesOfLab: the notes of a release that a lab signed say so.
 func TestNotesOfLab(t *testing.T) {
 	v := verdict.New("release lantern v0.1.0", time.Unix(0, 0))
-	if list := limits(*v); len(list) > 0 {
+	if levels, list := limits(*v); len(levels)+len(list) > 0 {
 		t.Errorf("%q", list)
 	}
 	v.Tell("The trust root is an INSECURE LAB.")
-	if list := limits(*v); len(list) != 1 || list[0] != v.Lab() {
+	if _, list := limits(*v); len(list) != 1 || list[0] != v.Lab() {
 		t.Errorf("%q", list)
+	}
+}
+
+// TestNotesSayOnce: levels are not among the limits too, and no limit is there twice.
+func TestNotesSayOnce(t *testing.T) {
+	v := verdict.New("release lantern v0.1.0", time.Unix(0, 0))
+	v.Scope.Left = []string{"the commit"}
+	for _, note := range []string{"Build level 2 of 3 for every built artifact", "the commit", "v0.1 level 1 of 4 for 1 of 2 built artifacts", "no level"} {
+		v.Note("%s", note)
+	}
+	levels, list := limits(*v)
+	if !slices.Equal(levels, []string{v.Notes[0], v.Notes[2]}) || !slices.Equal(list, []string{"not checked: the commit", "no level"}) {
+		t.Errorf("levels %q, limits %q", levels, list)
 	}
 }
 
@@ -49,7 +63,7 @@ func TestNotesQuote(t *testing.T) {
 		Name: hostile, Version: "v0.1.0", Source: hostile, Commit: hostile, Files: hostile, Images: hostile, Manifest: sum, Policy: sum, Profile: hostile,
 		Artifacts: []Artifact{{Name: hostile, Class: "binary", Size: 1, Digest: sum}},
 		Signed:    []Signed{{Class: "binary", Name: hostile, Bundle: hostile, Identity: "it's $(me)", Issuer: hostile}},
-		Level:     &verdict.Least{Track: "Build", Level: 2, Artifacts: 1, Path: []string{hostile}}, Limits: []string{hostile},
+		Levels:    []string{hostile}, Limits: []string{hostile},
 	}
 	var b bytes.Buffer
 	if err := n.Markdown(&b); err != nil {

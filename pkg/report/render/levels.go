@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/judge/osps"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -19,6 +20,10 @@ func (p *page) levelLines(all []verdict.Levels) {
 }
 
 func (p *page) levelLine(l verdict.Levels) {
+	if l.Track == osps.Track {
+		p.line("  %-10s OpenSSF Baseline: %s", "controls", byState(osps.Count(l, 0)))
+		return
+	}
 	next := ""
 	if len(l.Next) > 0 {
 		next = fmt.Sprintf("; for %d: %s", l.Level+1, p.text(strings.Join(l.Next, ", ")))

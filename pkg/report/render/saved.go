@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/osps"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -129,7 +130,7 @@ func contradiction(l verdict.Levels) string {
 
 // states are those of a requirement.
 func states() []string {
-	return []string{"met", "declared", "not implementable", "not met", "not shown"}
+	return []string{"met", "declared", "not implementable", "not met", "not shown", osps.NotEvidenced, osps.Outside}
 }
 
 // notice says that a verdict was read from a file.

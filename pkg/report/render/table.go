@@ -80,7 +80,7 @@ func (p *page) sentences(v verdict.Verdict) {
 // isShort reports whether a verdict accepts a single file or image without any
 // reservation that needs space: three lines are enough.
 func isShort(v verdict.Verdict) bool {
-	return v.Outcome() == verdict.Accepted && !v.IsCheck() && !v.Unsigned() && !v.Scope.IsOfCopies() && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features) == 0 &&
+	return v.Outcome() == verdict.Accepted && !v.IsCheck() && !v.Unsigned() && !v.Scope.IsOfCopies() && len(v.Groups)+len(v.Warnings)+len(v.Waived)+len(v.Features)+len(v.VEX) == 0 &&
 		!slices.ContainsFunc(v.Levels, func(l verdict.Levels) bool { return l.Artifacts == 0 }) && len(v.Sentences) <= shortSentences
 }
 
@@ -140,10 +140,7 @@ func leftOut(v verdict.Verdict) (sentences []string) {
 // line of a refusal begins with "OK".
 func (p *page) headline(v verdict.Verdict) {
 	word, rest := headline(v)
-	text := word + printable(rest)
-	if utf8.RuneCountInString(text) > p.Width {
-		text = strings.ReplaceAll(fold(text, p.Width-len(hanging)), "\n", "\n"+hanging)
-	}
+	text := Fold(word+printable(rest), p.Width)
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, p.paint(word, v.Outcome())+text[len(word):]+"\n")
 	}
@@ -172,10 +169,10 @@ func (p *page) paint(text string, o verdict.Outcome) string {
 func (p *page) facts(v verdict.Verdict) {
 	p.notes(v.Notes)
 	if !v.TrustRoot.IsZero() {
-		p.line("  trust root %s", v.TrustRoot)
+		p.value(2, "trust root", v.TrustRoot.String())
 	}
 	if !v.Policy.IsZero() {
-		p.line("  policy     %s", v.Policy)
+		p.value(2, "policy    ", v.Policy.String())
 	}
 	p.features(v.Features)
 }
@@ -247,6 +244,15 @@ func fold(line string, width int) string {
 		at += n
 	}
 	return out
+}
+
+// Fold breaks a line at spaces to fit the width of a terminal; 0 is no terminal. Further
+// lines are indented, so that none looks like the beginning of an answer.
+func Fold(line string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	return strings.ReplaceAll(fold(line, max(width-len(hanging), 1)), "\n", "\n"+hanging)
 }
 
 // name is the length of a name, such as "trust root", that stays on the line of
@@ -362,10 +368,25 @@ func (p *page) finding(f verdict.Finding) {
 	p.line("  %-18s %s", f.Code, p.text(f.Subject))
 	p.line("  %-18s %s", "", p.text(f.Message))
 	if f.Want != "" || f.Got != "" {
-		p.line("  %-18s want %s", "", p.text(f.Want))
-		p.line("  %-18s got  %s", "", p.text(f.Got))
+		p.value(21, "want", p.text(f.Want))
+		p.value(21, "got ", p.text(f.Got))
 	}
 	p.known(f.Known)
+}
+
+// value prints a labelled value in a column, or further left if only then a digest fits
+// into the line; a long label gets a line of its own.
+func (p *page) value(column int, label, value string) {
+	n := len(label) + 1 + utf8.RuneCountInString(value)
+	switch fits := p.Width <= 0 || strings.Contains(value, " "); {
+	case fits || column+n <= p.Width:
+		p.line("%*s%s %s", column, "", label, value)
+	case 2+n <= p.Width:
+		p.line("  %s %s", label, value)
+	default:
+		p.line("  %s", strings.TrimSpace(label))
+		p.line("    %s", value)
+	}
 }
 
 // more prints how many findings are not shown.
@@ -412,9 +433,14 @@ func (p *page) proof(proof verdict.Proof) {
 	if proof.SignedAt.IsZero() {
 		when = "signed at an unverified time"
 	}
-	p.line("  %-10s %s, bundle %s", "", when, proof.Bundle)
+	if p.Width <= 0 {
+		p.line("  %-10s %s, bundle %s", "", when, proof.Bundle)
+	} else {
+		p.line("  %-10s %s", "", when)
+		p.value(13, "bundle", proof.Bundle.String())
+	}
 	if proof.Log != "" {
-		p.line("  %-10s log %s", "", p.text(proof.Log))
+		p.value(13, "log", p.text(proof.Log))
 	}
 	if proof.Issuer != "" {
 		p.line("  %-10s issuer %s", "", p.text(proof.Issuer))

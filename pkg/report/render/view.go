@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/judge/osps"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// View is a way to show the SLSA levels of a verdict, requirement by
-// requirement. It replaces the groups, the proofs and the levels of a format for
+// View is a way to show the SLSA levels of a verdict, or the controls of the
+// OpenSSF Baseline, requirement by requirement. It replaces the groups, the proofs and the levels of a format for
 // people. The zero View shows these.
 type View string
 
@@ -20,10 +21,13 @@ const (
 	KEP3027    View = "kep-3027"    // the levels of SLSA v0.1, by which KEP-3027 counts
 	SLSABuild  View = "slsa-build"  // the Build track of SLSA v1.2
 	SLSASource View = "slsa-source" // the Source track of SLSA v1.2
+	OSPS       View = "osps"        // the controls of the OpenSSF Baseline
 )
 
 // Views lists every view, for help texts.
-func Views() []string { return []string{string(KEP3027), string(SLSABuild), string(SLSASource)} }
+func Views() []string {
+	return []string{string(KEP3027), string(SLSABuild), string(SLSASource), string(OSPS)}
+}
 
 // scale is what a view shows: its name, its track, and what each level is about.
 type scale struct {
@@ -36,9 +40,11 @@ func (w View) scale() scale {
 	case KEP3027:
 		return scale{"KEP-3027", "v0.1", []string{"the build is documented", "the build service resists tampering", "specific threats are resisted", "the highest confidence"}}
 	case SLSABuild:
-		return scale{"SLSA Build", "build", []string{"provenance exists", "signed provenance of a hosted platform", "a platform that resists its own users"}}
+		return scale{"SLSA Build", "build", []string{"provenance exists", "signed provenance of a hosted platform", "a platform that resists its own users", "a platform that records all that it uses (draft)"}}
 	case SLSASource:
 		return scale{"SLSA Source", "source", []string{"version controlled", "history is kept", "continuous technical controls", "reviewed by two parties"}}
+	case OSPS:
+		return scale{"OpenSSF Baseline v2026.02.19", osps.Track, make([]string, osps.Most)}
 	}
 	return scale{}
 }
@@ -54,6 +60,12 @@ func (w View) Check() error {
 // Of returns the levels that the view shows: the joined answers on its track.
 // Without any, it is wrong use to ask a saved verdict for the view.
 func (w View) Of(v verdict.Verdict) (on verdict.Levels, err error) {
+	switch {
+	case w == OSPS && strings.HasPrefix(v.Question, "release "):
+		return osps.Of(v), nil
+	case w == OSPS:
+		return on, verdict.Refuse(verdict.Usage, "--report", "%s: its controls are about releases, and this is about %s", w.scale().name, v.About()).Advise("verify a whole release")
+	}
 	scale := w.scale()
 	for _, l := range v.Levels {
 		if l.Track == scale.track {
@@ -81,9 +93,15 @@ func (w View) chapters(on verdict.Levels) (all []chapter) {
 		return nil
 	}
 	for i, about := range w.scale().about {
+		if i >= on.Most {
+			break // a draft that no builder is trusted for
+		}
 		c := chapter{number: i + 1, title: about + ": not reached"}
 		if i < on.Level {
 			c.title = about + ": reached"
+		}
+		if w == OSPS {
+			c.title = byState(osps.Count(on, c.number))
 		}
 		for _, r := range on.Requirements {
 			if r.Level == c.number {
@@ -93,6 +111,20 @@ func (w View) chapters(on verdict.Levels) (all []chapter) {
 		all = append(all, c)
 	}
 	return all
+}
+
+// byState says how many controls are in each state that occurs.
+func byState(n map[string]int) string {
+	var text []string
+	for _, state := range []string{osps.Met, osps.NotMet, osps.Declared, osps.NotEvidenced, osps.Outside} {
+		if n[state] > 0 {
+			text = append(text, fmt.Sprintf("%d %s", n[state], state))
+		}
+	}
+	if n[osps.Outside] > 0 {
+		text[len(text)-1] += " any tool's sight"
+	}
+	return strings.Join(text, ", ")
 }
 
 // about says what a requirement asks for.
@@ -141,6 +173,10 @@ func (w View) lastLine(v verdict.Verdict) string {
 	on, err := w.Of(v)
 	if err != nil {
 		return w.scale().name + ": no level was computed, because no accepted provenance was judged"
+	}
+	if w == OSPS {
+		n := osps.Count(on, 0)
+		return fmt.Sprintf("%s: %d of %d decidable controls met by signed evidence. Of all %d: %s", w.scale().name, n[osps.Met], n[osps.Met]+n[osps.NotMet]+n[osps.NotEvidenced], len(on.Requirements), byState(n))
 	}
 	text := fmt.Sprintf("%s level %d of %d for %s", w.scale().name, on.Level, on.Most, plural.Of(on.Artifacts, "artifact"))
 	switch {
@@ -198,6 +234,9 @@ func (p *page) view(v verdict.Verdict) {
 	for _, c := range p.View.chapters(on) {
 		p.line("LEVEL %d, %s", c.number, c.title)
 		for _, r := range c.requirements {
+			if r.State == osps.Outside && !p.Verbose {
+				continue // counted in the title
+			}
 			if r.State == met && !p.Verbose {
 				p.line("  %-*s  %s: %s%s", width, p.text(r.State), p.text(r.ID), p.text(about(r)), short(r.Evidence))
 				continue

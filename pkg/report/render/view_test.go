@@ -125,7 +125,7 @@ func TestViewOfEachTrack(t *testing.T) {
 			t.Errorf("%s:\n%s", name, text)
 		}
 	}
-	if len(render.Views()) != 3 {
+	if len(render.Views()) != 4 {
 		t.Errorf("%v", render.Views())
 	}
 }

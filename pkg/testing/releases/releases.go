@@ -10,6 +10,7 @@ package releases
 
 import (
 	"cmp"
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,6 +38,8 @@ type Release struct {
 	Draft      bool     `json:"draft"`
 	Prerelease bool     `json:"prerelease"`
 	Immutable  bool     `json:"immutable"`
+	Title      string   `json:"name"`
+	Text       string   `json:"body"`
 	Assets     []*Asset `json:"assets"`
 }
 
@@ -51,10 +54,16 @@ type Asset struct {
 	Media  string  `json:"content_type"`
 }
 
+// Tag is a tag of a commit, with a tag object between them if it is annotated.
+type Tag struct {
+	Commit    string `json:"commit"`
+	Annotated bool   `json:"annotated"`
+}
+
 // Repository is one repository.
 type Repository struct {
-	Tags     []string   `json:"tags"`
-	Releases []*Release `json:"releases"`
+	Tags     map[string]Tag `json:"tags"`
+	Releases []*Release     `json:"releases"`
 	// Immutable makes releases immutable when they are published.
 	Immutable bool `json:"immutable"`
 }
@@ -230,7 +239,7 @@ type conversation struct {
 	content    []byte
 }
 
-var route = regexp.MustCompile(`\A(?:(releases)|releases/(tags)/(.+)|releases/(assets)/([0-9]+)|releases/(?:([0-9]+))(/assets)?|(git/ref/tags)/(.+)|(git/refs))\z`)
+var route = regexp.MustCompile(`\A(?:(releases)|releases/(tags)/(.+)|releases/(assets)/([0-9]+)|releases/(?:([0-9]+))(/assets)?|(git/ref/tags)/(.+)|(git/refs)|git/tags/([0-9a-f]+))\z`)
 
 func (c conversation) api(path string) {
 	m := route.FindStringSubmatch(path)
@@ -247,16 +256,36 @@ func (c conversation) api(path string) {
 		c.asset(m[5])
 	case m[6] != "":
 		c.release(m[6], m[7] != "")
-	case m[8] != "" && slices.Contains(c.repository.Tags, m[9]):
-		reply(c.w, http.StatusOK, map[string]string{"ref": "refs/tags/" + m[9]})
+	case m[8] != "" || m[11] != "":
+		c.tag(m[9], m[11])
 	case m[10] != "" && c.r.Method == http.MethodPost:
-		var ref struct{ Ref string }
+		var ref struct{ Ref, SHA string }
 		_ = json.Unmarshal(c.content, &ref)
-		c.repository.Tags = append(c.repository.Tags, strings.TrimPrefix(ref.Ref, "refs/tags/"))
+		if c.repository.Tags == nil {
+			c.repository.Tags = map[string]Tag{}
+		}
+		c.repository.Tags[strings.TrimPrefix(ref.Ref, "refs/tags/")] = Tag{Commit: ref.SHA}
 		reply(c.w, http.StatusCreated, ref)
 	default:
 		refuse(c.w, http.StatusNotFound, "Not Found", "")
 	}
+}
+
+// tag answers with what a tag names, or with what a tag object names.
+func (c conversation) tag(name, object string) {
+	for tag, t := range c.repository.Tags {
+		sum := sha1.Sum([]byte(tag + " " + t.Commit))
+		named := map[string]string{"type": "commit", "sha": t.Commit}
+		switch sha := hex.EncodeToString(sum[:]); {
+		case tag == name && t.Annotated:
+			named = map[string]string{"type": "tag", "sha": sha}
+		case tag != name && (object != sha || !t.Annotated):
+			continue
+		}
+		reply(c.w, http.StatusOK, map[string]any{"ref": "refs/tags/" + tag, "object": named})
+		return
+	}
+	refuse(c.w, http.StatusNotFound, "Not Found", "")
 }
 
 func (c conversation) show(i int) {
@@ -334,7 +363,7 @@ func (c conversation) release(id string, assets bool) {
 			refuse(c.w, http.StatusBadRequest, "Problems parsing JSON", "")
 			return
 		}
-		release.Draft, release.Prerelease = kept.Draft, kept.Prerelease
+		release.Draft, release.Prerelease, release.Title, release.Text = kept.Draft, kept.Prerelease, kept.Title, kept.Text
 		release.Immutable = !kept.Draft && (release.Immutable || c.repository.Immutable)
 		reply(c.w, http.StatusOK, release)
 	}

@@ -47,7 +47,7 @@ type Demand map[string]string
 // ParseDemand reads demands of the form NAME=VALUE. Values are exact.
 func ParseDemand(list []string) (Demand, error) {
 	known := map[string]bool{}
-	for _, name := range claimNames() {
+	for _, name := range ClaimNames() {
 		known[name] = true
 	}
 	d := Demand{}
@@ -55,7 +55,7 @@ func ParseDemand(list []string) (Demand, error) {
 		name, value, _ := strings.Cut(text, "=")
 		switch {
 		case !known[name]:
-			return nil, fmt.Errorf("unknown claim %q; known: %s", name, strings.Join(claimNames(), ", "))
+			return nil, fmt.Errorf("unknown claim %q; known: %s", name, strings.Join(ClaimNames(), ", "))
 		case value == "":
 			return nil, fmt.Errorf("%q: want NAME=VALUE", text)
 		case d[name] != "":
@@ -76,12 +76,4 @@ func (d Demand) Unmet(c Claims) (name string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-func claimNames() []string {
-	return []string{
-		"buildSignerURI", "buildSignerDigest", "runnerEnvironment", "sourceRepositoryURI", "sourceRepositoryIdentifier",
-		"sourceRepositoryOwnerURI", "sourceRepositoryOwnerIdentifier", "sourceRepositoryRef", "sourceRepositoryDigest",
-		"buildConfigURI", "buildConfigDigest", "buildTrigger", "runInvocationURI", "sourceRepositoryVisibilityAtSigning",
-	}
 }

@@ -80,7 +80,7 @@ func TestClaimNames(t *testing.T) {
 		fields.Field(i).SetString("x")
 	}
 	all := slices.Sorted(maps.Keys(maps.Collect(c.All())))
-	if names := slices.Sorted(slices.Values(claimNames())); !slices.Equal(names, all) {
+	if names := slices.Sorted(slices.Values(ClaimNames())); !slices.Equal(names, all) {
 		t.Errorf("names %q, want %q", names, all)
 	}
 }

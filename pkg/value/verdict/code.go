@@ -4,7 +4,7 @@ package verdict
 // match on it; messages may change.
 type Code string
 
-// The reasons. Each has one row in the code table, with its outcome and next acts.
+// The reasons. Each has one row in table.txt, with its outcome and next acts.
 const (
 	// The release against its manifest.
 	Missing    Code = "MISSING"
@@ -52,6 +52,7 @@ const (
 	SBOMInvalid      Code = "SBOM_INVALID"
 	SBOMTwin         Code = "SBOM_TWIN"
 	Conflict         Code = "EVIDENCE_CONFLICT"
+	Regressed        Code = "EVIDENCE_REGRESSED"
 	BundleParse      Code = "BUNDLE_PARSE"
 	BundleVersion    Code = "BUNDLE_VERSION"
 	BundleLacks      Code = "BUNDLE_INCOMPLETE"
@@ -108,7 +109,6 @@ const (
 	CertLimit        Code = "CERT_LIMIT"
 	CertProfile      Code = "CERT_PROFILE"
 	ChainUntrusted   Code = "CHAIN_UNTRUSTED"
-	ChainHasRoot     Code = "CHAIN_HAS_ROOT"
 	ChainExpired     Code = "CHAIN_EXPIRED"
 	SCTMissing       Code = "SCT_MISSING"
 	SCT              Code = "SCT_INVALID"
@@ -240,10 +240,6 @@ const (
 	DownloadBusy Code = "DOWNLOAD_BUSY"
 	ToolMissing  Code = "TOOL_MISSING"
 
-	// Places that are read and written. Package github has these as text.
-	credentialRefused Code = "CREDENTIAL_REFUSED"
-	placeChanged      Code = "PLACE_CHANGED"
-
 	// Services that signatures need.
 	ServiceRefused     Code = "SERVICE_REFUSED"
 	ServiceSelector    Code = "SERVICE_SELECTOR"
@@ -268,44 +264,6 @@ const (
 	Producer Audience = iota // makes the release
 	Consumer                 // checks a release that somebody else made
 )
-
-// row is the entry of one code in the table. An empty producer means that both
-// audiences do the same.
-type row struct {
-	outcome            Outcome
-	consumer, producer string
-}
-
-// Outcome is the outcome of a verdict with this finding. A code without a row is a
-// bug in Waybill, never an acceptance.
-func (c Code) Outcome() Outcome {
-	if r, ok := codes[c]; ok {
-		return r.outcome
-	}
-	return Internal
-}
-
-// Fix is the next act of the producer of the release.
-func (c Code) Fix() string { return c.NextAct(Producer) }
-
-// NextAct is what an audience does about the code, unless the cause of a finding
-// has an act of its own.
-func (c Code) NextAct(a Audience) string {
-	r := codes[c]
-	if a == Consumer || r.producer == "" {
-		return r.consumer
-	}
-	return r.producer
-}
-
-// Codes lists every code with a row, for documentation and tests.
-func Codes() []Code {
-	list := make([]Code, 0, len(codes))
-	for c := range codes {
-		list = append(list, c)
-	}
-	return list
-}
 
 // ExitCode maps an outcome to the process exit status, the same for every
 // command: see [HTTPStatus] for the same table over HTTP.

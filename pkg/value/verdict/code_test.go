@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,9 +68,29 @@ func TestEveryCodeHasARow(t *testing.T) {
 		}
 		seen[code] = name
 	}
-	if len(rows) != len(seen) {
-		t.Errorf("%d rows, %d constants", len(rows), len(seen))
+	// A code without a constant belongs to one package, which has it as text.
+	for _, code := range rows {
+		if _, known := seen[code]; !known && !usedElsewhere(t, code) {
+			t.Errorf("%s has a row in the table, and no constant", code)
+		}
 	}
+}
+
+// usedElsewhere reports whether a package above has the code as text.
+func usedElsewhere(t *testing.T, code verdict.Code) (used bool) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || used || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		used = strings.Contains(string(raw), strconv.Quote(string(code)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
 }
 
 func TestUnknownCodeIsOurBug(t *testing.T) {

@@ -42,7 +42,8 @@ func (e *Error) Advise(act string) *Error {
 
 // Wrap makes an error that carries a finding and keeps its cause.
 func Wrap(code Code, subject string, cause error) *Error {
-	return &Error{Finding: Find(code, subject, "%v", cause).because(cause), Cause: cause}
+	text := strings.TrimPrefix(cause.Error(), string(code)+" ") // say the code once
+	return &Error{Finding: Find(code, subject, "%s", text).because(cause), Cause: cause}
 }
 
 // FindingOf reads the finding that err carries. Errors of the packages that reach

@@ -82,8 +82,10 @@ func (v Verdict) reason() string {
 		return "accepted, but nothing about it is signed, and the policy allows that"
 	case v.Outcome() == Accepted:
 		return v.proven()
-	case v.Outcome() == Unavailable:
+	case v.Outcome() == Unavailable && slices.ContainsFunc(found, func(f Finding) bool { return f.Code != NotListable }):
 		return "nothing was decided; no answer about " + named(subjects(found), "object")
+	case v.Outcome() == Unavailable && len(found) > 0:
+		return "nothing was decided; cannot be listed: " + named(subjects(found), "object")
 	case len(found) == 0:
 		return fmt.Sprintf("nothing was decided; %d of %s verified", v.Counts.Verified, plural.Of(v.Counts.Required, "object"))
 	default:
@@ -184,8 +186,9 @@ func (v Verdict) faults(found []Finding) string {
 
 // fault says what is wrong with some subjects.
 func (v Verdict) fault(code Code, about []string) string {
-	if !code.counted() {
-		return code.brief() + ": " + named(about, "subject")
+	phrase, counted := code.brief()
+	if !counted {
+		return phrase + ": " + named(about, "subject")
 	}
 	images := 0
 	for _, name := range about {
@@ -201,7 +204,7 @@ func (v Verdict) fault(code Code, about []string) string {
 	case images == len(about):
 		noun = "image"
 	}
-	text := plural.Of(len(about), noun) + " " + code.brief()
+	text := plural.Of(len(about), noun) + " " + phrase
 	ours := func(name string) bool { // the line begins with it, perhaps without a platform
 		image, _, _ := strings.Cut(name, " ")
 		return strings.HasSuffix(v.About(), name) || strings.HasSuffix(v.About(), " "+image)
@@ -210,7 +213,7 @@ func (v Verdict) fault(code Code, about []string) string {
 	case slices.ContainsFunc(about, func(name string) bool { return !ours(name) }):
 		return text + ": " + named(about, noun)
 	case len(about) == 1:
-		return code.brief()
+		return phrase
 	}
 	return text
 }

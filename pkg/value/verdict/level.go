@@ -40,7 +40,7 @@ type Requirement struct {
 	Title    string `json:"title"`
 	Level    int    `json:"level"` // from which on it is required
 	Optional bool   `json:"optional,omitempty"`
-	State    string `json:"state"` // "met", "not met", "declared", "not implementable" or "not shown"
+	State    string `json:"state"` // "met", "not met", "declared", "not implementable" or "not shown"; of controls also "not evidenced", "outside"
 	// Why says what meets or contradicts it, or what is missing.
 	Why string `json:"why"`
 	// DeclaredBy names who declares it, until when, if the state is "declared",
@@ -86,6 +86,7 @@ func (l *Levels) Join(more Levels) {
 		}
 	}
 	l.Artifacts += more.Artifacts
+	l.Most = max(l.Most, more.Most)
 	switch {
 	case more.Level < l.Level:
 		l.Subject, l.Level, l.Next = more.Subject, more.Level, more.Next

@@ -1,258 +1,89 @@
 package verdict
 
-// again is the end of each act about unreadable input. Fetching or signing the same
-// bytes a second time does not make them readable.
+import (
+	_ "embed"
+	"slices"
+	"strings"
+)
+
+// table has a row for each code, sorted by code:
+//
+//	# CODE OUTCOME: PHRASE
+//	consumer: NEXT ACT
+//	producer: NEXT ACT
+//
+// The consumer checks a release, the producer makes it; without a line of the
+// producer both do the same. A phrase that begins with "n " tells what N objects
+// are; any other is a clause about the whole release.
+//
+//go:embed table.txt
+var table string
+
+// again is the end of each act about unreadable input, {again} in the table.
+// Fetching or signing the same bytes a second time does not make them readable.
 const again = "update this program, which may be older than the form; if it is the newest, report what the message names"
 
-// codes has a row for each code: the outcome, the next act of the consumer, who
-// checks a release, and, where it differs, that of the producer, who makes it.
-var codes = map[Code]row{
-	Missing: {Refused, "do not use this copy as a whole; fetch the file from where the publisher releases it, or tell the publisher that it is missing there",
-		"publish the file from the sealed release: run the command that publishes again"},
-	Tampered: {Refused, "do not use the file; fetch it again, and if it still differs, treat the place as compromised and tell the publisher",
-		"do not use the file; find out who can write to the place, then publish the sealed bytes again"},
-	Extra: {Refused, "do not use the file: the release does not contain it; ask the publisher where it comes from",
-		"find out who put it there; remove it, or publish it in a revision that lists it"},
-	NameSwap: {Refused, "do not use the files under these names: each has the bytes of another one; fetch them again and tell the publisher",
-		"find out who renamed the files; publish each again under its own name"},
-	TagMoved: {Refused, "use the digest from the manifest, not the tag; tell the publisher that the tag moved",
-		"find out who moved the tag; until then use the digest from the manifest"},
-	Platform: {Refused, "ask the publisher for an image that has the platforms listed in the manifest",
-		"rebuild the image index so that it lists exactly the platforms of the plan"},
-	FileType: {Refused, "do not use it: a release has only regular files; ask the publisher what it is",
-		"replace it by a regular file, or remove it"},
-	Path: {Refused, "use a relative name of letters, digits and ._+@~-/ without empty or dot segments", ""},
-	Version: {Refused, "ask for the version that the manifest names, or fetch the manifest of the version that you want",
-		"ask for the version that the manifest names, or seal this version"},
-	Withdrawn: {Refused, "do not use this release: it was withdrawn; use the version that replaces it", ""},
-	Expired: {Refused, "fetch the newest revision of the manifest; if that has expired too, ask the publisher to renew it",
-		"seal a new revision of the release, which has a later expiry"},
-	PlaceOther: {Refused, "check that the profile's canonical addresses are those of this release: its manifest names other addresses",
-		"correct the canonical addresses in the profile, or seal again with those of the profile"},
+// row is what follows the code in its row; empty if the table has none. Verdicts
+// ask for each of many findings, so it is found by halves.
+func (c Code) row() string {
+	for rest := table; rest != ""; {
+		middle := strings.LastIndexByte(rest[:len(rest)/2+1], '#')
+		this, after, _ := strings.Cut(rest[middle+1:], "#")
+		code, row, _ := strings.Cut(this[1:], " ")
+		switch strings.Compare(string(c), code) {
+		case 0:
+			return row
+		case 1:
+			rest = after
+		default:
+			rest = rest[:max(middle, 0)]
+		}
+	}
+	return ""
+}
 
-	Equivocation:   {Refused, "use neither manifest; ask the publisher which of the two is the release", "withdraw one of the two manifests, and find out who signed it"},
-	ChannelStale:   {Refused, "do not use this index: a newer one was seen before; fetch the current index", "publish the newest index again, and find out who put the older one there"},
-	ChannelExpired: {Refused, "fetch the current channel index; if that has expired too, ask the publisher to sign one", "sign and publish a new channel index"},
-	ChannelFork:    {Refused, "name the version instead of the channel, and ask the publisher which of the two indexes is right", "find out who signed the other index of this number; publish one with the next number"},
+// Outcome is the outcome of a verdict with this finding. A code without a row is a
+// bug in Waybill, never an acceptance.
+func (c Code) Outcome() Outcome {
+	word, _, _ := strings.Cut(c.row(), ":")
+	all := []Outcome{Refused, Malformed, Unavailable}
+	if i := slices.IndexFunc(all, func(o Outcome) bool { return o.String() == word }); i >= 0 {
+		return all[i]
+	}
+	return Internal
+}
 
-	ArchiveParse:     {Refused, "do not unpack the archive; " + again, "pack the archive with tar or zip; if another program can read it, report what the message names"},
-	ArchiveAmbiguous: {Refused, "do not unpack the archive: programs unpack it in different ways; ask the publisher to pack it with tar --format=ustar or as a plain zip", "pack the archive with tar --format=ustar or --format=gnu, or as a plain zip"},
-	ArchiveHidden:    {Refused, "do not unpack the archive: it holds bytes that some programs read and others skip; ask the publisher", "pack the archive without bytes that some programs read and others skip"},
-	ArchiveTwice:     {Refused, "do not unpack the archive: it has one name twice; ask the publisher", "pack the archive with one entry for each name"},
+// Fix is the next act of the producer of the release.
+func (c Code) Fix() string { return c.NextAct(Producer) }
 
-	PlanExtra:   {Refused, "do not use the artifact: release.yaml does not plan it; ask the publisher", "plan the artifact in release.yaml, or seal without it"},
-	PlanMissing: {Refused, "ask the publisher why the manifest lacks the artifact that release.yaml plans", "build the artifact and seal again, or remove it from release.yaml"},
-	SealExtra:   {Refused, "remove the file from the build directory, or plan it in release.yaml and build again", ""},
-	SealMissing: {Refused, "run the build again; every planned artifact needs its file and its provenance", ""},
-	PlanStale:   {Refused, "plan again: its inputs have changed since this plan was made", ""},
-	PlanDiffers: {Refused, "review what was added, removed and changed; if all of it is intended, do nothing", ""},
-	LockStale: {Refused, "ask the publisher for a release whose release.lock.yaml belongs to its release.yaml",
-		"run waybill lock, review the difference, and commit release.lock.yaml with release.yaml"},
+// NextAct is what an audience does about the code, unless the cause of a finding
+// has an act of its own.
+func (c Code) NextAct(a Audience) string {
+	_, consumer, _ := strings.Cut(c.row(), "\nconsumer: ")
+	consumer, rest, _ := strings.Cut(consumer, "\n")
+	if producer, differs := strings.CutPrefix(rest, "producer: "); differs && a != Consumer {
+		consumer = producer
+	}
+	return strings.Replace(strings.TrimSpace(consumer), "{again}", again, 1)
+}
 
-	EvidenceMissing:  {Refused, "fetch the evidence that the manifest names from where the publisher releases it, or tell the publisher that it is missing there", "publish the evidence that the manifest names: run the command that publishes again"},
-	Unsigned:         {Refused, "do not use it before the publisher has signed it", "sign it with the release identity and seal again"},
-	NoProof:          {Refused, "require a signature, provenance or a verification summary in the policy, and provide that evidence", ""},
-	NoProvenance:     {Refused, "ask the publisher for signed provenance of the artifact", "build it with the builder, whose control plane writes and signs provenance"},
-	NoSBOM:           {Refused, "ask the publisher for an SBOM of the artifact", "generate its SBOM and seal again"},
-	SBOMSubject:      {Refused, "do not rely on the SBOM: it describes other bytes; ask the publisher for the one of this artifact", "generate the SBOM again from this artifact"},
-	SBOMGraph:        {Refused, "do not rely on the SBOM; ask its author to correct the element that is named", "correct the element that is named with the tool that wrote the SBOM"},
-	SBOMIncomplete:   {Refused, "ask its author to add the part that is named, or use a policy that accepts incomplete SBOMs", "add the part that is named, or use a policy that accepts incomplete SBOMs"},
-	SBOMInvalid:      {Refused, "report the named error to the author of the SBOM; its content can still be read", "correct the named error with the tool that wrote the SBOM; its content can still be read"},
-	SBOMTwin:         {Refused, "rely on neither form of the SBOM; ask the publisher which is right", "generate one form of the SBOM again from the other"},
-	Conflict:         {Refused, "do not use the artifact: two pieces of evidence contradict each other; ask the publisher which is wrong", "find out which of the two pieces of evidence is wrong before anything is released"},
-	BundleParse:      {Refused, "compare the bundle with the published one; if they are equal, " + again, ""},
-	BundleVersion:    {Refused, "ask the publisher for a Sigstore bundle v0.3; or " + again, "write a Sigstore bundle v0.3; or " + again},
-	BundleLacks:      {Refused, "ask the publisher for a bundle that has what the message names; do not change the version that the bundle states", "sign with a program that writes what the message names; do not change the version that the bundle states"},
-	Encoding:         {Refused, "ask the publisher which program wrote the bundle: one of its texts has two readings; report it to that program's authors", "report it to the authors of the program that wrote the bundle: one of its texts has two readings"},
-	SignatureBad:     {Refused, "do not use the artifact: its signature, certificate, log proof or timestamp is invalid", "find out who changed the artifact or the bundle before you sign anything"},
-	MaterialKind:     {Refused, "name a bundle of the kind that is wanted: a signature over a file and an attestation about it are not interchangeable", ""},
-	StatementParse:   {Refused, "do not rely on the signed statement; " + again, ""},
-	StatementType:    {Refused, "ask the publisher for an in-toto Statement v1; or " + again, "write an in-toto Statement v1; or " + again},
-	PredicateType:    {Refused, "name the attestation of the predicate type that is wanted: this one has another", ""},
-	PredicateNone:    {Refused, "ask the publisher for an attestation of this predicate type, or ask for a type that is there", "make an attestation of this predicate type, or ask for a type that is there with --type"},
-	NotBound:         {Refused, "fetch the evidence of this artifact: this evidence is genuine, but of another artifact", "provide the evidence of this artifact: this evidence is genuine, but of another artifact"},
-	VersionUnbound:   {Refused, "ask the publisher to list it in a signed document of this version: its signature names no version", "list it in a signed document of this version: its signature names no version"},
-	DigestHint:       {Refused, "do not rely on the bundle: the digest in it is not that of the signed bytes; ask the publisher which program wrote it", "report it to the authors of the program that wrote the bundle: the digest in it is not that of the signed bytes"},
-	ManifestParse:    {Refused, "do not rely on the manifest; " + again, ""},
-	ManifestCrit:     {Refused, "update this program: the manifest uses a feature that this version does not know", ""},
-	PageMissing:      {Refused, "read the release from a place that has all parts of the manifest, or tell the publisher that one is missing", "publish the manifest with all its parts: run the command that publishes again"},
-	PageTampered:     {Refused, "read the release from another place, and tell the publisher that a part of the manifest was changed in this one", "find out who can write to this place, then publish the sealed manifest again"},
-	PageTwice:        {Refused, "do not rely on the manifest: it counts one part twice; ask the publisher", "report a bug: the manifest counts one part twice"},
-	PageOrder:        {Refused, "do not rely on the manifest: one part is out of order, which can hide that a name is missing; ask the publisher", "report a bug: one part of the manifest is out of order"},
-	PageOverlap:      {Refused, "do not rely on the manifest: two parts list the same names; ask the publisher", "report a bug: two parts of the manifest list the same names"},
-	PageRange:        {Refused, "do not rely on the manifest: one part lists names that belong to another part; ask the publisher", "report a bug: one part of the manifest lists names that belong to another part"},
-	Limit:            {Refused, "ask the publisher about the input: it is larger than any genuine one", "reduce the input to the limit that is named"},
-	LimitSubjects:    {Refused, "ask the publisher to split the statement", "split the statement, so that each has at most as many subjects as the limit allows"},
-	NoArtifact:       {Refused, "name the file, or its digest, that the evidence is compared with", ""},
-	SigCount:         {Refused, "name a bundle with exactly one signature", ""},
-	PayloadType:      {Refused, "name a bundle of an in-toto statement: the signed payload has another type; or " + again, ""},
-	Threshold:        {Refused, "ask the publisher for evidence of more logs, authorities or keys; each counts once", "sign with more logs, authorities or keys; each counts once"},
-	LayoutRule:       {Refused, "do not use the artifact: a step read or made what the layout forbids; ask the publisher", "find out whether the step or the layout is wrong before anything is released"},
-	LayoutInspection: {Refused, "run the inspection yourself, in a sandbox; then accept the layout without it", ""},
-	LogMissing:       {Refused, "ask the publisher for a bundle with a transparency log entry", "sign with a signing configuration that names a transparency log"},
-	LogUnknown:       {Refused, "check which trust root belongs to this publisher: no log in your trust root includes the signature", "check that the signing configuration and the trust root name the same log"},
-	LogEntryParse:    {Refused, "do not rely on the log entry; " + again, ""},
-	LogEntryUnbound:  {Refused, "do not use the artifact: the log entry is genuine, but of another artifact", ""},
-	LogSigMismatch:   {Refused, "do not use the artifact: the log entry is of another signature", ""},
-	LogKeyMismatch:   {Refused, "do not use the artifact: the log entry is of another signer", ""},
-	LogProof:         {Refused, "do not use the artifact: the log's inclusion proof is invalid", ""},
-	LogPromise:       {Refused, "do not use the artifact: the log's signed promise of the entry is invalid", ""},
-	LogKind:          {Refused, "do not use the artifact: its log entry and its checkpoint are of different log versions", ""},
-	CheckpointSig:    {Refused, "do not use the artifact: the log in your trust root did not sign this checkpoint", ""},
-	CheckpointOrigin: {Refused, "do not use the artifact: the checkpoint is of another log than the entry", ""},
-	KeyExpired:       {Refused, "check which trust root was valid at that time: the log's key in your trust root was not valid then", ""},
-	LogUnasked:       {Unavailable, "nothing was decided; name the log with --rekor-url URL, or the directory that has its answer with --evidence DIR", ""},
-	TimeMissing:      {Refused, "ask the publisher for a signed timestamp: no trusted party says when it was signed", "sign with a signing configuration that names a timestamp authority"},
-	TimeUnsigned:     {Refused, "ask the publisher for a signed timestamp: the time of the log entry is unsigned", "sign with a signing configuration that names a timestamp authority"},
-	TimeInvalid:      {Refused, "do not rely on the timestamp: it is unreadable or its signature is invalid; ask the publisher which program wrote it", "report it to the authority that made the timestamp: it is unreadable or its signature is invalid"},
-	TimeDisagree:     {Refused, "do not use it: the signed times disagree about whether the certificate was valid", ""},
-	TSAImprint:       {Refused, "ask the publisher for the timestamp of this signature: this one is genuine, but of another signature", "add the timestamp of this signature: this one is genuine, but of another signature"},
-	TSAUntrusted:     {Refused, "check which trust root belongs to this publisher: your trust root does not contain the authority of the timestamp", "check that the signing configuration and the trust root name the same timestamp authority"},
-	TSACert:          {Refused, "do not use it: the timestamp was not signed with the certificate that your trust root names for the authority", ""},
-	TSAWindow:        {Refused, "check which trust root was valid at that time: the timestamp authority in your trust root was not valid then", ""},
-	TimeCert:         {Refused, "do not use it: it was signed when its certificate was not valid", ""},
-	CertParse:        {Refused, "do not rely on the certificate; " + again, ""},
-	CertMissing:      {Refused, "name a bundle that contains the signer's certificate", ""},
-	CertLimit:        {Refused, "ask the publisher for a signature with a supported key: ECDSA P-256 to P-521, Ed25519, or RSA of 2048 bits and more", "sign with a supported key: ECDSA P-256 to P-521, Ed25519, or RSA of 2048 bits and more"},
-	CertProfile:      {Refused, "ask the publisher for a signature with a certificate for code signing", "sign with a certificate for code signing"},
-	ChainUntrusted:   {Refused, "check which trust root belongs to this publisher: your trust root does not contain the authority of the certificate", "check that the signing configuration and the trust root name the same certificate authority"},
-	ChainHasRoot:     {Refused, "ask the publisher for a bundle without the root certificate: verifiers take root certificates only from their trust root", "write the bundle without the root certificate: verifiers take root certificates only from their trust root"},
-	ChainExpired:     {Refused, "check which trust root was valid at that time: a certificate of the authority in your trust root was not valid then", ""},
-	SCTMissing:       {Refused, "ask the publisher for a signature whose certificate is in a certificate log", "sign with a certificate authority that logs its certificates"},
-	SCT:              {Refused, "check which trust root belongs to this publisher: no certificate log in your trust root promised to log this certificate", "check that the signing configuration and the trust root name the same certificate logs"},
-	IssuerConflict:   {Refused, "do not use it: the certificate names two issuers", ""},
-	SANCount:         {Refused, "ask the publisher for a signature whose certificate names exactly one identity", "sign with a certificate that names exactly one identity"},
-	SANType:          {Refused, "check whether the signer has an e-mail address or a URI: the certificate has another kind of identity than the policy requires", ""},
+// brief is the code in two to seven words, and whether they complete a number of
+// objects: "altered", as in "2 files altered", or "the manifest has expired", of the
+// whole release. A code without a row is its own phrase.
+func (c Code) brief() (phrase string, counted bool) {
+	first, _, found := strings.Cut(c.row(), "\n")
+	if !found {
+		return strings.ToLower(string(c)), true
+	}
+	_, phrase, _ = strings.Cut(first, ": ")
+	return strings.CutPrefix(phrase, "n ")
+}
 
-	Identity:      {Refused, "do not use it: its signer is not the expected one; ask the publisher who signs", "sign with an identity that the policy names, or add this one to the policy if it may sign"},
-	IdentityRole:  {Refused, "do not use it: the policy lists its signer only in another role; ask the publisher", "sign with the identity that the policy names in this role"},
-	Issuer:        {Refused, "do not use it: its signer's token is of another identity provider, where the same name may be another person", "sign with a token of the identity provider that the policy names"},
-	Workflow:      {Refused, "do not use it: another workflow signed it; ask the publisher which one does", "sign in the workflow that the policy names, or add this one to the policy"},
-	SourceRef:     {Refused, "do not use it: it was signed from another ref; a branch can have the name of a tag", "sign from the ref that the policy names; a branch can have the name of a tag"},
-	SourceID:      {Refused, "do not use it before the publisher says whether the repository was recreated or transferred: its ID is another one", "check whether the repository was recreated or transferred, and correct its ID in the policy"},
-	Runner:        {Refused, "do not use it: it was made on another kind of runner; ask the publisher", "build on the kind of runner that the policy names"},
-	Trigger:       {Refused, "do not use it: another event started the run; ask the publisher", "build from an event that the policy names, and that outsiders cannot cause"},
-	Claim:         {Refused, "do not use it: the certificate describes another run than the policy requires; ask the publisher", "sign in a run that the policy describes, or correct the policy"},
-	Revoked:       {Refused, "do not use it: its signer was revoked; ask the publisher for a signature of another signer", "sign with an identity that is not revoked"},
-	CertStatement: {Refused, "do not rely on the statement: it contradicts the certificate that it was signed with", ""},
-	Builder:       {Refused, "do not use it: its provenance names a builder that this signer does not operate; ask the publisher", "build with a builder that the policy lists for this signer"},
-	BuildType:     {Refused, "ask the publisher which build type is right: the policy expects another one", "build with the build type that the policy expects, or correct the policy"},
-	BuildMix:      {Refused, "ask the publisher why the artifacts come from different builds", "build the release again in one run: its artifacts come from different builds"},
-	Level:         {Refused, "accept a lower level, or have the policy state how far this builder is trusted, if you assessed it", "meet the requirement that is named, or state with --builder how far the builder is trusted, if you assessed it"},
-	SourceRepo:    {Refused, "do not use it: it was built from another repository than the policy names", "build from the repository that the policy names, or correct the policy"},
-	SourceCommit:  {Refused, "do not use it: its provenance and its manifest name different commits; ask the publisher", "build and seal again from one commit"},
-	SourceDirty:   {Refused, "commit the changes and tag that commit, or revert them; to keep them as they are, build from another clone", ""},
-	SourceMoved:   {Refused, "do not use it before the publisher says who moved the tag; released tags never move", "find out who moved the tag; released tags never move, so release a new version"},
-	SourceShared:  {Refused, "clone it without --shared and --reference, or run git repack -a -d and remove objects/info/alternates", ""},
-	SourceConfig:  {Refused, "do not use the release: a file in it differs from the one in its commit; ask the publisher", "find out who changed the file: the release contains another one than its commit"},
-
-	IdentityWindow:  {Refused, "ask the publisher when the identity got or lost its role: the policy did not allow it to sign at that time", "sign within the time that the policy allows for this identity, or correct the policy"},
-	ParamUnknown:    {Refused, "ask the publisher what the build parameter does; then list it in the policy", "list the build parameter in the policy, or build without it"},
-	ParamValue:      {Refused, "ask the publisher why the build parameter has this value", "build with the value that the policy expects, or correct the policy"},
-	RebuildMismatch: {Refused, "do not use the artifact: two builders made different bytes from the same source", "find out why two builders made different bytes from the same source"},
-	Stale:           {Refused, "ask the publisher for a release that was sealed lately: this one may be an old release replayed", "seal the release again"},
-	TrustLab:        {Refused, "use a trust root of real authorities: the keys of a lab are public", ""},
-	VSAVerifier:     {Refused, "ask for a summary of the verifier that the policy names", ""},
-	VSAResource:     {Refused, "ask for a summary of this place: the summary is of another one", ""},
-	VSAPolicy:       {Refused, "ask for a summary by the pinned policy: the summary was made by another one", ""},
-	VSAResult:       {Refused, "read why the verifier rejected it before you do anything else", ""},
-	VSALevel:        {Refused, "ask for a summary of the required level: the verifier stated a lower one", ""},
-	VSAStale:        {Refused, "ask for a newer summary, and check the clock", ""},
-	PolicyRule:      {Refused, "read the rule in the policy, and what the evidence says", ""},
-	PolicySig:       {Refused, "do not use this policy; fetch the one that its officer signed", "do not use this policy; use the one that its officer signed"},
-	PolicyStale:     {Refused, "fetch the newest policy and list of known defects: this one is older than required", "use the newest policy and list of known defects: this one is older than required; the next one that you sign needs a higher number"},
-	PolicyExpired:   {Refused, "fetch the policy that replaced it", "use the policy that replaced it, or have its officer sign a new one"},
-	PolicyCases:     {Refused, "compare the case with the policy: one of them is wrong", ""},
-	PolicyEmpty:     {Malformed, "add the requirement that is missing at the line named; leaving it out does not switch it off", ""},
-	PolicyVacuous:   {Malformed, "correct the policy before you use it: it accepts what it must reject", ""},
-	NeverExcepted:   {Refused, "correct the artifact or its evidence: no exception can be made for this", ""},
-
-	TraceConflict: {Refused, "rely on the signed ID, and find out who wrote the other one", ""},
-
-	SignoffMissing: {Refused, "ask the publisher to sign off the release, and to publish the sign-off with it",
-		"sign one with waybill signoff attest, and put it beside release.yaml in the place that is checked"},
-	SignoffOther:       {Refused, "ask the publisher for the sign-off of this release: this one is of another release.yaml, commit or milestone", "check the documents again and sign off this release.yaml, commit and milestone"},
-	SignoffExpired:     {Refused, "ask the publisher to check the documents and to sign off the release anew", "check the documents again and sign off the release anew"},
-	SignoffSection:     {Refused, "write the section, under the title that the template gives it", ""},
-	SignoffEmpty:       {Refused, "write the section below its heading", ""},
-	SignoffPlaceholder: {Refused, "replace the placeholder by your text", ""},
-	SignoffUnchanged:   {Refused, "replace the text of the template by your own", ""},
-	SignoffGuidance:    {Refused, "remove the template's comments, which readers of the page cannot see", ""},
-	SignoffUnresolved:  {Refused, "resolve the open points, or set the status of the document to provisional", ""},
-	SignoffTitle:       {Refused, "give title, number and directory the form KEP-NNNN: Title and NNNN-short-title, with one number", ""},
-	SignoffTOC:         {Refused, "write the table of contents again from the headings", ""},
-	SignoffLink:        {Refused, "check where the link leads, and link to the canonical host, or to one that your configuration allows", "check where the link leads, and link to the canonical host; allow others with --allow-host"},
-	SignoffStatus:      {Refused, "use a known status, stage and milestone that fit together", ""},
-	SignoffField:       {Refused, "fill in the field of kep.yaml", ""},
-	SignoffApproval:    {Refused, "have the named person approve the document in its current form", ""},
-	SignoffFeature:     {Refused, "name gates and metrics that the release has, or add them to the release", ""},
-	SignoffChecklist:   {Refused, "correct the checklist: tick exactly the items that are done", ""},
-	SignoffTemplate:    {Refused, "correct the template as the message says", ""},
-	SignoffDocument:    {Refused, "correct the file at the line named, so that every program reads it alike", ""},
-
-	TUFRollback:  {Refused, "do not use the older metadata; ask the repository's operators why they serve it", ""},
-	TUFExpired:   {Refused, "check the clock; then ask the repository's operators for metadata that has not expired", ""},
-	TUFHash:      {Refused, "use the repository's own address instead of a mirror: files of different states are mixed here", ""},
-	TUFVersion:   {Refused, "use the repository's own address instead of a mirror: the version of this file is not the expected one", ""},
-	TUFThreshold: {Refused, "do not use the repository until its operators explain why too few of the role's keys signed", ""},
-	TUFParse:     {Refused, "ask the repository's operators which program wrote the metadata; or " + again, ""},
-	TUFTarget:    {Refused, "check the repository's address: it publishes no such file", "check the address that trust init was given: the repository publishes no such file"},
-	TrustDown: {Unavailable, "nothing was decided; try again when the repository answers, or use the trust root that this program carries with --offline",
-		"nothing was decided; run waybill trust update when the repository answers, or name a trust root file in the profile"},
-	Clock: {Unavailable, "nothing was decided; set the clock, or give a later --now", ""},
-
-	FetchHash:     {Refused, "do not build with it; find out who serves other bytes than the lock names", "do not build with it; if the dependency was changed on purpose, run waybill lock and review the difference, else find out who serves other bytes"},
-	FetchMissing:  {Refused, "name a module proxy that has it in the profile (modules.proxy), or pin something that is still available", ""},
-	OutputMissing: {Refused, "make the step write the outputs that release.yaml declares, or declare fewer", ""},
-	OutputExtra:   {Refused, "declare the output in release.yaml, or stop the step from writing it", ""},
-	OutputChanged: {Refused, "build again where nothing else writes into the step's directory; if it happens again, do not trust the machine", ""},
-	OutputSize:    {Refused, "make the step write what it declares, within the limits and not as a sparse file", ""},
-	StepLimit:     {Refused, "find out why the step needs so much; if it must, raise its limits in release.yaml", ""},
-	StepFailed:    {Refused, "read the step's log, correct the step, run the build again", ""},
-	NotIsolated:   {Refused, "build where namespaces are available, or use the identity of the unisolated builder", ""},
-
-	TagConflict: {Refused, "do not use the tag: it names another digest already; released tags never move",
-		"release a new version: the tag names another digest already, and released tags never move; the policy's officer can let a promoter move one (waybill policy except)"},
-	TagRace:      {Refused, "find out who else writes the same tag, decide which digest is right, and give the promoters a lease, so that only one writes at a time", ""},
-	CopyDrift:    {Refused, "run the same command again: the destination lacks a part of the copy; if that does not help, find out who deletes objects there", ""},
-	ForeignLayer: {Refused, "push the layer into the registry as an ordinary one, without other addresses, then build and sign the image again", ""},
-	FileConflict: {Refused, "release a new version: the name has other bytes already, and released files never change", ""},
-	TokenRefused: {Refused, "get a fresh token, and check that the certificate authority accepts its issuer and audience; nothing was signed with it", ""},
-	TokenParse:   {Refused, "send one OpenID Connect identity token: Authorization: Bearer TOKEN", ""},
-	TokenAlg:     {Refused, "get a token that its issuer signed with its own key, and that contains no key", ""},
-	TokenKey:     {Refused, "get a fresh token; if that is refused too, ask the gate's operators which keys they accept", ""},
-	TokenTime:    {Refused, "get a fresh token, and check the clocks", ""},
-	TokenAud:     {Refused, "ask your identity provider for a token whose one audience is the gate's", ""},
-	TokenSub:     {Refused, "use a token of an identity that the gate lists as a caller, or ask its operators to list yours", ""},
-	NotGranted:   {Refused, "have the gate's operators grant it, or ask for something that is granted", ""},
-	Replay:       {Refused, "get a fresh token that has an ID (jti), and use it once", ""},
-	AuditChain:   {Refused, "compare it with another copy of the log, and find out who can write to this one", ""},
-	CertKey:      {Refused, "do not sign with this certificate: it is not for the key that was sent; tell the authority's operators", ""},
-	SignedAsElse: {Refused, "use a token of an identity that the policy names in this role; nothing was signed", ""},
-	NotWritable:  {Refused, "ask the owner of the place for the permission to write, and check which credentials this machine has", ""},
-
-	FeatureState: {Refused, "find out who can write to the site of the features; its operators can restore it from the signed statements",
-		"find out who can write to the site of the features; the next run of waybill feature reconcile restores it from the signed statements"},
-	FeatureUnsafe: {Refused, "do what the message says, and ask again before you start the other version", ""},
-
-	DiskSpace:    {Unavailable, "nothing was begun; free some space", "nothing was begun; free some space, or give a --state on a larger disk"},
-	Busy:         {Unavailable, "nothing was begun; wait until the other run has ended", "nothing was begun; wait until the other run has ended, and look at waybill status"},
-	DownloadDir:  {Malformed, "nothing was changed; name another directory, or move its content elsewhere", ""},
-	DownloadBusy: {Unavailable, "nothing was begun; wait until the other download has ended, or name another directory", ""},
-	ToolMissing:  {Refused, "install the tool in a directory of PATH, or remove it from the step in release.yaml", ""},
-
-	ServiceRefused:     {Refused, "read what the service answered, and check that the signing configuration names the service that you use; nothing was published", ""},
-	ServiceSelector:    {Malformed, "correct the selector of the signing configuration, or name services that are valid now; nothing was signed", ""},
-	LegacyNeedsRekorV1: {Malformed, "add a Rekor v1 log to the signing configuration (rekorTlogUrls, majorApiVersion 1); nothing was signed", "add a Rekor v1 log to the signing configuration (rekorTlogUrls, majorApiVersion 1), or sign without --legacy and with BundleReferrers on; nothing was signed"},
-	KeyUnknown:         {Refused, "do not use it: the policy does not contain the key that signed it; ask the publisher", "add the public key to the policy, in the role in which it may sign, or sign with a key that the policy contains"},
-
-	ConfigParse:       {Malformed, "correct the file at the line or key named", ""},
-	Usage:             {Malformed, "see the command's --help", ""},
-	PolicyWeak:        {Malformed, "name exactly who must have signed, with the issuer, or a pattern that matches only identities of your project", ""},
-	TrustRootParse:    {Malformed, "name a Sigstore trusted_root.json; if the file is one, " + again, ""},
-	PlaceDown:         {Unavailable, "nothing was decided; try again when the place answers, and check the network and HTTPS_PROXY", ""},
-	credentialRefused: {Unavailable, "renew the credential; nothing was decided", ""},
-	placeChanged:      {Unavailable, "nothing was decided; find out who writes to the place, and run the command again", ""},
-	NotListable:       {Unavailable, "name a place that can be listed: extra files cannot be found without a listing", ""},
-	InternalBug:       {Internal, "report this bug in Waybill, with the command and its output", ""},
+// Codes lists every code with a row, for documentation and tests.
+func Codes() (list []Code) {
+	for block := range strings.SplitSeq(table[2:], "\n# ") {
+		code, _, _ := strings.Cut(block, " ")
+		list = append(list, Code(code))
+	}
+	return list
 }

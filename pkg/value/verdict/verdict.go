@@ -20,11 +20,13 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -197,6 +199,49 @@ type Proof struct {
 // IsZero reports whether p proves nothing: a proof names its evidence.
 func (p Proof) IsZero() bool { return p.Bundle.IsZero() }
 
+// VEX is what an OpenVEX document says about products of a release. It informs: it
+// removes no finding.
+type VEX struct {
+	Vulnerability string   `json:"vulnerability"`
+	Status        string   `json:"status"`
+	Justification string   `json:"justification,omitempty"`
+	Products      []string `json:"products"`
+	Components    []string `json:"components,omitempty"`
+	Signer        string   `json:"signer"`
+	// Issued is when it was stated, which is not later than the signature.
+	Issued   time.Time     `json:"issued"`
+	Document string        `json:"document"`
+	Version  int           `json:"version"`
+	Place    string        `json:"place"` // the file, or the image that has it
+	Bundle   digest.Digest `json:"bundle,omitzero"`
+	// Entry is that of the signature in a transparency log, as LOG/INDEX.
+	Entry string `json:"entry,omitempty"`
+	// Superseded says that a newer one about the same products was found.
+	Superseded bool `json:"superseded,omitempty"`
+}
+
+// About is x about other products.
+func (x VEX) About(products []string) VEX {
+	x.Products = products
+	return x
+}
+
+// String is x in one line.
+func (x VEX) String() string {
+	text := fmt.Sprintf("VEX %s: %s", x.Vulnerability, strings.TrimSpace(x.Status+" "+x.Justification))
+	if x.Superseded {
+		text += ", superseded"
+	}
+	of := plural.Of(len(x.Products), "product")
+	if len(x.Products) < 4 {
+		of = strings.Join(x.Products, ", ")
+	}
+	if len(x.Components) > 0 {
+		of += "; " + strings.Join(x.Components, ", ")
+	}
+	return fmt.Sprintf("%s; %s; version %d by %s on %s", text, of, x.Version, cmp.Or(x.Signer, "an unsigned draft"), x.Issued.Format(time.DateOnly))
+}
+
 // Verdict is the answer to one question.
 type Verdict struct {
 	Question string `json:"question"`
@@ -225,6 +270,8 @@ type Verdict struct {
 	Notes  []string `json:"notes,omitempty"`
 	Proofs []Proof  `json:"proofs,omitempty"`
 	Levels []Levels `json:"levels,omitempty"`
+	// VEX are the statements about vulnerabilities.
+	VEX []VEX `json:"vex,omitempty"`
 	// Least is the lowest level of all built artifacts; nil if levels were not
 	// evaluated.
 	Least  *Least        `json:"least,omitempty"`

@@ -71,6 +71,10 @@ func TestCompleteNeedsFullScope(t *testing.T) {
 		t.Errorf("partial scope: complete %t, %q", v.Complete(), v.Headline())
 	}
 	v.Add(verdict.Find(verdict.NotListable, "p", "no"))
+	if v.Headline() != "UNAVAILABLE q: nothing was decided; cannot be listed: p" {
+		t.Errorf("not listable: %q", v.Headline())
+	}
+	v.Add(verdict.Find(verdict.PlaceDown, "p", "no"))
 	if v.Headline() != "UNAVAILABLE q: nothing was decided; no answer about p" {
 		t.Errorf("unavailable: %q", v.Headline())
 	}

@@ -75,7 +75,8 @@ func stamps() []question {
 	}
 }
 
-// secondStamps are timestamps behind one that holds. Each must hold as well.
+// secondStamps are timestamps behind one that holds. Each must hold as well, if
+// its authority is known; one of an unknown authority proves nothing.
 func secondStamps() []question {
 	beside := func(s *maker, _ *bundlepb.Bundle, root map[string]any) {
 		by := s.stampers["genuine"]
@@ -107,7 +108,10 @@ func secondStamps() []question {
 		{vector: vector{"second-timestamp-junk", "D05: the second of two timestamps is none", blob, second(junk), nil, verdict.TimeInvalid}, root: beside, beside: passes},
 		{vector: vector{"second-timestamp-of-another-signature", "D05: the second of two timestamps is of another signature", blob, second(other), nil, verdict.TSAImprint},
 			root: beside, beside: passes},
-		{vector: vector{"second-timestamp-of-a-stranger", "D07: the second of two authorities is not in the trust root", blob, second(in(0)), nil, verdict.TSAUntrusted}, beside: passes},
+		{vector: vector{"second-timestamp-of-a-stranger", "D07: the second of two authorities is not in the trust root, and its time is ignored", blob, second(in(time.Hour)), nil, ""}},
+		{vector: vector{"second-timestamp-of-a-stranger-counted", "D07: two times are asked, and the second is of an authority that is not in the trust root", blob, second(in(0)), nil, verdict.TSAUntrusted},
+			ask: []string{"--min-timestamps", "2"}, beside: "second-timestamp-counted"},
+		{vector: vector{"second-timestamp-counted", "two times are asked, of two authorities", blob, second(in(0)), nil, ""}, root: beside, ask: []string{"--min-timestamps", "2"}},
 	}
 }
 

@@ -65,6 +65,19 @@ func genuine() []vector {
 	}
 }
 
+// chained is the bundle in a version that has chains, with certificates above the
+// signer's.
+func chained(above func(*maker) [][]byte) func(*maker, *bundlepb.Bundle) {
+	return func(s *maker, b *bundlepb.Bundle) {
+		certs := &commonpb.X509CertificateChain{Certificates: []*commonpb.X509Certificate{b.VerificationMaterial.GetCertificate()}}
+		for _, der := range above(s) {
+			certs.Certificates = append(certs.Certificates, &commonpb.X509Certificate{RawBytes: der})
+		}
+		b.MediaType = "application/vnd.dev.sigstore.bundle+json;version=0.2"
+		b.VerificationMaterial.Content = &bundlepb.VerificationMaterial_X509CertificateChain{X509CertificateChain: certs}
+	}
+}
+
 // bindings are genuine parts of different signatures, put together.
 func bindings() []vector {
 	entries := func(of string) func(*maker, *bundlepb.Bundle) {
@@ -188,10 +201,10 @@ func materials() []vector {
 			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain()
 		}, nil, verdict.CertMissing},
 		{"no-material", "there is nothing to verify with", blob, func(_ *maker, b *bundlepb.Bundle) { b.VerificationMaterial = nil }, nil, verdict.BundleParse},
-		{"chain-with-its-root", "A08: a chain that brings its own root along, in a version that has chains", blob, func(s *maker, b *bundlepb.Bundle) {
-			der := b.VerificationMaterial.GetCertificate().GetRawBytes()
-			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain(append([][]byte{der}, s.fulcio...)...)
-		}, nil, verdict.ChainHasRoot},
+		{"chain-with-its-root", "A08: a chain that brings its own root along, in a version that has chains: it is ignored", blob, chained(func(s *maker) [][]byte { return s.fulcio }), nil, ""},
+		{"chain-of-a-root-alone", "A08: nothing but the authority's own certificates", blob, func(s *maker, b *bundlepb.Bundle) {
+			b.MediaType, b.VerificationMaterial.Content = "application/vnd.dev.sigstore.bundle+json;version=0.2", chain(s.authorities["permitting"][1])
+		}, nil, verdict.CertProfile},
 		{"version-0.1-without-promise", "A09: relabelled as a version in which the log promises; it did not", blob, mediaType("application/vnd.dev.sigstore.bundle+json;version=0.1"), nil, verdict.BundleLacks},
 		{"version-0.1-without-proof", "A09: relabelled to do without the inclusion proof", blob, func(_ *maker, b *bundlepb.Bundle) {
 			b.MediaType, b.VerificationMaterial.TlogEntries[0].InclusionProof = "application/vnd.dev.sigstore.bundle+json;version=0.1", nil

@@ -38,8 +38,8 @@ func (s *setting) policy(ctx context.Context) ([]bench.Section, error) {
 	return sections, nil
 }
 
-// ruled is the shipped policy that has a rule of its own. It is the largest.
-const ruled = "waybill-release.yaml"
+// linted is a shipped policy with most kinds of lines.
+const linted = "waybill-release.yaml"
 
 func (s *setting) loading(ctx context.Context) ([]bench.Section, error) {
 	shipped := filepath.Join(s.root, "policies")
@@ -52,7 +52,7 @@ func (s *setting) loading(ctx context.Context) ([]bench.Section, error) {
 		return nil, err
 	}
 	outside, err := bench.Alternate(ctx, []bench.Command{
-		{Name: "waybill policy lint " + ruled, Args: []string{waybill, "policy", "lint", filepath.Join(shipped, ruled)}},
+		{Name: "waybill policy lint " + linted, Args: []string{waybill, "policy", "lint", filepath.Join(shipped, linted)}},
 		{Name: "waybill --version", Args: []string{waybill, "--version"}},
 	}, starts, func(string) {})
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 const upLong = `Start a lab and run it until Ctrl-C, SIGTERM or "waybill-lab down".
 
 Into the directory it writes lab.json (all URLs and identities; written last),
-trusted_root.json, signing_config.json, root.json (TUF) and pid. A lab started
+trusted_root.json, signing_config.json, root.json (TUF), pid, and an identity token
+of each role in tokens/, renewed every four minutes. A lab started
 again on the same directory is the same world: the same ports, keys, log,
 images and objects. Without --dir it uses a temporary directory and removes it
 at the end.
@@ -110,6 +111,10 @@ func up(ctx context.Context, out io.Writer, o lab.Options, publish publish) (err
 	if err != nil {
 		return err
 	}
+	if err := writeTokens(ctx, l.Issuer, dir); err != nil {
+		return err
+	}
+	go renewTokens(ctx, l.Issuer, dir)
 	page, err := l.Publish(dir)
 	if err != nil {
 		return err

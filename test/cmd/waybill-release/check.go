@@ -36,13 +36,14 @@ func (m *maker) verifiedByCandidate() error {
 	if _, err := m.output(m.dir, "tar", "-xzf", m.path(candidate, packed), "--strip-components=1", "-C", filepath.Dir(program)); err != nil {
 		return err
 	}
-	m.say("the waybill of %s verifies %s, contents of archives and images included", candidate, final)
+	m.say("the programs of %s verify %s, contents of archives and images included", candidate, final)
 	if err := m.command(program, "--version"); err != nil {
 		return err
 	}
 	return errors.Join(
 		m.command(program, append([]string{"verify", "release", final, "--depth", "full", "--output", "table", "--output", "json=" + m.path("verdict.json")}, verify...)...),
-		m.command(program, append([]string{"verify", "release", final, "--download", m.path(final)}, verify...)...))
+		m.command(program, append([]string{"verify", "release", final, "--download", m.path(final)}, verify...)...),
+		m.command(filepath.Join(filepath.Dir(program), "k8s-verify-release"), append([]string{final}, verify...)...))
 }
 
 // verifiedByOthers has files and images verified by programs that others wrote.
@@ -162,14 +163,6 @@ func (m *maker) builtAgain() error {
 	m.say("%s is built again from nothing: the same bytes", final)
 	builder, err := m.token("build.yml", final)
 	if err != nil {
-		return err
-	}
-	raw, err := os.ReadFile(m.path("profile.yaml"))
-	if err != nil {
-		return err
-	}
-	elsewhere := strings.NewReplacer("/release/waybill/", "/mirror/waybill/", m.lab.Registry+"/release", m.lab.Registry+"/mirror").Replace(string(raw))
-	if err := os.WriteFile(m.path("again.yaml"), []byte(elsewhere), 0o644); err != nil {
 		return err
 	}
 	if err := m.waybill("build", final, "--source", "waybill", "--profile", "again.yaml", "--state", "again", "--identity-token", "builder="+builder); err != nil {

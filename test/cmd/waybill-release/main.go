@@ -137,7 +137,8 @@ func (m *maker) prepare(source string) error {
 			return err
 		}
 	}
-	m.lab.Releases().Change(repository, func(r *releases.Repository) { r.Tags = []string{candidate, final} })
+	tag := releases.Tag{Commit: m.commit, Annotated: true}
+	m.lab.Releases().Change(repository, func(r *releases.Repository) { r.Tags = map[string]releases.Tag{candidate: tag, final: tag} })
 	m.say("policy and profile are those of the commit, with the lab in place of GitHub:")
 	issuer, _ := m.identity("release.yml", final)
 	err = m.adapt("policies/waybill-release.yaml", "policy.yaml",
@@ -152,12 +153,17 @@ func (m *maker) prepare(source string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.adapt(".github/profile.yaml", "profile.yaml",
-		"policy: ../policies/waybill-release.yaml\nsigningConfig: signing_config.json", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
-		"staging: staging/", "staging: "+bucket+"/staging/waybill/",
-		"release: github://", "release: "+strings.Replace(m.lab.GitHub, "http://", "github+http://", 1)+"/",
-		"staging: ghcr.io/waybill-release/staging", "staging: "+m.lab.Registry+"/staging",
-		"release: ghcr.io/waybill-release", "release: "+m.lab.Registry+"/release"),
+	profile := func(to, files, images string) error {
+		return m.adapt(".github/profile.yaml", to,
+			"policy: ../policies/waybill-release.yaml\nsigningConfig: signing_config.json", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
+			"staging: staging/", "staging: "+bucket+"/staging/waybill/",
+			"release: github://"+repository+"/", "release: "+files,
+			"staging: ghcr.io/waybill-release/staging", "staging: "+m.lab.Registry+"/staging",
+			"release: ghcr.io/waybill-release", "release: "+images)
+	}
+	return errors.Join(
+		profile("profile.yaml", strings.Replace(m.lab.GitHub, "http://", "github+http://", 1)+"/"+repository+"/", m.lab.Registry+"/release"),
+		profile("again.yaml", bucket+"/again/waybill/", m.lab.Registry+"/again"),
 		os.WriteFile(m.path("trusted_root.json"), m.lab.TrustedRoot, 0o644),
 		os.WriteFile(m.path("signing_config.json"), m.lab.SigningConfig, 0o644))
 }

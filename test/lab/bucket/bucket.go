@@ -24,10 +24,18 @@ import (
 
 // Server serves the buckets of one directory.
 type Server struct {
+	// Unconditional ignores the conditions of writes, as services do that are
+	// older than these conditions, or were never given them.
+	Unconditional bool
+	// Remembers refuses a write that asks for "if absent" where an object was
+	// removed, as versitygw v1.8 does in a bucket that keeps versions.
+	Remembers bool
+
 	store *store
 
 	mu       sync.Mutex         // owns what follows
 	sessions map[string]*upload // GCS resumable and S3 multipart uploads, by id
+	removed  map[string]bool    // paths of what was removed, if it Remembers
 }
 
 // New opens the buckets in dir, which it makes.
@@ -36,7 +44,7 @@ func New(dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{store: st, sessions: map[string]*upload{}}, nil
+	return &Server{store: st, sessions: map[string]*upload{}, removed: map[string]bool{}}, nil
 }
 
 // Make makes an empty bucket, unless it is there.
@@ -60,6 +68,7 @@ func (s *Server) Close() error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	switch {
+	case s.differs(w, r):
 	case path == "/storage/v1/b":
 		s.gcsBuckets(w, r)
 	case strings.HasPrefix(path, "/storage/v1/b/"):
@@ -77,6 +86,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.s3(w, r, bucket, name)
 	}
+}
+
+// differs makes a request one that ignores conditions, or answers it as a
+// service that remembers.
+func (s *Server) differs(w http.ResponseWriter, r *http.Request) bool {
+	if s.Unconditional && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		r.Header.Del("If-None-Match")
+		r.Header.Del("If-Match")
+		q := r.URL.Query()
+		q.Del("ifGenerationMatch")
+		r.URL.RawQuery = q.Encode()
+	}
+	if !s.Remembers {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodDelete {
+		s.removed[r.URL.Path] = true
+	}
+	if r.Method != http.MethodPut || r.Header.Get("If-None-Match") == "" || !s.removed[r.URL.Path] {
+		return false
+	}
+	s3Error(w, r, errPrecondition)
+	return true
 }
 
 // The refusals that both APIs know, each under its own name.

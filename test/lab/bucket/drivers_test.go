@@ -26,11 +26,14 @@ import (
 const testBucket = "staging"
 
 // serve starts a server with one bucket and returns its URL.
-func serve(t *testing.T, dir string) string {
+func serve(t *testing.T, dir string, differences ...func(*bucket.Server)) string {
 	t.Helper()
 	s, err := bucket.New(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, differ := range differences {
+		differ(s)
 	}
 	if err := s.Make(testBucket); err != nil {
 		t.Fatal(err)

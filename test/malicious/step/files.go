@@ -121,17 +121,6 @@ func leaveSetuid() error {
 	return os.Chmod(output(), 0o777|os.ModeSetuid|os.ModeSetgid)
 }
 
-// fillDisk writes file after file until it is stopped.
-func fillDisk() error {
-	block := make([]byte, 1<<20)
-	for i := range 1024 {
-		if err := os.WriteFile(filepath.Join("..", "home", fmt.Sprint(i)), block, 0o600); err != nil {
-			return fmt.Errorf("after %d MiB: %w", i, err)
-		}
-	}
-	return nil
-}
-
 func appendTo(name string) error {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

@@ -52,10 +52,3 @@ func gainPrivileges() error {
 		return fmt.Errorf("%s: %w", program, syscall.EPERM)
 	})
 }
-
-func newNamespaces() error {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS}
-	cmd.Env = []string{"ACT=nothing"}
-	return cmd.Run()
-}

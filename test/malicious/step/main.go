@@ -7,12 +7,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+
+	"github.com/waybill-release/waybill/pkg/pipeline/doctor/attack"
 )
 
 func main() {
-	act, ok := acts()[os.Getenv("ACT")]
+	list := map[string]func() error{}
+	for _, r := range attack.Rows() { // those of doctor --attack-builder
+		list[r.Act] = r.Do
+	}
+	maps.Copy(list, acts())
+	maps.Copy(list, uses())
+	act, ok := list[os.Getenv("ACT")]
 	if !ok {
 		fmt.Printf("there is no act %q\n", os.Getenv("ACT"))
 		os.Exit(9)
@@ -39,50 +48,28 @@ func output() string {
 	return out("lantern.txt")
 }
 
-// acts are all that it can try. Each returns what stopped it.
+// acts are what it can try besides the rows of the product, or in another way.
+// Each returns what stopped it.
 func acts() map[string]func() error {
-	read := func(names ...string) func() error {
-		return func() error {
-			return all(names, func(name string) error {
-				_, err := os.ReadFile(os.Getenv(name))
-				return err
-			})
-		}
-	}
 	return map[string]func() error{
 		"nothing":          func() error { return nil },
 		"poison":           poison,
 		"fail":             func() error { return errors.New("of its own will") },
-		"read-token":       read("TOKEN"),
-		"read-home":        read("HOMEFILE"),
-		"read-release":     read("RECORD"),
-		"read-repository":  func() error { return readFile(filepath.Join(os.Getenv("SOURCE"), ".git", "config")) },
-		"read-log":         func() error { return readFile(filepath.Join(os.Getenv("STATE"), "logs", "evil.log")) },
 		"forge-log":        func() error { return appendTo(filepath.Join(os.Getenv("STATE"), "logs", "evil.log")) },
 		"meet":             meet,
 		"find-poison":      findPoison,
 		"print-token":      printToken,
-		"read-environment": func() error { return readProcess("environ") },
 		"read-memory":      readMemory,
-		"read-descriptors": func() error { return readProcess("fd") },
 		"read-runner":      readRunner,
 		"signal":           signalProcess,
 		"through-proc":     throughProc,
-		"dial-signer":      func() error { return dialURL("FULCIO") },
-		"dial-log":         func() error { return dialURL("REKOR") },
-		"dial-socket":      func() error { return dial("unix", os.Getenv("SOCKET")) },
-		"dial-abstract":    func() error { return dial("unix", os.Getenv("ABSTRACT")) },
 		"dial-metadata":    dialMetadata,
 		"dial-world":       dialWorld,
 		"use-proxy":        useProxy,
 		"around-proxy":     aroundProxy,
 		"forge-provenance": forge,
-		"forge-beside":     func() error { return write(filepath.Join(os.Getenv("STATE"), "files", "forged.sigstore.json")) },
 		"outlive":          outlive,
-		"alter-output":     func() error { return write(filepath.Join(os.Getenv("STATE"), "files", "release.yaml")) },
-		"alter-input":      func() error { return write("LICENSE") },
 		"alter-tools":      alterTools,
-		"poison-cache":     func() error { return write(filepath.Join(os.Getenv("CACHE"), "poison")) },
 		"write-anywhere":   writeAnywhere,
 		"leave-symlink":    func() error { return os.Symlink("/etc/passwd", output()) },
 		"leave-hardlink":   leaveHardLink,
@@ -100,16 +87,13 @@ func acts() map[string]func() error {
 		"bury-home":        func() error { return bury("../home", 25_000) },
 		"bury-out":         func() error { return bury("../out", 10_000) },
 		"fork-bomb":        forkBomb,
-		"fill-disk":        fillDisk,
 		"hide-on-disk":     func() error { return hideOnDisk(40, 60) },
 		"hide-a-little":    func() error { return hideOnDisk(4, 10) },
 		"sleep":            sleep,
-		"eat-memory":       eatMemory,
 		"write-escapes":    writeEscapes,
 		"hide-lines":       hideLines,
 		"call-kernel":      callKernel,
 		"gain-privileges":  gainPrivileges,
-		"new-namespaces":   newNamespaces,
 	}
 }
 

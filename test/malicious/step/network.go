@@ -19,14 +19,6 @@ func dial(network, address string) error {
 	return c.Close()
 }
 
-func dialURL(name string) error {
-	u, err := url.Parse(os.Getenv(name))
-	if err != nil {
-		return err
-	}
-	return dial("tcp", u.Host)
-}
-
 // dialMetadata asks where clouds keep the credentials of a machine.
 func dialMetadata() error {
 	return all([]string{"169.254.169.254:80", "[fd00:ec2::254]:80", "168.63.129.16:80", "100.100.100.200:80"}, func(a string) error {

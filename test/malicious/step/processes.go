@@ -30,17 +30,6 @@ func pid() int {
 	return n
 }
 
-// readProcess reads of the control plane, or of any process that is not ours.
-func readProcess(what string) error {
-	path := fmt.Sprintf("/proc/%d/%s", pid(), what)
-	if what == "fd" {
-		_, err := os.ReadDir(path)
-		return err
-	}
-	_, err := os.ReadFile(path)
-	return err
-}
-
 func readMemory() error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid()))
 	if err == nil {
@@ -132,20 +121,6 @@ func forkBomb() error {
 
 func sleep() error {
 	time.Sleep(time.Hour)
-	return nil
-}
-
-// eatMemory takes much more than it may, and touches all of it.
-func eatMemory() error {
-	var kept [][]byte
-	for range 64 {
-		b := make([]byte, 64<<20)
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
-		}
-		kept = append(kept, b)
-	}
-	fmt.Println("took", len(kept))
 	return nil
 }
 

@@ -60,6 +60,15 @@ func credentials(ctx context.Context, rt http.RoundTripper) (oauth2.TokenSource,
 	return found.TokenSource, nil
 }
 
+// Authorised adds a Google token of this machine or user to each request.
+func Authorised(ctx context.Context, rt http.RoundTripper) (http.RoundTripper, error) {
+	tokens, err := credentials(context.WithoutCancel(ctx), rt)
+	if err != nil {
+		return nil, err
+	}
+	return &oauth2.Transport{Source: tokens, Base: rt}, nil
+}
+
 // wellKnown is where gcloud writes credentials.
 func wellKnown() string {
 	const name = "application_default_credentials.json"

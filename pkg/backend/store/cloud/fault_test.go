@@ -87,6 +87,52 @@ func TestUploadsThatGoWrong(t *testing.T) {
 	}
 }
 
+// A service that ignores the condition of the first write of the check, and answers the
+// second: a failure says nothing about conditions.
+func TestConditionsThatAreIgnored(t *testing.T) {
+	for name, c := range map[string]struct {
+		second func(w http.ResponseWriter)
+		want   verdict.Code
+	}{
+		"refuses the second": {func(w http.ResponseWriter) {
+			http.Error(w, `{"error":{"code":412,"message":"exists"}}`, http.StatusPreconditionFailed)
+		}, ""},
+		"fails at the second":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, verdict.PlaceDown},
+		"denies the second":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, verdict.PlaceDown},
+		"ignores both of them": {nil, verdict.NotWritable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := 0
+			spoil := func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch r.Method {
+					case http.MethodDelete:
+						w.WriteHeader(http.StatusNoContent)
+						return
+					case http.MethodPost:
+						if seen++; seen > 1 && c.second != nil {
+							c.second(w)
+							return
+						}
+						query := r.URL.Query()
+						query.Del("ifGenerationMatch")
+						r.URL.RawQuery = query.Encode()
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+			w, err := cloud.OpenWriter(serveThrough(t, spoil), transport.New(transport.Config{Patience: 300 * time.Millisecond}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.(store.Prober).MayWrite(t.Context())
+			if got := verdict.FindingOf("", err).Code; (err == nil) != (c.want == "") || err != nil && got != c.want {
+				t.Errorf("%v (%s), want %q", err, got, c.want)
+			}
+		})
+	}
+}
+
 // The machine's own account is asked for through the transport like all else.
 func TestMachineIsAskedThroughTheTransport(t *testing.T) {
 	asked := ""

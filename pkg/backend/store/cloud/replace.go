@@ -39,7 +39,7 @@ func (b *Bucket) Replace(ctx context.Context, name string, r store.Replacement) 
 		return changed
 	}
 	src := b.source(bytes.NewReader(r.New), int64(len(r.New)))
-	err = b.uploadOver(ctx, bucket, name, src, over{held, r.MediaType})
+	err = b.uploadOver(ctx, bucket, name, src, over{held: held, mediaType: r.MediaType})
 	switch {
 	case err == nil:
 		err = b.awaitObject(ctx, bucket, name, src)
@@ -60,8 +60,9 @@ const maxReplaced = 256 << 20
 // over is a replacement: the object to overwrite, by its generation or ETag,
 // and the new content.
 type over struct {
-	held      *blob.Attributes
-	mediaType string
+	held       *blob.Attributes
+	generation int64 // if held has none
+	mediaType  string
 }
 
 // held is the current object.
@@ -88,9 +89,9 @@ func (b *Bucket) uploadOver(ctx context.Context, bucket *blob.Bucket, name strin
 func (o over) makeConditional(as func(any) bool) error {
 	var handle **storage.ObjectHandle
 	var upload *transfermanager.UploadObjectInput
-	var object storage.ObjectAttrs
+	object := storage.ObjectAttrs{Generation: o.generation}
 	switch {
-	case as(&handle) && o.held.As(&object) && object.Generation != 0:
+	case as(&handle) && (o.held.As(&object) || o.generation != 0) && object.Generation != 0:
 		*handle = (*handle).If(storage.Conditions{GenerationMatch: object.Generation})
 	case as(&upload) && o.held.ETag != "":
 		upload.IfMatch = &o.held.ETag

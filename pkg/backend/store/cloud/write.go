@@ -25,6 +25,10 @@ import (
 // errLost is the cause when a bucket accepted an object and does not have it.
 var errLost = errors.New("the bucket accepted the object, but does not have it")
 
+// errRemoved is the cause when a bucket that keeps versions refuses a new object
+// because of one that was removed. Amazon S3 and Cloud Storage accept it.
+var errRemoved = errors.New("the bucket has no such object, but refuses to write one where an older version was removed: remove that version, or its delete marker")
+
 // bound matches conditional writes: repeating one does nothing, so it may be
 // sent again.
 func bound(req *http.Request) bool {
@@ -51,6 +55,9 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 	case src.err != nil:
 		return fmt.Errorf("%s: %w", op, src.err)
 	case opts.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition:
+		if _, err := bucket.Attributes(ctx, b.at.Prefix+name); b.at.S3 && gcerrors.Code(err) == gcerrors.NotFound {
+			return b.unavailable(op, errRemoved)
+		}
 		return fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrExists)
 	case err == nil:
 		err = b.awaitObject(ctx, bucket, name, src)

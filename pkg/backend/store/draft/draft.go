@@ -2,17 +2,25 @@
 //
 //	r, err := draft.Open("github://example/lantern/v1.0.0/", rt)
 //	…
+//	public, err := r.Begin(ctx, commit, names)
 //	err = r.Put(ctx, "bin/tool", size, body, store.PutOptions{IfAbsent: true})
 //	…
 //	err = r.Publish(ctx)
 //
-// The first write makes a draft, or continues the one that an earlier run left:
-// only owners see it. Each asset is sent with its exact size and read back:
-// name, size, state and digest. [Release.Publish] reads everything back again,
-// publishes the draft, and reads what is public. Of several runs at once, one
-// makes the draft, and the others continue it or are refused; none publishes
-// assets that it did not write or read. After the publication, objects can be
-// added and replaced, unless the repository makes its releases immutable.
+// [Release.Begin] finds the release or the draft that an earlier run left, and
+// compares its tag with the commit. The first write makes a draft if there is
+// neither: only owners see it. Each asset is sent with its exact size and read
+// back: name, label, size, state and digest. [Release.Publish] reads everything
+// back again, publishes the draft, and reads what is public. Of several runs at
+// once, one makes the draft, and the others continue it or are refused; none
+// publishes assets that it did not write or read, or a text that somebody wrote
+// into the draft. After the publication, objects can be added and replaced,
+// unless the repository makes its releases immutable.
+//
+// GitHub cannot replace an asset in one step: the new one is uploaded as
+// [github.Replacing], the old one is deleted, and the new one gets its name. A
+// run that finds such an asset completes the replacement if the old asset is
+// gone, and otherwise deletes the new one.
 //
 // Each file is written to a temporary file before it is sent: GitHub demands its
 // size, and a source that breaks off leaves nothing.
@@ -27,12 +35,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/backend/github"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -42,9 +50,11 @@ type Release struct {
 	api *github.Client
 
 	mu      sync.Mutex // guards the fields below
+	commit  string     // that the tag must name; empty before [Release.Begin]
 	release github.Release
-	held    map[string]github.Asset // by asset name; nil before the first listing
-	known   map[string]int64        // IDs of the assets that this run wrote or read, by asset name
+	held    github.Listing // nil before the first listing
+	left    github.Listing // what an earlier run left unfinished
+	known   github.Listing // the assets that this run wrote or read
 }
 
 var _ interface {
@@ -59,17 +69,30 @@ func Open(uri string, rt http.RoundTripper) (*Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Release{api: api, known: map[string]int64{}}, nil
+	return &Release{api: api, known: github.Listing{}}, nil
 }
 
 // URI implements [store.Place].
 func (r *Release) URI() string { return r.api.URI() }
 
-// CheckNames refuses names that cannot all be assets of one release.
-func (r *Release) CheckNames(names []string) error { return github.CheckNames(names) }
+// Begin refuses names that cannot all be assets of one release, finds the
+// release, refuses a tag that does not name the commit, and reports whether the
+// release is public already.
+func (r *Release) Begin(ctx context.Context, commit string, names []string) (public bool, err error) {
+	if err := github.CheckNames(names); err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.find(ctx); err != nil {
+		return false, err
+	}
+	r.commit = commit
+	return r.release.ID != 0 && !r.release.Draft, r.api.CheckTag(ctx, commit)
+}
 
-// find finds the release: the published one, else the oldest draft, else none.
-// Uploads that a run left unfinished in a draft are deleted. mu is held.
+// find finds the release: the published one, else the oldest draft, else none;
+// mu is held.
 func (r *Release) find(ctx context.Context) error {
 	if r.held != nil {
 		return ctx.Err()
@@ -88,32 +111,40 @@ func (r *Release) find(ctx context.Context) error {
 	if err := r.list(ctx); err != nil {
 		return err
 	}
-	for _, a := range r.held {
-		if found.Draft && !a.Whole() {
-			if err := r.api.Delete(ctx, a); err != nil {
-				r.held = nil
-				return err
-			}
-			delete(r.held, a.Name)
-		}
-	}
+	r.left = maps.Clone(r.held)
+	maps.DeleteFunc(r.left, func(_ string, a github.Asset) bool { return !a.Replaces() && (a.Whole() || !found.Draft) })
 	return nil
 }
 
 // list reads the assets; mu is held.
-func (r *Release) list(ctx context.Context) error {
-	var assets []github.Asset
-	if r.release.ID != 0 {
-		var err error
-		if assets, err = r.api.Assets(ctx, r.release.ID); err != nil {
-			r.held = nil
+func (r *Release) list(ctx context.Context) (err error) {
+	if r.held = (github.Listing{}); r.release.ID != 0 {
+		r.held, err = r.api.Assets(ctx, r.release.ID)
+	}
+	return err
+}
+
+// mend completes replacements that an earlier run broke off, or undoes them,
+// and deletes what it half uploaded to a draft; mu is held.
+func (r *Release) mend(ctx context.Context) (err error) {
+	for name, a := range r.left {
+		if a.Replaces() && name != a.Name {
+			err = r.api.Rename(ctx, a, name)
+			a.Name, a.Label = github.AssetOf(name).Name, github.AssetOf(name).Label
+			r.held[name] = a
+			if _, read := r.known[name]; read {
+				r.known[name] = a
+			}
+		} else {
+			err = r.api.Delete(ctx, a)
+			delete(r.held, name)
+		}
+		if err != nil {
+			r.held = nil // read again next time
 			return err
 		}
 	}
-	r.held = make(map[string]github.Asset, len(assets))
-	for _, a := range assets {
-		r.held[a.Name] = a
-	}
+	r.left = nil
 	return nil
 }
 
@@ -129,13 +160,12 @@ func (r *Release) List(ctx context.Context) ([]store.Object, error) {
 		return nil, err
 	}
 	var objects []store.Object
-	for _, a := range r.held {
-		if err := store.CheckName(a.Planned()); err != nil {
+	for _, name := range r.held.Sorted() {
+		if err := store.CheckName(name); err != nil {
 			return nil, fmt.Errorf("listing %q: %w", r.URI(), err)
 		}
-		objects = append(objects, store.Object{Name: a.Planned(), Size: a.Size, Generation: fmt.Sprint(a.ID)})
+		objects = append(objects, store.Object{Name: name, Size: r.held[name].Size, Generation: fmt.Sprint(r.held[name].ID)})
 	}
-	slices.SortFunc(objects, func(a, b store.Object) int { return strings.Compare(a.Name, b.Name) })
 	return objects, nil
 }
 
@@ -164,9 +194,9 @@ func (r *Release) look(ctx context.Context, name string) (github.Asset, bool, er
 	if err := r.find(ctx); err != nil {
 		return github.Asset{}, false, err
 	}
-	a, there := r.held[github.Flat(name)]
-	if there = there && a.Planned() == name; there {
-		r.known[a.Name] = a.ID
+	a, there := r.held[name]
+	if there {
+		r.known[name] = a
 	}
 	return a, there, nil
 }
@@ -174,17 +204,20 @@ func (r *Release) look(ctx context.Context, name string) (github.Asset, bool, er
 // ready makes a draft if there is no release yet; mu is held. If another run
 // made one at the same time, the older one is kept.
 func (r *Release) ready(ctx context.Context) error {
-	if err := r.find(ctx); err != nil || r.release.ID != 0 {
+	if err := r.find(ctx); err != nil {
 		return err
+	}
+	if r.release.ID != 0 {
+		return r.mend(ctx)
 	}
 	if !r.api.HasToken() {
 		return verdict.Refuse("CREDENTIAL_REFUSED", r.URI(), "writing needs a token, and none was found").
 			Advise("set GH_TOKEN, or GH_ENTERPRISE_TOKEN for a host of your own that GH_HOST names, to a token that may write contents")
 	}
-	if err := r.api.CheckTag(ctx); err != nil {
+	if err := r.api.CheckTag(ctx, r.commit); err != nil {
 		return err
 	}
-	made, err := r.api.Create(ctx)
+	made, err := r.api.Create(ctx, r.api.Tag)
 	if errors.Is(err, github.ErrExists) {
 		return r.otherRun("has published the release")
 	}
@@ -212,26 +245,43 @@ func (r *Release) otherRun(did string) error {
 		Advise("wait until the other run has ended, then run the command again: it completes what is missing")
 }
 
-// IsPublic reports whether the tag has a published release.
-func (r *Release) IsPublic(ctx context.Context) (bool, error) {
+// Check checks that the draft contains exactly the assets that this run wrote
+// or read, and no text, and that the tag names the commit: that it can be
+// published.
+func (r *Release) Check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.find(ctx)
-	return r.release.ID != 0 && !r.release.Draft, err
+	return r.check(ctx)
 }
 
-// Publish makes the draft public, if it contains exactly the assets that this
-// run wrote or read. For a release that is public already it does nothing.
-func (r *Release) Publish(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Release) check(ctx context.Context) error {
 	if err := r.ready(ctx); err != nil || !r.release.Draft {
 		return err
+	}
+	now, err := r.api.Release(ctx, r.release.ID)
+	switch {
+	case errors.Is(err, github.ErrNotFound):
+		return r.otherRun("deleted the draft")
+	case err != nil:
+		return err
+	case !now.Draft || now.Tag != r.api.Tag:
+		return r.otherRun("published the draft, or gave it another tag")
+	case now.Text != "" || now.Title != "" && now.Title != now.Tag:
+		return verdict.Refuse(verdict.FileConflict, r.URI(), "somebody wrote the title %.100q or a text of %s into the draft", now.Title, plural.Of(len(now.Text), "byte")).
+			Advise("empty both at GitHub and run the command again; add the text after the publication. Nothing was published")
 	}
 	if err := r.readBack(ctx); err != nil {
 		return err
 	}
-	if err := r.api.CheckTag(ctx); err != nil {
+	return r.api.CheckTag(ctx, r.commit)
+}
+
+// Publish makes the draft public, if [Release.Check] finds nothing. For a
+// release that is public already it does nothing.
+func (r *Release) Publish(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.check(ctx); err != nil || !r.release.Draft {
 		return err
 	}
 	if err := r.api.Publish(ctx, r.release.ID); errors.Is(err, github.ErrExists) {
@@ -256,18 +306,22 @@ func (r *Release) readBack(ctx context.Context) error {
 	if err := r.list(ctx); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.held)) {
+	for _, name := range r.held.Sorted() {
 		a := r.held[name]
-		switch id, known := r.known[name]; {
+		was, known := r.known[name]
+		was.Digest = a.Digest // of bytes that never change; GitHub may compute it later
+		switch {
 		case !known:
-			return r.foreign(a.Planned(), "the release has an asset that this run neither wrote nor compared")
-		case id != a.ID || !a.Whole():
-			return r.foreign(a.Planned(), "the asset was replaced while this run published the release")
+			return r.foreign(name, "the release has an asset that this run neither wrote nor compared")
+		case was.ID != a.ID:
+			return r.foreign(name, "the asset was replaced while this run published the release")
+		case was != a:
+			return r.foreign(name, "name, size or state of the asset was changed while this run published the release")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.known)) {
+	for _, name := range r.known.Sorted() {
 		if _, there := r.held[name]; !there {
-			return r.foreign(name, "the asset was deleted while this run published the release")
+			return r.foreign(name, "the asset was deleted, or got another name, while this run published the release")
 		}
 	}
 	return nil
@@ -285,9 +339,21 @@ func (r *Release) foreign(name, what string) error {
 // MayWrite implements [store.Prober]: it asks for the permissions of the token.
 func (r *Release) MayWrite(ctx context.Context) error { return r.api.MayWrite(ctx) }
 
-// ProbeWrite implements [store.Prober] without a write: a probe would be an
-// asset of the release.
-func (r *Release) ProbeWrite(ctx context.Context) error { return r.api.MayWrite(ctx) }
+// ProbeWrite implements [store.Prober]: it makes a draft, of a tag that does not
+// exist, and deletes it.
+func (r *Release) ProbeWrite(ctx context.Context) error {
+	if err := r.api.MayWrite(ctx); err != nil {
+		return err
+	}
+	made, err := r.api.Create(ctx, strings.TrimPrefix(store.ProbeName(), "."))
+	if err != nil {
+		return err
+	}
+	if err := r.api.Discard(ctx, made.ID); err != nil {
+		return fmt.Errorf("deleting the draft %q, which was made as a test: %w", made.Tag, err)
+	}
+	return nil
+}
 
 // Put implements [store.Writer].
 func (r *Release) Put(ctx context.Context, name string, size int64, from io.Reader, opts store.PutOptions) error {
@@ -311,22 +377,25 @@ func (r *Release) Put(ctx context.Context, name string, size int64, from io.Read
 	}
 	a := github.AssetOf(name)
 	if old.ID != 0 { // under another name first: it replaces the old one when it is whole
-		a.Name, a.Label = content.sum.Hex()+".upload", ""
+		a = github.Replacing(name, content.sum)
 	}
 	made, err := r.upload(ctx, release, a, opts.MediaType, content)
 	if err == nil && old.ID != 0 {
 		if err = r.api.Delete(ctx, old); err == nil {
 			err = r.api.Rename(ctx, made, name)
 		}
-		made.Name, made.Label = github.Flat(name), github.AssetOf(name).Label
+		a = github.AssetOf(name)
+		if made.Name, made.Label = a.Name, a.Label; errors.Is(err, github.ErrNotFound) { // another run undid the replacement
+			made, err = r.upload(ctx, release, a, opts.MediaType, content)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known[made.Name] = made.ID; r.held != nil {
-		r.held[made.Name] = made
+	if r.known[name] = made; r.held != nil {
+		r.held[name] = made
 	}
 	return nil
 }
@@ -338,15 +407,18 @@ func (r *Release) admit(ctx context.Context, name string, ifAbsent bool) (releas
 	if err := r.ready(ctx); err != nil {
 		return 0, github.Asset{}, err
 	}
-	old, there := r.held[github.Flat(name)]
+	for other, a := range r.held {
+		if other != name && a.Name == github.Flat(name) {
+			return 0, github.Asset{}, github.Collision(name, other)
+		}
+	}
+	old, there := r.held[name]
 	switch {
-	case there && old.Planned() != name:
-		return 0, github.Asset{}, github.Collision(name, old.Planned())
 	case there && ifAbsent && old.Whole():
 		return 0, github.Asset{}, fmt.Errorf("writing %q at %q: %w", name, r.URI(), store.ErrExists)
 	case r.release.Immutable && !r.release.Draft:
 		return 0, github.Asset{}, verdict.Refuse(verdict.FileConflict, name, "the release is public and immutable, and lacks this file or has another one: GitHub allows no asset to be added or replaced").
-			Advise("release a new version; to add records after the publication, switch immutable releases off in the repository's settings")
+			Advise("release a new version; to add records after the publication, switch immutable releases off in the repository's settings, or remove records: from the profile")
 	}
 	return r.release.ID, old, nil
 }

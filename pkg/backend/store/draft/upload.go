@@ -81,7 +81,7 @@ func (r *Release) exists(a, there github.Asset) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held != nil {
-		r.held[there.Name] = there
+		r.held[there.Planned()] = there
 	}
 	return fmt.Errorf("writing %q at %q: %w", a.Planned(), r.URI(), store.ErrExists)
 }

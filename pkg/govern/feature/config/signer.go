@@ -33,7 +33,7 @@ type Signer struct {
 // certificate, which does.
 func (s Signer) Ready(ctx context.Context) error {
 	who, err := s.By.As(ctx)
-	if who == "" && (err == nil || verdict.OutcomeOf(err) == verdict.Unavailable) {
+	if who.Subject == "" && (err == nil || verdict.OutcomeOf(err) == verdict.Unavailable) {
 		return s.By.Prepare(ctx)
 	}
 	return err

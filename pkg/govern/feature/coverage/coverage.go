@@ -38,5 +38,5 @@ func atPassTime(by gate.PolicyRequest) (gate.PolicyRequest, error) {
 	if by.Now.IsZero() {
 		by.Now = time.Now()
 	}
-	return by, errors.Join(by.Policy.Life(by.Now), by.Policy.Root(by.Verifier.Root().IsLab()))
+	return by, errors.Join(by.Policy.Life(by.Now), by.Policy.Root(by.Verifier.Root().IsLab(), by.Verifier.Root().Date(), by.Now))
 }

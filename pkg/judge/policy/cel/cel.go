@@ -42,7 +42,7 @@
 //	p.ref            string
 //	p.commit         string
 //	p.invocation     string
-//	p.level          int       SLSA Build level, 0 to 3
+//	p.level          int       SLSA Build level, 0 to 4
 //	p.parameters     map       external parameters, by dotted path
 //	p.dependencies   list      of d: d.name, d.uri, d.sha256, all strings
 //

@@ -70,8 +70,8 @@ func ambient(w World) (Source, error) {
 	case w.Env(googleHostVar) != "" || isGoogle():
 		return Parse("google", w)
 	}
-	return nil, verdict.Refuse(verdict.Usage, "identity", "this environment issues no identity tokens: no %s (GitHub), no %s (GitLab), no file %s (Kubernetes), no Google machine; use --identity-token NAME=FILE, or log in with --identity device",
-		githubURL, gitlabToken, string(projected(w)))
+	return nil, verdict.Refuse(verdict.Usage, "identity", "this environment issues no identity tokens: no %s (GitHub), no %s (GitLab), no file %s (Kubernetes), no Google machine",
+		githubURL, gitlabToken, string(projected(w))).Advise("give a token with --identity-token NAME=FILE, or log in with --identity NAME=device")
 }
 
 func isFile(path string) bool {

@@ -20,13 +20,16 @@ const (
 	maxEntries = 500_000
 	maxSource  = 4 << 20
 	maxMains   = 200
+	// maxPlatforms is more than Go has.
+	maxPlatforms = 100
 )
 
 // Discover finds the module, its programs and the files for archives.
 func Discover(tree fs.FS) (Project, error) {
 	raw, err := read(tree, "go.mod")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Project{}, verdict.Refuse(verdict.Usage, "go.mod", "no go.mod here: run init in the top directory of a Go module, or write release.yaml by hand")
+		return Project{}, verdict.Refuse(verdict.Usage, "go.mod", "no go.mod here, and release.yaml is written for a Go module").
+			Advise("run init in the top directory of the module, or name it with --dir")
 	}
 	if err != nil {
 		return Project{}, err
@@ -35,22 +38,88 @@ func Discover(tree fs.FS) (Project, error) {
 	if module == "" {
 		return Project{}, verdict.Refuse(verdict.ConfigParse, "go.mod", "the go.mod names no module")
 	}
-	p := Project{Name: nameOf(module), Repository: "https://" + repositoryOf(module), Platforms: platforms()}
-	if p.Mains, err = mains(tree, p.Name); err != nil {
+	p := Project{Name: nameOf(module), Repository: "https://" + repositoryOf(module)}
+	p.Place = "https://dl.example.test/" + p.Name + "/{version}/"
+	if p.Programs, err = programs(tree, p.Name); err != nil {
 		return Project{}, err
 	}
-	if len(p.Mains) == 0 {
-		return Project{}, verdict.Refuse(verdict.Usage, module, "the module has no package main, so there is no program to release")
+	if len(p.Programs) == 0 {
+		return Project{}, verdict.Refuse(verdict.Usage, module, "the module has no package main, so there is no program to release").
+			Advise("run init in the module of a program, or name it with --dir")
 	}
 	if p.Modules, err = fetches(tree); err != nil {
 		return Project{}, err
 	}
-	for _, name := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "NOTICE", "README.md"} {
+	for _, name := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "NOTICE", "README.md", "README"} {
 		if info, err := fs.Stat(tree, name); err == nil && info.Mode().IsRegular() {
-			p.Add = append(p.Add, name)
+			p.add = append(p.add, name)
 		}
 	}
+	p.pack(platforms())
 	return p, nil
+}
+
+// pack plans the archives of all programs, in the formats that users of a
+// platform expect.
+func (p *Project) pack(all []string) {
+	name := p.Name + "_{version.number}_{os}_{arch}"
+	var take []string
+	for _, one := range p.Programs {
+		take = append(take, one.Name)
+	}
+	windows := func(platform string) bool { return strings.HasPrefix(platform, "windows/") }
+	unix, zip := slices.DeleteFunc(slices.Clone(all), windows), slices.DeleteFunc(slices.Clone(all), func(p string) bool { return !windows(p) })
+	p.Archives = []Archive{
+		{Name: name, Format: "tar.gz", Add: p.add, Take: take, Platforms: unix}, {Name: name, Format: "zip", Add: p.add, Take: take, Platforms: zip},
+	}
+}
+
+// stamps are the linker flags that tell a program its version and commit, if
+// it has string variables for them.
+func stamps(tree fs.FS, dir string) string {
+	values := map[string]string{"version": "{version}", "Version": "{version}", "commit": "{commit.id}", "Commit": "{commit.id}"}
+	flags := "-s -w"
+	names, err := fs.Glob(tree, path.Join(dir, "*.go"))
+	if err != nil {
+		return flags
+	}
+	for _, name := range names {
+		raw, err := read(tree, name)
+		if err != nil || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, raw, parser.SkipObjectResolution)
+		if err != nil || file.Name.Name != "main" {
+			continue
+		}
+		for _, d := range file.Decls {
+			general, _ := d.(*ast.GenDecl)
+			if general == nil || general.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range general.Specs {
+				v, _ := spec.(*ast.ValueSpec)
+				if value := values[v.Names[0].Name]; value != "" && isPlainText(v) {
+					flags += " -X main." + v.Names[0].Name + "=" + value
+				}
+			}
+		}
+	}
+	return flags
+}
+
+// isPlainText reports whether the linker can set a variable: one string, that
+// is empty or a constant text.
+func isPlainText(v *ast.ValueSpec) bool {
+	kind, _ := v.Type.(*ast.Ident)
+	if len(v.Names) != 1 || v.Type != nil && (kind == nil || kind.Name != "string") {
+		return false
+	}
+	if len(v.Values) == 0 {
+		return v.Type != nil
+	}
+	text, _ := v.Values[0].(*ast.BasicLit)
+	return text != nil && text.Kind == token.STRING
 }
 
 // fetches reports whether the module needs modules that are not in the source.
@@ -69,9 +138,9 @@ func fetches(tree fs.FS) (bool, error) {
 	return err != nil && len(strings.TrimSpace(string(sums))) > 0, nil
 }
 
-// mains finds the programs of the module. Two programs of one name would clash
-// in bin/, so the second is refused.
-func mains(tree fs.FS, module string) (list []Main, err error) {
+// programs finds the programs of the module. Two programs of one name would
+// clash in bin/, so the second is refused.
+func programs(tree fs.FS, module string) (list []Program, err error) {
 	found, entries := map[string]bool{}, 0
 	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -99,9 +168,10 @@ func mains(tree fs.FS, module string) (list []Main, err error) {
 		if !is {
 			continue
 		}
-		m := Main{Name: program(dir, module), Dir: dir}
+		m := Program{Name: program(dir, module), Package: packageOf(dir), LDFlags: stamps(tree, dir), Platforms: platforms()}
 		if other, twice := names[m.Name]; twice {
-			return nil, verdict.Refuse(verdict.Usage, m.Name, "two programs have that name, in %q and %q; rename a directory", min(other, dir), max(other, dir))
+			return nil, verdict.Refuse(verdict.Usage, m.Name, "two programs have that name, in %q and %q", min(other, dir), max(other, dir)).
+				Advise("rename a directory, or write release.yaml by hand")
 		}
 		names[m.Name] = dir
 		list = append(list, m)
@@ -109,7 +179,7 @@ func mains(tree fs.FS, module string) (list []Main, err error) {
 	if len(list) > maxMains {
 		return nil, verdict.Refuse(verdict.Limit, module, "%d programs, more than %d", len(list), maxMains)
 	}
-	slices.SortFunc(list, func(a, b Main) int { return strings.Compare(a.Dir, b.Dir) })
+	slices.SortFunc(list, func(a, b Program) int { return strings.Compare(a.Package, b.Package) })
 	return list, nil
 }
 
@@ -164,7 +234,10 @@ func read(tree fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > maxSource {
+	switch {
+	case !info.Mode().IsRegular(): // a device may never end
+		return nil, verdict.Refuse(verdict.FileType, name, "not a regular file").Advise("replace it by a file, or remove it")
+	case info.Size() > maxSource:
 		return nil, verdict.Refuse(verdict.Limit, name, "%d bytes, more than %d", info.Size(), maxSource)
 	}
 	raw, err := fs.ReadFile(tree, name)
@@ -203,6 +276,14 @@ func repositoryOf(module string) string {
 
 // nameOf makes a project name from the last element of a module path.
 func nameOf(module string) string { return plainName(path.Base(withoutMajor(module))) }
+
+// packageOf is the package of a directory, as go build names it.
+func packageOf(dir string) string {
+	if dir == "." {
+		return "."
+	}
+	return "./" + dir
+}
 
 // program is the name that go build gives the program of a directory.
 func program(dir, module string) string {

@@ -1,6 +1,7 @@
 package draft_test
 
 import (
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func TestWhatIsWrittenPlansTheProgram(t *testing.T) {
 		want  []string // of the plan
 	}{
 		{"one program at the top", []string{mod, "main.go", "LICENSE=x"},
-			[]string{"bin/linux/amd64/lantern", "bin/windows/amd64/lantern.exe", "lantern_1.2.3_darwin_arm64.tar.gz"}},
+			[]string{"bin/linux/amd64/lantern", "bin/windows/amd64/lantern.exe", "lantern_1.2.3_darwin_arm64.tar.gz", "lantern_1.2.3_windows_amd64.zip"}},
 		{"one program below", []string{mod, "cmd/lantern/main.go"}, []string{"bin/linux/arm64/lantern"}},
 		{"several beside each other", []string{mod, "cmd/a/main.go", "cmd/b/main.go", "README.md=x"},
 			[]string{"bin/linux/amd64/a", "bin/linux/amd64/b", "provenance/compile-linux-amd64-b.sigstore.json"}},
@@ -73,7 +74,7 @@ func TestWhatIsWrittenPlansTheProgram(t *testing.T) {
 					t.Errorf("%s is not planned:\n%s", name, text)
 				}
 			}
-			if n := strings.Count(string(text), "\n"); n > 35 {
+			if n := strings.Count(string(text), "\n"); n > 45 {
 				t.Errorf("a first file of %d lines", n)
 			}
 		})
@@ -117,6 +118,37 @@ func TestModulesAreFetchedWhereNothingHoldsThem(t *testing.T) {
 	}
 }
 
+// found lists the programs that were found, with their packages.
+func found(p draft.Project) (list []string) {
+	for _, one := range p.Programs {
+		list = append(list, one.Name+" "+one.Package)
+	}
+	return list
+}
+
+// TestVersionIsStamped: only into variables that the linker can set.
+func TestVersionIsStamped(t *testing.T) {
+	const mod = "go.mod=module example.test/lantern\n"
+	for source, want := range map[string]string{
+		"var version = \"dev\"":                           " -X main.version={version}",
+		"var version string":                              " -X main.version={version}",
+		"var (\n\tVersion = `x`\n\tcommit string\n)":      " -X main.Version={version} -X main.commit={commit.id}",
+		"var version = other()":                           "",
+		"var version int":                                 "",
+		"var version, commit = \"a\", \"b\"":              "",
+		"const version = \"dev\"":                         "",
+		"func f() { var version = \"dev\"; _ = version }": "",
+	} {
+		p, err := draft.Discover(tree(mod, "main.go=package main\n\n"+source+"\n\nfunc main() {}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Programs[0].LDFlags; got != "-s -w"+want {
+			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}
+
 func TestWhatIsNoProgram(t *testing.T) {
 	const mod = "go.mod=module example.test/lantern\n"
 	p, err := draft.Discover(tree(mod, "cmd/lantern/main.go", "cmd/lantern/main_test.go=package main_test\n",
@@ -126,8 +158,8 @@ func TestWhatIsNoProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []draft.Main{{Name: "lantern", Dir: "cmd/lantern"}}; !slices.Equal(p.Mains, want) {
-		t.Errorf("programs %v, want %v", p.Mains, want)
+	if want := []string{"lantern ./cmd/lantern"}; !slices.Equal(found(p), want) {
+		t.Errorf("programs %v, want %v", found(p), want)
 	}
 	if p.Repository != "https://example.test/lantern" {
 		t.Errorf("repository %q", p.Repository)
@@ -153,14 +185,26 @@ func TestDiscoverRefuses(t *testing.T) {
 }
 
 // TestThisProject: our own source is a project like any other.
+// TestDevicesAreNotRead: a device may never end.
+func TestDevicesAreNotRead(t *testing.T) {
+	for mode, want := range map[fs.FileMode]verdict.Code{0: "", fs.ModeDevice: verdict.FileType, fs.ModeNamedPipe: verdict.FileType} {
+		files := tree("go.mod=module example.test/lantern\n", "main.go", "go.sum=x\n")
+		files["go.sum"].Mode = mode
+		_, err := draft.Discover(files)
+		if got := verdict.FindingOf("", err).Code; (err == nil) != (want == "") || err != nil && got != want {
+			t.Errorf("%v: %v (%s)", mode, err, got)
+		}
+	}
+}
+
 func TestThisProject(t *testing.T) {
 	p, err := draft.Discover(os.DirFS("../../../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"waybill", "k8s-verify-release"} {
-		if !slices.Contains(p.Mains, draft.Main{Name: name, Dir: "cmd/" + name}) {
-			t.Errorf("%s is not among %v", name, p.Mains)
+		if !slices.Contains(found(p), name+" ./cmd/"+name) {
+			t.Errorf("%s is not among %v", name, found(p))
 		}
 	}
 	if _, err := plan.ParseConfig(p.Write()); err != nil {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
+	"github.com/waybill-release/waybill/pkg/gate/mirror"
+)
+
+// mirrors are the options of verify mirrors.
+type mirrors struct {
+	project
+	output   cli.Output
+	audit    mirror.Audit
+	requests int64
+	repair   string
+}
+
+func verifyMirrorsCommand() *cobra.Command {
+	o := &mirrors{}
+	cmd := &cobra.Command{
+		Use:     "mirrors PLAN",
+		Short:   "Compare mirrors with the reference: bytes, tags and evidence",
+		Long:    help("verify_mirrors") + exit.Table("every mirror holds all that the reference holds"),
+		Example: `  waybill verify mirrors plan.json --profile profile.yaml --record answers --repair repair`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    o.run,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.profile, "profile", "profile.yaml", "profile that names the policy, which says whose evidence counts, and the trust root")
+	f.StringVar(&o.audit.Record, "record", "", "directory for the answers; what it answers already is not asked again")
+	f.Int64Var(&o.requests, "requests", 10_000_000, "send at most so many requests; 0 judges what --record has")
+	f.BoolVar(&o.audit.Manifests, "manifests", false, "do not read the layers of images")
+	f.StringVar(&o.repair, "repair", "", "directory for plans of what the mirrors lack, for waybill promote apply")
+	o.output.AddFlags(cmd)
+	return cmd
+}
+
+func (o *mirrors) run(cmd *cobra.Command, args []string) error {
+	if err := o.output.Check(); err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(promoteGCPercent)
+	}
+	by, err := o.gate(cmd.Context())
+	if err == nil {
+		o.audit.Plan, err = readPlan(args[0])
+	}
+	if err != nil {
+		return err
+	}
+	limited := &mirror.Limited{Next: cli.Transport(false)}
+	limited.Left.Store(o.requests)
+	progress := ui.NewProgress(cli.Notes(cmd))
+	o.audit.Verifier, o.audit.Policy, o.audit.Progress = by.Verifier(), by.Profile().Policy, progress.Count("comparing", "artifacts")
+	o.audit.Images = func(at string) (*registry.Remote, error) { return registry.OpenRemote(at, limited) }
+	o.audit.Files = func(at string) (store.Place, error) { return cloud.OpenPlace(at, limited) }
+	report, err := o.audit.Run(cmd.Context())
+	progress.Ended("")
+	if err == nil && o.repair != "" {
+		err = os.MkdirAll(o.repair, 0o755)
+		for name, plan := range report.Repairs() {
+			if err == nil {
+				fmt.Fprintf(cli.Notes(cmd), "%s: %s\n", filepath.Join(o.repair, name), plan.Extent())
+				err = os.WriteFile(filepath.Join(o.repair, name), plan.JSON(), 0o644)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return answer(cmd, &o.output, report.Verdict(time.Now()), nil)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openvex/go-vex/pkg/vex"
+	"github.com/spf13/cobra"
+
+	"github.com/waybill-release/waybill/cmd/internal/cli"
+	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/openvex"
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+func vexCommand() *cobra.Command {
+	cmd := group(cobra.Command{
+		Use: "vex", Short: "State which vulnerabilities affect a published release", GroupID: "stage",
+		Long: "State, in signed OpenVEX documents, which vulnerabilities affect a published release,\nand list what was stated.\n\n" + exit.Table("the subcommand succeeded"),
+	})
+	list, listed := &vexing{}, cli.TableOutput()
+	show := &cobra.Command{
+		Use: "list VERSION", Short: "List the VEX statements of a published release", Args: cobra.ExactArgs(1), Example: "  waybill vex list v0.1.0 --profile profile.yaml",
+		Long: "List the VEX statements of a published release: who signed them, and when; with\n--verbose also the superseded ones. Only the manifest and the VEX documents are\nverified.\n\n" + exit.Table(exit.Accepted),
+		RunE: func(c *cobra.Command, args []string) error {
+			v, _, _, err := list.ask(c, args[0], nil)
+			return answer(c, listed, v, err)
+		},
+	}
+	show.Flags().StringVar(&list.profile, "profile", "", "profile that names places, policy and trust root (default: profile.yaml here, or above up to the top of the repository)")
+	listed.AddFlags(show)
+	cmd.AddCommand(vexAddCommand(), show)
+	return cmd
+}
+
+// vexing are the options of the subcommands of vex.
+type vexing struct {
+	officer
+	from, name, status, justification, action string
+	products, parts                           []string
+}
+
+func vexAddCommand() *cobra.Command {
+	o := &vexing{officer: officer{signsAs: []string{openvex.Role}}}
+	cmd := &cobra.Command{
+		Use:     "add VERSION --vulnerability CVE --status STATUS [--product NAME|PURL] [--component PURL]",
+		Short:   "Sign a VEX statement about a published release",
+		Long:    help("vex_add") + exit.Table("the statement was signed, read back and verified;\nwithout --confirm: the statement was printed"),
+		Example: help("vex_add.examples"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.add(cmd, args[0]) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.name, "vulnerability", "", "the vulnerability, such as CVE-2026-1234")
+	f.StringVar(&o.status, "status", "", "one of "+strings.Join(vex.Statuses(), ", "))
+	f.StringVar(&o.justification, "justification", "", "why it is not_affected, one of "+strings.Join(vex.Justifications(), ", "))
+	f.StringVar(&o.action, "action", "", "what users do if it is affected")
+	f.StringArrayVar(&o.products, "product", nil, "a product: name of the artifact, or its package URL in the SBOM; repeats")
+	f.StringArrayVar(&o.parts, "component", nil, "package URL of a component of the product, as the SBOM has it; repeats")
+	f.StringVar(&o.from, "from", "", "OpenVEX document to sign, in place of the flags above")
+	return cmd
+}
+
+// document is the OpenVEX document of the flags, or of a file.
+func (o *vexing) document(author []string) ([]byte, error) {
+	if o.from != "" {
+		return store.ReadNamed(o.from, openvex.MaxSize)
+	}
+	if len(o.products) == 0 {
+		o.products = []string{""} // all that have the components
+	}
+	now, s := time.Now().UTC(), vex.Statement{Status: vex.Status(o.status), Justification: vex.Justification(o.justification), ActionStatement: o.action}
+	s.Vulnerability.Name = vex.VulnerabilityID(o.name)
+	for _, id := range o.products {
+		p := vex.Product{Component: vex.Component{ID: id}}
+		for _, part := range o.parts {
+			p.Subcomponents = append(p.Subcomponents, vex.Subcomponent{Component: vex.Component{ID: part}})
+		}
+		s.Products = append(s.Products, p)
+	}
+	return json.Marshal(&vex.VEX{Metadata: vex.Metadata{Context: openvex.Context, Author: strings.Join(author, ", "), Timestamp: &now}, Statements: []vex.Statement{s}})
+}
+
+// ask asks the gate of the profile about the VEX documents of a version.
+func (o *vexing) ask(cmd *cobra.Command, release string, draft func(author []string) ([]byte, error)) (v *verdict.Verdict, said intoto.Statement, name string, err error) {
+	p := &project{profile: o.profile}
+	p.settle(nil)
+	by, err := p.gate(cmd.Context())
+	if err != nil {
+		return nil, said, "", err
+	}
+	of, err := version.Parse(release)
+	if err != nil {
+		return nil, said, "", err
+	}
+	at, _, err := by.Places(of, profile.Release, gate.Elsewhere{})
+	if err != nil {
+		return nil, said, "", err
+	}
+	var raw []byte
+	if draft != nil {
+		if raw, err = draft(by.Profile().Policy.Expected(openvex.Role)); err != nil {
+			return nil, said, "", err
+		}
+	}
+	v, said, name = by.VEX(cmd.Context(), by.Release(of, profile.Release, at, time.Now()), raw)
+	return v, said, name, v.Err()
+}
+
+func (o *vexing) add(cmd *cobra.Command, release string) error {
+	if (o.from == "") == (o.name == "") || o.from != "" && len(o.status+o.justification+o.action)+len(o.products)+len(o.parts) > 0 {
+		return verdict.Refuse(verdict.Usage, "--vulnerability", "want either --vulnerability, with the flags of a statement, or --from alone")
+	}
+	for flag, missing := range map[string]bool{
+		"--status": o.from == "" && !slices.Contains(vex.Statuses(), o.status), "--justification": o.status == string(vex.StatusNotAffected) && o.justification == "",
+		"--action": o.status == string(vex.StatusAffected) && o.action == "",
+	} {
+		if missing {
+			return verdict.Refuse(verdict.Usage, flag, "with --status %q: want %s", o.status, cmd.Flags().Lookup(flag[2:]).Usage)
+		}
+	}
+	off, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	v, said, name, err := o.ask(cmd, release, o.document)
+	if err != nil {
+		return answer(cmd, cli.TableOutput(), v, err)
+	}
+	if !o.confirm {
+		return o.finish(cmd, off, off.DraftAs(openvex.Role, said), name)
+	}
+	proof, err := off.PublishVEX(cmd.Context(), release, said, name)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: signed by %s at %s; read back and verified\n", name, render.Safe(proof.Identity), proof.SignedAt.Format(time.RFC3339))
+	return err
+}

@@ -1,0 +1,107 @@
+// Package kit reads and writes kits. A kit is one file that holds a release for a
+// network without internet: a tar of an OCI image layout, with the files of the
+// release below files/, and below trust/ the policy, profile and trust root of its
+// maker. Nothing is unpacked to disk.
+//
+// The place RELEASE.kit/files/ has the files, and the layout RELEASE.kit the images:
+// they are as trustworthy as any place, and the gate judges them like any other.
+// [Check] refuses what such a judgement does not see.
+//
+// Other projects should not import this package: it changes without notice.
+package kit
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Parts of a kit, besides the blobs of the layout. [Suffix] ends the name of each.
+const (
+	Suffix     = ".kit"
+	Files      = "files/"
+	Trust      = "trust/"
+	LayoutName = "oci-layout"
+	LayoutText = `{"imageLayoutVersion":"1.0.0"}`
+	IndexName  = "index.json"
+)
+
+// Write writes the files of a directory as a kit: the same files, the same bytes.
+func Write(w io.Writer, dir fs.FS) error {
+	out := tar.NewWriter(w)
+	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		file, err := dir.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err == nil {
+			err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size()})
+		}
+		if err == nil {
+			_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{file}, make([]byte, 1<<20))
+		}
+		return err
+	})
+	return errors.Join(err, out.Close())
+}
+
+// Check refuses a file that is no kit, another version of the layout, and content
+// that is no file of the release and that no image names. It reports whether the
+// kit has a profile.
+func Check(ctx context.Context, path string) (carries bool, err error) {
+	file, err := store.OpenNamed(path)
+	if err != nil {
+		return false, err
+	}
+	if _ = file.Close(); !strings.HasSuffix(path, Suffix) {
+		return false, verdict.Refuse(verdict.Usage, path, "the name of a kit ends in %s", Suffix)
+	}
+	layout, err := registry.OpenLayout(path)
+	if err != nil {
+		return false, err
+	}
+	all, err := store.Open(path, nil)
+	if err != nil {
+		return false, err
+	}
+	objects, err := all.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	if raw, err := store.Read(ctx, all, LayoutName, 1<<10); err != nil || strings.TrimSpace(string(raw)) != LayoutText {
+		return false, verdict.Refuse(verdict.ArchiveParse, path, "%s: want %s, got %.100q", LayoutName, LayoutText, raw)
+	}
+	due := map[string]bool{LayoutName: true, IndexName: true}
+	listed, err := layout.Listed(ctx)
+	for _, d := range listed {
+		var graph *registry.Node
+		if graph, err = registry.Graph(ctx, layout, "", d); err != nil {
+			break
+		}
+		_ = graph.Walk(func(n *registry.Node) error { // the visitor returns no error
+			for _, b := range append(n.Blobs(), n.Descriptor) {
+				due["blobs/"+strings.ReplaceAll(b.Digest.String(), ":", "/")] = true
+			}
+			return nil
+		})
+	}
+	for _, o := range objects {
+		if err == nil && !due[o.Name] && !strings.HasPrefix(o.Name, Files) && !strings.HasPrefix(o.Name, Trust) {
+			err = verdict.Refuse(verdict.Extra, o.Name, "it is no file of the release, and no image names it")
+		}
+		carries = carries || o.Name == Trust+"profile.yaml"
+	}
+	return carries, verdict.InFile(path, err)
+}

@@ -1,0 +1,41 @@
+package registry
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TestActsOfAnswers: an answer that no repetition changes says what to do about
+// it; the twin, an overloaded registry, does not.
+func TestActsOfAnswers(t *testing.T) {
+	for status, act := range map[int]string{
+		http.StatusUnauthorized: "docker login", http.StatusForbidden: "docker login",
+		http.StatusRequestEntityTooLarge: "client_max_body_size", http.StatusMethodNotAllowed: "read-only",
+		http.StatusConflict: "",
+	} {
+		r := serve(t, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/v2/") {
+					next.ServeHTTP(w, req)
+					return
+				}
+				w.WriteHeader(status)
+			})
+		})
+		_, read := r.Resolve(t.Context(), "demo", "v1")
+		_, listed := r.Tags(t.Context(), "demo")
+		for _, err := range []error{read, listed} {
+			var knows interface{ NextAct() string }
+			switch said := errors.As(err, &knows); {
+			case said != (act != ""), said && !strings.Contains(knows.NextAct(), act):
+				t.Errorf("%d: %v, want %q", status, err, act)
+			case verdict.FindingOf("demo", err).Code.Outcome() != verdict.Unavailable:
+				t.Errorf("%d: %v is not unavailability", status, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package promote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// closed is a registry that answers a trial push with an error.
+type closed struct {
+	Registry
+	err error
+}
+
+func (c closed) ProbePush(context.Context, string) error { return c.err }
+
+// errOpened is the answer of a place whose files somebody begins to copy.
+var errOpened = errors.New("a file was opened")
+
+type opened struct{ store.Place }
+
+func (opened) Open(context.Context, string) (io.ReadCloser, int64, error) { return nil, 0, errOpened }
+
+// TestRegistryIsAskedFirst: a registry that will refuse the images is named
+// before the first file is copied; one that accepts them is the twin.
+func TestRegistryIsAskedFirst(t *testing.T) {
+	plan := Plan{Files: []File{{Name: "a"}}, Images: []Image{{Repository: "demo", Tags: []string{"v1"}}}}
+	down := &verdict.UnavailableError{Place: "registry.example.test", Op: "beginning an upload", Err: errors.New("no answer")}
+	for _, err := range []error{fmt.Errorf("asking: %w", fs.ErrPermission), down} {
+		got := apply(t.Context(), plan, From{Files: opened{}}, To{Images: closed{err: err}}, nil)
+		if f := verdict.FindingOf("demo", got); f.Code != verdict.PlaceDown || errors.Is(got, errOpened) {
+			t.Errorf("%v: %v, want %s before any file", err, got, verdict.PlaceDown)
+		}
+	}
+	if err := apply(t.Context(), plan, From{Files: opened{}}, To{Images: closed{}}, nil); !errors.Is(err, errOpened) {
+		t.Errorf("the twin: %v", err)
+	}
+}

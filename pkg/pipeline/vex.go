@@ -1,0 +1,49 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/openvex"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
+)
+
+// PublishVEX signs a VEX document, writes it beside the manifest of a release,
+// and attaches it to each image that it is about.
+func (o Officer) PublishVEX(ctx context.Context, release string, said intoto.Statement, name string) (verdict.Proof, error) {
+	of, err := version.Parse(release)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	files, err := o.Profile.Files(profile.Release, of)
+	prefix, missing := o.Profile.Images(profile.Release, of)
+	if err := errors.Join(err, missing); err != nil {
+		return verdict.Proof{}, err
+	}
+	proof, err := o.Sign(ctx, o.DraftAs(openvex.Role, said), Target{files, name})
+	if err != nil {
+		return verdict.Proof{}, err
+	}
+	bundle, err := o.read(ctx, Target{files, name})
+	for _, one := range said.Subjects() {
+		repository, image := strings.CutPrefix(one.Name, "oci/")
+		if !image || err != nil {
+			continue
+		}
+		var images *registry.Remote
+		if images, err = registry.OpenRemote(prefix, o.Transport); err != nil {
+			return proof, err
+		}
+		var subject registry.Descriptor
+		if subject, err = images.Resolve(ctx, repository, one.Digests.SHA256.String()); err == nil {
+			d, raw, blobs := registry.HintedManifest(subject, bundle, openvex.PredicateType, nil)
+			err = registry.Parcel{Descriptor: d, Raw: raw, Blobs: blobs}.PushTo(ctx, images, repository)
+		}
+	}
+	return proof, err
+}

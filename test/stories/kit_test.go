@@ -1,0 +1,210 @@
+package stories
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
+	"github.com/waybill-release/waybill/test/scene"
+)
+
+// kitted are the entries of a kit, by name.
+type kitted map[string]string
+
+// readKit unpacks a kit.
+func readKit(t *testing.T, path string) kitted {
+	t.Helper()
+	k, r := kitted{}, tar.NewReader(bytes.NewReader(contents(t, path)))
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return k
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k[h.Name] = string(body)
+	}
+}
+
+// write makes a kit of the entries, and of others behind them.
+func (k kitted) write(t *testing.T, path string, more ...[]byte) {
+	t.Helper()
+	var entries [][]byte
+	for _, name := range slices.Sorted(maps.Keys(k)) {
+		entries = append(entries, rawarchive.File(name, k[name]))
+	}
+	save(t, rawarchive.Tar(append(entries, more...)...), path)
+}
+
+// some is the first name below a directory with a part in it.
+func (k kitted) some(t *testing.T, dir, part string) string {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(k)) {
+		if strings.HasPrefix(name, dir) && strings.Contains(k[name], part) {
+			return name
+		}
+	}
+	t.Fatalf("nothing below %s has %q", dir, part)
+	return ""
+}
+
+// TestKit: a release goes into one file, which is verified without a network, and
+// comes out of it whole. What is altered in it is refused.
+func TestKit(t *testing.T) {
+	s := published(t)
+	asks := func(kit string, flags ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", scene.Version, "--kit", kit, "--output", "json"}, flags...)...)
+	}
+	export := func(path string) scene.Result {
+		return s.Run(t.Context(), "waybill", "kit", "export", scene.Version, path, "--profile", "profile.yaml")
+	}
+	r := export("a.kit")
+	want(t, r, 0, "--pin sha256:")
+	_, pin, _ := strings.Cut(r.Stdout+r.Stderr, "--pin ")
+	pin = pin[:len("sha256:")+64]
+	want(t, export("b.kit"), 0)
+	if !bytes.Equal(contents(t, s.Path("a.kit")), contents(t, s.Path("b.kit"))) {
+		t.Error("two kits of one release differ")
+	}
+	want(t, export("a.kit"), 2, "does not exist")
+	want(t, asks("a.kit", "--pin", pin), 0)
+	want(t, asks("a.kit", "--profile", "profile.yaml"), 0)
+	want(t, asks("a.kit", "--pin", pin, "--now", "2056-01-01T00:00:00Z"), 0) // signatures have their own times
+	want(t, s.Run(t.Context(), "waybill", "kit", "verify", scene.Version, "a.kit", "--pin", pin), 0)
+	want(t, asks("a.kit", "--pin", pin, "--profile", "profile.yaml"), 2, "--pin")
+	want(t, asks("a.kit", "--pin", pin, "--images", "x"), 2, "--images")
+	t.Run("without a network", func(t *testing.T) { kitAlone(t, s, pin) })
+	t.Run("attacks", func(t *testing.T) { kitAttacks(t, s, pin) })
+	images := s.Lab.Registry + "/mirror/lantern"
+	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--pin", pin, "--to", "mirror", "--to-images", images), 0)
+	want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--profile", "profile.yaml", "--files", "mirror", "--images", images), 0)
+	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--to", "other", "--to-images", images), 1, "KIT_SELF_TRUST")
+	if _, err := os.Stat(s.Path("other")); err == nil {
+		t.Error("a kit without a pin was imported")
+	}
+}
+
+// kitAlone verifies where there is no network at all.
+func kitAlone(t *testing.T, s *scene.Scene, pin string) {
+	uses(t, "unshare")
+	cmd := exec.CommandContext(t.Context(), "unshare", "-rn", filepath.Join(bin, "k8s-verify-release"), scene.Version, "--kit", "a.kit", "--pin", pin)
+	cmd.Dir = s.Dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "" && strings.Contains(string(out), "unshare failed") {
+			t.Skipf("this machine gives no network namespaces: %s", out)
+		}
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// kitAttacks alters a kit in one place each.
+func kitAttacks(t *testing.T, s *scene.Scene, pin string) {
+	whole := contents(t, s.Path("a.kit"))
+	honest := readKit(t, s.Path("a.kit"))
+	artifact := honest.some(t, "files/", "")
+	signature := honest.some(t, "files/", `"messageSignature"`)
+	layer := ""
+	for name, body := range honest {
+		if strings.HasPrefix(name, "blobs/") && strings.HasPrefix(body, "\x1f\x8b") {
+			layer = name
+		}
+	}
+	header := func(name string, kind byte, size int64) []byte {
+		h := rawarchive.Header{Name: name, Kind: kind, Size: size}
+		return h.Bytes()
+	}
+	for i, row := range []struct {
+		name   string
+		change func(k kitted)
+		more   []byte
+		code   string
+	}{
+		{"as it is, packed again (twin)", func(kitted) {}, nil, ""},
+		{"an entry twice", func(kitted) {}, rawarchive.File(artifact, honest[artifact]), "ARCHIVE_TWICE"},
+		{"a name that leads out", func(kitted) {}, rawarchive.File("files/../../x", "x"), "PATH"},
+		{"a symbolic link", func(kitted) {}, header("files/x", '2', 0), "FILE_TYPE"},
+		{"a hard link", func(kitted) {}, header("files/x", '1', 0), "FILE_TYPE"},
+		{"a size of a terabyte", func(kitted) {}, header("files/x", '0', 1<<33-1), "ARCHIVE_PARSE"},
+		{"a sparse file", func(kitted) {}, append(rawarchive.Extended('x', rawarchive.Records("GNU.sparse.name", artifact)), rawarchive.File("files/x", "x")...), "ARCHIVE_AMBIGUOUS"},
+		{"another trust root", func(k kitted) { k["trust/trusted_root.json"] += " " }, nil, "KIT_SELF_TRUST"},
+		{"another policy", func(k kitted) { k["trust/policy.yaml"] += "\n" }, nil, "KIT_SELF_TRUST"},
+		{"another profile", func(k kitted) { k["trust/profile.yaml"] += "\n" }, nil, "KIT_SELF_TRUST"},
+		{"one file more of trust", func(k kitted) { k["trust/x"] = "" }, nil, "KIT_SELF_TRUST"},
+		{"a layer of other bytes", func(k kitted) { k[layer] = "x" + k[layer][1:] }, nil, "TAMPERED"},
+		{"a layer less", func(k kitted) { delete(k, layer) }, nil, "MISSING"},
+		{"a blob that no image names", func(k kitted) { k["blobs/sha256/"+strings.Repeat("0", 64)] = "x" }, nil, "EXTRA"},
+		{"a directory of its own", func(k kitted) { k["more/"+strings.Repeat("a/", 60)+"x"] = "x" }, nil, "EXTRA"},
+		{"a file of other bytes", func(k kitted) { k[artifact] += "x" }, nil, "TAMPERED"},
+		{"a file less", func(k kitted) { delete(k, artifact) }, nil, "MISSING"},
+		{"a file more", func(k kitted) { k["files/x"] = "x" }, nil, "EXTRA"},
+		{"evidence less", func(k kitted) { delete(k, signature) }, nil, "MISSING"},
+		{"no manifest", func(k kitted) { delete(k, "files/release.manifest.sigstore.json") }, nil, "EVIDENCE_MISSING"},
+		{"another version of the layout", func(k kitted) { k["oci-layout"] = `{"imageLayoutVersion":"2.0.0"}` }, nil, "ARCHIVE_PARSE"},
+		{"an index of another media type", func(k kitted) {
+			k["index.json"] = strings.ReplaceAll(k["index.json"], "application/vnd.oci.image.index.v1+json", "application/x")
+		}, nil, "MANIFEST_PARSE"},
+		{"a manifest more in the index", func(k kitted) {
+			k["index.json"] = strings.Replace(k["index.json"], `"manifests":[`, fmt.Sprintf(`"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:%064d","size":2},`, 1), 1)
+		}, nil, "MISSING"},
+		{"a tag more", func(k kitted) {
+			k["index.json"] = strings.Replace(k["index.json"], ":"+scene.Version+`"`, ":other-"+scene.Version+`"`, 1)
+		}, nil, "MISSING"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			k := maps.Clone(honest)
+			row.change(k)
+			var more [][]byte
+			if row.more != nil {
+				more = append(more, row.more)
+			}
+			name := fmt.Sprintf("attack-%d.kit", i)
+			k.write(t, s.Path(name), more...)
+			kitRefused(t, s, name, pin, row.code)
+		})
+	}
+	for name, raw := range map[string][]byte{"cut off": whole[:len(whole)/2], "bytes behind it": append(bytes.Clone(whole), "x"...), "a second kit behind it": append(bytes.Clone(whole), whole...), "no kit": []byte("x")} {
+		t.Run(name, func(t *testing.T) {
+			save(t, raw, s.Path("raw.kit"))
+			code := "ARCHIVE_HIDDEN"
+			if name == "cut off" || name == "no kit" {
+				code = "ARCHIVE_PARSE"
+			}
+			kitRefused(t, s, "raw.kit", pin, code)
+		})
+	}
+	t.Run("another version", func(t *testing.T) {
+		want(t, s.Run(t.Context(), "k8s-verify-release", "v9.9.9", "--kit", "a.kit", "--pin", pin), 1, "VERSION")
+	})
+	t.Run("no pin", func(t *testing.T) {
+		want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--kit", "a.kit"), 1, "KIT_SELF_TRUST", pin)
+	})
+	t.Run("its profile, named", func(t *testing.T) {
+		want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--kit", "a.kit", "--profile", "a.kit/trust/profile.yaml"), 1, "KIT_SELF_TRUST")
+	})
+}
+
+// kitRefused expects the code, or acceptance if there is none.
+func kitRefused(t *testing.T, s *scene.Scene, kit, pin, code string) {
+	t.Helper()
+	r := s.Run(t.Context(), "k8s-verify-release", scene.Version, "--kit", kit, "--pin", pin)
+	if code == "" {
+		want(t, r, 0)
+		return
+	}
+	want(t, r, 1, code)
+}
