@@ -112,8 +112,9 @@ func (p checkedPage) answers(by string) (codes []string, why string) {
 		return nil, p.find("", by, nil)
 	default:
 		body := p.read(kind)
-		for code, constant := range p.constants {
-			if strings.Contains(body, "verdict."+constant) || strings.Contains(body, string(code)) {
+		for _, code := range verdict.Codes() {
+			constant := p.constants[code] // some codes have none
+			if constant != "" && strings.Contains(body, "verdict."+constant) || strings.Contains(body, string(code)) {
 				codes = append(codes, string(code))
 			}
 		}
