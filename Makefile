@@ -43,8 +43,11 @@ LONGEST := ./stories ./faults ./malicious
 LONG    := ^TestLong
 # Packages of the test module that make test runs: all but the suites of peers.
 QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers)$$')
-# Suites that run built commands, or steps of builds, where a detector sees nothing.
-BUILT   := /test/(bench|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
+# Suites that run built commands, or steps of builds, where a detector sees
+# nothing, and those that do not share; some attacks do, and run by themselves.
+BUILT   := /test/(arch|attacks|bench|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
+# Attacks in files that start goroutines: the others ask one question at a time.
+SHARED_ATTACKS = ^($$(grep -lE '\bgo func|errgroup|"sync"|"sync/atomic"' attacks/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9]+' | sed 's/^func //' | paste -s -d '|'))$$
 # Packages that start goroutines or lock something; the detector finds nothing in others.
 SHARING = $$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
 	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u)
@@ -137,6 +140,7 @@ race: ## Run the tests of code that goroutines share under the race detector (ne
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
 	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(LONG)' $(SHARING); \
 	  cd test; $(GO) test $(PATIENT) -race -skip '$(LONG)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
+	  $(GO) test $(PATIENT) -race -skip '$(LONG)' -run "$(SHARED_ATTACKS)" ./attacks; \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \
 	else \

@@ -3,7 +3,6 @@ package stories
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,17 +26,6 @@ const (
 	signedDigest   = "sha256:2bc98ecf3f2f606d851d332becb553e6fc75492ac17132c56e8c4e41860255d3"
 	unsignedDigest = "sha256:4aabadd384e7523b263dea77f6c8151886752d80859f3b806b5c1ef1f54fe0e0"
 )
-
-// freeAddress is a loopback address on which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	return l.Addr().String()
-}
 
 // types runs commands that a page assumes were run before its first line.
 func (p page) types(t *testing.T, commands ...string) {

@@ -21,6 +21,7 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/lab/builds"
 	"github.com/waybill-release/waybill/test/lab/kubernetes"
+	"github.com/waybill-release/waybill/test/servers/process"
 )
 
 // distroless is who signs the base image of a page.
@@ -137,7 +138,7 @@ func (w howTo) page(t *testing.T, name string) page {
 		"--from-images registry.example.test/built", "--from-images "+w.lab.Registry+"/built",
 		"registry.example.test/staging/kubectl", w.lab.Registry+"/staging/"+project, "registry.example.test/staging/", w.lab.Registry+"/staging/",
 		"registry.example.test/eu", w.lab.Registry+"/eu", "registry.example.test/us", w.lab.Registry+"/us",
-		"registry.example.test/prod", w.lab.Registry+"/prod", "registry.example.test/asia", w.lab.Registry+"/asia", "registry.example.test/africa", w.lab.Registry+"/africa", "127.0.0.1:8443", freeAddress(t), "127.0.0.1:8444", freeAddress(t),
+		"registry.example.test/prod", w.lab.Registry+"/prod", "registry.example.test/asia", w.lab.Registry+"/asia", "registry.example.test/africa", w.lab.Registry+"/africa", "127.0.0.1:8443", process.Address(t), "127.0.0.1:8444", process.Address(t),
 		signedDigest, imageOf(t, "kubectl", "amd64", "arm64").Descriptor.Digest.String(), unsignedDigest, imageOf(t, "other", "amd64").Descriptor.Digest.String(),
 	)
 	for _, file := range []string{"policy.yaml", "profile.yaml"} {

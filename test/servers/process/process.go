@@ -1,5 +1,5 @@
 // Package process runs servers that others wrote, as processes on loopback, for
-// the tests of package servers.
+// the tests of package servers; others take addresses from it.
 //
 //	s := process.Start(t, process.Server{
 //		Name: "distribution", Version: "v3.1.2", Args: []string{process.Peer(t, "registry"), "serve", config},
@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -106,10 +107,10 @@ func (p *Process) end(t testing.TB, signal syscall.Signal) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, signal) // it may have ended by itself
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.done
-		t.Errorf("%s did not end in 20 s", p.Name)
+		t.Errorf("%s did not end in a minute", p.Name)
 	}
 	p.done = nil
 }
@@ -119,7 +120,7 @@ func (p *Process) Log() string { return p.log.String() }
 
 // answers waits until the server answers, or has ended.
 func (p *Process) answers() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	client := &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
@@ -160,15 +161,26 @@ func ask(ctx context.Context, client *http.Client, address string) error {
 	return response.Body.Close()
 }
 
-// Address is a free address of loopback.
+// given are the ports that [Address] returned.
+var given sync.Map
+
+// Address is a free address of loopback, which no other call returns. It lies
+// below the ports that Linux gives to clients and to those who ask for any
+// port, so that none of them takes it before the server does.
 func Address(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 20000 + rand.IntN(12000)
+		if _, before := given.LoadOrStore(port, true); before {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port of loopback is free")
+	return ""
 }
 
 // Peer is a program that make servers builds. Without it the test skips, but
