@@ -110,24 +110,28 @@ func (m *remembering) Read(p []byte) (int, error) {
 // access, such as a file on disk, is examined in place. The error is one of the
 // stream: faults inside of the file are recorded.
 func (x *examiner) file(name string, body io.Reader) (item, error) {
-	weak, strong := sha1.New(), sha256.New() // SPDX requires the weak SHA-1; it is never relied on
 	src := &remembering{r: body}
 	head := make([]byte, unpack.HeadSize)
 	n, err := io.ReadFull(src, head)
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return item{}, err
 	}
+	it := item{name: name}
+	at, inPlace := body.(io.ReaderAt)
+	if inPlace = inPlace && isProgram(head[:n]); inPlace {
+		x.programAt(&it, at)
+	}
+	weak, strong := sha1.New(), sha256.New() // SPDX requires the weak SHA-1; it is never relied on
 	into, both := io.MultiWriter(weak, strong), (*digest.Hasher)(nil)
-	if x.strong || isProgram(head[:n]) {
+	if x.strong || it.program != nil || !inPlace && isProgram(head[:n]) {
 		both = digest.NewHasher()
-		into = io.MultiWriter(weak, strong, both)
+		into = io.MultiWriter(weak, both)
 	}
 	_, _ = into.Write(head[:n]) // a hash never fails
 	src.r = io.TeeReader(body, into)
-	it := item{name: name}
 	all := io.MultiReader(bytes.NewReader(head[:n]), src)
-	if at, ok := body.(io.ReaderAt); ok && isProgram(head[:n]) {
-		x.programAt(&it, at)
+	if inPlace {
+		// examined already
 	} else if err := x.inside(&it, head[:n], all); src.err != nil {
 		return item{}, src.err
 	} else if err != nil {
@@ -139,11 +143,15 @@ func (x *examiner) file(name string, body io.Reader) (item, error) {
 	}
 	it.file.SHA1 = hex.EncodeToString(weak.Sum(nil))
 	it.file.ID, it.file.Name = elementID("File", name), "./"+name
-	if x.strong || it.program != nil {
-		it.file.Digests = both.Set()
+	if both == nil {
+		it.file.Digests.SHA256, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(strong.Sum(nil)))
+		return it, err
 	}
-	it.file.Digests.SHA256, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(strong.Sum(nil)))
-	return it, err
+	it.file.Digests = both.Set()
+	if !x.strong && it.program == nil { // a program, but not one of Go
+		it.file.Digests.SHA512 = digest.Digest{}
+	}
+	return it, nil
 }
 
 // inside examines a file if its type can be examined.

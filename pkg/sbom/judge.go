@@ -61,17 +61,16 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 
 // listedPackages counts the packages that a document lists, without the one
 // that it is about, as [Summarise] does.
-func listedPackages(doc spdx.Document) int {
-	list, about := doc.Packages(), map[string]bool{}
-	for _, r := range doc.Relationships() {
+func listedPackages(doc spdx.Document) (n int) {
+	about := map[string]bool{}
+	for r := range doc.EachRelationship() {
 		if r.Type == spdx.Describes && r.From == spdx.DocumentID {
 			about[r.To] = true
 		}
 	}
-	n := len(list)
-	for _, p := range list {
-		if about[p.ID] {
-			n--
+	for p := range doc.EachPackage() {
+		if !about[p.ID] {
+			n++
 		}
 	}
 	return n

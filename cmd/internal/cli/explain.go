@@ -44,8 +44,11 @@ and what to do about it. Without CODE all codes are listed, by subject.
 			return out.Encode(value)
 		},
 	}
-	for _, e := range explain.All() {
-		cmd.ValidArgs = append(cmd.ValidArgs, string(e.Code)+"\t"+e.Title)
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) (codes []cobra.Completion, _ cobra.ShellCompDirective) {
+		for _, e := range explain.All() {
+			codes = append(codes, cobra.CompletionWithDesc(string(e.Code), e.Title))
+		}
+		return codes, cobra.ShellCompDirectiveNoFileComp
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "text or json")
 	return cmd

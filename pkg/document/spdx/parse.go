@@ -151,6 +151,11 @@ func (d Document) Relationships() []Relationship {
 	return append([]Relationship(nil), d.model().relationships...)
 }
 
+// EachRelationship iterates as [Document.EachPackage] does.
+func (d Document) EachRelationship() iter.Seq[Relationship] {
+	return slices.Values(d.model().relationships)
+}
+
 // Unknown lists what the document declares as unknown: the comments of its
 // relationships to NOASSERTION.
 func (d Document) Unknown() []string {
