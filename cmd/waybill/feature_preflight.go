@@ -37,9 +37,6 @@ func featurePreflightCommand() *cobra.Command {
 }
 
 func (o *preflighting) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	if len(args) == 1 {
 		o.file = args[0]
 	}

@@ -125,9 +125,6 @@ func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
 
 // ask lets a gate service decide.
 func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
-	if err := o.release.Output.Check(); err != nil {
-		return err
-	}
 	if err := cli.Unused(cmd, "the answer of a gate service has no levels; leave the flag out", "report"); err != nil {
 		return err
 	}
@@ -142,9 +139,6 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 
 // judge decides about all arguments, in this order: images, files, promotions.
 func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdict, error) {
-	if err := o.release.Output.Check(); err != nil {
-		return nil, err
-	}
 	o.one.trust, o.one.log, o.one.vouched, o.one.sources = o.release.Trust, o.release.Log, o.release.Part.Vouched, o.release.Part.Sources
 	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
 		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can contain its own requirements")

@@ -54,9 +54,6 @@ func gateAuditCommand() *cobra.Command {
 }
 
 func (o *auditing) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}

@@ -59,9 +59,6 @@ func (o *onePolicy) addQuestion(cmd *cobra.Command) {
 }
 
 func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err error) {
-	if err := o.output.Check(); err != nil {
-		return req, err
-	}
 	if o.policy == "" {
 		return req, verdict.Refuse(verdict.Usage, "--policy", "required: the policy to decide by")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -60,7 +59,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 }
 
 func (o *applying) run(cmd *cobra.Command, args []string) error {
-	if err := errors.Join(o.output.Check(), quietly(cmd, o.confirm)); err != nil {
+	if err := quietly(cmd, o.confirm); err != nil {
 		return err
 	}
 	plan, err := readPlan(args[0])

@@ -41,9 +41,6 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 	if o.results == "" {
 		return verdict.Refuse(verdict.Usage, "--results", "required: the place that the shards wrote to")
 	}
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	plan, err := readPlan(args[0])
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 	cmd.GroupID = "release"
 	cmd.Long += "\n\n" + exit.Table(done)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if err := errors.Join(output.Check(), quietly(c, confirm)); err != nil {
+		if err := quietly(c, confirm); err != nil {
 			return err
 		}
 		versions, err := cli.Versions(args)

@@ -20,9 +20,6 @@ func reportCommand() *cobra.Command {
 		Example: help("report.examples"),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			raw, err := store.ReadNamed(args[0], render.MaxSaved)
 			if err != nil {
 				return err

@@ -32,9 +32,6 @@ func sbomCheckCommand() *cobra.Command {
 		Example: help("sbom_check.examples"),
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			var err error
 			if q.Document, err = parseSPDX(args[0]); err != nil {
 				return err

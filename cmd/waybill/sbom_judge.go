@@ -28,9 +28,6 @@ func sbomValidateCommand() *cobra.Command {
 		Example: help("sbom_validate.examples"),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			if twin && len(args) != 2 {
 				return verdict.Refuse(verdict.Usage, "--twin", "want two files, got %d", len(args))
 			}

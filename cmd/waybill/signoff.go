@@ -178,9 +178,6 @@ func signoffCheckCommand() *cobra.Command {
 		Example: help("signoff_check.examples"),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			q, _, err := o.question()
 			if err != nil {
 				return err

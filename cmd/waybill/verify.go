@@ -26,9 +26,6 @@ type single struct {
 func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error)) *cobra.Command {
 	cmd.Long += help("verify_identity") + exit.Table(exit.Accepted)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if err := o.output.Check(); err != nil {
-			return err
-		}
 		if err := o.ask.Check(&o.trust); err != nil {
 			return err
 		}

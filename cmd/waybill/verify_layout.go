@@ -24,9 +24,6 @@ func verifyLayoutCommand() *cobra.Command {
 		Example: `  waybill verify layout root.layout lantern.tar.gz --key owner.pub --links links`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := output.Check(); err != nil {
-				return err
-			}
 			if req.Now, err = moment.Time(); err != nil {
 				return err
 			}
