@@ -109,7 +109,7 @@ func policyTestCommand() *cobra.Command {
 			return err
 		}
 		if n := report.Failed(); n > 0 {
-			return verdict.Refuse("POLICY_CASES", p.Name(), "%d of %d cases were not answered as expected", n, len(report.Cases))
+			return verdict.Refuse(verdict.PolicyCases, p.Name(), "%d of %d cases were not answered as expected", n, len(report.Cases))
 		}
 		return nil
 	})

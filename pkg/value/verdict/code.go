@@ -136,6 +136,7 @@ const (
 	PolicySig       Code = "POLICY_SIG"
 	PolicyStale     Code = "POLICY_STALE"
 	PolicyExpired   Code = "POLICY_EXPIRED"
+	PolicyCases     Code = "POLICY_CASES"
 	PolicyEmpty     Code = "POLICY_EMPTY"
 	PolicyVacuous   Code = "POLICY_VACUOUS"
 
