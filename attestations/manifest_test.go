@@ -82,7 +82,7 @@ func TestFutureFiles(t *testing.T) {
 		t.Errorf("an extension changed what is read:\n%s\n%s", a.Raw(), b.Raw())
 	}
 	_, err = parseManifest(read(t, testdata+"refuse-MANIFEST_CRITICAL-unknown-critical.json"))
-	if f := verdict.FindingOf("", err); f.Code != verdict.ManifestCrit || !strings.Contains(f.Message, "two-signers") {
+	if f := verdict.FindingOf("", err); f.Code != "MANIFEST_CRITICAL" || !strings.Contains(f.Message, "two-signers") {
 		t.Errorf("a critical field is not refused by its name: %v", err)
 	}
 }

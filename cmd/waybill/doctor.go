@@ -28,15 +28,7 @@ type doctorOptions struct {
 
 func doctorCommand() *cobra.Command {
 	o := &doctorOptions{}
-	cmd := &cobra.Command{
-		Use:     "doctor [VERSION]",
-		Short:   "Check that everything that a release needs is available",
-		GroupID: "check",
-		Long:    help("doctor"),
-		Example: help("doctor.examples"),
-		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
-	}
+	cmd := newCommand("doctor", cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) })
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/govern/feature/config"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
@@ -15,12 +14,7 @@ import (
 )
 
 func featureCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use:     "feature",
-		Short:   "Turn policy requirements on and off safely",
-		GroupID: "feature",
-		Long:    help("feature") + exit.Table("success"),
-	})
+	cmd := group(*newCommand("feature", nil, nil))
 	cmd.AddCommand(featureListCommand(), featureGetCommand(), featureSetCommand(), featureReconcileCommand(), featurePreflightCommand())
 	return cmd
 }
@@ -90,27 +84,20 @@ func addFeatureOutput(cmd *cobra.Command, w *config.Writer) {
 
 func featureListCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
-	cmd := &cobra.Command{
-		Use:     "list --features PLACE",
-		Short:   "List the features, and what each is waiting for",
-		Long:    help("feature_list") + exit.Table("the features were printed"),
-		Example: help("feature_list.examples"),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := out.Check(); err != nil {
-				return err
-			}
-			site, err := at.open()
-			if err != nil {
-				return err
-			}
-			all, err := site.Features.List(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return out.List(cmd.OutOrStdout(), all)
-		},
-	}
+	cmd := newCommand("feature_list", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if err := out.Check(); err != nil {
+			return err
+		}
+		site, err := at.open()
+		if err != nil {
+			return err
+		}
+		all, err := site.Features.List(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return out.List(cmd.OutOrStdout(), all)
+	})
 	at.addFlags(cmd)
 	at.addConfigFlag(cmd)
 	addFeatureOutput(cmd, out)
@@ -119,32 +106,24 @@ func featureListCommand() *cobra.Command {
 
 func featureGetCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
-	cmd := &cobra.Command{
-		Use:   "get NAME --features PLACE",
-		Short: "Show everything about one feature",
-		Long:  help("feature_get") + exit.Table("the feature was printed"),
-		Example: `  waybill feature get RequireProvenance --features /srv/gate
-  waybill feature get fleet/Drain --features gs://gate/features --output json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := config.ParseName(args[0])
-			if err != nil {
-				return err
-			}
-			if err := out.Check(); err != nil {
-				return err
-			}
-			site, err := at.open()
-			if err != nil {
-				return err
-			}
-			f, err := config.Find(cmd.Context(), site.Features, k)
-			if err != nil {
-				return err
-			}
-			return out.Feature(cmd.OutOrStdout(), f)
-		},
-	}
+	cmd := newCommand("feature_get", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		k, err := config.ParseName(args[0])
+		if err != nil {
+			return err
+		}
+		if err := out.Check(); err != nil {
+			return err
+		}
+		site, err := at.open()
+		if err != nil {
+			return err
+		}
+		f, err := config.Find(cmd.Context(), site.Features, k)
+		if err != nil {
+			return err
+		}
+		return out.Feature(cmd.OutOrStdout(), f)
+	})
 	at.addFlags(cmd)
 	at.addConfigFlag(cmd)
 	addFeatureOutput(cmd, out)

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/govern/feature/config"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -21,15 +20,7 @@ type preflighting struct {
 
 func featurePreflightCommand() *cobra.Command {
 	o := &preflighting{}
-	cmd := &cobra.Command{
-		Use:   "preflight FEATURES.yaml|--features PLACE --to v0.2",
-		Short: "Check that another version of Waybill can be started with the current features",
-		Long:  help("feature_preflight") + exit.Table("the other version can be started, with at least one feature checked"),
-		Example: `  waybill feature preflight FEATURES.yaml --to v0.3
-  waybill feature preflight --features gs://gate/features --to v0.1 --output json`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: o.run,
-	}
+	cmd := newCommand("feature_preflight", cobra.MaximumNArgs(1), o.run)
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.to, "to", "", "version that is to be started, such as v0.3 (required)")
 	o.output.AddFlags(cmd)
@@ -37,9 +28,6 @@ func featurePreflightCommand() *cobra.Command {
 }
 
 func (o *preflighting) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	if len(args) == 1 {
 		o.file = args[0]
 	}

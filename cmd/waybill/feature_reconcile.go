@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -50,14 +49,7 @@ type reconciling struct {
 
 func featureReconcileCommand() *cobra.Command {
 	o := &reconciling{}
-	cmd := &cobra.Command{
-		Use:     "reconcile FEATURES.yaml",
-		Short:   "Bring features to their desired state, step by step",
-		Long:    help("feature_reconcile") + exit.Table("every feature was processed without an error, even if work remains"),
-		Example: help("feature_reconcile.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE:    o.run,
-	}
+	cmd := newCommand("feature_reconcile", cobra.ExactArgs(1), o.run)
 	f := cmd.Flags()
 	f.BoolVar(&o.once, "once", false, "make one pass and exit, for a job that a timer starts")
 	o.as.addFlags(cmd, tokenReconciler)

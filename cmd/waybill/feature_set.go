@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/config"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -24,14 +23,7 @@ type setting struct {
 
 func featureSetCommand() *cobra.Command {
 	o := &setting{}
-	cmd := &cobra.Command{
-		Use:     "set NAME [On|Off] --features PLACE",
-		Short:   "Set the desired state of a dynamic feature",
-		Long:    help("feature_set") + exit.Table("the desired state was written; without --confirm: the change was printed"),
-		Example: help("feature_set.examples"),
-		Args:    cobra.RangeArgs(1, 2),
-		RunE:    o.run,
-	}
+	cmd := newCommand("feature_set", cobra.RangeArgs(1, 2), o.run)
 	o.addFlags(cmd)
 	cmd.Flags().StringArrayVar(&o.scope, "scope", nil, "HOST/PATH where the feature is to be On, with everything below it; repeats (default: everywhere)")
 	cmd.Flags().StringVar(&o.prepare, "prepare-for", "", "version of Waybill, such as v0.1, that must be able to read the data of the feature")

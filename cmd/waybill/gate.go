@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
@@ -22,14 +21,7 @@ import (
 )
 
 func gateCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use: "gate", Short: "Decide whether a release, an image, a file or a promotion satisfies the policy", GroupID: "check",
-		Long: `A gate decides by a policy whether something may be promoted or published. It
-changes nothing: it copies no image, and signs nothing but summaries where the
-service is configured to.
-
-` + exit.Table(exit.Accepted),
-	})
+	cmd := group(*newCommand("gate", nil, nil))
 	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand(), gateAuditCommand())
 	return cmd
 }
@@ -46,14 +38,7 @@ type gateCheck struct {
 
 func gateCheckCommand() *cobra.Command {
 	o := &gateCheck{release: cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}}
-	cmd := &cobra.Command{
-		Use:     "check VERSION --profile FILE | check REFERENCE… --policy FILE",
-		Short:   "Decide about a staged release, images, files or a promotion",
-		Long:    help("gate_check") + exit.Table(exit.Accepted),
-		Example: help("gate_check.examples"),
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    o.run,
-	}
+	cmd := newCommand("gate_check", cobra.MinimumNArgs(1), o.run)
 	o.one.addQuestion(cmd)
 	cmd.Flags().StringVar(&o.release.Trust.File, "trusted-root", "", "Sigstore trusted_root.json to use, instead of a TUF repository; for a release the profile names it")
 	cmd.Flags().StringVar(&o.class, "class", string(plan.Binary), "class of the files: binary, archive, other or sums")
@@ -125,9 +110,6 @@ func (o *gateCheck) unused(cmd *cobra.Command, asked references) error {
 
 // ask lets a gate service decide.
 func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
-	if err := o.release.Output.Check(); err != nil {
-		return err
-	}
 	if err := cli.Unused(cmd, "the answer of a gate service has no levels; leave the flag out", "report"); err != nil {
 		return err
 	}
@@ -142,9 +124,6 @@ func (o *gateCheck) ask(cmd *cobra.Command, asked references) error {
 
 // judge decides about all arguments, in this order: images, files, promotions.
 func (o *gateCheck) judge(cmd *cobra.Command, asked references) (*verdict.Verdict, error) {
-	if err := o.release.Output.Check(); err != nil {
-		return nil, err
-	}
 	o.one.trust, o.one.log, o.one.vouched, o.one.sources = o.release.Trust, o.release.Log, o.release.Part.Vouched, o.release.Part.Sources
 	if o.one.policy == "" && len(asked.images)+len(asked.files) > 0 {
 		return nil, verdict.Refuse(verdict.Usage, "--policy", "required: only a promoter's manifest can contain its own requirements")

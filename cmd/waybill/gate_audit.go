@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/serve"
 	"github.com/waybill-release/waybill/pkg/serve/api"
@@ -32,14 +31,7 @@ type auditing struct {
 
 func gateAuditCommand() *cobra.Command {
 	o := &auditing{}
-	cmd := &cobra.Command{
-		Use:     "audit LOG… | audit --server URL",
-		Short:   "Check a gate's record of decisions, or list its last decisions",
-		Long:    help("gate_audit") + exit.Table("the record is intact, with at least one line checked;\nwith --server: the decisions were printed"),
-		Example: help("gate_audit.examples"),
-		Args:    cobra.ArbitraryArgs,
-		RunE:    o.run,
-	}
+	cmd := newCommand("gate_audit", cobra.ArbitraryArgs, o.run)
 	f := cmd.Flags()
 	f.StringArrayVar(&o.heads, "head", nil, "N:DIGEST of a line of the record, kept elsewhere; repeats")
 	f.StringVar(&o.gate.server, "server", "", "address of a gate service, to list its last decisions")
@@ -54,9 +46,6 @@ func gateAuditCommand() *cobra.Command {
 }
 
 func (o *auditing) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	if o.gate.server != "" {
 		return o.read(cmd, args)
 	}

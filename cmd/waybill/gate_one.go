@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -59,9 +58,6 @@ func (o *onePolicy) addQuestion(cmd *cobra.Command) {
 }
 
 func (o *onePolicy) request(cmd *cobra.Command) (req gate.PolicyRequest, err error) {
-	if err := o.output.Check(); err != nil {
-		return req, err
-	}
 	if o.policy == "" {
 		return req, verdict.Refuse(verdict.Usage, "--policy", "required: the policy to decide by")
 	}
@@ -119,32 +115,20 @@ func gateFileCommand() *cobra.Command {
 	o := &oneArtifact{}
 	var f gate.JudgedFile
 	var class string
-	cmd := &cobra.Command{
-		Use:   "file FILE",
-		Short: "Decide about one file by a policy",
-		Long: `Decide by a policy whether the evidence about one file is sufficient for a stage.
-Each bundle counts as what it contains: a signature, provenance, or a verifier's
-summary. The verdict is partial, because the rest of the release is not checked.
-
-` + exit.Table(exit.Accepted),
-		Example: `  waybill gate file lantern --policy policy.yaml --name bin/linux/amd64/lantern --class binary \
-      --bundle lantern.sigstore.json --bundle compile.sigstore.json --sbom lantern.spdx.json --release-version v0.1.0`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			named, err := judgedFile(args[0], class)
-			if err != nil {
-				return err
-			}
-			if f.Path, f.Class = named.Path, named.Class; f.Name == "" {
-				f.Name = named.Name
-			}
-			req, err := o.effective(cmd)
-			if err != nil {
-				return err
-			}
-			return o.answer(cmd, req.File(cmd.Context(), f))
-		},
-	}
+	cmd := newCommand("gate_file", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		named, err := judgedFile(args[0], class)
+		if err != nil {
+			return err
+		}
+		if f.Path, f.Class = named.Path, named.Class; f.Name == "" {
+			f.Name = named.Name
+		}
+		req, err := o.effective(cmd)
+		if err != nil {
+			return err
+		}
+		return o.answer(cmd, req.File(cmd.Context(), f))
+	})
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&f.Name, "name", "", "name of the artifact in the release, which the evidence must name (default: the name of the file)")
 	cmd.Flags().StringVar(&class, "class", string(plan.Binary), "class of the file: "+strings.Join(fileClasses(), ", "))
@@ -167,25 +151,17 @@ func fileClasses() []string {
 
 func gateImageCommand() *cobra.Command {
 	o := &oneArtifact{}
-	cmd := &cobra.Command{
-		Use:   "image REF",
-		Short: "Decide about one image by a policy",
-		Long:  help("gate_image") + exit.Table(exit.Accepted),
-		Example: `  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --release-version v0.1.0
-  waybill gate image registry.example.test/lantern:v0.1.0 --policy policy.yaml --features gs://gate/features`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			req, err := o.effective(cmd)
-			if err != nil {
-				return err
-			}
-			image, err := cli.Image(args[0], cli.Transport(false))
-			if err != nil {
-				return err
-			}
-			return o.answer(cmd, req.Image(cmd.Context(), image))
-		},
-	}
+	cmd := newCommand("gate_image", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		req, err := o.effective(cmd)
+		if err != nil {
+			return err
+		}
+		image, err := cli.Image(args[0], cli.Transport(false))
+		if err != nil {
+			return err
+		}
+		return o.answer(cmd, req.Image(cmd.Context(), image))
+	})
 	o.addFlags(cmd)
 	o.log.AddFlags(cmd)
 	return cmd

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
@@ -51,24 +50,14 @@ type serving struct {
 
 func gateServeCommand() *cobra.Command {
 	o := &serving{gates: newGate()}
-	cmd := &cobra.Command{
-		Use:     "serve SERVICE.yaml",
-		Short:   "Decide about images over HTTP",
-		Long:    gateServeHelp(),
-		Example: help("gate_serve.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE:    o.run,
-	}
+	cmd := newCommand("gate_serve", cobra.ExactArgs(1), o.run)
+	cmd.Long = strings.Replace(cmd.Long, "{drain}", serve.DrainTime.String(), 1)
 	cmd.Flags().String(logFlag, "json", "json for programs, text for people, as with --check; the record of decisions is always JSON")
 	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
 	o.sources.AddFlags(cmd)
 	addGatesFlag(cmd, o.gates)
 	cmd.Flags().BoolVar(&o.check, "check", false, "read the configuration, report what is wrong, and exit")
 	return cmd
-}
-
-func gateServeHelp() string {
-	return strings.Replace(help("gate_serve"), "{drain}", serve.DrainTime.String(), 1) + exit.Table("the service stopped as requested; with --check: the configuration is valid")
 }
 
 func (o *serving) run(cmd *cobra.Command, args []string) error {

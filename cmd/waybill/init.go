@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/waybill/deploy"
 	"github.com/waybill-release/waybill/pkg/pipeline/start"
 	"github.com/waybill-release/waybill/pkg/produce/lock"
@@ -25,15 +24,7 @@ type initOptions struct {
 
 func initCommand() *cobra.Command {
 	o := &initOptions{Request: start.Request{Workflows: deploy.Workflows}}
-	cmd := &cobra.Command{
-		Use:     "init",
-		Short:   "Write the files with which a Go project is released",
-		GroupID: "release",
-		Long:    help("init") + exit.Table("the files are there, or were written; without --confirm: they were printed"),
-		Example: help("init.examples"),
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
-	}
+	cmd := newCommand("init", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd) })
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", ".", "top of the Go module")
 	f.StringVar(&o.Lab, "lab", "", "directory of a running lab (waybill-lab up --dir DIR), whose services sign")

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
@@ -21,31 +20,23 @@ import (
 func inspectCommand() *cobra.Command {
 	var format string
 	lint := false
-	cmd := &cobra.Command{
-		Use:     "inspect FILE|REF",
-		Short:   "Print the content of evidence, a policy or another document, without verifying it",
-		GroupID: "check",
-		Long:    help("inspect") + exit.Table("the document was printed; nothing was verified"),
-		Example: help("inspect.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := describe(cmd.Context(), args[0])
-			if err != nil {
-				return err
+	cmd := newCommand("inspect", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		d, err := describe(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		var notes []provenance.Note
+		if lint {
+			notes = d.Lint()
+			switch {
+			case !d.HasProvenance():
+				fmt.Fprintln(cmd.ErrOrStderr(), "lint: not a provenance, so nothing was checked")
+			case len(notes) == 0:
+				fmt.Fprintln(cmd.ErrOrStderr(), "lint: no contradictions found, which proves nothing")
 			}
-			var notes []provenance.Note
-			if lint {
-				notes = d.Lint()
-				switch {
-				case !d.HasProvenance():
-					fmt.Fprintln(cmd.ErrOrStderr(), "lint: not a provenance, so nothing was checked")
-				case len(notes) == 0:
-					fmt.Fprintln(cmd.ErrOrStderr(), "lint: no contradictions found, which proves nothing")
-				}
-			}
-			return inspect.Write(cmd.OutOrStdout(), inspect.Format(format), d, notes...)
-		},
-	}
+		}
+		return inspect.Write(cmd.OutOrStdout(), inspect.Format(format), d, notes...)
+	})
 	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
 	cmd.Flags().BoolVar(&lint, "lint", false, "list every claim of a provenance that its own content contradicts")
 	return cmd

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -22,41 +21,32 @@ func lockCommand() *cobra.Command {
 	var dir, profileName string
 	var bases, tools, platforms []string
 	confirm, check := false, false
-	cmd := &cobra.Command{
-		Use:     "lock",
-		Short:   "Pin everything that release.yaml names, by digest",
-		GroupID: "release",
-		Long: help("lock") + exit.Table("release.lock.yaml is up to date or was written;\nwithout --confirm: the differences were printed") + `
-
-With --check, 1 says that the lock differs.`,
-		Example: help("lock.examples"),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			u := lock.Update{Dir: dir, Platforms: platforms, Transport: cli.Transport(false)}
-			if check && confirm {
-				return verdict.Refuse(verdict.Usage, "--check", "it writes nothing; leave out --check or --confirm")
-			} else if check {
-				return checkLock(cmd, u)
-			}
-			var err error
-			if u.Bases, err = assignments("--base", bases); err != nil {
+	cmd := newCommand("lock", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		u := lock.Update{Dir: dir, Platforms: platforms, Transport: cli.Transport(false)}
+		if check && confirm {
+			return verdict.Refuse(verdict.Usage, "--check", "it writes nothing; leave out --check or --confirm")
+		} else if check {
+			return checkLock(cmd, u)
+		}
+		var err error
+		if u.Bases, err = assignments("--base", bases); err != nil {
+			return err
+		}
+		if u.Tools, err = assignments("--tool", tools); err != nil {
+			return err
+		}
+		if profileName != "" {
+			if u.Verify, err = verifyPins(cmd, profileName); err != nil {
 				return err
 			}
-			if u.Tools, err = assignments("--tool", tools); err != nil {
-				return err
-			}
-			if profileName != "" {
-				if u.Verify, err = verifyPins(cmd, profileName); err != nil {
-					return err
-				}
-			}
-			change, err := u.Find(cmd.Context())
-			if err != nil {
-				return answer(cmd, cli.TableOutput(), nil, err)
-			}
-			return writeLock(cmd, change, confirm)
-		},
-	}
+		}
+		change, err := u.Find(cmd.Context())
+		if err != nil {
+			return answer(cmd, cli.TableOutput(), nil, err)
+		}
+		return writeLock(cmd, change, confirm)
+	})
+	cmd.Long += "\n\nWith --check, 1 says that the lock differs."
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", ".", "directory of release.yaml")
 	f.StringArrayVar(&bases, "base", nil, "NAME=REFERENCE: where to find a base image: HOST/REPOSITORY:TAG, HOST/REPOSITORY@sha256:… or oci:DIRECTORY; repeats")

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -17,31 +16,22 @@ import (
 func notesCommand() *cobra.Command {
 	o := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Output: *cli.TableOutput(), Part: cli.Part{Depth: "provenance"}}
 	format := "markdown"
-	cmd := &cobra.Command{
-		Use:     "notes VERSION",
-		Short:   "Print release notes of a published release, after verifying it",
-		GroupID: "release",
-		Long:    help("notes") + exit.Table("the release was accepted and the notes were printed"),
-		Example: `  waybill notes v0.1.0 --profile profile.yaml > notes.md
-  waybill notes v0.1.0 --profile profile.yaml --output json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "markdown" && format != "json" {
-				return verdict.Refuse(verdict.Usage, "--output", "%q: want markdown or json", format)
+	cmd := newCommand("notes", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		if format != "markdown" && format != "json" {
+			return verdict.Refuse(verdict.Usage, "--output", "%q: want markdown or json", format)
+		}
+		o.Answer = func(w io.Writer, d gate.Decided) error {
+			n, err := notes.Of(d, o.Profile)
+			if err != nil {
+				return err
 			}
-			o.Answer = func(w io.Writer, d gate.Decided) error {
-				n, err := notes.Of(d, o.Profile)
-				if err != nil {
-					return err
-				}
-				if format == "json" {
-					return n.JSON(w)
-				}
-				return n.Markdown(w)
+			if format == "json" {
+				return n.JSON(w)
 			}
-			return o.Run(cmd, args, profile.Release)
-		},
-	}
+			return n.Markdown(w)
+		}
+		return o.Run(cmd, args, profile.Release)
+	})
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
 	f.StringVarP(&format, "output", "o", format, "markdown or json")

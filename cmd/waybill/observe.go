@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/document/buildrecord"
@@ -22,17 +21,9 @@ type observing struct {
 
 func observeCommand() *cobra.Command {
 	o := &observing{officer: officer{signsAs: []string{pipeline.TokenObserver}}}
-	cmd := &cobra.Command{
-		Use:     "observe gcb|prow|github BUILD",
-		Short:   "Write provenance of a build from the record of the service that ran it",
-		GroupID: "stage",
-		Long:    help("observe") + exit.Table("the provenance was signed, read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: help("observe.examples"),
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, buildrecord.Build{Service: args[0], Name: args[1], Below: o.below})
-		},
-	}
+	cmd := newCommand("observe", cobra.ExactArgs(2), func(cmd *cobra.Command, args []string) error {
+		return o.run(cmd, buildrecord.Build{Service: args[0], Name: args[1], Below: o.below})
+	})
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.record, "record", "", "file with a saved record, to read in place of the service's API")

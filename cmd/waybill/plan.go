@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -49,15 +48,7 @@ type planOptions struct {
 
 func planCommand() *cobra.Command {
 	o := &planOptions{}
-	cmd := &cobra.Command{
-		Use:     "plan VERSION…",
-		Short:   "Print exactly what a release will consist of",
-		GroupID: "release",
-		Long:    help("plan") + exit.Table("the plan was printed"),
-		Example: help("plan.examples"),
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
-	}
+	cmd := newCommand("plan", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) })
 	f := cmd.Flags()
 	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version (default: this repository, if release.yaml is at its top)")
 	f.StringVar(&o.dir, "dir", "", "directory to plan from instead of a repository, committed or not")
@@ -150,32 +141,25 @@ func printJSON(w io.Writer, v any) error {
 func planDiffCommand() *cobra.Command {
 	var output, at string
 	chosen := &parameters{}
-	cmd := &cobra.Command{
-		Use:     "diff A B",
-		Short:   "List what is added, removed and changed between two plans",
-		Long:    help("plan_diff"),
-		Example: help("plan_diff.examples"),
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			values, err := chosen.parse()
-			if err != nil {
+	cmd := newCommand("plan_diff", cobra.ExactArgs(2), func(cmd *cobra.Command, args []string) error {
+		values, err := chosen.parse()
+		if err != nil {
+			return err
+		}
+		var v version.Version
+		if at != "" {
+			if v, err = cli.Version([]string{at}); err != nil {
 				return err
 			}
-			var v version.Version
-			if at != "" {
-				if v, err = cli.Version([]string{at}); err != nil {
-					return err
-				}
+		}
+		var plans [2]plan.Plan
+		for i, word := range args {
+			if plans[i], err = pipeline.FindPlan(cmd.Context(), word, v, values); err != nil {
+				return err
 			}
-			var plans [2]plan.Plan
-			for i, word := range args {
-				if plans[i], err = pipeline.FindPlan(cmd.Context(), word, v, values); err != nil {
-					return err
-				}
-			}
-			return printDiff(cmd.OutOrStdout(), output, plan.Compare(plans[0], plans[1]))
-		},
-	}
+		}
+		return printDiff(cmd.OutOrStdout(), output, plan.Compare(plans[0], plans[1]))
+	})
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.Flags().StringVar(&at, "version", "", "version to plan for, if the directory or the ref names none")
 	chosen.addFlags(cmd)

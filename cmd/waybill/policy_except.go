@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	exception "github.com/waybill-release/waybill/attestations/exception/v1"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -37,14 +36,8 @@ func policyExceptCommand() *cobra.Command {
 		why, _ := waiver.Exceptable(c)
 		fmt.Fprintf(&codes, "  %-14s %s\n", c, why)
 	}
-	cmd := &cobra.Command{
-		Use:     "except --code CODE --subject DIGEST --name NAME --reason TEXT --destination PLACE --expires 72h",
-		Short:   "Sign an exception for one finding about one artifact, for a short time",
-		Long:    strings.Replace(help("policy_except"), "{codes}", codes.String(), 1) + exit.Table("the exception was signed, read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: help("policy_except.examples"),
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
-	}
+	cmd := newCommand("policy_except", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd) })
+	cmd.Long = strings.Replace(cmd.Long, "{codes}", codes.String(), 1)
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.code, "code", "", "code of the finding, one of those above (required)")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
@@ -29,32 +28,24 @@ func readPolicy(path string) (policy.Policy, error) {
 
 func policyLintCommand() *cobra.Command {
 	strict, format := false, ""
-	cmd := &cobra.Command{
-		Use:   "lint FILE…",
-		Short: "Check that policies load, and list probable mistakes",
-		Long:  help("policy_lint") + exit.Table("every policy loads; with --strict: and has no notes"),
-		Example: `  waybill policy lint policy.yaml
-  waybill policy lint --strict policies/*.yaml`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			notes := 0
-			var all []render.Linted
-			for _, path := range args {
-				found, err := lint(path)
-				if err != nil {
-					return err // it names the path
-				}
-				all, notes = append(all, render.Linted{File: path, Notes: found}), notes+len(found)
+	cmd := newCommand("policy_lint", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		notes := 0
+		var all []render.Linted
+		for _, path := range args {
+			found, err := lint(path)
+			if err != nil {
+				return err // it names the path
 			}
-			if err := render.Lint(cmd.OutOrStdout(), render.Format(format), all); err != nil {
-				return err
-			}
-			if strict && notes > 0 {
-				return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict allows none", plural.Of(notes, "note")).Advise("do what the notes say, or leave out --strict")
-			}
-			return nil
-		},
-	}
+			all, notes = append(all, render.Linted{File: path, Notes: found}), notes+len(found)
+		}
+		if err := render.Lint(cmd.OutOrStdout(), render.Format(format), all); err != nil {
+			return err
+		}
+		if strict && notes > 0 {
+			return verdict.Refuse(verdict.PolicyWeak, "policy", "%s, and --strict allows none", plural.Of(notes, "note")).Advise("do what the notes say, or leave out --strict")
+		}
+		return nil
+	})
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.PolicyFormats(), " or "))
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 2 if there is any note")
 	return cmd
@@ -80,28 +71,17 @@ func lint(path string) ([]string, error) {
 func policyExplainCommand() *cobra.Command {
 	var format string
 	overriders := false
-	cmd := &cobra.Command{
-		Use:   "explain FILE",
-		Short: "Explain in plain words what a policy requires, and who can bypass it",
-		Long: `Print what a policy requires, with the code of each refusal, what it does not
-require, and who could make it accept what.
-
-` + exit.Table("the policy was explained"),
-		Example: `  waybill policy explain policy.yaml
-  waybill policy explain --overriders policy.yaml`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := readPolicy(args[0])
-			if err != nil {
-				return err
-			}
-			text := render.PolicyText{Name: p.Name(), Digest: p.Digest(), Sections: policy.Explain(p)}
-			if overriders {
-				text.Sections = []policy.Section{{Title: "Who can bypass it", Lines: policy.Overriders(p)}}
-			}
-			return render.Explain(cmd.OutOrStdout(), render.Format(format), text)
-		},
-	}
+	cmd := newCommand("policy_explain", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		p, err := readPolicy(args[0])
+		if err != nil {
+			return err
+		}
+		text := render.PolicyText{Name: p.Name(), Digest: p.Digest(), Sections: policy.Explain(p)}
+		if overriders {
+			text.Sections = []policy.Section{{Title: "Who can bypass it", Lines: policy.Overriders(p)}}
+		}
+		return render.Explain(cmd.OutOrStdout(), render.Format(format), text)
+	})
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.PolicyFormats(), " or "))
 	cmd.Flags().BoolVar(&overriders, "overriders", false, "print only who can bypass what")
 	return cmd
@@ -109,38 +89,30 @@ require, and who could make it accept what.
 
 func policyTestCommand() *cobra.Command {
 	var format, cases string
-	cmd := &cobra.Command{
-		Use:   "test FILE",
-		Short: "Test a policy with the cases beside it",
-		Long:  help("policy_read_test") + exit.Table("every case was answered as expected"),
-		Example: `  waybill policy test policy.yaml
-  waybill policy test policy.yaml --cases mine.txtar --output junit`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := readPolicy(args[0])
-			if err != nil {
-				return err
-			}
-			if cases == "" {
-				cases = strings.TrimSuffix(args[0], ".yaml") + ".txtar"
-			}
-			raw, err := store.ReadNamed(cases, maxPolicy)
-			if err != nil {
-				return err
-			}
-			report, err := policy.Rehearse(p, raw)
-			if err != nil {
-				return err
-			}
-			if err := render.Cases(cmd.OutOrStdout(), render.Format(format), report); err != nil {
-				return err
-			}
-			if n := report.Failed(); n > 0 {
-				return verdict.Refuse(verdict.PolicyCases, p.Name(), "%d of %d cases were not answered as expected", n, len(report.Cases))
-			}
-			return nil
-		},
-	}
+	cmd := newCommand("policy_read_test", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		p, err := readPolicy(args[0])
+		if err != nil {
+			return err
+		}
+		if cases == "" {
+			cases = strings.TrimSuffix(args[0], ".yaml") + ".txtar"
+		}
+		raw, err := store.ReadNamed(cases, maxPolicy)
+		if err != nil {
+			return err
+		}
+		report, err := policy.Rehearse(p, raw)
+		if err != nil {
+			return err
+		}
+		if err := render.Cases(cmd.OutOrStdout(), render.Format(format), report); err != nil {
+			return err
+		}
+		if n := report.Failed(); n > 0 {
+			return verdict.Refuse(verdict.PolicyCases, p.Name(), "%d of %d cases were not answered as expected", n, len(report.Cases))
+		}
+		return nil
+	})
 	cmd.Flags().StringVar(&cases, "cases", "", "file with the cases (default: the name of the policy with .txtar)")
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.CaseFormats(), ", "))
 	return cmd

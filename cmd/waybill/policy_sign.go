@@ -15,7 +15,6 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -122,24 +121,17 @@ var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 
 func policySignCommand() *cobra.Command {
 	o := &officer{signsAs: []string{pipeline.TokenPolicy, pipeline.TokenSignoff}}
-	cmd := &cobra.Command{
-		Use:     "sign FILE",
-		Short:   "Sign a policy, a list of known defects or a declaration",
-		Long:    help("policy_sign") + exit.Table("the file was signed, and the bundle read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: help("policy_sign.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			off, err := o.open(cmd)
-			if err != nil {
-				return err
-			}
-			d, err := draftOf(off, args[0])
-			if err != nil {
-				return err
-			}
-			return o.finish(cmd, off, d, args[0]+signedpolicy.Suffix)
-		},
-	}
+	cmd := newCommand("policy_sign", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		off, err := o.open(cmd)
+		if err != nil {
+			return err
+		}
+		d, err := draftOf(off, args[0])
+		if err != nil {
+			return err
+		}
+		return o.finish(cmd, off, d, args[0]+signedpolicy.Suffix)
+	})
 	o.addFlags(cmd)
 	return cmd
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
@@ -29,40 +28,31 @@ func promoteCommand() *cobra.Command {
 	o := &project{}
 	var to string
 	confirm := false
-	cmd := &cobra.Command{
-		Use:     "promote VERSION --to staging|release",
-		Short:   "Copy a sealed release, byte for byte, to the next place",
-		GroupID: "stage",
-		Long:    help("promote") + exit.Table("everything in the manifest is at the destination;\nwithout --confirm: the promotion would be allowed, and was printed"),
-		Example: `  waybill promote v0.1.0 --to staging --profile profile.yaml
-  waybill promote v0.1.0 --to staging --profile profile.yaml --confirm`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			stage := profile.Stage(to)
-			if stage != profile.Staging && stage != profile.Release {
-				return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for a staged release")
-			}
-			if err := cli.Unused(cmd, "the release is already built, and its manifest records the parameters; leave the flag out", "parameter"); err != nil {
+	cmd := newCommand("promote", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		stage := profile.Stage(to)
+		if stage != profile.Staging && stage != profile.Release {
+			return verdict.Refuse(verdict.Usage, "--to", "%q: want staging or release", to).Advise("add --to staging, or --to release for a staged release")
+		}
+		if err := cli.Unused(cmd, "the release is already built, and its manifest records the parameters; leave the flag out", "parameter"); err != nil {
+			return err
+		}
+		if stage == profile.Staging {
+			if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
 				return err
 			}
-			if stage == profile.Staging {
-				if err := cli.Unused(cmd, noDecision, decisionFlags...); err != nil {
-					return err
-				}
-			}
-			p, ctx, err := o.open(cmd, args)
-			if err != nil {
-				return err
-			}
-			if !confirm {
-				return answer(cmd, cli.TableOutput(), nil, printPromotion(ctx, cmd, p, stage))
-			}
-			if stage == profile.Staging {
-				return p.PromoteToStaging(ctx)
-			}
-			return answer(cmd, cli.TableOutput(), nil, p.PromoteToRelease(ctx))
-		},
-	}
+		}
+		p, ctx, err := o.open(cmd, args)
+		if err != nil {
+			return err
+		}
+		if !confirm {
+			return answer(cmd, cli.TableOutput(), nil, printPromotion(ctx, cmd, p, stage))
+		}
+		if stage == profile.Staging {
+			return p.PromoteToStaging(ctx)
+		}
+		return answer(cmd, cli.TableOutput(), nil, p.PromoteToRelease(ctx))
+	})
 	o.addFlags(cmd)
 	o.waivers.AddFlags(cmd)
 	o.sources.AddFlags(cmd)
@@ -92,23 +82,10 @@ func printPromotion(ctx context.Context, cmd *cobra.Command, p *pipeline.Pipelin
 }
 
 func verifyCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use: "verify", Short: "Verify a published release, files, bundles or images", GroupID: "check",
-		Long: `Verify a whole release by its profile, or single artifacts by the identity or key
-that must have signed them.
-
-` + exit.Table(exit.Accepted),
-	})
+	cmd := group(*newCommand("verify", nil, nil))
 	options := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
 	hub := &onGitHub{VerifyRelease: options}
-	whole := &cobra.Command{
-		Use:     "release VERSION|CHANNEL [FILE…]",
-		Short:   "Check that a release is complete, untampered, and has nothing extra",
-		Long:    help("verify_release") + exit.Table(exit.Accepted),
-		Example: help("verify_release.examples"),
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    hub.run,
-	}
+	whole := newCommand("verify_release", cobra.MinimumNArgs(1), hub.run)
 	options.AddFlags(whole)
 	options.AddPartFlags(whole)
 	hub.addFlags(whole)

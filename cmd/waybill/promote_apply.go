@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
@@ -31,14 +29,7 @@ type applying struct {
 
 func promoteApplyCommand() *cobra.Command {
 	o := &applying{}
-	cmd := &cobra.Command{
-		Use:     "apply PLAN",
-		Short:   "Apply a promotion plan",
-		Long:    help("promote_apply") + exit.Table("every image and file of the plan, or of the shard, is at its destinations;\nwithout --confirm: the size of the plan was printed"),
-		Example: help("promote_apply.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE:    o.run,
-	}
+	cmd := newCommand("promote_apply", cobra.ExactArgs(1), o.run)
 	o.addFlags(cmd)
 	return cmd
 }
@@ -60,7 +51,7 @@ func (o *applying) addFlags(cmd *cobra.Command) {
 }
 
 func (o *applying) run(cmd *cobra.Command, args []string) error {
-	if err := errors.Join(o.output.Check(), quietly(cmd, o.confirm)); err != nil {
+	if err := quietly(cmd, o.confirm); err != nil {
 		return err
 	}
 	plan, err := readPlan(args[0])

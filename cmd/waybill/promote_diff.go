@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
@@ -16,41 +15,33 @@ import (
 
 func promoteDiffCommand() *cobra.Command {
 	output := ""
-	cmd := &cobra.Command{
-		Use:   "diff PLAN",
-		Short: "Compare the images of a plan with those at the destinations",
-		Long:  help("promote_diff") + exit.Table("no tag names another image; images may be missing"),
-		Example: `  waybill promote diff plan.json
-  waybill promote diff plan.json --output json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "table" && output != "json" {
-				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
-			}
-			plan, err := readPlan(args[0])
-			if err != nil {
+	cmd := newCommand("promote_diff", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		if output != "table" && output != "json" {
+			return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+		}
+		plan, err := readPlan(args[0])
+		if err != nil {
+			return err
+		}
+		rt := cli.Transport(false)
+		progress := ui.NewProgress(cmd.ErrOrStderr())
+		d, err := promote.Diff{
+			Plan: plan, Progress: progress.Count("comparing", "repositories"),
+			Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
+		}.Compare(cmd.Context())
+		progress.Ended("")
+		switch {
+		case err != nil:
+			return err
+		case output == "json":
+			if err := printJSON(cmd.OutOrStdout(), d); err != nil {
 				return err
 			}
-			rt := cli.Transport(false)
-			progress := ui.NewProgress(cmd.ErrOrStderr())
-			d, err := promote.Diff{
-				Plan: plan, Progress: progress.Count("comparing", "repositories"),
-				Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
-			}.Compare(cmd.Context())
-			progress.Ended("")
-			switch {
-			case err != nil:
-				return err
-			case output == "json":
-				if err := printJSON(cmd.OutOrStdout(), d); err != nil {
-					return err
-				}
-			default:
-				printDifference(cmd.OutOrStdout(), d)
-			}
-			return d.Err()
-		},
-	}
+		default:
+			printDifference(cmd.OutOrStdout(), d)
+		}
+		return d.Err()
+	})
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
@@ -23,15 +22,7 @@ type merging struct {
 
 func promoteMergeCommand() *cobra.Command {
 	o := &merging{}
-	cmd := &cobra.Command{
-		Use:   "merge PLAN --results PLACE",
-		Short: "Combine the results of a plan that was promoted in shards",
-		Long:  help("promote_merge") + exit.Table("every image of the plan is at every destination"),
-		Example: `  waybill promote merge plan.json --results gs://promotions/results
-  waybill promote merge plan.json --results ./results --output table --output junit=promotion.xml`,
-		Args: cobra.ExactArgs(1),
-		RunE: o.run,
-	}
+	cmd := newCommand("promote_merge", cobra.ExactArgs(1), o.run)
 	cmd.Flags().StringVar(&o.results, "results", "", "directory or bucket with the results of the shards (required)")
 	o.output.AddFlags(cmd)
 	return cmd
@@ -40,9 +31,6 @@ func promoteMergeCommand() *cobra.Command {
 func (o *merging) run(cmd *cobra.Command, args []string) error {
 	if o.results == "" {
 		return verdict.Refuse(verdict.Usage, "--results", "required: the place that the shards wrote to")
-	}
-	if err := o.output.Check(); err != nil {
-		return err
 	}
 	plan, err := readPlan(args[0])
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -39,14 +38,7 @@ type planning struct {
 
 func promotePlanCommand() *cobra.Command {
 	o := &planning{}
-	cmd := &cobra.Command{
-		Use:     "plan MANIFEST|DIR... | plan VERSION --profile FILE --to STAGE",
-		Short:   "Write a promotion plan for images, files or a sealed release",
-		Long:    help("promote_plan") + exit.Table("the plan was printed; with --diff: no destination has other bytes"),
-		Example: help("promote_plan.examples"),
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    o.run,
-	}
+	cmd := newCommand("promote_plan", cobra.MinimumNArgs(1), o.run)
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile of the release; the argument is then a version")
 	f.StringVar(&o.to, "to", "", "destination of a version: staging or release")

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -19,35 +18,21 @@ import (
 )
 
 func stageCommand() *cobra.Command {
-	return composite(cobra.Command{
-		Use:     "stage VERSION…",
-		Short:   "Build, describe, sign, seal and stage a release",
-		Long:    help("stage"),
-		Example: help("stage.examples"),
-		Args:    cobra.MinimumNArgs(1),
-	}, "the release is staged, and the gate accepts it;\nwithout --confirm: nothing prevents it, and plan and signatures were printed", doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
+	return composite(newCommand("stage", cobra.MinimumNArgs(1), nil), doctor.Stage, (*pipeline.Pipeline).Stage, (*project).addSourceFlags, (*project).addLegacyFlag)
 }
 
 func releaseCommand() *cobra.Command {
-	return composite(cobra.Command{
-		Use:     "release VERSION",
-		Short:   "Publish a release that the gate accepts, verify it, and record that",
-		Long:    help("release"),
-		Example: help("release.examples"),
-		Args:    cobra.ExactArgs(1),
-	}, "the release is published, and was accepted there;\nwithout --confirm: the gate accepts the staged release", "", (*pipeline.Pipeline).Release, (*project).addSourceFlags, (*project).addLegacyFlag, (*project).addLeaseFlags)
+	return composite(newCommand("release", cobra.ExactArgs(1), nil), "", (*pipeline.Pipeline).Release, (*project).addSourceFlags, (*project).addLegacyFlag, (*project).addLeaseFlags)
 }
 
 // composite makes a command that runs several stages and ends in a verdict on each
-// version. done says what status 0 means.
-func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
+// version.
+func composite(cmd *cobra.Command, purpose doctor.Purpose, run func(*pipeline.Pipeline, context.Context) (*verdict.Verdict, error), more ...func(*project, *cobra.Command)) *cobra.Command {
 	o := &project{}
 	output := &cli.Output{}
 	confirm := false
-	cmd.GroupID = "release"
-	cmd.Long += "\n\n" + exit.Table(done)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if err := errors.Join(output.Check(), quietly(c, confirm)); err != nil {
+		if err := quietly(c, confirm); err != nil {
 			return err
 		}
 		versions, err := cli.Versions(args)
@@ -95,18 +80,18 @@ func composite(cmd cobra.Command, done string, purpose doctor.Purpose, run func(
 		}
 		return err
 	}
-	o.addFlags(&cmd)
-	o.addTokenFlags(&cmd)
-	o.addFeatureFlags(&cmd)
-	o.waivers.AddFlags(&cmd)
-	o.sources.AddFlags(&cmd)
+	o.addFlags(cmd)
+	o.addTokenFlags(cmd)
+	o.addFeatureFlags(cmd)
+	o.waivers.AddFlags(cmd)
+	o.sources.AddFlags(cmd)
 	for _, add := range more {
-		add(o, &cmd)
+		add(o, cmd)
 	}
-	output.AddFlags(&cmd)
-	addMetricsFlag(&cmd)
+	output.AddFlags(cmd)
+	addMetricsFlag(cmd)
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do it; without it, only print what would be done")
-	return &cmd
+	return cmd
 }
 
 // quietly refuses --quiet for a command that only prints what it would do.
@@ -148,29 +133,20 @@ func answerTo(w io.Writer, output *cli.Output, v *verdict.Verdict, err error) er
 func statusCommand() *cobra.Command {
 	o := &project{}
 	var output string
-	cmd := &cobra.Command{
-		Use:     "status VERSION",
-		Short:   "Show the progress of a release, what is public, and the next command",
-		GroupID: "release",
-		Long:    help("status"),
-		Example: `  waybill status v0.1.0 --profile profile.yaml
-  waybill status v0.1.0 --profile profile.yaml --state state --output json`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			p, ctx, err := o.open(cmd, args)
-			if err != nil {
-				return err
-			}
-			s, err := p.Status(ctx)
-			if err != nil {
-				return err
-			}
-			if err := printStatus(cmd.OutOrStdout(), output, s); err != nil {
-				return err
-			}
-			return s.Err()
-		},
-	}
+	cmd := newCommand("status", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		p, ctx, err := o.open(cmd, args)
+		if err != nil {
+			return err
+		}
+		s, err := p.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if err := printStatus(cmd.OutOrStdout(), output, s); err != nil {
+			return err
+		}
+		return s.Err()
+	})
 	o.addFlags(cmd)
 	o.feature.gate = newGate()
 	addGatesFlag(cmd, o.feature.gate)

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -12,33 +11,22 @@ import (
 
 func reportCommand() *cobra.Command {
 	output := &cli.Output{Saved: true}
-	cmd := &cobra.Command{
-		Use:     "report FILE",
-		Short:   "Print a saved verdict again, or every requirement of its SLSA levels",
-		GroupID: "check",
-		Long:    help("report") + exit.Table("the saved verdict accepted; nothing was verified now"),
-		Example: help("report.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
+	cmd := newCommand("report", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		raw, err := store.ReadNamed(args[0], render.MaxSaved)
+		if err != nil {
+			return err
+		}
+		v, err := render.Read(raw)
+		if err != nil {
+			return verdict.InFile(args[0], err)
+		}
+		if output.Report != "" {
+			if _, err := render.View(output.Report).Of(v); err != nil {
 				return err
 			}
-			raw, err := store.ReadNamed(args[0], render.MaxSaved)
-			if err != nil {
-				return err
-			}
-			v, err := render.Read(raw)
-			if err != nil {
-				return verdict.InFile(args[0], err)
-			}
-			if output.Report != "" {
-				if _, err := render.View(output.Report).Of(v); err != nil {
-					return err
-				}
-			}
-			return answer(cmd, output, &v, nil)
-		},
-	}
+		}
+		return answer(cmd, output, &v, nil)
+	})
 	output.AddFlags(cmd)
 	output.AddReport(cmd)
 	return cmd

@@ -14,10 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
-	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -25,12 +23,17 @@ import (
 )
 
 func sbomCommand() *cobra.Command {
-	cmd := stageVerb(cobra.Command{
-		Use:     "sbom VERSION",
-		Short:   "Write the SBOM of every artifact, and of the release",
-		Long:    help("sbom"),
-		Example: help("sbom.examples"),
-	}, "every artifact, and the release, has its SBOM", func(ctx context.Context, p *pipeline.Pipeline) error { return p.SBOM(ctx) })
+	o := &project{}
+	cmd := newCommand("sbom", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		p, ctx, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		return answer(c, cli.TableOutput(), nil, p.SBOM(ctx))
+	})
+	o.addFlags(cmd)
+	o.addSourceFlags(cmd)
+	o.addTokenFlags(cmd)
 	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand(), sbomFetchCommand())
 	return cmd
 }
@@ -47,14 +50,7 @@ type described struct {
 
 func sbomGenerateCommand() *cobra.Command {
 	o := &described{}
-	cmd := &cobra.Command{
-		Use:     "generate FILE|DIRECTORY|IMAGE",
-		Short:   "Describe a program, an archive, a directory, a source tree or an image",
-		Long:    help("sbom_generate") + exit.Table("the SBOM was written"),
-		Example: help("sbom_generate.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.generate(cmd, args[0]) },
-	}
+	cmd := newCommand("sbom_generate", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.generate(cmd, args[0]) })
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name of the described artifact (default: the last element of the argument)")
 	f.StringVar(&o.version, "version", "NOASSERTION", "version of the described artifact")

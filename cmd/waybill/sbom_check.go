@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
@@ -25,41 +24,31 @@ func sbomCheckCommand() *cobra.Command {
 	output := cli.TableOutput()
 	var goSum, image string
 	q := sbom.Question{}
-	cmd := &cobra.Command{
-		Use:     "check SBOM FILE|DIRECTORY|IMAGE",
-		Short:   "Check an SBOM against the artifact that it describes",
-		Long:    help("sbom_check") + exit.Table(exit.Accepted),
-		Example: help("sbom_check.examples"),
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
+	cmd := newCommand("sbom_check", cobra.ExactArgs(2), func(cmd *cobra.Command, args []string) error {
+		var err error
+		if q.Document, err = parseSPDX(args[0]); err != nil {
+			return err
+		}
+		if goSum != "" {
+			if q.GoSum, err = store.ReadNamed(goSum, 64<<20); err != nil {
 				return err
 			}
-			var err error
-			if q.Document, err = parseSPDX(args[0]); err != nil {
-				return err
+		}
+		t, err := openTarget(cmd.Context(), args[1], image)
+		if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
+			// Of several images in a layout, take the one that the SBOM describes.
+			if named, missing := openTarget(cmd.Context(), args[1], sum.String()); missing == nil {
+				t, err = named, nil
 			}
-			if goSum != "" {
-				if q.GoSum, err = store.ReadNamed(goSum, 64<<20); err != nil {
-					return err
-				}
-			}
-			t, err := openTarget(cmd.Context(), args[1], image)
-			if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
-				// Of several images in a layout, take the one that the SBOM describes.
-				if named, missing := openTarget(cmd.Context(), args[1], sum.String()); missing == nil {
-					t, err = named, nil
-				}
-			}
-			if err != nil {
-				return err
-			}
-			defer t.close()
-			q.Content, q.Directory, q.Image = t.content, t.dir, t.image
-			v, err := sbom.Judge(cmd.Context(), q, time.Now())
-			return answer(cmd, output, v, err)
-		},
-	}
+		}
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		q.Content, q.Directory, q.Image = t.content, t.dir, t.image
+		v, err := sbom.Judge(cmd.Context(), q, time.Now())
+		return answer(cmd, output, v, err)
+	})
 	output.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&goSum, "go-sum", "", "go.sum at the source commit, to compare the checksums of modules with")

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
@@ -27,39 +26,30 @@ import (
 
 func sbomDiffCommand() *cobra.Command {
 	var output string
-	cmd := &cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "List the packages and files that were added, removed and changed",
-		Long:  help("sbom_diff") + exit.Table("the documents were compared, whether or not they differ"),
-		Example: `  waybill sbom diff v0.1.0/lantern.spdx.json v0.2.0/lantern.spdx.json
-  waybill sbom diff v0.1.0/` + releasemanifest.Name + ` v0.2.0/` + releasemanifest.Name + `
-  waybill sbom diff v0.1.0/ v0.2.0/ --output json`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "table" && output != "json" {
-				return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
-			}
-			from, one, err := documentsOf(args[0])
-			if err != nil {
-				return err
-			}
-			to, other, err := documentsOf(args[1])
-			if err != nil {
-				return err
-			}
-			if one != other {
-				return verdict.Refuse(verdict.Usage, args[1], "one document and one release; want two documents or two releases")
-			}
-			if one {
-				return printChanges(cmd.OutOrStdout(), output, spdx.Compare(from[0], to[0]), 0)
-			}
-			changes, compared, err := spdx.CompareAll(from, to)
-			if err != nil {
-				return err
-			}
-			return printChanges(cmd.OutOrStdout(), output, changes, compared)
-		},
-	}
+	cmd := newCommand("sbom_diff", cobra.ExactArgs(2), func(cmd *cobra.Command, args []string) error {
+		if output != "table" && output != "json" {
+			return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+		}
+		from, one, err := documentsOf(args[0])
+		if err != nil {
+			return err
+		}
+		to, other, err := documentsOf(args[1])
+		if err != nil {
+			return err
+		}
+		if one != other {
+			return verdict.Refuse(verdict.Usage, args[1], "one document and one release; want two documents or two releases")
+		}
+		if one {
+			return printChanges(cmd.OutOrStdout(), output, spdx.Compare(from[0], to[0]), 0)
+		}
+		changes, compared, err := spdx.CompareAll(from, to)
+		if err != nil {
+			return err
+		}
+		return printChanges(cmd.OutOrStdout(), output, changes, compared)
+	})
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	return cmd
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/sbomfetch"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -17,14 +16,8 @@ import (
 
 func sbomFetchCommand() *cobra.Command {
 	o, platform := &single{}, ""
-	cmd := o.command(cobra.Command{
-		Use:   "fetch IMAGE|FILE",
-		Short: "Find the SBOM that is attached to an image or file, and print it",
-		Example: `  waybill sbom fetch registry.example.test/lantern:v0.1.0 --platform linux/amd64 > lantern.spdx.json
-  waybill sbom fetch registry.example.test/lantern:v0.1.0 --trusted-root trusted_root.json \
-    --certificate-identity release@example.test --certificate-oidc-issuer https://accounts.example.test > lantern.spdx.json`,
-		Args: cobra.ExactArgs(1),
-	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (v *verdict.Verdict, err error) {
+	fetch := newCommand("sbom_fetch", cobra.ExactArgs(1), nil)
+	cmd := o.command(*fetch, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (v *verdict.Verdict, err error) {
 		found, err := findSBOMs(cmd, args[0], platform)
 		if err != nil {
 			return nil, err
@@ -46,7 +39,7 @@ func sbomFetchCommand() *cobra.Command {
 		cmd.SetOut(cmd.ErrOrStderr()) // standard output has the SBOM
 		return v, err
 	})
-	cmd.Long = help("sbom_fetch") + exit.Table("the SBOM was printed, and verified if a signer was named")
+	cmd.Long = fetch.Long // nothing needs to be verified
 	verified := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := cli.Unused(cmd, "the type and the subject are those of the SBOM that is found", "type", "subject", "report"); err != nil {

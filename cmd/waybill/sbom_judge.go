@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/cyclonedx"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
@@ -21,26 +20,16 @@ func sbomValidateCommand() *cobra.Command {
 	output := cli.TableOutput()
 	var twin bool
 	var profile string
-	cmd := &cobra.Command{
-		Use:     "validate FILE…",
-		Short:   "Check SPDX documents, and list every fault",
-		Long:    help("sbom_validate") + exit.Table("no document has a fault"),
-		Example: help("sbom_validate.examples"),
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
-			if twin && len(args) != 2 {
-				return verdict.Refuse(verdict.Usage, "--twin", "want two files, got %d", len(args))
-			}
-			if all := append([]string{"spdx", "ntia-2021"}, sbomcheck.Profiles()...); !slices.Contains(all, profile) {
-				return verdict.Refuse(verdict.Usage, "--profile", "%.40q: want one of %s", profile, strings.Join(all, ", "))
-			}
-			v, err := validateAll(args, twin, profile)
-			return answer(cmd, output, v, err)
-		},
-	}
+	cmd := newCommand("sbom_validate", cobra.MinimumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		if twin && len(args) != 2 {
+			return verdict.Refuse(verdict.Usage, "--twin", "want two files, got %d", len(args))
+		}
+		if all := append([]string{"spdx", "ntia-2021"}, sbomcheck.Profiles()...); !slices.Contains(all, profile) {
+			return verdict.Refuse(verdict.Usage, "--profile", "%.40q: want one of %s", profile, strings.Join(all, ", "))
+		}
+		v, err := validateAll(args, twin, profile)
+		return answer(cmd, output, v, err)
+	})
 	output.AddFlags(cmd)
 	cmd.Flags().StringVar(&profile, "profile", "spdx", "spdx for the specification alone, or the elements of ntia-2021, cisa-2026 or bsi-2.1 too")
 	cmd.Flags().BoolVar(&twin, "twin", false, "the two files are forms of one document and must say the same")

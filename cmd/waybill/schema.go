@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/govern/feature/config"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -66,28 +65,21 @@ func schemaCommand() *cobra.Command {
 		names, list = append(names, d.name), append(list, fmt.Sprintf("  %-12s %s\n", d.name, d.what))
 	}
 	g := newGate()
-	cmd := &cobra.Command{
-		Use:   "schema KIND",
-		Short: "Print the JSON schema of a configuration file or of an output",
-		Long:  strings.Replace(help("schema"), "{kinds}", strings.Join(list, ""), 1) + exit.Table("the schema was printed"),
-		Example: `  waybill schema release > release.schema.json
-  waybill schema profile > profile.schema.json`,
-		Args: cobra.ExactArgs(1), ValidArgs: names,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i := slices.Index(names, args[0])
-			if i < 0 {
-				return verdict.Refuse(verdict.Usage, "KIND", "%.40q: want %s", args[0], strings.Join(names, ", "))
-			}
-			text, err := documentKinds()[i].text()
-			if err == nil {
-				text, err = withoutKeys(text, switchedOff(g))
-			}
-			if err == nil {
-				_, err = cmd.OutOrStdout().Write(text)
-			}
-			return err
-		},
-	}
+	cmd := newCommand("schema", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		i := slices.Index(names, args[0])
+		if i < 0 {
+			return verdict.Refuse(verdict.Usage, "KIND", "%.40q: want %s", args[0], strings.Join(names, ", "))
+		}
+		text, err := documentKinds()[i].text()
+		if err == nil {
+			text, err = withoutKeys(text, switchedOff(g))
+		}
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(text)
+		}
+		return err
+	})
+	cmd.Long, cmd.ValidArgs = strings.Replace(cmd.Long, "{kinds}", strings.Join(list, ""), 1), names
 	addGatesFlag(cmd, g)
 	return cmd
 }

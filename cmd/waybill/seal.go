@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -35,32 +34,24 @@ type sealing struct {
 
 func sealCommand() *cobra.Command {
 	o, s := &project{}, &sealing{}
-	cmd := &cobra.Command{
-		Use:     "seal VERSION",
-		Short:   "Sign the manifest, the complete list of everything in the release",
-		GroupID: "stage",
-		Long:    help("seal") + exit.Table("the manifest, revision or channel index was signed, and verified;\nwithout --confirm: nothing prevents it, and it was printed"),
-		Example: help("seal.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.check(); err != nil {
-				return err
-			}
-			p, ctx, err := o.open(c, args)
-			if err != nil {
-				return err
-			}
-			switch {
-			case s.amend || s.withdraw:
-				return s.revise(ctx, c, p)
-			case s.from.Files != "":
-				return s.takeOver(ctx, c, p)
-			case len(s.channels) > 0:
-				return s.point(ctx, c, p)
-			}
-			return s.seal(ctx, c, p)
-		},
-	}
+	cmd := newCommand("seal", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if err := s.check(); err != nil {
+			return err
+		}
+		p, ctx, err := o.open(c, args)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.amend || s.withdraw:
+			return s.revise(ctx, c, p)
+		case s.from.Files != "":
+			return s.takeOver(ctx, c, p)
+		case len(s.channels) > 0:
+			return s.point(ctx, c, p)
+		}
+		return s.seal(ctx, c, p)
+	})
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
@@ -18,12 +17,7 @@ import (
 )
 
 func signoffCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use:     "signoff",
-		Short:   "Check the documents of a release, and sign it off",
-		GroupID: "check",
-		Long:    help("signoff") + exit.Table("success"),
-	})
+	cmd := group(*newCommand("signoff", nil, nil))
 	cmd.AddCommand(signoffCheckCommand(), signoffAttestCommand())
 	return cmd
 }
@@ -171,24 +165,15 @@ func reviewsAbove(set *signoff.Set, directory string) error {
 
 func signoffCheckCommand() *cobra.Command {
 	o, output := &documents{}, &cli.Output{}
-	cmd := &cobra.Command{
-		Use:     "check --keps DIR --template FILE --milestone v1.37",
-		Short:   "Check the documents of a release against the requirements of their stage",
-		Long:    strings.Replace(help("signoff_check"), "{rules}", signoff.Rules(), 1) + exit.Table("accepted, with at least one document checked"),
-		Example: help("signoff_check.examples"),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.Check(); err != nil {
-				return err
-			}
-			q, _, err := o.question()
-			if err != nil {
-				return err
-			}
-			v, _ := signoff.Check(q)
-			return answer(cmd, output, v, nil)
-		},
-	}
+	cmd := newCommand("signoff_check", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		q, _, err := o.question()
+		if err != nil {
+			return err
+		}
+		v, _ := signoff.Check(q)
+		return answer(cmd, output, v, nil)
+	})
+	cmd.Long = strings.Replace(cmd.Long, "{rules}", signoff.Rules(), 1)
 	o.addFlags(cmd)
 	output.AddFlags(cmd)
 	return cmd

@@ -11,7 +11,6 @@ import (
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -31,14 +30,7 @@ type attesting struct {
 
 func signoffAttestCommand() *cobra.Command {
 	o := &attesting{officer: officer{signsAs: []string{pipeline.TokenSignoff}}}
-	cmd := &cobra.Command{
-		Use:     "attest --keps DIR --template FILE --milestone v1.37 --source REPOSITORY[@REF]",
-		Short:   "Check the documents, and sign the release off",
-		Long:    help("signoff_attest") + exit.Table("the sign-off was signed, read back and verified;\nwithout --confirm: the documents were accepted, and the statements printed"),
-		Example: help("signoff_attest.examples"),
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
-	}
+	cmd := newCommand("signoff_attest", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return o.run(cmd) })
 	o.documents.addFlags(cmd)
 	o.officer.addFlags(cmd)
 	f := cmd.Flags()

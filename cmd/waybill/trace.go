@@ -37,15 +37,7 @@ type tracing struct {
 
 func traceCommand() *cobra.Command {
 	o := &tracing{}
-	cmd := &cobra.Command{
-		Use:     "trace TARGET [VERSION]",
-		Short:   "Find the runs that made or changed an artifact, and what a run made",
-		GroupID: "check",
-		Long:    help("trace"),
-		Example: help("trace.examples"),
-		Args:    cobra.RangeArgs(1, 2),
-		RunE:    o.run,
-	}
+	cmd := newCommand("trace", cobra.RangeArgs(1, 2), o.run)
 	f := cmd.Flags()
 	f.StringVar(&o.profile, "profile", "", "profile that names places, policy and trust root")
 	f.StringVar(&o.policy, "policy", "", "policy that says who may sign what, where no profile names one")

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tuf"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -23,12 +22,7 @@ import (
 const maxTUFRoot = 512_000
 
 func trustCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use:     "trust",
-		Short:   "Show, update and export the trust root",
-		GroupID: "trust",
-		Long:    help("trust") + exit.Table("success"),
-	})
+	cmd := group(*newCommand("trust", nil, nil))
 	cmd.AddCommand(trustShowCommand(), trustInitCommand(), trustUpdateCommand(), trustExportCommand(), trustBuildersCommand())
 	return cmd
 }
@@ -36,20 +30,13 @@ func trustCommand() *cobra.Command {
 func trustShowCommand() *cobra.Command {
 	o := &cli.Trust{}
 	var output string
-	cmd := &cobra.Command{
-		Use:     "show",
-		Short:   "Print the authorities in the trust root, and when each is trusted",
-		Long:    help("trust_show") + exit.Table("the trust root was printed"),
-		Example: help("trust_show.examples"),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := o.Root(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return r.Write(cmd.OutOrStdout(), render.Format(output))
-		},
-	}
+	cmd := newCommand("trust_show", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		r, err := o.Root(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return r.Write(cmd.OutOrStdout(), render.Format(output))
+	})
 	o.AddFlags(cmd)
 	o.AddChoice(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", string(render.Table), "table or json")
@@ -59,26 +46,19 @@ func trustShowCommand() *cobra.Command {
 func trustInitCommand() *cobra.Command {
 	o := &cli.Trust{}
 	from := &repository{}
-	cmd := &cobra.Command{
-		Use:     "init {--tuf URL --root FILE | --staging | --public-good}",
-		Short:   "Use another TUF repository for the trust root from now on",
-		Long:    help("trust_init") + exit.Table("the trust root was fetched, verified and cached"),
-		Example: help("trust_init.examples"),
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			source, err := from.source()
-			if err != nil {
-				return err
-			}
-			c, err := o.Config(cli.Transport(false))
-			if err != nil {
-				return err
-			}
-			c.URL, c.Root = source.URL, source.Root
-			t, err := tuf.Init(cmd.Context(), c)
-			return reportFetched(cmd, c, t, err)
-		},
-	}
+	cmd := newCommand("trust_init", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		source, err := from.source()
+		if err != nil {
+			return err
+		}
+		c, err := o.Config(cli.Transport(false))
+		if err != nil {
+			return err
+		}
+		c.URL, c.Root = source.URL, source.Root
+		t, err := tuf.Init(cmd.Context(), c)
+		return reportFetched(cmd, c, t, err)
+	})
 	o.AddFlags(cmd)
 	cmd.Flags().StringVar(&from.url, "tuf", "", "address of the repository: https, or http on loopback")
 	cmd.Flags().StringVar(&from.root, "root", "", "initial root metadata of the repository at --tuf")
@@ -111,22 +91,14 @@ func (r *repository) source() (tuf.Source, error) {
 
 func trustUpdateCommand() *cobra.Command {
 	o := &cli.Trust{}
-	cmd := &cobra.Command{
-		Use:   "update",
-		Short: "Fetch the newest trust root",
-		Long:  help("trust_update") + exit.Table("the trust root is up to date"),
-		Example: `  waybill trust update
-  waybill trust update --cache lab/trust`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := o.Remembered(cli.Transport(false))
-			if err != nil {
-				return err
-			}
-			t, err := tuf.Refresh(cmd.Context(), c)
-			return reportFetched(cmd, c, t, err)
-		},
-	}
+	cmd := newCommand("trust_update", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		c, err := o.Remembered(cli.Transport(false))
+		if err != nil {
+			return err
+		}
+		t, err := tuf.Refresh(cmd.Context(), c)
+		return reportFetched(cmd, c, t, err)
+	})
 	o.AddFlags(cmd)
 	return cmd
 }
@@ -149,38 +121,26 @@ func reportFetched(cmd *cobra.Command, c tuf.Config, t tuf.Targets, err error) e
 func trustExportCommand() *cobra.Command {
 	o := &cli.Trust{}
 	var output string
-	cmd := &cobra.Command{
-		Use:   "export [--output FILE]",
-		Short: "Write the trust root to a file, to use it elsewhere",
-		Long: `Write the trust root of the last trust update, byte for byte, and print its digest.
-On the other machine use it with --trusted-root, and compare the digest over a
-different channel than the one that the file was sent through.
-
-` + exit.Table("the trust root was written"),
-		Example: `  waybill trust export --output trusted_root.json
-  waybill trust export --offline > trusted_root.json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := o.Root(cmd.Context())
-			if err != nil {
-				return err
-			}
-			raw := r.Root.Raw()
-			if output == "" {
-				_, err := cmd.OutOrStdout().Write(raw)
-				return err
-			}
-			if err := writeWhole(cmd.Context(), output, raw); err != nil {
-				return err
-			}
-			fmt.Fprint(cmd.OutOrStdout(), r.Root.Digest())
-			if !r.Date.IsZero() { // a file does not contain its age
-				fmt.Fprint(cmd.OutOrStdout(), " ", r.Date.UTC().Format(time.DateOnly))
-			}
-			fmt.Fprintln(cmd.OutOrStdout())
-			return nil
-		},
-	}
+	cmd := newCommand("trust_export", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		r, err := o.Root(cmd.Context())
+		if err != nil {
+			return err
+		}
+		raw := r.Root.Raw()
+		if output == "" {
+			_, err := cmd.OutOrStdout().Write(raw)
+			return err
+		}
+		if err := writeWhole(cmd.Context(), output, raw); err != nil {
+			return err
+		}
+		fmt.Fprint(cmd.OutOrStdout(), r.Root.Digest())
+		if !r.Date.IsZero() { // a file does not contain its age
+			fmt.Fprint(cmd.OutOrStdout(), " ", r.Date.UTC().Format(time.DateOnly))
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return nil
+	})
 	o.AddFlags(cmd)
 	o.AddChoice(cmd)
 	cmd.Flags().StringVar(&output, "output", "", "file to write (default: standard output)")
@@ -189,22 +149,15 @@ different channel than the one that the file was sent through.
 
 func trustBuildersCommand() *cobra.Command {
 	var file string
-	cmd := &cobra.Command{
-		Use:     "builders",
-		Short:   "Print the list of known builders",
-		Long:    help("trust_builders") + exit.Table("the list was printed"),
-		Example: "  waybill trust builders\n  waybill trust builders --builders builders.yaml",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := cli.KnownBuilders(file)
-			if err != nil {
-				return err
-			}
-			out := json.NewEncoder(cmd.OutOrStdout())
-			out.SetIndent("", "  ")
-			return out.Encode(list)
-		},
-	}
+	cmd := newCommand("trust_builders", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		list, err := cli.KnownBuilders(file)
+		if err != nil {
+			return err
+		}
+		out := json.NewEncoder(cmd.OutOrStdout())
+		out.SetIndent("", "  ")
+		return out.Encode(list)
+	})
 	cmd.Flags().StringVar(&file, "builders", "", "file of kind Builders: builders to add")
 	return cmd
 }

@@ -26,9 +26,6 @@ type single struct {
 func (o *single) command(cmd cobra.Command, run func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error)) *cobra.Command {
 	cmd.Long += help("verify_identity") + exit.Table(exit.Accepted)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if err := o.output.Check(); err != nil {
-			return err
-		}
 		if err := o.ask.Check(&o.trust); err != nil {
 			return err
 		}
@@ -96,13 +93,7 @@ func verifyFileCommand() *cobra.Command {
 	o := &single{}
 	var bundle, signature, certificate string
 	var log cli.Log
-	cmd := o.command(cobra.Command{
-		Use:     "file FILE…",
-		Short:   "Verify that an identity or key signed these files",
-		Long:    help("verify_file"),
-		Example: help("verify_file.examples"),
-		Args:    cobra.MinimumNArgs(1),
-	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+	cmd := o.command(*newCommand("verify_file", cobra.MinimumNArgs(1), nil), func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
 			return nil, err
@@ -126,13 +117,7 @@ func verifyFileCommand() *cobra.Command {
 func verifyBundleCommand() *cobra.Command {
 	o := &single{}
 	var sum string
-	cmd := o.command(cobra.Command{
-		Use:     "bundle BUNDLE [FILE]",
-		Short:   "Verify a bundle for a file, or for a digest",
-		Long:    help("verify_bundle"),
-		Example: help("verify_bundle.examples"),
-		Args:    cobra.RangeArgs(1, 2),
-	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+	cmd := o.command(*newCommand("verify_bundle", cobra.RangeArgs(1, 2), nil), func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		file := gate.File{Bundle: args[0]}
 		if len(args) == 2 {
 			file.Path = args[1]
@@ -153,13 +138,7 @@ func verifyImageCommand() *cobra.Command {
 	o := &single{}
 	var platform, children string
 	var log cli.Log
-	cmd := o.command(cobra.Command{
-		Use:     "image REF…",
-		Short:   "Verify that an identity or key signed an image and every platform of it",
-		Long:    help("verify_image"),
-		Example: help("verify_image.examples"),
-		Args:    cobra.MinimumNArgs(1),
-	}, func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
+	cmd := o.command(*newCommand("verify_image", cobra.MinimumNArgs(1), nil), func(cmd *cobra.Command, ask gate.Ask, at time.Time, args []string) (*verdict.Verdict, error) {
 		finder, err := log.Finder(o.trust.Offline)
 		if err != nil {
 			return nil, err

@@ -74,5 +74,5 @@ func (o *onGitHub) run(cmd *cobra.Command, args []string) error {
 		}
 		ask.Roots, ask.Now = append(ask.Roots, r.Root), r.Now
 	}
-	return answer(cmd, &o.Output, ask.Decide(cmd.Context()), o.Output.Check())
+	return answer(cmd, &o.Output, ask.Decide(cmd.Context()), nil)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -17,43 +16,33 @@ func verifyLayoutCommand() *cobra.Command {
 	var moment cli.Moment
 	var keys, parameters []string
 	req := gate.LayoutRequest{}
-	cmd := &cobra.Command{
-		Use:     "layout LAYOUT FILE… --key OWNER.pub --links DIRECTORY",
-		Short:   "Verify that files were made as an in-toto layout requires",
-		Long:    help("verify_layout") + exit.Table(exit.Accepted),
-		Example: `  waybill verify layout root.layout lantern.tar.gz --key owner.pub --links links`,
-		Args:    cobra.MinimumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := output.Check(); err != nil {
+	cmd := newCommand("verify_layout", cobra.MinimumNArgs(2), func(c *cobra.Command, args []string) (err error) {
+		if req.Now, err = moment.Time(); err != nil {
+			return err
+		}
+		switch {
+		case len(keys) == 0:
+			return verdict.Refuse(verdict.Usage, "--key", "required: the public key of the owner of the layout")
+		case req.Links == "":
+			return verdict.Refuse(verdict.Usage, "--links", "required: the directory of the links")
+		}
+		for _, path := range keys {
+			public, err := cli.PublicKey(path)
+			if err != nil {
 				return err
 			}
-			if req.Now, err = moment.Time(); err != nil {
-				return err
-			}
-			switch {
-			case len(keys) == 0:
-				return verdict.Refuse(verdict.Usage, "--key", "required: the public key of the owner of the layout")
-			case req.Links == "":
-				return verdict.Refuse(verdict.Usage, "--links", "required: the directory of the links")
-			}
-			for _, path := range keys {
-				public, err := cli.PublicKey(path)
-				if err != nil {
-					return err
-				}
-				req.Keys = append(req.Keys, public)
-			}
-			if req.Parameters, err = parametersOf(parameters); err != nil {
-				return err
-			}
-			req.Layout, req.Files = args[0], args[1:]
-			v := gate.Layout(c.Context(), req)
-			if cause := context.Cause(c.Context()); cause != nil {
-				return cause
-			}
-			return answer(c, &output, v, nil)
-		},
-	}
+			req.Keys = append(req.Keys, public)
+		}
+		if req.Parameters, err = parametersOf(parameters); err != nil {
+			return err
+		}
+		req.Layout, req.Files = args[0], args[1:]
+		v := gate.Layout(c.Context(), req)
+		if cause := context.Cause(c.Context()); cause != nil {
+			return cause
+		}
+		return answer(c, &output, v, nil)
+	})
 	f := cmd.Flags()
 	f.StringArrayVar(&keys, "key", nil, "public key (PEM) of an owner of the layout, who must have signed it; repeats")
 	f.StringVar(&req.Links, "links", "", "directory of the links")

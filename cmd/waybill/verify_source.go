@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -28,14 +27,7 @@ type verifyingSource struct {
 
 func verifySourceCommand() *cobra.Command {
 	o := &verifyingSource{officer: officer{signsAs: []string{pipeline.TokenVerifier}}}
-	cmd := &cobra.Command{
-		Use:     "source COMMIT --source CLONE --ref REF",
-		Short:   "Verify a commit of the source, and which SLSA Source level it shows",
-		Long:    help("verify_source") + exit.Table(exit.Accepted),
-		Example: `  waybill verify source 2624d9d3c4… --source lantern --ref refs/tags/v0.1.0 --profile profile.yaml --require-level source=1`,
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0]) },
-	}
+	cmd := newCommand("verify_source", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error { return o.run(c, args[0]) })
 	f := cmd.Flags()
 	f.StringVar(&o.options.Checkout.Repository, "source", "", "clone of the repository")
 	f.StringVar(&o.options.Checkout.Ref, "ref", "", "branch or tag whose history must include COMMIT, such as refs/tags/v0.1.0")

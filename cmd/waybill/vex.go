@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/openvex"
@@ -23,19 +22,12 @@ import (
 )
 
 func vexCommand() *cobra.Command {
-	cmd := group(cobra.Command{
-		Use: "vex", Short: "State which vulnerabilities affect a published release", GroupID: "stage",
-		Long: "State, in signed OpenVEX documents, which vulnerabilities affect a published release,\nand list what was stated.\n\n" + exit.Table("the subcommand succeeded"),
-	})
+	cmd := group(*newCommand("vex", nil, nil))
 	list, listed := &vexing{}, cli.TableOutput()
-	show := &cobra.Command{
-		Use: "list VERSION", Short: "List the VEX statements of a published release", Args: cobra.ExactArgs(1), Example: "  waybill vex list v0.1.0 --profile profile.yaml",
-		Long: "List the VEX statements of a published release: who signed them, and when; with\n--verbose also the superseded ones. Only the manifest and the VEX documents are\nverified.\n\n" + exit.Table(exit.Accepted),
-		RunE: func(c *cobra.Command, args []string) error {
-			v, _, _, err := list.ask(c, args[0], nil)
-			return answer(c, listed, v, err)
-		},
-	}
+	show := newCommand("vex_list", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		v, _, _, err := list.ask(c, args[0], nil)
+		return answer(c, listed, v, err)
+	})
 	show.Flags().StringVar(&list.profile, "profile", "", "profile that names places, policy and trust root (default: profile.yaml here, or above up to the top of the repository)")
 	listed.AddFlags(show)
 	cmd.AddCommand(vexAddCommand(), show)
@@ -51,14 +43,7 @@ type vexing struct {
 
 func vexAddCommand() *cobra.Command {
 	o := &vexing{officer: officer{signsAs: []string{openvex.Role}}}
-	cmd := &cobra.Command{
-		Use:     "add VERSION --vulnerability CVE --status STATUS [--product NAME|PURL] [--component PURL]",
-		Short:   "Sign a VEX statement about a published release",
-		Long:    help("vex_add") + exit.Table("the statement was signed, read back and verified;\nwithout --confirm: the statement was printed"),
-		Example: help("vex_add.examples"),
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.add(cmd, args[0]) },
-	}
+	cmd := newCommand("vex_add", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error { return o.add(cmd, args[0]) })
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.name, "vulnerability", "", "the vulnerability, such as CVE-2026-1234")

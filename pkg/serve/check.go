@@ -173,7 +173,7 @@ func (c *RecordCheck) checkNext(where string, l api.Line, head api.Head) {
 
 func (c *RecordCheck) addBreak(where, format string, args ...any) {
 	if c.broken++; len(c.breaks) < maxBreaks {
-		c.breaks = append(c.breaks, verdict.Find(verdict.AuditChain, where, format, args...))
+		c.breaks = append(c.breaks, verdict.Find("AUDIT_CHAIN", where, format, args...))
 	}
 }
 
@@ -224,11 +224,11 @@ func (c *RecordCheck) Verdict(now time.Time) *verdict.Verdict {
 		v.Note("further breaks, not listed: %d", more)
 	}
 	if c.lines == 0 {
-		v.Add(verdict.Find(verdict.AuditChain, "record", "the logs contain no line of a record"))
+		v.Add(verdict.Find("AUDIT_CHAIN", "record", "the logs contain no line of a record"))
 	}
 	for i, h := range c.Heads {
 		if c.lines > 0 && !c.seen[i] {
-			v.Add(verdict.Find(verdict.AuditChain, "--head", "no line %d with this digest: the record was cut off or rewritten, or the head belongs to another record", h.Number).Differ(h.Digest.String(), ""))
+			v.Add(verdict.Find("AUDIT_CHAIN", "--head", "no line %d with this digest: the record was cut off or rewritten, or the head belongs to another record", h.Number).Differ(h.Digest.String(), ""))
 		}
 	}
 	c.addNotes(v)

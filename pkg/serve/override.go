@@ -82,7 +82,7 @@ func (l Ledger) spend(ctx context.Context, who caller.Principal, request string)
 }
 
 func replayed() error {
-	return verdict.Refuse(verdict.Replay, "token", "the token was already used for an override")
+	return verdict.Refuse("REPLAY", "token", "the token was already used for an override")
 }
 
 // unspent is why it is unknown whether a token was used; nil for nil.
@@ -117,7 +117,7 @@ func (l Ledger) mayBeUsed(who caller.Principal) error {
 		return verdict.Refuse(verdict.NotGranted, who.Name(), "this gate serves no overrides: it has no place to record used tokens").
 			Advise("ask the gate's operators to set approvals: PLACE in its configuration")
 	case who.Shown().ID == "":
-		return verdict.Refuse(verdict.Replay, "token", "the token has no ID (jti), so a repeated use could not be detected")
+		return verdict.Refuse("REPLAY", "token", "the token has no ID (jti), so a repeated use could not be detected")
 	}
 	return nil
 }

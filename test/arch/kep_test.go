@@ -19,7 +19,7 @@ var (
 	kepID      = regexp.MustCompile(`\A[A-Z][0-9](\.[0-9])?\z`)
 	kepAnswer  = regexp.MustCompile(`\A(met|declared|not met|not implementable)\b`)
 	kepTest    = regexp.MustCompile("\\A`([a-z0-9/_]+_test\\.go)` (Test[A-Za-z0-9]+)\\z")
-	commandUse = regexp.MustCompile(`(?m)\bUse: +"([a-z0-9-]+)`)
+	commandUse = regexp.MustCompile(`(?m)(?:\bUse: +"|^Use: )([a-z0-9-]+)`)
 )
 
 // kepLines are the lines of the KEP: goals, graduation criteria, user stories,
@@ -40,6 +40,13 @@ func pageAnswersKEP(tr *tree, page string) (refusals []string) {
 			text := readText(tr, s.path)
 			sources = append(sources, text)
 			for _, m := range commandUse.FindAllStringSubmatch(text, -1) {
+				uses = append(uses, m[1])
+			}
+		}
+	}
+	for _, name := range tr.names {
+		if strings.HasPrefix(name, "cmd/waybill/help/") {
+			for _, m := range commandUse.FindAllStringSubmatch(readText(tr, name), 1) {
 				uses = append(uses, m[1])
 			}
 		}

@@ -75,7 +75,7 @@ func TestEveryCommandByPolicy(t *testing.T) {
 		edits []string
 	}{
 		{"a lab that is told of", nil, []string{"roles:\n", "trustRoot: {lab: warn}\nroles:\n"}},
-		{"a lab where none is wanted", codes(verdict.TrustLab), []string{"roles:\n", "trustRoot: {lab: \"off\"}\nroles:\n"}},
+		{"a lab where none is wanted", codes("TRUST_LAB"), []string{"roles:\n", "trustRoot: {lab: \"off\"}\nroles:\n"}},
 		{"a policy that ends later", nil, []string{"roles:\n", "expires: \"2099-01-01\"\nroles:\n"}},
 		{"a policy that ended", codes(verdict.PolicyExpired), []string{"roles:\n", "expires: \"2025-01-01\"\nroles:\n"}},
 		{"a manifest of an hour", nil, []string{"plan: require\n", "plan: require\nlimits: {manifest: 1h}\n"}},
@@ -89,7 +89,7 @@ func TestEveryCommandByPolicy(t *testing.T) {
 		{"two logs", codes(verdict.Threshold), []string{"plan: require\n", "plan: require\nthresholds: {logs: 2}\n"}},
 		{"two builders", codes(verdict.Threshold), []string{"plan: require\n", "plan: require\nthresholds: {builders: 2}\n"}},
 		{"parameters that are named", nil, []string{"require:\n", parameters + "  - {name: version, is: \"{version}\"}\nrequire:\n"}},
-		{"a parameter that nobody names", codes(verdict.ParamUnknown), []string{"require:\n", parameters + "require:\n"}},
+		{"a parameter that nobody names", codes("PARAM_UNKNOWN"), []string{"require:\n", parameters + "require:\n"}},
 		{"a parameter of another value", codes(verdict.ParamValue), []string{"require:\n", parameters + "  - {name: version, is: v9.9.9}\nrequire:\n"}},
 		{"another type of build", codes(verdict.BuildType), []string{"require:\n", strings.Replace(parameters, "build-step/v1", "poem/v1", 1) + "  - {name: version, is: \"{version}\"}\nrequire:\n"}},
 		{"no sign-off", codes(verdict.SignoffMissing), []string{"roles:\n", "roles:\n  signoff: [{issuer: \"" + w.Lab.Issuer + "\", subject: signatory@lab.invalid, type: email}]\n", "plan: require\n", "plan: require\nsignoff: {stages: [staging, release], maxAge: 720h}\n"}},

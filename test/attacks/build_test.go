@@ -48,10 +48,10 @@ func TestBuildSteps(t *testing.T) {
 	}{
 		{"as declared", "echo lantern", "echo lantern", nil},
 		{"it fails", "mkdir -p", "false && mkdir -p", codes(verdict.StepFailed)},
-		{"it writes more", write, write + " && touch {out}/more", codes(verdict.OutputExtra)},
-		{"it writes less", write, "> /dev/null", codes(verdict.OutputMissing)},
+		{"it writes more", write, write + " && touch {out}/more", codes("OUTPUT_EXTRA")},
+		{"it writes less", write, "> /dev/null", codes("OUTPUT_MISSING")},
 		{"it writes a symbolic link", write, "> /dev/null && ln -s /etc/passwd {out}/bin/{os}/{arch}/lantern", codes(verdict.FileType)},
-		{"it writes provenance itself", write, write + " && mkdir {out}/provenance && touch {out}/provenance/compile-linux-amd64.sigstore.json", codes(verdict.OutputExtra)},
+		{"it writes provenance itself", write, write + " && mkdir {out}/provenance && touch {out}/provenance/compile-linux-amd64.sigstore.json", codes("OUTPUT_EXTRA")},
 		{"an unknown key in the configuration", "lock:", "trusted: true\nlock:", codes(verdict.ConfigParse)},
 		{"a step that takes what nobody makes", `take: ["bin`, `take: ["sbin`, codes(verdict.ConfigParse)},
 	}

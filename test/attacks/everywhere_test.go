@@ -96,7 +96,7 @@ func notEverywhere() map[verdict.Code]string {
 		verdict.ChainExpired:    blobs,
 		verdict.CertStatement:   "it needs a certificate of a run, whose claims the provenance contradicts; TestVectors asks about them",
 		verdict.RebuildMismatch: "no scene has two builders of one release; test/stories/policy_evidence_test.go asks about one file",
-		verdict.PolicyRule:      "k8s-verify-release reads no rules and refuses such a policy; test/stories/policy_load_test.go asks the others",
+		"POLICY_RULE":           "k8s-verify-release reads no rules and refuses such a policy; test/stories/policy_load_test.go asks the others",
 		verdict.FeatureState:    "k8s-verify-release has no --features and takes each requirement as it is written; test/attacks/features_test.go asks the others",
 		verdict.SignoffOther:    "no scene here signs a release off; test/stories/signoff_test.go asks",
 		verdict.SignoffExpired:  "no scene here signs a release off; test/stories/signoff_test.go asks",

@@ -74,7 +74,7 @@ func TestFeaturePreflight(t *testing.T) {
 			all := atRest(t)
 			r.change(t, all)
 			v := flight(t, all, r.to)
-			refused(t, v.Err(), verdict.FeatureUnsafe)
+			refused(t, v.Err(), "FEATURE_UNSAFE")
 			if !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return strings.Contains(f.Message, r.said) }) {
 				t.Errorf("%+v, want one that says %q", v.Findings, r.said)
 			}

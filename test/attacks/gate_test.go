@@ -157,7 +157,7 @@ func TestGateManifest(t *testing.T) {
 		}, nil},
 		{"a critical field that nobody knows", func(t *testing.T, r *attacked) {
 			r.resealJSON(t, func(p map[string]any) { p["critical"] = map[string]any{"color": "red"} })
-		}, codes(verdict.ManifestCrit)},
+		}, codes("MANIFEST_CRITICAL")},
 		{"pages beside a list", func(t *testing.T, r *attacked) {
 			r.resealJSON(t, func(p map[string]any) {
 				p["pages"] = []any{map[string]any{"name": "p", "sha256": "", "first": "a", "last": "b", "count": 1}}
@@ -318,7 +318,7 @@ func TestGateQuestions(t *testing.T) {
 		{"no canonical file place", func(q *gate.Request) { q.Canon.Files = "" }, codes(verdict.PlaceOther)},
 		{"another canonical registry", func(q *gate.Request) { q.Canon.Images += "x" }, codes(verdict.PlaceOther)},
 		{"no registry", func(q *gate.Request) { q.Images = nil }, codes(verdict.PlaceDown)},
-		{"a policy that knows nobody", func(q *gate.Request) { q.Policy = policy.Policy{} }, codes(verdict.TrustLab)},
+		{"a policy that knows nobody", func(q *gate.Request) { q.Policy = policy.Policy{} }, codes("TRUST_LAB")},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) { refused(t, r.gate(t, row.edit).Err(), row.codes...) })

@@ -55,8 +55,8 @@ func TestLegacyNeedsItsLog(t *testing.T) {
 	r := theWorld(t).attacked(t)
 	before := bytesOf(t, r.dir)
 	p := legacyPipeline(t, r, false)
-	refused(t, p.Sign(t.Context()), verdict.LegacyNeedsRekorV1)
-	refused(t, p.Seal(t.Context()), verdict.LegacyNeedsRekorV1)
+	refused(t, p.Sign(t.Context()), "LEGACY_NEEDS_REKOR_V1")
+	refused(t, p.Seal(t.Context()), "LEGACY_NEEDS_REKOR_V1")
 	if after := bytesOf(t, r.dir); !maps.Equal(before, after) {
 		t.Error("something was written")
 	}
@@ -178,8 +178,8 @@ func TestLegacySeal(t *testing.T) {
 func TestLegacyForecast(t *testing.T) {
 	r := theWorld(t).attacked(t)
 	_, err := legacyPipeline(t, r, false).ForecastActs(t.Context(), pipeline.ActSign)
-	refused(t, err, verdict.LegacyNeedsRekorV1)
-	if n := strings.Count(err.Error(), string(verdict.LegacyNeedsRekorV1)); n != 1 {
+	refused(t, err, "LEGACY_NEEDS_REKOR_V1")
+	if n := strings.Count(err.Error(), "LEGACY_NEEDS_REKOR_V1"); n != 1 {
 		t.Errorf("said %d times: %v", n, err)
 	}
 	plain := must[pipeline.Forecast](t)(later(t, r).ForecastActs(t.Context(), pipeline.ActSign))

@@ -13,8 +13,8 @@ func codesOfReleases() []verdict.Code {
 	return []verdict.Code{
 		// The release against its manifest, and the manifest against the plan.
 		verdict.Missing, verdict.Tampered, verdict.Extra, verdict.NameSwap, verdict.TagMoved, verdict.Platform, verdict.FileType, verdict.Path, verdict.Version, verdict.Withdrawn, verdict.Expired, verdict.PlaceOther,
-		verdict.PlanExtra, verdict.PlanMissing, verdict.LockStale, verdict.ManifestParse, verdict.ManifestCrit,
-		verdict.PageMissing, verdict.PageTampered, verdict.PageTwice, verdict.PageOrder, verdict.PageOverlap, verdict.PageRange,
+		verdict.PlanExtra, verdict.PlanMissing, verdict.LockStale, verdict.ManifestParse, "MANIFEST_CRITICAL",
+		"PAGE_MISSING", "PAGE_TAMPERED", "PAGE_TWICE", "PAGE_ORDER", "PAGE_OVERLAP", "PAGE_RANGE",
 
 		// The form and the signatures of evidence.
 		verdict.BundleParse, verdict.BundleVersion, verdict.BundleLacks, verdict.Encoding, verdict.SignatureBad, verdict.MaterialKind, verdict.Limit, verdict.LimitSubjects, verdict.SigCount, verdict.PayloadType, verdict.Threshold, verdict.DigestHint,
@@ -24,11 +24,11 @@ func codesOfReleases() []verdict.Code {
 
 		// The content of evidence.
 		verdict.EvidenceMissing, verdict.Unsigned, verdict.NoProvenance, verdict.NoSBOM, verdict.SBOMSubject, verdict.StatementParse, verdict.StatementType, verdict.PredicateType, verdict.NotBound, verdict.CertStatement,
-		verdict.Identity, verdict.IdentityRole, verdict.IdentityWindow, verdict.Builder, verdict.BuildType, verdict.BuildMix, verdict.Level, verdict.SourceRepo, verdict.SourceCommit, verdict.ParamUnknown, verdict.ParamValue, verdict.RebuildMismatch,
+		verdict.Identity, verdict.IdentityRole, verdict.IdentityWindow, verdict.Builder, verdict.BuildType, verdict.BuildMix, verdict.Level, verdict.SourceRepo, verdict.SourceCommit, "PARAM_UNKNOWN", verdict.ParamValue, verdict.RebuildMismatch,
 		verdict.SignoffMissing, verdict.SignoffOther, verdict.SignoffExpired,
 
 		// The policy, and what a decision is based on.
-		verdict.Stale, verdict.TrustLab, verdict.PolicyRule, verdict.PolicySig, verdict.PolicyStale, verdict.PolicyExpired, verdict.PolicyEmpty, verdict.FeatureState, verdict.Clock,
+		verdict.Stale, "TRUST_LAB", "POLICY_RULE", verdict.PolicySig, verdict.PolicyStale, verdict.PolicyExpired, verdict.PolicyEmpty, verdict.FeatureState, verdict.Clock,
 		verdict.ConfigParse, verdict.Usage, verdict.PlaceDown, verdict.NotListable, verdict.TrustRootParse,
 	}
 }

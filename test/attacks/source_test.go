@@ -46,7 +46,7 @@ func TestBuildSources(t *testing.T) {
 		codes        []verdict.Code
 	}{
 		{"as committed", nothing, nothing, nil},
-		{"a file that was changed", write("LICENSE"), nothing, codes(verdict.SourceDirty)},
+		{"a file that was changed", write("LICENSE"), nothing, codes("SOURCE_DIRTY")},
 		{"a file that git does not follow", write("NOTES"), nothing, nil},
 		{"a file that is changed after it began", nothing, write("LICENSE"), nil},
 		{"the tag moves to another commit", run("commit", "-q", "--allow-empty", "-m", "more"), run("tag", "-f", tag), codes(verdict.SourceMoved)},

@@ -59,8 +59,8 @@ func repositories() []hostile {
 		{"deep", "holds a directory deeper than any path", verdict.Limit, "too deep", bomb("d", 150)},
 		{"forged", "stores other bytes under the id of a file", verdict.Tampered, "", forged},
 		{"absent", "lacks a file, and names a program that would fetch it", verdict.Missing, "", promisor},
-		{"alternates", "takes objects from another repository of the machine", verdict.SourceShared, "alternates", alternates},
-		{"objects-link", "keeps its objects behind a link", verdict.SourceShared, "objects is not a directory", objectsLink},
+		{"alternates", "takes objects from another repository of the machine", "SOURCE_SHARED", "alternates", alternates},
+		{"objects-link", "keeps its objects behind a link", "SOURCE_SHARED", "objects is not a directory", objectsLink},
 		{"branch-moves", "moves its branch during the build", built, "", func(_ *testing.T, b *release) { b.then = moveBranch }},
 		{"tag-moves", "moves its tag during the build, and holds what was asked for no more", verdict.SourceMoved, "moved", func(_ *testing.T, b *release) { b.then = moveTag }},
 		{"tag-goes", "removes its tag during the build", verdict.SourceMoved, "moved", func(_ *testing.T, b *release) {

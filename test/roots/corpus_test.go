@@ -67,12 +67,12 @@ func TestStaticRepository(t *testing.T) {
 		t.Errorf("from the cache: %v", err)
 	}
 	c.Now = got.Expires().Add(time.Second)
-	if _, err := tuf.Refresh(t.Context(), c); verdict.FindingOf("", err).Code != verdict.TUFExpired {
+	if _, err := tuf.Refresh(t.Context(), c); verdict.FindingOf("", err).Code != "TUF_EXPIRED" {
 		t.Errorf("a second after it expired: %v", err)
 	}
 	c.Now = reference
 	c.Files = nil
-	if _, err := tuf.Refresh(t.Context(), c); verdict.FindingOf("", err).Code != verdict.TUFTarget {
+	if _, err := tuf.Refresh(t.Context(), c); verdict.FindingOf("", err).Code != "TUF_TARGET" {
 		t.Errorf("a trust root that it has not: %v", err)
 	}
 }

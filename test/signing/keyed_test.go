@@ -146,7 +146,7 @@ func TestKeyOfAStranger(t *testing.T) {
 		by   policy.Policy
 		key  string
 		want verdict.Code
-	}{{named, "named", ""}, {theirs, "stranger", verdict.KeyUnknown}} {
+	}{{named, "named", ""}, {theirs, "stranger", "KEY_UNKNOWN"}} {
 		bundle, _, err := sign1(c.by, policy.Release, keys[c.key])
 		if err != nil {
 			t.Fatal(err)

@@ -107,11 +107,11 @@ func TestNoLegacyLog(t *testing.T) {
 	w := newWorld(t)
 	m := w.honest()
 	_, err := w.signAll(t, m, journalIn(t), legacyOrders(t, 2))
-	refused(t, err, verdict.LegacyNeedsRekorV1)
+	refused(t, err, "LEGACY_NEEDS_REKOR_V1")
 	if m.all != 0 {
 		t.Errorf("%d requests before it was refused", m.all)
 	}
-	refused(t, w.signer(t, m).NeedLegacy(), verdict.LegacyNeedsRekorV1)
+	refused(t, w.signer(t, m).NeedLegacy(), "LEGACY_NEEDS_REKOR_V1")
 	w.services = w.selected(t, lab.Signing{V1: true})
 	refused(t, w.signer(t, m).NeedLegacy(), "")
 }

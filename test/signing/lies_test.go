@@ -90,7 +90,7 @@ func TestServicesLie(t *testing.T) {
 		last   string // the last service that is asked
 	}{
 		"nobody":                        {nil, nil, "", "rekor"},
-		"a certificate of another key":  {replaying(t, w, "fulcio"), nil, verdict.CertKey, "fulcio"},
+		"a certificate of another key":  {replaying(t, w, "fulcio"), nil, "CERT_KEY", "fulcio"},
 		"a certificate of elsewhere":    {elsewhere, nil, verdict.ChainUntrusted, "fulcio"},
 		"a certificate that nobody saw": {nil, lacking(t, w, "ctlogs"), verdict.SCT, "fulcio"},
 		"a certificate of another name": {nil, as(workflow), verdict.SignedAsElse, "fulcio"},

@@ -76,7 +76,7 @@ func TestSelectors(t *testing.T) {
 			}
 			services, err := sign.ParseServices(raw, time.Now())
 			if c.want == 0 {
-				refused(t, err, verdict.ServiceSelector)
+				refused(t, err, "SERVICE_SELECTOR")
 				return
 			}
 			refused(t, err, "")

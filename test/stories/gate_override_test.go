@@ -112,7 +112,7 @@ func (s *gatehouse) names(path string, exceptions int, to string) {
 		VerifierID: verifierID, ResourceURI: to, PolicyURI: policyURI, Policy: digest.Of(digest.SHA256, s.read("policy.yaml")),
 		Levels: map[string]int{"BUILD": 1}, Now: time.Now().Add(time.Second), MaxAge: time.Hour,
 	})
-	if level, claimed := said.Level("BUILD"); claimed || said.Result != vsa.Passed || verdict.FindingOf("", err).Code != verdict.VSALevel {
+	if level, claimed := said.Level("BUILD"); claimed || said.Result != vsa.Passed || verdict.FindingOf("", err).Code != "VSA_LEVEL" {
 		t.Errorf("%s at level %d, %v: want that it passed, and that no level is claimed where that was excepted", said.Result, level, err)
 	}
 }

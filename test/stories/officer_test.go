@@ -172,7 +172,7 @@ func TestExceptionsOfOthers(t *testing.T) {
 		{"by the release identity", "release", say(nil), verdict.IdentityRole},
 		{"by the builder", "builder", say(nil), verdict.IdentityRole},
 		{"by the verifier", "verifier", say(nil), verdict.IdentityRole},
-		{"of a code that is never excepted", "policy", say(func(p *exception.Predicate) { p.Code = verdict.Tampered }), verdict.NeverExcepted},
+		{"of a code that is never excepted", "policy", say(func(p *exception.Predicate) { p.Code = verdict.Tampered }), "NEVER_EXCEPTED"},
 		{"that lasts", "policy", say(func(p *exception.Predicate) { p.Expires = p.Issued.Add(exception.MaxLife + time.Second) }), verdict.StatementParse},
 		{"issued before it was signed", "policy", say(func(p *exception.Predicate) { p.Issued = p.Issued.Add(-61 * time.Minute) }), verdict.StatementParse},
 		{"issued for later", "policy", say(func(p *exception.Predicate) {

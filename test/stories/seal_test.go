@@ -240,7 +240,7 @@ func TestChannels(t *testing.T) {
 	second := d.index(t)
 	wantCode(t, first.Follows(second), verdict.ChannelStale)
 	wantCode(t, second.Follows(first), "")
-	wantCode(t, second.Fresh(time.Now().AddDate(0, 2, 0)), verdict.ChannelExpired)
+	wantCode(t, second.Fresh(time.Now().AddDate(0, 2, 0)), "CHANNEL_EXPIRED")
 	wantCode(t, second.Fresh(time.Now()), "")
 	sealed := digest.SetOf(d.read(t, filepath.Join("state", "files", releasemanifest.Name)))
 	for _, name := range []string{"stable", "latest", "stable-0.1"} {

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -130,29 +129,15 @@ func New(p Predicate, manifests map[string]digest.Set) (intoto.Statement, error)
 		subjects = append(subjects, intoto.Subject{Name: name, Digests: set})
 	}
 	slices.SortFunc(subjects, func(a, b intoto.Subject) int { return strings.Compare(a.Name, b.Name) })
-	s, err := intoto.New(PredicateType, subjects, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, subjects, p)
 }
 
 // Parse parses the statement strictly. Each version of a channel is a subject,
 // and each subject the version of a channel.
 func Parse(s intoto.Statement) (Index, error) {
-	if s.PredicateType() != PredicateType {
-		return Index{}, verdict.Refuse(verdict.PredicateType, "channels", "says %q, not which release a channel stands for", s.PredicateType())
-	}
-	s, err := s.Strict()
-	if err != nil {
-		return Index{}, err
-	}
 	x := Index{Manifests: map[string]digest.Set{}}
-	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(maxSize)); err != nil {
-		return Index{}, verdict.Wrap(verdict.StatementParse, "channels", err)
-	}
-	if err := x.Validate(); err != nil {
+	s, err := s.DecodeStrict(PredicateType, "channels", "which release a channel stands for", maxSize, &x.Predicate)
+	if err != nil {
 		return Index{}, err
 	}
 	return x, x.bind(s.Subjects())

@@ -76,12 +76,7 @@ func (p Predicate) Validate() error {
 
 // New makes the statement about one artifact.
 func New(artifact intoto.Subject, p Predicate) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, []intoto.Subject{artifact}, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, []intoto.Subject{artifact}, p)
 }
 
 // Parse parses the statement strictly.
@@ -89,9 +84,6 @@ func Parse(s intoto.Statement) (Exception, error) {
 	var p Predicate
 	s, err := s.DecodeStrict(PredicateType, "exception", "an exception", maxSize, &p)
 	if err != nil {
-		return Exception{}, err
-	}
-	if err := p.Validate(); err != nil {
 		return Exception{}, err
 	}
 	subjects := s.Subjects()

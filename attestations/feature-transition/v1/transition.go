@@ -269,12 +269,7 @@ func (t *Trace) validate() error {
 // New makes the statement of a transition. Equal transitions are equal bytes.
 func New(p Predicate) (intoto.Statement, error) {
 	subject := intoto.Subject{Name: p.Subject(), Digests: digest.SetOf(p.State().Bytes())}
-	s, err := intoto.New(PredicateType, []intoto.Subject{subject}, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, []intoto.Subject{subject}, p)
 }
 
 // Parse parses the statement strictly. Its subject is the new state in the
@@ -283,9 +278,6 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	var p Predicate
 	s, err := s.DecodeStrict(PredicateType, "feature transition", "a feature transition", maxSize, &p)
 	if err != nil {
-		return Predicate{}, err
-	}
-	if err := p.Validate(); err != nil {
 		return Predicate{}, err
 	}
 	subjects, want := s.Subjects(), digest.SetOf(p.State().Bytes())

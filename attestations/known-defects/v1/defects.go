@@ -110,12 +110,7 @@ func ParseFile(raw []byte) (Predicate, error) {
 
 // New makes the statement of a list, bound to its YAML file.
 func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: name, Digests: bytes}}, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, []intoto.Subject{{Name: name, Digests: bytes}}, p)
 }
 
 // Parse parses the statement strictly. The predicate counts; the subject is the
@@ -125,9 +120,6 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	s, err := s.DecodeStrict(PredicateType, "known defects", "a list of known defects", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
-	}
-	if err := p.Validate(); err != nil {
-		return Predicate{}, verdict.Refuse(verdict.StatementParse, "known defects", "%v", err)
 	}
 	if subjects := s.Subjects(); len(subjects) != 1 || subjects[0].Digests.SHA512.IsZero() {
 		return Predicate{}, verdict.Refuse(verdict.StatementParse, "known defects", "want exactly one subject: the file of the list, with sha256 and sha512")

@@ -61,12 +61,7 @@ func (p Predicate) Validate() error {
 
 // New makes the statement that a file with these bytes is the policy.
 func New(file string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: file, Digests: bytes}}, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, []intoto.Subject{{Name: file, Digests: bytes}}, p)
 }
 
 // Parse parses the statement strictly.
@@ -74,9 +69,6 @@ func Parse(s intoto.Statement) (Policy, error) {
 	var p Predicate
 	s, err := s.DecodeStrict(PredicateType, "policy", "a policy", maxSize, &p)
 	if err != nil {
-		return Policy{}, err
-	}
-	if err := p.Validate(); err != nil {
 		return Policy{}, err
 	}
 	subjects := s.Subjects()

@@ -18,7 +18,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -257,28 +256,14 @@ func (p Predicate) Ends() time.Time {
 
 // New makes the statement about one release.yaml.
 func New(release digest.Set, p Predicate) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, []intoto.Subject{{Name: configName, Digests: release}}, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, []intoto.Subject{{Name: configName, Digests: release}}, p)
 }
 
 // Parse parses the statement strictly.
 func Parse(s intoto.Statement) (Signoff, error) {
-	if s.PredicateType() != PredicateType {
-		return Signoff{}, verdict.Refuse(verdict.PredicateType, "sign-off", "says %q, not a sign-off", s.PredicateType())
-	}
-	s, err := s.Strict()
-	if err != nil {
-		return Signoff{}, err
-	}
 	var x Signoff
-	if err := strictjson.Unmarshal(s.Predicate(), &x.Predicate, strictjson.MaxSize(maxSize)); err != nil {
-		return Signoff{}, verdict.Wrap(verdict.StatementParse, "sign-off", err)
-	}
-	if err := x.Validate(); err != nil {
+	s, err := s.DecodeStrict(PredicateType, "sign-off", "a sign-off", maxSize, &x.Predicate)
+	if err != nil {
 		return Signoff{}, err
 	}
 	subjects := s.Subjects()

@@ -38,12 +38,7 @@ type Predicate struct {
 
 // Of makes the statement that these are the SBOMs of the release.
 func (p Predicate) Of(sboms []intoto.Subject) (intoto.Statement, error) {
-	s, err := intoto.New(PredicateType, sboms, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, sboms, p)
 }
 
 // Parse parses the statement strictly. Each subject has a name of a file and

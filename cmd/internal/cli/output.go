@@ -43,8 +43,9 @@ type Output struct {
 func TableOutput() *Output { return &Output{Formats: []string{string(render.Table)}} }
 
 // AddFlags adds --output to a command. Call it after the command has its RunE and
-// Args: it wraps both, so that a run that fails before there is a verdict writes
-// one, too. A reader of the file never mistakes an earlier verdict for this one.
+// Args: it wraps both, so that wrong formats are refused before any work is done,
+// and a run that fails before there is a verdict writes one, too. A reader of the
+// file never mistakes an earlier verdict for this one.
 func (o *Output) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Formats, "output", "o", []string{string(render.Table)},
 		"print the verdict as FORMAT, or write it to a file with FORMAT=FILE; repeats ("+strings.Join(render.Formats(), ", ")+")")
@@ -54,7 +55,10 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 	run, want := cmd.RunE, cmd.Args
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		o.audience = exit.AudienceOf(c.CommandPath())
-		err := run(c, args)
+		err := o.Check()
+		if err == nil {
+			err = run(c, args)
+		}
 		o.ended(c, args, err)
 		var judged *verdict.NotAcceptedError
 		onScreen := o.begun && o.Prints(render.Table) && ui.Width(c.OutOrStdout()) > 0

@@ -77,7 +77,7 @@ func (r *Repository) CheckClean(ctx context.Context) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	return verdict.Refuse(verdict.SourceDirty, r.uri, "the work tree has uncommitted changes in %d of its files: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
+	return verdict.Refuse("SOURCE_DIRTY", r.uri, "the work tree has uncommitted changes in %d of its files: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
 }
 
 // comparing is a git that compares a work tree with its index. Git may run a

@@ -45,7 +45,7 @@ func ownObjects(uri, dir string) (string, error) {
 }
 
 func borrowed(uri, why string) error {
-	return verdict.Refuse(verdict.SourceShared, uri, "the repository takes objects from elsewhere: %s", why)
+	return verdict.Refuse("SOURCE_SHARED", uri, "the repository takes objects from elsewhere: %s", why)
 }
 
 // Objects is the directory of the objects of r: for a remote repository, those

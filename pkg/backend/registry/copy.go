@@ -150,7 +150,7 @@ func (n *Node) checkComplete() error {
 	return n.Walk(func(n *Node) error {
 		for _, d := range append(n.Blobs(), n.Descriptor) {
 			if d.Elsewhere || strings.Contains(d.MediaType, ".foreign.") || strings.Contains(d.MediaType, ".nondistributable.") {
-				return verdict.Refuse(verdict.ForeignLayer, n.Descriptor.Digest.String(), "%s must be fetched from outside of the registry", d.Digest)
+				return verdict.Refuse("FOREIGN_LAYER", n.Descriptor.Digest.String(), "%s must be fetched from outside of the registry", d.Digest)
 			}
 		}
 		return nil
@@ -185,7 +185,7 @@ func isSkippable(referrer Descriptor, err error) bool {
 	case errors.As(err, &form):
 		return !named
 	}
-	return errors.As(err, &refused) && refused.Finding.Code == verdict.ForeignLayer
+	return errors.As(err, &refused) && refused.Finding.Code == "FOREIGN_LAYER"
 }
 
 // isBundle reports whether a manifest carries a bundle and nothing else. A

@@ -68,7 +68,6 @@ func (*EndlessError) Unavailable() bool { return true }
 // header, and a deadline for a whole body would forbid large files on slow
 // lines; so bodies are monitored.
 func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
-	t.counts.attempts.Add(1)
 	var remote atomic.Pointer[net.Addr]
 	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(try.Context(), &httptrace.ClientTrace{
 		GotConn: func(got httptrace.GotConnInfo) {
@@ -77,7 +76,7 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 		},
 	}))
 	if try.Body != nil && try.Body != http.NoBody {
-		try.Body = &sentBody{ReadCloser: try.Body, counts: &t.counts, silence: t.limits.silence, cancel: cancel}
+		try.Body = &sentBody{ReadCloser: try.Body, silence: t.limits.silence, cancel: cancel}
 	}
 	wire := t.wires.wireFor(who)
 	resp, err := wire.RoundTrip(try.WithContext(ctx))
@@ -101,7 +100,7 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 		return resp, nil
 	}
 	resp.Body = &watchedBody{
-		ReadCloser: resp.Body, counts: &t.counts, limits: t.limits, most: limitOf(try.Method, resp), endless: endless(try.Method, resp),
+		ReadCloser: resp.Body, limits: t.limits, most: limitOf(try.Method, resp), endless: endless(try.Method, resp),
 		cause: func() error { return context.Cause(ctx) }, cancel: cancel,
 	}
 	return resp, nil
@@ -123,11 +122,10 @@ func endless(method string, resp *http.Response) bool {
 		resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
 }
 
-// sentBody is a request body being sent: it counts bytes, and fails when the
-// other side stops reading.
+// sentBody is a request body being sent: it fails when the other side stops
+// reading.
 type sentBody struct {
 	io.ReadCloser
-	counts  *counters
 	silence time.Duration
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
@@ -139,7 +137,6 @@ func (b *sentBody) Read(p []byte) (int, error) {
 		b.timer.Stop()
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.counts.sent.Add(int64(n))
 	if err == nil {
 		if b.timer == nil {
 			b.timer = time.AfterFunc(b.silence, func() { b.cancel(&StalledError{After: b.silence}) })
@@ -162,7 +159,6 @@ func (b *sentBody) Close() error {
 // and, if there is one, the limit.
 type watchedBody struct {
 	io.ReadCloser
-	counts  *counters
 	limits  limits
 	most    int64
 	endless bool
@@ -185,7 +181,6 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	begun := time.Now()
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
-	b.counts.received.Add(int64(n))
 	b.seen += int64(n)
 	switch {
 	case err == io.EOF && b.endless:

@@ -77,7 +77,6 @@ func (b *continuedBody) resume() bool {
 		return false // the first error is reported
 	}
 	_ = b.Close() // broken already
-	b.t.counts.continuations.Add(1)
 	b.ReadCloser, b.broken = rest, nil
 	return true
 }

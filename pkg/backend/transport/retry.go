@@ -49,7 +49,6 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 		end := attempt >= t.config.Attempts && !overloaded(resp, says) || refused(err) && attempt >= refusals ||
 			time.Since(begun)+pause > t.config.Patience || host.gaveUp() || hurried ||
 			!repeatable(req) || !harmlessAgain(req, resp, err, says)
-		t.observe(Event{Method: req.Method, Host: req.URL.Host, Attempt: attempt, Err: err, Wait: pause, Last: end}, resp)
 		if end {
 			host.giveUp(attempt > 1 && !hurried) // the deadline of one caller says nothing to the others
 			return resp, err
@@ -57,7 +56,6 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 		if resp != nil {
 			discard(resp)
 		}
-		t.counts.retries.Add(1)
 		if err := Sleep(req.Context(), pause); err != nil {
 			return nil, err
 		}

@@ -85,9 +85,6 @@ type Config struct {
 	// Default 64 at first, growing slowly up to 96 for a host that has answered
 	// thousands and never asked for less.
 	PerHost int
-	// Observe is called for every failed attempt, by several goroutines; it
-	// must not block. May be nil.
-	Observe func(Event)
 }
 
 // Transport is an [http.RoundTripper]. It is safe for concurrent use and keeps
@@ -97,7 +94,6 @@ type Transport struct {
 	limits limits
 	wires  wires
 	hosts  hosts
-	counts counters
 	err    error // why no request can ever be sent
 }
 
@@ -163,7 +159,6 @@ func limitsOf(patience time.Duration) limits {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.counts.requests.Add(1)
 	way, err := t.way(req)
 	if t.err != nil {
 		err = t.err

@@ -90,7 +90,7 @@ func TestLoadProvesOrDoesNotAnswer(t *testing.T) {
 		{"cut short", func(t *testing.T, c *tuf.Config) { write(t, *c, "state.json", nil) }, verdict.TrustDown},
 		{"of another shape", func(t *testing.T, c *tuf.Config) { write(t, *c, "state.json", []byte(`{"roots":[]}`)) }, verdict.TrustDown},
 		{"another initial root", func(t *testing.T, c *tuf.Config) { c.Root = faketuf.New(t, now).File("1.root.json") }, verdict.TrustDown},
-		{"another file wanted", func(_ *testing.T, c *tuf.Config) { c.Files = []string{"other.json"} }, verdict.TUFTarget},
+		{"another file wanted", func(_ *testing.T, c *tuf.Config) { c.Files = []string{"other.json"} }, "TUF_TARGET"},
 		{"an earlier time", func(_ *testing.T, c *tuf.Config) { c.Now = now.Add(-time.Hour) }, verdict.Clock},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -25,13 +25,13 @@ func refusal(role string, err error) error {
 	case errors.As(err, &judged):
 		return err
 	case errors.As(err, &expired):
-		code = verdict.TUFExpired
+		code = "TUF_EXPIRED"
 	case errors.As(err, &unsigned):
-		code = verdict.TUFThreshold
+		code = "TUF_THRESHOLD"
 	case errors.As(err, &version):
-		code = verdict.TUFVersion
+		code = "TUF_VERSION"
 	case errors.As(err, &different):
-		code = verdict.TUFHash
+		code = "TUF_HASH"
 	}
 	return verdict.Wrap(code, subject, fmt.Errorf("%s: %w", role, err))
 }

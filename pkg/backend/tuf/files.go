@@ -31,7 +31,7 @@ func (c *client) files(ctx context.Context) (map[string][]byte, error) {
 			continue
 		}
 		if errors.Is(err, errNoTarget) {
-			return nil, verdict.Refuse(verdict.TUFTarget, subject, "the repository does not list %q", name)
+			return nil, verdict.Refuse("TUF_TARGET", subject, "the repository does not list %q", name)
 		}
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package intoto
 
 import (
 	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -270,7 +271,7 @@ func (s Statement) Strict() (Statement, error) {
 // DecodeStrict decodes the predicate of s into a struct, strictly in every part
 // of s, and returns s as [Statement.Strict] does. A statement of another predicate
 // type is refused: what names the document in the refusal, and noun says what it
-// should be.
+// should be. A predicate with a method Validate is validated.
 func (s Statement) DecodeStrict(kind, what, noun string, limit int, into any) (Statement, error) {
 	if s.PredicateType() != kind {
 		return Statement{}, verdict.Refuse(verdict.PredicateType, what, "says %q, not %s", s.PredicateType(), noun)
@@ -282,5 +283,15 @@ func (s Statement) DecodeStrict(kind, what, noun string, limit int, into any) (S
 	if err := strictjson.Unmarshal(s.Predicate(), into, strictjson.MaxSize(int64(limit))); err != nil {
 		return Statement{}, verdict.Wrap(verdict.StatementParse, what, err)
 	}
-	return s, nil
+	if p, ok := into.(interface{ Validate() error }); ok {
+		err = p.Validate()
+	}
+	var refused *verdict.Error
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.As(err, &refused):
+		return Statement{}, err
+	}
+	return Statement{}, verdict.Wrap(verdict.StatementParse, what, err)
 }

@@ -98,6 +98,18 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 	return made(raw, said, predicateType, len(subjects))
 }
 
+// NewFor encodes a statement, and parses it as its readers will.
+func NewFor[T any](parse func(Statement) (T, error), predicateType string, subjects []Subject, predicate any) (Statement, error) {
+	s, err := New(predicateType, subjects, predicate)
+	if err == nil {
+		_, err = parse(s)
+	}
+	if err != nil {
+		return Statement{}, err
+	}
+	return s, nil
+}
+
 // NewV01 encodes a statement of version 0.1, for a predicate whose readers know
 // no newer version.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {

@@ -122,14 +122,7 @@ func New(r Record, names ...string) (intoto.Statement, error) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append([]string{r.Destination}, names...)))) {
 		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: r.Digest}})
 	}
-	s, err := intoto.New(PredicateType, subjects, w)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	if _, err := Parse(s); err != nil {
-		return intoto.Statement{}, err
-	}
-	return s, nil
+	return intoto.NewFor(Parse, PredicateType, subjects, w)
 }
 
 // Parse parses a record. It ignores unknown fields, because the specification

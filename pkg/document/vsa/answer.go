@@ -45,13 +45,13 @@ func (s Summary) Answer(q Question) error {
 	case s.Verifier.ID != q.VerifierID:
 		return differ(verdict.VSAVerifier, "the summary is by another verifier", q.VerifierID, s.Verifier.ID)
 	case s.ResourceURI != q.ResourceURI:
-		return differ(verdict.VSAResource, "the summary is about another resource", q.ResourceURI, s.ResourceURI)
+		return differ("VSA_RESOURCE", "the summary is about another resource", q.ResourceURI, s.ResourceURI)
 	case s.Policy.URI != q.PolicyURI:
-		return differ(verdict.VSAPolicy, "the summary is by another policy", q.PolicyURI, s.Policy.URI)
+		return differ("VSA_POLICY", "the summary is by another policy", q.PolicyURI, s.Policy.URI)
 	case q.AnyCommit && !gitCommit.MatchString(s.Policy.Digest["gitCommit"]):
-		return differ(verdict.VSAPolicy, "the summary does not name the commit of the policy", "a gitCommit", s.Policy.Digest["gitCommit"])
+		return differ("VSA_POLICY", "the summary does not name the commit of the policy", "a gitCommit", s.Policy.Digest["gitCommit"])
 	case !q.AnyCommit && !policy.SHA256.Equal(q.Policy) && !policy.SHA512.Equal(q.Policy):
-		return differ(verdict.VSAPolicy, "the summary is by another version of the policy", q.Policy.String(), policy.SHA256.String())
+		return differ("VSA_POLICY", "the summary is by another version of the policy", q.Policy.String(), policy.SHA256.String())
 	case s.Result != Passed:
 		return differ(verdict.VSAResult, "the result is not PASSED", string(Passed), string(s.Result))
 	case s.Verified.IsZero():
@@ -61,7 +61,7 @@ func (s Summary) Answer(q Question) error {
 	}
 	for _, track := range slices.Sorted(maps.Keys(q.Levels)) {
 		if n, ok := s.Level(track); !ok || n < q.Levels[track] {
-			return verdict.Refuse(verdict.VSALevel, "summary", "level %d on track %s, want at least %d", n, track, q.Levels[track])
+			return verdict.Refuse("VSA_LEVEL", "summary", "level %d on track %s, want at least %d", n, track, q.Levels[track])
 		}
 	}
 	return nil

@@ -163,14 +163,7 @@ func (c Claim) statement(w written) (intoto.Statement, error) {
 	}
 	subjects := slices.Clone(c.Subjects)
 	slices.SortFunc(subjects, byName)
-	s, err := intoto.New(PredicateType, subjects, w)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	if _, err := Parse(s); err != nil {
-		return intoto.Statement{}, err
-	}
-	return s, nil
+	return intoto.NewFor(Parse, PredicateType, subjects, w)
 }
 
 // buildLevel is the SLSA Build level that a verdict found for this number of

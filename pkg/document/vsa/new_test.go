@@ -80,7 +80,7 @@ func TestNewUnderFeatures(t *testing.T) {
 			VerifierID: "https://verifier.example", ResourceURI: "https://dl.example.test/lantern/v0.1.0/", PolicyURI: "https://example.test/policy",
 			Policy: v.Policy, Levels: map[string]int{vsa.TrackBuild: 2}, Now: v.Time.Add(time.Hour), MaxAge: 24 * time.Hour,
 		})
-		if (err == nil) != counts || !counts && verdict.FindingOf("", err).Code != verdict.VSAPolicy {
+		if (err == nil) != counts || !counts && verdict.FindingOf("", err).Code != "VSA_POLICY" {
 			t.Errorf("%s: %v", mode, err)
 		}
 		for _, words := range []string{`"name":"waybill/RequireProvenance"`, `"state":"TurningOn"`, v.Policy.String()} {

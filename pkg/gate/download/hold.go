@@ -167,7 +167,7 @@ func (h *lockedDir) identify(want marker) error {
 		}
 		return foreign(h.path, "the directory has no marker of a download, so this program did not make it")
 	case got != want:
-		return &verdict.Error{Finding: verdict.Find(verdict.DownloadDir, h.path, "the directory belongs to another download").
+		return &verdict.Error{Finding: verdict.Find("DOWNLOAD_DIR", h.path, "the directory belongs to another download").
 			Differ(want.Release+" from "+want.Place, got.Release+" from "+got.Place)}
 	}
 	return nil
@@ -309,11 +309,11 @@ func (h *lockedDir) unavailable(op string, err error) error {
 
 // foreign refuses a directory or file that this program did not make.
 func foreign(subject, why string) error {
-	return verdict.Refuse(verdict.DownloadDir, subject, "%s", why)
+	return verdict.Refuse("DOWNLOAD_DIR", subject, "%s", why)
 }
 
 func busy(path, who string) error {
-	return verdict.Refuse(verdict.DownloadBusy, path, "%s is downloading into it", who)
+	return verdict.Refuse("DOWNLOAD_BUSY", path, "%s is downloading into it", who)
 }
 
 func kind(info fs.FileInfo) string {

@@ -41,41 +41,41 @@ func TestDirectoryOfOthers(t *testing.T) {
 		"left half removed": {true, func(_ *testing.T, part string) error {
 			return errors.Join(os.Remove(filepath.Join(part, filesName)), os.Remove(filepath.Join(part, markerName)))
 		}, ""},
-		"a user's": {false, func(_ *testing.T, part string) error { return file(filepath.Join(part, "mine.txt"), "mine") }, verdict.DownloadDir},
+		"a user's": {false, func(_ *testing.T, part string) error { return file(filepath.Join(part, "mine.txt"), "mine") }, "DOWNLOAD_DIR"},
 		"a link to a user's": {false, func(t *testing.T, part string) error {
 			there := outside(t)
 			return errors.Join(file(there, "thesis"), os.Symlink(filepath.Dir(there), part))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"a link to an earlier run's": {true, func(_ *testing.T, part string) error {
 			return errors.Join(os.Rename(part, part+"-moved"), os.Symlink(part+"-moved", part))
-		}, verdict.DownloadDir},
-		"a file": {false, func(_ *testing.T, part string) error { return file(part, "") }, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
+		"a file": {false, func(_ *testing.T, part string) error { return file(part, "") }, "DOWNLOAD_DIR"},
 		"a marker that lies": {false, func(_ *testing.T, part string) error {
 			return file(filepath.Join(part, markerName), `{"kind":"another","release":"v1.0.0","place":"p"}`)
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"a marker that is a link": {true, func(t *testing.T, part string) error {
 			at := filepath.Join(part, markerName)
 			moved := outside(t)
 			return errors.Join(os.Rename(at, moved), os.Symlink(moved, at))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"another release's": {false, func(_ *testing.T, part string) error {
 			h, err := lockDir(part, marker{Kind: markerKind, Release: "v2.0.0", Place: "elsewhere"})
 			return errors.Join(err, h.Close())
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"a file with a second name": {true, func(t *testing.T, part string) error {
 			there := outside(t)
 			return errors.Join(file(there, "alpha"), os.Link(there, filepath.Join(part, filesName, "a")))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"a link among the files": {true, func(t *testing.T, part string) error {
 			return os.Symlink(outside(t), filepath.Join(part, filesName, "a"))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"a link to a directory among the files": {true, func(t *testing.T, part string) error {
 			return os.Symlink(t.TempDir(), filepath.Join(part, filesName, "bin"))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 		"the files are a link": {true, func(t *testing.T, part string) error {
 			at := filepath.Join(part, filesName)
 			return errors.Join(os.Remove(at), os.Symlink(t.TempDir(), at))
-		}, verdict.DownloadDir},
+		}, "DOWNLOAD_DIR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			place, err := store.Open(t.TempDir(), nil)
@@ -144,7 +144,7 @@ func TestOneDownloadAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(dir, "v1.0.0", place)
-	if codeOf(err) != verdict.DownloadBusy || !strings.Contains(err.Error(), "process ") || codeOf(err).Outcome() != verdict.Unavailable {
+	if codeOf(err) != "DOWNLOAD_BUSY" || !strings.Contains(err.Error(), "process ") || codeOf(err).Outcome() != verdict.Unavailable {
 		t.Errorf("%v, want DOWNLOAD_BUSY and who", err)
 	}
 	if err := first.Close(); err != nil {

@@ -76,7 +76,7 @@ func Parse(e verify.Evidence, p policy.Policy) (Index, error) {
 // Of refuses the index of another project.
 func (x Index) Of(project string) error {
 	if x.said.Name != project {
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "the index is of another project").Differ(project, x.said.Name)}
+		return &verdict.Error{Finding: verdict.Find("CHANNEL_FORK", subject, "the index is of another project").Differ(project, x.said.Name)}
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (x Index) Fresh(now time.Time) error {
 			Differ("a clock at or after "+from.Format(time.RFC3339), now.Format(time.RFC3339))}
 	}
 	if !now.Before(x.said.Expires) {
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelExpired, subject, "index %d has expired", x.said.Number).
+		return &verdict.Error{Finding: verdict.Find("CHANNEL_EXPIRED", subject, "index %d has expired", x.said.Number).
 			Differ("an index that is valid at "+now.Format(time.RFC3339), x.said.Expires.Format(time.RFC3339))}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (x Index) Follows(seen Index) error {
 		return &verdict.Error{Finding: verdict.Find(verdict.ChannelStale, subject, "an index with a higher number was seen before").
 			Differ(fmt.Sprint(seen.said.Number), fmt.Sprint(x.said.Number))}
 	case x.said.Number == seen.said.Number && !same(x.said, seen.said):
-		return &verdict.Error{Finding: verdict.Find(verdict.ChannelFork, subject, "two different indexes have number %d", x.said.Number).
+		return &verdict.Error{Finding: verdict.Find("CHANNEL_FORK", subject, "two different indexes have number %d", x.said.Number).
 			Differ(seen.proof.Bundle.String(), x.proof.Bundle.String())}
 	}
 	return nil

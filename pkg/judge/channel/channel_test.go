@@ -74,19 +74,19 @@ func TestFollows(t *testing.T) {
 			p.Number, p.Issued = 8, p.Issued.Add(-time.Hour)
 		}, ""},
 		{"the one before", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Number = 6 }, verdict.ChannelStale},
-		{"another project's", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Name, p.Number = "torch", 8 }, verdict.ChannelFork},
-		{"the same number, another manifest", func(_ *channelindex.Predicate, m map[string]digest.Set) { m["v0.2.0"] = bundle("other") }, verdict.ChannelFork},
+		{"another project's", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Name, p.Number = "torch", 8 }, "CHANNEL_FORK"},
+		{"the same number, another manifest", func(_ *channelindex.Predicate, m map[string]digest.Set) { m["v0.2.0"] = bundle("other") }, "CHANNEL_FORK"},
 		{"the same number, another sha512 alone", func(_ *channelindex.Predicate, m map[string]digest.Set) {
 			m["v0.2.0"] = digest.Set{SHA256: bundle("two").SHA256, SHA512: bundle("other").SHA512}
-		}, verdict.ChannelFork},
+		}, "CHANNEL_FORK"},
 		{"the same number, another version", func(p *channelindex.Predicate, m map[string]digest.Set) {
 			p.Channels[0].Version, m["v0.2.1"] = "v0.2.1", bundle("two")
 			delete(m, "v0.2.0")
-		}, verdict.ChannelFork},
+		}, "CHANNEL_FORK"},
 		{"the same number, one channel more", func(p *channelindex.Predicate, _ map[string]digest.Set) {
 			p.Channels = append(p.Channels, channelindex.Entry{Channel: "stable-0.2", Version: "v0.2.0"})
-		}, verdict.ChannelFork},
-		{"the same number, another expiry", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Expires = p.Expires.Add(time.Second) }, verdict.ChannelFork},
+		}, "CHANNEL_FORK"},
+		{"the same number, another expiry", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Expires = p.Expires.Add(time.Second) }, "CHANNEL_FORK"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestFresh(t *testing.T) {
 	x := seventh(t)
 	wants(t, x.Fresh(issued()), "")
 	wants(t, x.Fresh(issued().Add(time.Hour-time.Nanosecond)), "")
-	wants(t, x.Fresh(issued().Add(time.Hour)), verdict.ChannelExpired)
-	wants(t, x.Fresh(issued().AddDate(9, 0, 0)), verdict.ChannelExpired)
+	wants(t, x.Fresh(issued().Add(time.Hour)), "CHANNEL_EXPIRED")
+	wants(t, x.Fresh(issued().AddDate(9, 0, 0)), "CHANNEL_EXPIRED")
 	wants(t, x.Fresh(issued().Add(-skew)), "")
 	wants(t, x.Fresh(issued().Add(-skew-time.Nanosecond)), verdict.Clock)
 	x.proof.SignedAt = issued().Add(time.Minute)
@@ -114,7 +114,7 @@ func TestFresh(t *testing.T) {
 func TestOf(t *testing.T) {
 	wants(t, seventh(t).Of("lantern"), "")
 	for _, project := range []string{"torch", "Lantern", "lantern ", ""} {
-		wants(t, seventh(t).Of(project), verdict.ChannelFork)
+		wants(t, seventh(t).Of(project), "CHANNEL_FORK")
 	}
 }
 

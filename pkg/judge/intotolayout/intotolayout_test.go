@@ -88,16 +88,16 @@ func TestJudge(t *testing.T) {
 			})
 		}, alone: true},
 		{name: "another command", change: func(w *world) { w.set(0, func(l *in_toto.Link) { l.Command = []string{"true"} }) }},
-		{name: "a material that was changed between the steps", code: verdict.LayoutRule, change: func(w *world) {
+		{name: "a material that was changed between the steps", code: "LAYOUT_RULE", change: func(w *world) {
 			w.set(1, func(l *in_toto.Link) { l.Materials["lantern"] = object("other") })
 		}},
-		{name: "a material from nowhere", code: verdict.LayoutRule, change: func(w *world) {
+		{name: "a material from nowhere", code: "LAYOUT_RULE", change: func(w *world) {
 			w.set(1, func(l *in_toto.Link) { l.Materials["more"] = object("more") })
 		}},
-		{name: "a product that is not allowed", code: verdict.LayoutRule, change: func(w *world) {
+		{name: "a product that is not allowed", code: "LAYOUT_RULE", change: func(w *world) {
 			w.set(1, func(l *in_toto.Link) { l.Products["more"] = object("more") })
 		}},
-		{name: "a product that was required", code: verdict.LayoutRule, change: func(w *world) {
+		{name: "a product that was required", code: "LAYOUT_RULE", change: func(w *world) {
 			w.step(1).ExpectedProducts = slices.Insert(w.step(1).ExpectedProducts, 0, []string{"REQUIRE", "lantern.sum"})
 		}},
 		{name: "a rule without words", code: verdict.StatementParse, change: func(w *world) { w.step(0).ExpectedProducts = [][]string{{}} }},
@@ -170,7 +170,7 @@ func TestJudge(t *testing.T) {
 			w.step(1).ExpectedProducts[0][1] = "{NAME}.tar.gz"
 			w.req.Parameters = map[string]string{"NAME": "lantern"}
 		}},
-		{name: "a parameter of another value", code: verdict.LayoutRule, change: func(w *world) {
+		{name: "a parameter of another value", code: "LAYOUT_RULE", change: func(w *world) {
 			w.step(1).ExpectedProducts[0][1] = "{NAME}.tar.gz"
 			w.req.Parameters = map[string]string{"NAME": "lamp"}
 		}},
@@ -180,7 +180,7 @@ func TestJudge(t *testing.T) {
 			w.step(1).ExpectedProducts[1][1] = "{REST}"
 			w.req.Parameters = map[string]string{"REST": "["}
 		}},
-		{name: "an inspection", code: verdict.LayoutInspection, change: func(w *world) { w.layout.Inspect = []in_toto.Inspection{inspection} }},
+		{name: "an inspection", code: "LAYOUT_INSPECTION", change: func(w *world) { w.layout.Inspect = []in_toto.Inspection{inspection} }},
 		{name: "an inspection that is left out", left: `inspection untar of the layout ("touch run" was not run)`, change: func(w *world) {
 			w.layout.Inspect, w.req.WithoutInspections = []in_toto.Inspection{inspection}, true
 		}, alone: true},
@@ -288,11 +288,11 @@ func TestNested(t *testing.T) {
 		{name: "the layout below by a stranger", code: verdict.Threshold, change: func(_, b *world) { b.owners = []pair{p["stranger"]} }},
 		{name: "the layout below has expired", code: verdict.Threshold, change: func(_, b *world) { b.layout.Expires = "2026-01-01T00:00:00Z" }},
 		{name: "a link below by a stranger", code: verdict.Threshold, change: func(_, b *world) { b.links[0].by = p["stranger"] }},
-		{name: "a product below that the layout above does not allow", code: verdict.LayoutRule, change: func(_, b *world) {
+		{name: "a product below that the layout above does not allow", code: "LAYOUT_RULE", change: func(_, b *world) {
 			b.step(0).ExpectedProducts = [][]string{{"ALLOW", "*"}}
 			b.set(0, func(l *in_toto.Link) { l.Products["more"] = object("more") })
 		}},
-		{name: "an inspection below", code: verdict.LayoutInspection, change: func(_, b *world) { b.layout.Inspect = []in_toto.Inspection{inspection} }},
+		{name: "an inspection below", code: "LAYOUT_INSPECTION", change: func(_, b *world) { b.layout.Inspect = []in_toto.Inspection{inspection} }},
 		{name: "an inspection below that is left out", alone: true, change: func(w, b *world) {
 			b.layout.Inspect, w.req.WithoutInspections = []in_toto.Inspection{inspection}, true
 		}},

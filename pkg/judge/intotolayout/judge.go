@@ -227,7 +227,7 @@ func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
 		w.command(s, one[s.Name].GetPayload().(in_toto.Link))
 	}
 	if err := in_toto.VerifyArtifacts(items, one); err != nil {
-		return none, verdict.Wrap(verdict.LayoutRule, p.name(), err)
+		return none, verdict.Wrap("LAYOUT_RULE", p.name(), err)
 	}
 	w.inspections(layout, p)
 	summary, err := in_toto.GetSummaryLink(layout, one, p.step, false)
@@ -380,7 +380,7 @@ func (w *walk) inspections(l in_toto.Layout, p place) {
 			w.v.Scope.Left = append(w.v.Scope.Left, fmt.Sprintf("inspection %s of the %s (%q was not run)", i.Name, p.name(), run))
 			continue
 		}
-		f := verdict.Find(verdict.LayoutInspection, "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run)
+		f := verdict.Find("LAYOUT_INSPECTION", "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run)
 		f.Fix = "run the inspection yourself where it can do no harm, then add --without-inspections"
 		w.v.Add(f)
 	}

@@ -429,7 +429,7 @@ func TestLateEvidence(t *testing.T) {
 func TestParametersBelow(t *testing.T) {
 	q := asking(t, plan.Archive)
 	below := strings.Replace(buildOf("https://example.test/builder"), `"version": "v1.0.0"`, `"foo": {"bar": "x"}`, 1)
-	for how, want := range map[string]verdict.Code{"any: true": "", "is: x": verdict.ParamUnknown, "oneOf: [x]": verdict.ParamUnknown} {
+	for how, want := range map[string]verdict.Code{"any: true": "", "is: x": "PARAM_UNKNOWN", "oneOf: [x]": "PARAM_UNKNOWN"} {
 		text := strings.Replace(court(t, -1, nil), "require:\n", "build: {types: [\"https://example.test/type\"], parameters: [{name: foo, "+how+"}]}\nrequire:\n", 1)
 		p, err := Parse([]byte(text), nil)
 		if err != nil {

@@ -102,7 +102,7 @@ func withParameters(m *judgement, f *fact) error {
 		want, known := m.policy.build.parameter(given.Name)
 		if !known {
 			return refuse(f, func() verdict.Finding {
-				return verdict.Find(verdict.ParamUnknown, m.q.Subject, "the build used a parameter that the policy does not list").Differ("no parameter "+given.Name, short(string(given.Value)))
+				return verdict.Find("PARAM_UNKNOWN", m.q.Subject, "the build used a parameter that the policy does not list").Differ("no parameter "+given.Name, short(string(given.Value)))
 			})
 		}
 		met[want.Name] = true

@@ -354,9 +354,9 @@ func (r rule) judge(m *judgement) answer {
 	holds, err := r.holds.Holds(m.view())
 	switch {
 	case err != nil:
-		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q cannot be evaluated: %v", r.name, err)}
+		return answer{err: verdict.Refuse("POLICY_RULE", m.q.Subject, "rule %q cannot be evaluated: %v", r.name, err)}
 	case !holds:
-		return answer{err: verdict.Refuse(verdict.PolicyRule, m.q.Subject, "rule %q does not hold", r.name)}
+		return answer{err: verdict.Refuse("POLICY_RULE", m.q.Subject, "rule %q does not hold", r.name)}
 	}
 	return answer{met: true}
 }

@@ -181,7 +181,7 @@ func (p Policy) InsecureUnsigned() bool { return p.unsigned }
 func (p Policy) Root(isLab bool, current, now time.Time) error {
 	switch limit := p.validity.root; {
 	case isLab && !p.validity.lab:
-		return verdict.Refuse(verdict.TrustLab, p.name, "the trust root is an INSECURE LAB, which this policy does not accept")
+		return verdict.Refuse("TRUST_LAB", p.name, "the trust root is an INSECURE LAB, which this policy does not accept")
 	case limit > 0 && (current.IsZero() || now.Sub(current) > limit):
 		return verdict.Refuse(verdict.Stale, p.name, "%s", p.NewSession().RootAge(current, now)).Advise("use a newer trust root: waybill trust update, or a newer kit; a root from a file has no age")
 	}

@@ -130,7 +130,7 @@ func (v *Verifier) known(m material) (Evidence, error) {
 		}
 		return provenBy(m, key, v.rules, v.seen)
 	}
-	return Evidence{}, verdict.Refuse(verdict.KeyUnknown, "bundle", "signed with a key that is not allowed; allowed keys: %d", len(v.keys))
+	return Evidence{}, verdict.Refuse("KEY_UNKNOWN", "bundle", "signed with a key that is not allowed; allowed keys: %d", len(v.keys))
 }
 
 func provenBy(m material, key keyMaterial, rules Rules, seen *memory) (Evidence, error) {

@@ -45,7 +45,7 @@ func Codes() []verdict.Code { return slices.Sorted(maps.Keys(exceptable)) }
 // checkCode refuses a code that can never be waived.
 func checkCode(c verdict.Code) error {
 	if _, may := Exceptable(c); !may {
-		return verdict.Refuse(verdict.NeverExcepted, string(c), "findings of this code cannot be waived; codes that can: %v", Codes())
+		return verdict.Refuse("NEVER_EXCEPTED", string(c), "findings of this code cannot be waived; codes that can: %v", Codes())
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestDisk(t *testing.T) {
 		want       State
 		code       verdict.Code
 	}{
-		{minDisk - 1, 0, Bad, verdict.DiskSpace}, {minDisk, 0, OK, ""}, {gib, 2 * gib, Warn, ""}, {2 * gib, 2 * gib, OK, ""},
+		{minDisk - 1, 0, Bad, "DISK_SPACE"}, {minDisk, 0, OK, ""}, {gib, 2 * gib, Warn, ""}, {2 * gib, 2 * gib, OK, ""},
 	} {
 		if got := space(c.free, c.need); got.State != c.want || got.Code != c.code {
 			t.Errorf("%d of %d: %+v", c.free, c.need, got)

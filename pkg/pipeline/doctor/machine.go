@@ -75,9 +75,9 @@ func space(free, need int64) Check {
 	const mib = 1 << 20
 	switch {
 	case free < minDisk:
-		return Fault("disk", verdict.Refuse(verdict.DiskSpace, "disk", "%d MiB are free, but any release needs %d MiB", free/mib, minDisk/mib))
+		return Fault("disk", verdict.Refuse("DISK_SPACE", "disk", "%d MiB are free, but any release needs %d MiB", free/mib, minDisk/mib))
 	case free < need:
-		return Doubt("disk", verdict.DiskSpace.Fix(), "%d MiB are free; the release needs roughly %d MiB", free/mib, need/mib)
+		return Doubt("disk", verdict.Code("DISK_SPACE").Fix(), "%d MiB are free; the release needs roughly %d MiB", free/mib, need/mib)
 	}
 	if need == 0 {
 		return Fine("disk", "%d MiB are free", free/mib)

@@ -278,7 +278,7 @@ func (f *filePlace) create(ctx context.Context, what File, open func() (io.ReadC
 	}
 	got, _, _, err := f.sum(ctx, what.Name)
 	if err == nil && !got.SHA256.Equal(what.Digests.SHA256) {
-		err = &verdict.Error{Finding: verdict.Find(verdict.CopyDrift, what.Name, "the bytes read back differ from the bytes written").
+		err = &verdict.Error{Finding: verdict.Find("REPLICA_DRIFT", what.Name, "the bytes read back differ from the bytes written").
 			Differ(what.Digests.SHA256.String(), got.SHA256.String())}
 	}
 	return err

@@ -211,7 +211,7 @@ func TestFilesAreRefused(t *testing.T) {
 		}, []verdict.Code{verdict.PlaceDown}, 0, "v1/tool"},
 		"a write that is lost": {func(_ *testing.T, y *yard) {
 			y.write = func(uri string) (store.Writer, error) { return lost{}, nil }
-		}, []verdict.Code{verdict.CopyDrift, verdict.CopyDrift, verdict.CopyDrift, verdict.CopyDrift, verdict.CopyDrift, verdict.CopyDrift}, 0, "v1/tool"},
+		}, []verdict.Code{"REPLICA_DRIFT", "REPLICA_DRIFT", "REPLICA_DRIFT", "REPLICA_DRIFT", "REPLICA_DRIFT", "REPLICA_DRIFT"}, 0, "v1/tool"},
 	} {
 		y := newYard(t)
 		c.change(t, y)

@@ -23,7 +23,7 @@ func (r *run) collect(ctx context.Context, step plan.Step, dir string) (list []o
 	for _, name := range step.Outputs {
 		o, ok := found[name]
 		if !ok {
-			return nil, verdict.Refuse(verdict.OutputMissing, name, "step %s declared this output but did not write it", step.Instance)
+			return nil, verdict.Refuse("OUTPUT_MISSING", name, "step %s declared this output but did not write it", step.Instance)
 		}
 		path := filepath.Join(dir, name)
 		if r.Machine.Mode == sandbox.Unisolated {

@@ -141,7 +141,7 @@ func (c *collector) visit(ctx context.Context, dir *os.Root, above string, e fs.
 		return verdict.Refuse(verdict.Path, harmless(name), "the step wrote a name that %s", why)
 	}
 	if c.declared != nil && !c.declared[name] {
-		return verdict.Refuse(verdict.OutputExtra, name, "the step did not declare this output")
+		return verdict.Refuse("OUTPUT_EXTRA", name, "the step did not declare this output")
 	}
 	if e.IsDir() {
 		below, err := dir.OpenRoot(e.Name())
@@ -222,7 +222,7 @@ func (c *collector) hash(name string) (Output, error) {
 		return Output{}, fmt.Errorf("examining %q: %w", name, err)
 	}
 	if size != before.size || after != before {
-		return Output{}, verdict.Refuse(verdict.OutputChanged, name, "the file changed while it was read: a process of the step is still running, or another process writes here")
+		return Output{}, verdict.Refuse("OUTPUT_CHANGED", name, "the file changed while it was read: a process of the step is still running, or another process writes here")
 	}
 	return Output{Name: name, Digests: set, Size: size}, nil
 }

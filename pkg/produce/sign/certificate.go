@@ -165,7 +165,7 @@ func (a *authority) ask(ctx context.Context, body []byte, text string) ([]byte, 
 func (a *authority) check(c *credential) error {
 	key, ok := c.leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !key.Equal(c.key.Public()) {
-		return verdict.Refuse(verdict.CertKey, "certificate", "the authority certified a different key than ours")
+		return verdict.Refuse("CERT_KEY", "certificate", "the authority certified a different key than ours")
 	}
 	return a.checkIssued(c.leaf)
 }

@@ -45,7 +45,7 @@ func NeedLegacy(s Services) error {
 	if s.LogV1 != "" {
 		return nil
 	}
-	return verdict.Refuse(verdict.LegacyNeedsRekorV1, "signing config", "older clients need a Rekor v1 log, but the signing configuration has none that is valid now; nothing was signed")
+	return verdict.Refuse("LEGACY_NEEDS_REKOR_V1", "signing config", "older clients need a Rekor v1 log, but the signing configuration has none that is valid now; nothing was signed")
 }
 
 // Chain is the chain of authorities of a certificate, from the trust root;

@@ -309,7 +309,7 @@ func (s *Signer) checkStored(c content, m made) error {
 		}
 		public = held.leaf.PublicKey
 	} else if public, err = x509.ParsePKIXPublicKey(m.Key); err != nil || s.current == nil || !s.current.equal(m) {
-		return verdict.Refuse(verdict.CertKey, "signature", "the signature is of another key")
+		return verdict.Refuse("CERT_KEY", "signature", "the signature is of another key")
 	}
 	if !signedBy(public, c.sum, m.Signature) {
 		return verdict.Refuse(verdict.SignatureBad, "signature", "the signature is not of this content")

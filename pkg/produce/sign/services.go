@@ -42,7 +42,7 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 	}
 	var s Services
 	if s.Fulcio = newest(config.FulcioCertificateAuthorityURLs(), 1, now); s.Fulcio == "" {
-		return Services{}, verdict.Refuse(verdict.ServiceSelector, "signing config", "certificate authority: no service of version 1 is valid now")
+		return Services{}, verdict.Refuse("SERVICE_SELECTOR", "signing config", "certificate authority: no service of version 1 is valid now")
 	}
 	if s.TSAs, err = choose("timestamp authority", valid(config.TimestampAuthorityURLs(), 1, now), wire.GetTsaConfig()); err != nil {
 		return Services{}, err
@@ -58,7 +58,7 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 // choose takes as many of the services as a selector says.
 func choose(what string, all []string, asked *trustroot.ServiceConfiguration) ([]string, error) {
 	refuse := func(format string, args ...any) ([]string, error) {
-		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", what+": "+format, args...)
+		return nil, verdict.Refuse("SERVICE_SELECTOR", "signing config", what+": "+format, args...)
 	}
 	switch {
 	case len(all) == 0:

@@ -137,7 +137,7 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 		return nil, verdict.Wrap(verdict.TrustRootParse, "trust root", err)
 	}
 	if len(c.Services.TSAs) == 0 || len(c.Services.Logs) == 0 {
-		return nil, verdict.Refuse(verdict.ServiceSelector, "signing config", "a signature needs a timestamp authority and a transparency log")
+		return nil, verdict.Refuse("SERVICE_SELECTOR", "signing config", "a signature needs a timestamp authority and a transparency log")
 	}
 	if len(c.Policy.Expected(c.Role)) == 0 {
 		return nil, verdict.Refuse(verdict.SignedAsElse, string(c.Role), "the policy lists no identity in the %s role; nothing was signed", c.Role).

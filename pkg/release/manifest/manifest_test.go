@@ -185,7 +185,7 @@ func headRefusals() []refusal {
 	return []refusal{
 		{"another predicate", verdict.PredicateType, func(w *wire) { w.kind = "https://slsa.dev/provenance/v1" }},
 		{"another version of it", verdict.PredicateType, func(w *wire) { w.kind = strings.Replace(w.kind, "/v1", "/v2", 1) }},
-		{"an unknown critical field", verdict.ManifestCrit, func(w *wire) { w.predicate["critical"] = map[string]any{"quorum": 2} }},
+		{"an unknown critical field", "MANIFEST_CRITICAL", func(w *wire) { w.predicate["critical"] = map[string]any{"quorum": 2} }},
 		{"pages beside its own entries", bad, func(w *wire) {
 			w.predicate["pages"] = []any{map[string]any{"name": "p", "sha256": "", "first": "a", "last": "b", "count": 1}}
 		}},

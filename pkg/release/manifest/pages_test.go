@@ -107,7 +107,7 @@ func TestRevisionsSharePages(t *testing.T) {
 // pages refuses, and never takes the rest for the whole.
 func TestReaderWithoutPages(t *testing.T) {
 	m, err := manifest.ReadManifest(seal(t, fleet(t, 1500)).root, nil)
-	if f := verdict.FindingOf("", err); err == nil || f.Code != verdict.ManifestCrit || m.Name != "" {
+	if f := verdict.FindingOf("", err); err == nil || f.Code != "MANIFEST_CRITICAL" || m.Name != "" {
 		t.Errorf("%v, %v", m.Name, err)
 	}
 }
@@ -183,22 +183,22 @@ func TestPagesRefused(t *testing.T) {
 	}{
 		{"as it is", "", func(*testing.T, *paged) {}},
 		{"a file of no page beside them", "", func(_ *testing.T, p *paged) { p.pages[releasemanifest.PageDir+"other.json"] = []byte("{}") }},
-		{"a page is gone", verdict.PageMissing, func(_ *testing.T, p *paged) { delete(p.pages, page(p, 1)) }},
-		{"a page is changed", verdict.PageTampered, func(_ *testing.T, p *paged) { p.pages[page(p, 1)][100] ^= 1 }},
-		{"a page is longer", verdict.PageTampered, func(_ *testing.T, p *paged) { p.pages[page(p, 1)] = append(p.pages[page(p, 1)], ' ') }},
-		{"two pages changed places", verdict.PageTampered, func(_ *testing.T, p *paged) {
+		{"a page is gone", "PAGE_MISSING", func(_ *testing.T, p *paged) { delete(p.pages, page(p, 1)) }},
+		{"a page is changed", "PAGE_TAMPERED", func(_ *testing.T, p *paged) { p.pages[page(p, 1)][100] ^= 1 }},
+		{"a page is longer", "PAGE_TAMPERED", func(_ *testing.T, p *paged) { p.pages[page(p, 1)] = append(p.pages[page(p, 1)], ' ') }},
+		{"two pages changed places", "PAGE_TAMPERED", func(_ *testing.T, p *paged) {
 			p.pages[page(p, 0)], p.pages[page(p, 1)] = p.pages[page(p, 1)], p.pages[page(p, 0)]
 		}},
 		{"a page with another name for an entry, signed for", "", func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(500, "bin/tool-001499x")) }},
-		{"an entry before its page", verdict.PageRange, func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(0, "bin/tool-000000x")) }},
-		{"an entry after its page", verdict.PageRange, func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(999, "bin/tool-9")) }},
-		{"an entry of the page before", verdict.PageOrder, func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(500, "bin/tool-000001")) }},
-		{"a page of less entries than the root counts", verdict.PageRange, func(t *testing.T, p *paged) {
+		{"an entry before its page", "PAGE_RANGE", func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(0, "bin/tool-000000x")) }},
+		{"an entry after its page", "PAGE_RANGE", func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(999, "bin/tool-9")) }},
+		{"an entry of the page before", "PAGE_ORDER", func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(500, "bin/tool-000001")) }},
+		{"a page of less entries than the root counts", "PAGE_RANGE", func(t *testing.T, p *paged) {
 			p.rewrite(t, 1, func(subjects *[]intoto.Subject, said *releasemanifest.PagePredicate) {
 				*subjects, said.Artifacts = slices.Delete(*subjects, 3, 4), slices.Delete(said.Artifacts, 3, 4)
 			})
 		}},
-		{"entries out of order", verdict.PageOrder, func(t *testing.T, p *paged) {
+		{"entries out of order", "PAGE_ORDER", func(t *testing.T, p *paged) {
 			p.rewrite(t, 1, func(_ *[]intoto.Subject, said *releasemanifest.PagePredicate) { slices.Reverse(said.Artifacts) })
 		}},
 		{"an entry less than subjects", verdict.ManifestParse, func(t *testing.T, p *paged) {
@@ -208,16 +208,16 @@ func TestPagesRefused(t *testing.T) {
 			p.rewrite(t, 1, func(_ *[]intoto.Subject, said *releasemanifest.PagePredicate) { said.Version = "v0.1.1" })
 		}},
 		{"an entry under the name of a page", verdict.Path, func(t *testing.T, p *paged) { p.rewrite(t, 1, rename(500, releasemanifest.PageDir+"x")) }},
-		{"pages out of order", verdict.PageOrder, func(t *testing.T, p *paged) { p.relist(t, swap(0, 1)) }},
-		{"a page listed twice", verdict.PageTwice, func(t *testing.T, p *paged) {
+		{"pages out of order", "PAGE_ORDER", func(t *testing.T, p *paged) { p.relist(t, swap(0, 1)) }},
+		{"a page listed twice", "PAGE_TWICE", func(t *testing.T, p *paged) {
 			p.relist(t, func(l *list) {
 				l.wire.Pages[2] = l.wire.Pages[1]
 			})
 		}},
-		{"two pages that overlap", verdict.PageOverlap, func(t *testing.T, p *paged) {
+		{"two pages that overlap", "PAGE_OVERLAP", func(t *testing.T, p *paged) {
 			p.relist(t, func(l *list) { l.wire.Pages[1].First = l.wire.Pages[0].Last })
 		}},
-		{"a page that ends later than it does", verdict.PageRange, func(t *testing.T, p *paged) {
+		{"a page that ends later than it does", "PAGE_RANGE", func(t *testing.T, p *paged) {
 			p.relist(t, func(l *list) { l.wire.Pages[1].Last += "x" })
 		}},
 		{"the list of a root and entries beside it", verdict.ManifestParse, func(t *testing.T, p *paged) {
@@ -240,7 +240,7 @@ func TestPagesRefused(t *testing.T) {
 		{"a page of too many", verdict.ManifestParse, func(t *testing.T, p *paged) {
 			p.relist(t, func(l *list) { l.wire.Pages[1].Count = manifest.PageEntries + 1 })
 		}},
-		{"a critical field", verdict.ManifestCrit, func(t *testing.T, p *paged) {
+		{"a critical field", "MANIFEST_CRITICAL", func(t *testing.T, p *paged) {
 			p.relist(t, func(l *list) { l.wire.Critical = map[string]json.RawMessage{"x": []byte("1")} })
 		}},
 	}

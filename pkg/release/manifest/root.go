@@ -45,7 +45,7 @@ func ParseRoot(s intoto.Statement) (Root, error) {
 	}
 	for name := range wire.Critical {
 		if !slices.Contains(critical, name) {
-			return Root{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "critical field %q is not supported by this version of the program", name)
+			return Root{}, verdict.Refuse("MANIFEST_CRITICAL", "manifest", "critical field %q is not supported by this version of the program", name)
 		}
 	}
 	var r Root
@@ -85,15 +85,15 @@ func pagesOf(subjects []intoto.Subject, wire releasemanifest.Predicate) ([]Page,
 		sum, err := digest.ParseHex(digest.SHA256, w.SHA256)
 		switch {
 		case seen[w.Name]:
-			return nil, verdict.Refuse(verdict.PageTwice, w.Name, "the manifest lists the page twice")
+			return nil, verdict.Refuse("PAGE_TWICE", w.Name, "the manifest lists the page twice")
 		case err != nil || !p.Digests.SHA256.Equal(sum) || p.Digests.SHA512.IsZero() || w.Name != PageName(sum):
 			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "name, digest and subject of the page do not agree")
 		case w.Count < 1 || w.Count > PageEntries || w.First > w.Last || w.Count == 1 != (w.First == w.Last):
 			return nil, verdict.Refuse(verdict.ManifestParse, w.Name, "the page has %d entries from %q to %q; want 1 to %d, sorted", w.Count, w.First, w.Last, PageEntries)
 		case i > 0 && w.First < pages[i-1].First:
-			return nil, verdict.Refuse(verdict.PageOrder, w.Name, "the page begins before the previous page")
+			return nil, verdict.Refuse("PAGE_ORDER", w.Name, "the page begins before the previous page")
 		case i > 0 && w.First <= pages[i-1].Last:
-			return nil, verdict.Refuse(verdict.PageOverlap, w.Name, "the page begins at %q, before the end of the previous page at %q", w.First, pages[i-1].Last)
+			return nil, verdict.Refuse("PAGE_OVERLAP", w.Name, "the page begins at %q, before the end of the previous page at %q", w.First, pages[i-1].Last)
 		}
 		seen[w.Name] = true
 		pages = append(pages, p)
@@ -134,13 +134,13 @@ func (r Root) Entries(open Opener) iter.Seq2[Artifact, error] {
 func (r Root) read(p *Page, open Opener, words map[string]string) ([]Artifact, error) {
 	raw, err := open(p.Name)
 	if err != nil && verdict.FindingOf(p.Name, err).Code == verdict.Missing {
-		return nil, verdict.Refuse(verdict.PageMissing, p.Name, "a page of the manifest is missing, so its entries are unknown")
+		return nil, verdict.Refuse("PAGE_MISSING", p.Name, "a page of the manifest is missing, so its entries are unknown")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if got := digest.SetOf(raw); len(raw) > MaxPage || !got.Equal(p.Digests) {
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageTampered, p.Name, "the page has another digest than the signed manifest names").
+		return nil, &verdict.Error{Finding: verdict.Find("PAGE_TAMPERED", p.Name, "the page has another digest than the signed manifest names").
 			Differ(p.Digests.SHA256.String(), got.SHA256.String())}
 	}
 	entries, err := r.parsePage(p, raw, words)
@@ -149,9 +149,9 @@ func (r Root) read(p *Page, open Opener, words map[string]string) ([]Artifact, e
 	}
 	switch first, last := entries[0].Name, entries[len(entries)-1].Name; {
 	case !slices.IsSortedFunc(entries, byName):
-		return nil, verdict.Refuse(verdict.PageOrder, p.Name, "the entries of the page are not sorted by name")
+		return nil, verdict.Refuse("PAGE_ORDER", p.Name, "the entries of the page are not sorted by name")
 	case first != p.First || last != p.Last || len(entries) != p.Count:
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.PageRange, p.Name, "the page has other entries than the manifest names").
+		return nil, &verdict.Error{Finding: verdict.Find("PAGE_RANGE", p.Name, "the page has other entries than the manifest names").
 			Differ(extent(p.Count, p.First, p.Last), extent(len(entries), first, last))}
 	}
 	p.Size = int64(len(raw))

@@ -81,7 +81,7 @@ func ReadManifest(s intoto.Statement, open Opener) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if len(r.pages) > 0 && open == nil {
-		return Manifest{}, verdict.Refuse(verdict.ManifestCrit, "manifest", "the manifest has its list on %s beside it, which this command does not read", plural.Of(len(r.pages), "page"))
+		return Manifest{}, verdict.Refuse("MANIFEST_CRITICAL", "manifest", "the manifest has its list on %s beside it, which this command does not read", plural.Of(len(r.pages), "page"))
 	}
 	m := r.Head()
 	m.Artifacts = make([]Artifact, 0, r.count())

@@ -67,7 +67,7 @@ func (d Diff) Err() error {
 	if d.IsEmpty() {
 		return nil
 	}
-	return verdict.Refuse(verdict.PlanDiffers, "plan", "%d added, %d lost, %d changed", len(d.Added), len(d.Lost), len(d.Changed))
+	return verdict.Refuse("PLAN_DIFFERS", "plan", "%d added, %d lost, %d changed", len(d.Added), len(d.Lost), len(d.Changed))
 }
 
 // heads compares the fields of the whole release.

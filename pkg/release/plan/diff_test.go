@@ -77,7 +77,7 @@ func TestDiffNamesWhatChanges(t *testing.T) {
 			if !slices.ContainsFunc(d.Changed, func(c plan.Change) bool { return strings.Contains(c.String(), r.changed) }) {
 				t.Errorf("nothing says %q: %v", r.changed, d.Changed)
 			}
-			if code := verdict.FindingOf("", d.Err()).Code; code != verdict.PlanDiffers {
+			if code := verdict.FindingOf("", d.Err()).Code; code != "PLAN_DIFFERS" {
 				t.Errorf("refused as %s, want PLAN_DIFFERS", code)
 			}
 			back := plan.Compare(to, from)

@@ -110,7 +110,7 @@ func (b Book) Token(token string, keys Keys, now time.Time) (Principal, error) {
 		return Principal{}, err
 	}
 	if len(said.Audience) != 1 || said.Audience[0] != b.audience || b.audience == "" {
-		return Principal{}, &verdict.Error{Finding: verdict.Find(verdict.TokenAud, "token", "the token is for another audience").
+		return Principal{}, &verdict.Error{Finding: verdict.Find("TOKEN_AUD", "token", "the token is for another audience").
 			Differ(b.audience, fmt.Sprintf("%.200q", []string(said.Audience)))}
 	}
 	return b.match(said)

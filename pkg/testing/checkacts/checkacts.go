@@ -33,7 +33,7 @@ var (
 // program does not know. Fetching or signing it again changes nothing.
 var unknownForms = []verdict.Code{
 	verdict.ArchiveParse, verdict.BundleParse, verdict.BundleVersion, verdict.BundleLacks, verdict.Encoding, verdict.StatementParse, verdict.StatementType,
-	verdict.PayloadType, verdict.ManifestParse, verdict.ManifestCrit, verdict.PageTwice, verdict.PageOrder, verdict.PageOverlap, verdict.PageRange,
+	verdict.PayloadType, verdict.ManifestParse, "MANIFEST_CRITICAL", "PAGE_TWICE", "PAGE_ORDER", "PAGE_OVERLAP", "PAGE_RANGE",
 	verdict.DigestHint, verdict.LogEntryParse, verdict.LogKind, verdict.TimeInvalid, verdict.CertParse, verdict.SANType, verdict.TUFParse, verdict.TrustRootParse,
 	verdict.SBOMGraph, verdict.SBOMInvalid, verdict.ConfigParse,
 }

@@ -94,13 +94,13 @@ func freezes() []Attack {
 		}
 	}
 	all := []Attack{
-		{Name: "everything is served as it was", Code: verdict.TUFExpired, Later: month,
+		{Name: "everything is served as it was", Code: "TUF_EXPIRED", Later: month,
 			Attack: func(*Repository, map[string][]byte) {}, Twin: renew(month, "")},
-		{Name: "the root has expired", Code: verdict.TUFExpired, Later: year,
+		{Name: "the root has expired", Code: "TUF_EXPIRED", Later: year,
 			Attack: renew(year, metadata.ROOT), Twin: renew(year, "")},
 	}
 	for _, role := range []string{metadata.TIMESTAMP, metadata.SNAPSHOT, metadata.TARGETS} {
-		all = append(all, Attack{Name: "the " + role + " has expired", Code: verdict.TUFExpired, Later: month,
+		all = append(all, Attack{Name: "the " + role + " has expired", Code: "TUF_EXPIRED", Later: month,
 			Attack: renew(month, role), Twin: renew(month, "")})
 	}
 	return all
@@ -123,10 +123,10 @@ func mixes() []Attack {
 		}
 	}
 	return []Attack{
-		{Name: "an older snapshot under the new name", Code: verdict.TUFHash, Attack: mix("3.snapshot.json", "1.snapshot.json"), Twin: publish},
-		{Name: "older targets under the new name", Code: verdict.TUFHash, Attack: mix("3.targets.json", "1.targets.json"), Twin: publish},
-		{Name: "a snapshot of another version than promised", Code: verdict.TUFVersion, Attack: unhashed(1), Twin: unhashed(0)},
-		{Name: "another file under a listed name", Code: verdict.TUFHash,
+		{Name: "an older snapshot under the new name", Code: "TUF_HASH", Attack: mix("3.snapshot.json", "1.snapshot.json"), Twin: publish},
+		{Name: "older targets under the new name", Code: "TUF_HASH", Attack: mix("3.targets.json", "1.targets.json"), Twin: publish},
+		{Name: "a snapshot of another version than promised", Code: "TUF_VERSION", Attack: unhashed(1), Twin: unhashed(0)},
+		{Name: "another file under a listed name", Code: "TUF_HASH",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				r.Publish(r.edited())
 				for path := range r.Files() {
@@ -175,7 +175,7 @@ func keys() []Attack {
 		r.PublishRoot()
 	}
 	all := []Attack{
-		{Name: "a role that needs no signature", Code: verdict.TUFThreshold,
+		{Name: "a role that needs no signature", Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				r.Root.Signed.Roles[metadata.TARGETS].Threshold = 0
 				r.PublishRoot()
@@ -184,7 +184,7 @@ func keys() []Attack {
 				r.Root.Signed.Roles[metadata.TARGETS].Threshold = 1
 				r.PublishRoot()
 			}},
-		{Name: "one of two signatures", Code: verdict.TUFThreshold,
+		{Name: "one of two signatures", Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				two(r)
 				r.Quit(metadata.TIMESTAMP)
@@ -194,7 +194,7 @@ func keys() []Attack {
 				two(r)
 				r.Publish(nil)
 			}},
-		{Name: "one key under two identifiers", Code: verdict.TUFThreshold,
+		{Name: "one key under two identifiers", Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) { twice(r) },
 			Twin: func(r *Repository, _ map[string][]byte) {
 				two(r)
@@ -202,7 +202,7 @@ func keys() []Attack {
 			}},
 	}
 	for _, role := range []string{metadata.TIMESTAMP, metadata.SNAPSHOT, metadata.TARGETS} {
-		all = append(all, Attack{Name: "a stranger signs the " + role, Code: verdict.TUFThreshold,
+		all = append(all, Attack{Name: "a stranger signs the " + role, Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				r.Forge(role)
 				r.Publish(nil)
@@ -231,7 +231,7 @@ func twice(r *Repository) {
 
 func roots() []Attack {
 	return []Attack{
-		{Name: "a root that skips one version", Code: verdict.TUFVersion,
+		{Name: "a root that skips one version", Code: "TUF_VERSION",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				r.PublishRoot()
 				r.PublishRoot()
@@ -241,7 +241,7 @@ func roots() []Attack {
 				r.PublishRoot()
 				r.PublishRoot()
 			}},
-		{Name: "a root that the one before did not sign", Code: verdict.TUFThreshold,
+		{Name: "a root that the one before did not sign", Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) {
 				r.Forge(metadata.ROOT)
 				r.PublishRoot()
@@ -277,15 +277,15 @@ func shapes() []Attack {
 				delete(r.Timestamp.Signed.Meta, "snapshot.json")
 				r.PublishTimestamp()
 			}},
-		{Name: "a file that is listed no more", Code: verdict.TUFTarget, Twin: publish,
+		{Name: "a file that is listed no more", Code: "TUF_TARGET", Twin: publish,
 			Attack: func(r *Repository, _ map[string][]byte) {
 				delete(r.Targets.Signed.Targets, "trusted_root.json")
 				r.Publish(nil)
 			}},
-		{Name: "a delegation that ends before the file is found", Code: verdict.TUFTarget,
+		{Name: "a delegation that ends before the file is found", Code: "TUF_TARGET",
 			Attack: func(r *Repository, _ map[string][]byte) { delegate(r, true) },
 			Twin:   func(r *Repository, _ map[string][]byte) { delegate(r, false) }},
-		{Name: "a role of two parents, with the key of one", Code: verdict.TUFThreshold,
+		{Name: "a role of two parents, with the key of one", Code: "TUF_THRESHOLD",
 			Attack: func(r *Repository, _ map[string][]byte) { r.shared(1) },
 			Twin:   func(r *Repository, _ map[string][]byte) { r.shared(2) }},
 	}

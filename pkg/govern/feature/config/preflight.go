@@ -101,7 +101,7 @@ func (m Move) judge(v *verdict.Verdict, k feature.Key, there []feature.Feature) 
 
 // unsafe is a reason against a move; fix replaces the usual advice.
 func unsafe(subject, message, fix string) verdict.Finding {
-	f := verdict.Find(verdict.FeatureUnsafe, subject, "%s", message)
+	f := verdict.Find("FEATURE_UNSAFE", subject, "%s", message)
 	if fix != "" {
 		f.Fix = fix
 	}
