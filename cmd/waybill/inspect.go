@@ -14,24 +14,31 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func inspectCommand() *cobra.Command {
-	var format string
+	var format, root string
 	lint := false
 	cmd := &cobra.Command{
 		Use:     "inspect FILE|REF",
 		Short:   "Print the content of evidence, a policy or another document, without verifying it",
 		GroupID: "check",
-		Long:    help("inspect") + exit.Table("the document was printed; nothing was verified"),
+		Long:    help("inspect") + exit.Table("the document was printed; with --trusted-root: and the proof in it was verified"),
 		Example: help("inspect.examples"),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := describe(cmd.Context(), args[0])
 			if err != nil {
 				return err
+			}
+			if root != "" {
+				if err := checkProof(&d, root); err != nil {
+					return verdict.InFile(args[0], err)
+				}
 			}
 			var notes []provenance.Note
 			if lint {
@@ -48,7 +55,25 @@ func inspectCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
 	cmd.Flags().BoolVar(&lint, "lint", false, "list every claim of a provenance that its own content contradicts")
+	cmd.Flags().StringVar(&root, "trusted-root", "", "Sigstore trusted_root.json with the key of a log: verify, offline, the proof that the log contradicted itself")
 	return cmd
+}
+
+// checkProof verifies a contradiction with the keys of a trust root.
+func checkProof(d *inspect.Document, path string) error {
+	raw, err := store.ReadNamed(path, trust.MaxSize)
+	if err != nil {
+		return err
+	}
+	root, err := trust.Parse(raw)
+	if err != nil {
+		return verdict.InFile(path, err)
+	}
+	v, err := verify.New(root)
+	if err != nil {
+		return err
+	}
+	return d.Check(v)
 }
 
 // describe reads the file of this name, or else the image.

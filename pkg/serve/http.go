@@ -30,7 +30,7 @@ func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("GET /metrics", measured(s.metrics))
 	mux.HandleFunc("GET /statusz", s.status)
 	mux.HandleFunc("GET /statusz/decision/{id}", s.decision)
 	mux.HandleFunc("GET /flagz", s.flagz)

@@ -1,11 +1,9 @@
 package serve
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -119,22 +117,16 @@ func (t *tally) add(d api.Decision, l line) {
 	}
 }
 
-// metrics answers GET /metrics in the text format of Prometheus.
-func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	var all bytes.Buffer // rendered to memory first: a slow reader blocks no decision
-	s.records.tally.write(&all)
-	s.features.measure(&all, s.basis.Load().switched)
-	process(&all)
-	_, _ = w.Write(all.Bytes())
+// metrics writes the metrics of the gate.
+func (s *Server) metrics(w io.Writer) {
+	s.records.tally.write(w)
+	s.features.measure(w, s.basis.Load().switched)
 }
 
 func (t *tally) write(w io.Writer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	head := func(name, kind, help string) {
-		fmt.Fprintf(w, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
-	}
+	head := func(name, kind, help string) { Head(w, name, kind, help) }
 	head("waybill_gate_decisions_total", "counter", "Decisions, by outcome.")
 	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal, verdict.Undecided} {
 		fmt.Fprintf(w, "waybill_gate_decisions_total{outcome=%q} %d\n", o.String(), t.outcomes[o])

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -80,7 +81,7 @@ func (i Identities) Entry(body []byte) (e Entry, ours bool, err error) {
 	}
 	e.Content = hex.EncodeToString(append(s.Data.Digest, s.PayloadHash.Digest...))
 	for _, one := range append(s.Signatures, s.Signature) {
-		if who, is := i.is(one.Verifier.X509Certificate.RawBytes, one.Verifier.PublicKey.RawBytes); is {
+		if who, is := i.Signer(one.Verifier.X509Certificate.RawBytes, one.Verifier.PublicKey.RawBytes); is {
 			e.Signer = who.String()
 			return e, true, nil
 		}
@@ -88,9 +89,18 @@ func (i Identities) Entry(body []byte) (e Entry, ours bool, err error) {
 	return e, false, nil
 }
 
-// is reports whether a certificate or key is an expected one. The issuer is written in a
+// Has reports whether verified evidence is by one of the identities.
+func (i Identities) Has(e verify.Evidence) bool {
+	who := e.Identity()
+	if !e.Key().IsZero() {
+		who = identity.OfKey(e.Key())
+	}
+	return slices.ContainsFunc(i.matchers, func(m identity.Matcher) bool { return m.Match(who) })
+}
+
+// Signer reports whether a certificate or key is an expected one. The issuer is written in a
 // certificate as in the policy, so that most need not be parsed.
-func (i Identities) is(certificate, key []byte) (who identity.Identity, is bool) {
+func (i Identities) Signer(certificate, key []byte) (who identity.Identity, is bool) {
 	who = identity.OfKey(digest.Of(digest.SHA256, key))
 	if slices.ContainsFunc(i.matchers, func(m identity.Matcher) bool {
 		return m.Issuer() != "" && bytes.Contains(certificate, []byte(m.Issuer()))
@@ -112,6 +122,14 @@ type Contradiction struct {
 	Seen   time.Time    `json:"seen"`
 	Root   []byte       `json:"root,omitempty"`
 	Path   [][]byte     `json:"path,omitempty"`
+}
+
+// Parse reads a proof as [Contradiction] is written, and verifies nothing.
+func Parse(raw []byte) (c Contradiction, err error) {
+	if err = strictjson.Unmarshal(raw, &c); err != nil {
+		err = verdict.Wrap(verdict.ConfigParse, "proof", err)
+	}
+	return c, err
 }
 
 // heads verifies both checkpoints.
