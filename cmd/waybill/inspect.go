@@ -14,15 +14,13 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func inspectCommand() *cobra.Command {
-	var format, root string
-	lint := false
+	format, lint, trusted := "", false, cli.Trust{}
 	cmd := &cobra.Command{
 		Use:     "inspect FILE|REF",
 		Short:   "Print the content of evidence, a policy or another document, without verifying it",
@@ -35,8 +33,16 @@ func inspectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if root != "" {
-				if err := checkProof(&d, root); err != nil {
+			if trusted.File != "" {
+				root, err := trusted.Root(cmd.Context())
+				if err != nil {
+					return err
+				}
+				v, err := verify.New(root.Root)
+				if err == nil {
+					err = d.Check(v)
+				}
+				if err != nil {
 					return verdict.InFile(args[0], err)
 				}
 			}
@@ -55,25 +61,8 @@ func inspectCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
 	cmd.Flags().BoolVar(&lint, "lint", false, "list every claim of a provenance that its own content contradicts")
-	cmd.Flags().StringVar(&root, "trusted-root", "", "Sigstore trusted_root.json with the key of a log: verify, offline, the proof that the log contradicted itself")
+	cmd.Flags().StringVar(&trusted.File, "trusted-root", "", "Sigstore trusted_root.json with the key of a log: verify, offline, the proof that the log contradicted itself")
 	return cmd
-}
-
-// checkProof verifies a contradiction with the keys of a trust root.
-func checkProof(d *inspect.Document, path string) error {
-	raw, err := store.ReadNamed(path, trust.MaxSize)
-	if err != nil {
-		return err
-	}
-	root, err := trust.Parse(raw)
-	if err != nil {
-		return verdict.InFile(path, err)
-	}
-	v, err := verify.New(root)
-	if err != nil {
-		return err
-	}
-	return d.Check(v)
 }
 
 // describe reads the file of this name, or else the image.

@@ -291,15 +291,11 @@ func (s *Server) end(all ...*http.Server) error {
 }
 
 func (s *Server) bounded(ctx context.Context, h http.Handler) *http.Server {
-	return bounded(ctx, h, s.world.Log)
-}
-
-func bounded(ctx context.Context, h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 100},
 		BaseContext: func(net.Listener) context.Context { return span.Anew(context.WithoutCancel(ctx)) }, // current requests are answered
-		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:    slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 }
 

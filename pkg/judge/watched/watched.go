@@ -20,7 +20,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -133,14 +132,6 @@ type Contradiction struct {
 	Seen   time.Time    `json:"seen"`
 	Root   []byte       `json:"root,omitempty"`
 	Path   [][]byte     `json:"path,omitempty"`
-}
-
-// Parse reads a proof as [Contradiction] is written, and verifies nothing.
-func Parse(raw []byte) (c Contradiction, err error) {
-	if err = strictjson.Unmarshal(raw, &c); err != nil {
-		err = verdict.Wrap(verdict.ConfigParse, "proof", err)
-	}
-	return c, err
 }
 
 // heads verifies both checkpoints.

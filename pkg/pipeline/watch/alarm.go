@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -25,42 +26,32 @@ func (r *run) alarm(ctx context.Context) error {
 	if err := r.read(alarms, &before); err != nil {
 		return err
 	}
-	if fresh.Findings = nil; r.undecided() { // what was found before may still be so
+	down := func(f verdict.Finding) bool { return f.Code.Outcome() == verdict.Unavailable }
+	key := func(f verdict.Finding) string { return string(f.Code) + " " + f.Subject }
+	if fresh.Findings = nil; slices.ContainsFunc(r.v.Findings, down) { // what was found before may still be so
 		now = maps.Clone(before)
 	}
 	for _, f := range r.v.Findings {
-		key := fmt.Sprintf("%s %s", f.Code, f.Subject)
-		posted, known := before[key]
-		if now[key] = posted; !posted && (known || f.Code.Outcome() != verdict.Unavailable) {
+		posted, known := before[key(f)]
+		if now[key(f)] = posted; !posted && (known || !down(f)) {
 			fresh.Findings = append(fresh.Findings, f)
 		}
 	}
+	if len(fresh.Findings) == 0 {
+		return r.write(ctx, alarms, now)
+	}
 	err := r.post(ctx, fresh)
 	for _, f := range fresh.Findings {
-		now[fmt.Sprintf("%s %s", f.Code, f.Subject)] = err == nil
+		now[key(f)] = err == nil
 	}
 	return errors.Join(err, r.write(ctx, alarms, now))
 }
 
-// undecided reports whether something did not answer in this pass.
-func (r *run) undecided() bool {
-	for _, f := range r.v.Findings {
-		if f.Code.Outcome() == verdict.Unavailable {
-			return true
-		}
-	}
-	return false
-}
-
-// post posts a verdict with findings; the transport repeats what fails. Messages leave out
-// the path of the address, which is often a secret.
+// post posts a verdict; the transport repeats what fails. Messages leave out the path of
+// the address, which is often a secret.
 func (r *run) post(ctx context.Context, v verdict.Verdict) error {
-	if len(v.Findings) == 0 {
-		return nil
-	}
 	var body bytes.Buffer
-	err := render.Write(&body, render.JSON, v)
-	if err != nil {
+	if err := render.Write(&body, render.JSON, v); err != nil {
 		return err
 	}
 	to, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Webhook, &body)
@@ -69,18 +60,15 @@ func (r *run) post(ctx context.Context, v verdict.Verdict) error {
 	}
 	to.Header.Set("Content-Type", "application/json")
 	resp, err := transport.Client(transport.Repeatable(r.Transport)).Do(to)
-	var named *url.Error
-	if errors.As(err, &named) {
+	if named := (*url.Error)(nil); errors.As(err, &named) {
 		err = named.Err
 	}
 	if err == nil {
 		defer resp.Body.Close()
-		if resp.StatusCode/100 != 2 {
-			err = fmt.Errorf("it answered %s", resp.Status)
+		if resp.StatusCode/100 == 2 {
+			return nil
 		}
+		err = fmt.Errorf("it answered %s", resp.Status)
 	}
-	if err != nil {
-		return &verdict.UnavailableError{Place: to.URL.Scheme + "://" + to.URL.Host, Op: "posting an alarm to the webhook", Err: err}
-	}
-	return nil
+	return &verdict.UnavailableError{Place: to.URL.Scheme + "://" + to.URL.Host, Op: "posting an alarm to the webhook", Err: err}
 }

@@ -2,10 +2,7 @@ package watch
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,11 +22,10 @@ type Service struct {
 	// Tell gets the verdict of each pass.
 	Tell func(*verdict.Verdict) error
 
-	mu      sync.Mutex // guards the fields below
-	logs    map[string]Seen
-	passes  map[verdict.Outcome]int
-	alarms  map[verdict.Code]int
-	success time.Time
+	mu                         sync.Mutex // guards the fields below
+	entries, size, grown, next map[string]int64
+	alarms                     map[verdict.Code]int64
+	success                    int64
 }
 
 // Run makes passes until ctx ends, which is no error: the next run continues where the
@@ -37,8 +33,12 @@ type Service struct {
 // verdict cannot be told.
 func (s *Service) Run(ctx context.Context) error {
 	tell := s.Seen
+	s.entries, s.size, s.grown, s.next = map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
 	s.Seen = func(at Seen) {
-		s.see(at)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.entries[at.Log] += at.New
+		s.size[at.Log], s.grown[at.Log], s.next[at.Log] = at.Size, at.Grown.Unix(), at.Next
 		if tell != nil {
 			tell(at)
 		}
@@ -67,34 +67,17 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// see counts the entries of a log.
-func (s *Service) see(at Seen) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.logs == nil {
-		s.logs = map[string]Seen{}
-	}
-	at.New += s.logs[at.Log].New
-	s.logs[at.Log] = at
-}
-
 // judged counts a pass. It is a success if everything was read and verified, with or
 // without unexplained entries.
 func (s *Service) judged(v *verdict.Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.passes == nil {
-		s.passes = map[verdict.Outcome]int{}
-	}
-	s.passes[v.Outcome()]++
-	s.alarms = map[verdict.Code]int{}
-	decided := len(v.Findings) > 0 || v.Outcome() == verdict.Accepted
+	s.alarms = map[verdict.Code]int64{}
 	for _, f := range v.Findings {
 		s.alarms[f.Code]++
-		decided = decided && f.Code == watched.Unexplained
 	}
-	if decided {
-		s.success = v.Time
+	if v.Outcome() == verdict.Accepted || int(s.alarms[watched.Unexplained]) == max(1, len(v.Findings)) {
+		s.success = v.Time.Unix()
 	}
 }
 
@@ -102,29 +85,12 @@ func (s *Service) judged(v *verdict.Verdict) {
 func (s *Service) WriteMetrics(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	logs := slices.Sorted(maps.Keys(s.logs))
-	for _, m := range []struct {
-		name, kind, help string
-		of               func(Seen) int64
-	}{
-		{"entries_total", "counter", "Log entries that were read since the start.", func(l Seen) int64 { return l.New }},
-		{"next_entry", "gauge", "Index of the first log entry that was not read yet.", func(l Seen) int64 { return l.Next }},
-		{"checkpoint_size", "gauge", "Number of entries in the last checkpoint.", func(l Seen) int64 { return l.Size }},
-		{"checkpoint_timestamp_seconds", "gauge", "When the last checkpoint was first seen, in seconds since 1970.", func(l Seen) int64 { return l.Grown.Unix() }},
-	} {
-		serve.Head(w, "waybill_watch_"+m.name, m.kind, m.help)
-		for _, log := range logs {
-			fmt.Fprintf(w, "waybill_watch_%s{log=%q} %d\n", m.name, log, m.of(s.logs[log]))
-		}
-	}
-	serve.Head(w, "waybill_watch_alarms", "gauge", "Findings of the last pass, by reason code.")
-	for _, c := range slices.Sorted(maps.Keys(s.alarms)) {
-		fmt.Fprintf(w, "waybill_watch_alarms{code=%q} %d\n", string(c), s.alarms[c])
-	}
-	serve.Head(w, "waybill_watch_passes_total", "counter", "Passes over all logs, by outcome.")
-	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal} {
-		fmt.Fprintf(w, "waybill_watch_passes_total{outcome=%q} %d\n", o.String(), s.passes[o])
-	}
-	serve.Head(w, "waybill_watch_last_success_timestamp_seconds", "gauge", "When the last pass began that read and verified everything, with or without unexplained entries, in seconds since 1970; 0 for never.")
-	fmt.Fprintf(w, "waybill_watch_last_success_timestamp_seconds %d\n", max(0, s.success.Unix()))
+	serve.WriteMetric(w, serve.Metric{Name: "waybill_watch_entries_total", Kind: "counter", Help: "Log entries that were read since the start.", Label: "log"}, s.entries)
+	serve.WriteMetric(w, serve.Metric{Name: "waybill_watch_next_entry", Kind: "gauge", Help: "Index of the first log entry that was not read yet.", Label: "log"}, s.next)
+	serve.WriteMetric(w, serve.Metric{Name: "waybill_watch_checkpoint_size", Kind: "gauge", Help: "Number of entries in the last checkpoint.", Label: "log"}, s.size)
+	serve.WriteMetric(w, serve.Metric{Name: "waybill_watch_checkpoint_timestamp_seconds", Kind: "gauge", Help: "When the last checkpoint was first seen.", Label: "log"}, s.grown)
+	serve.WriteMetric(w, serve.Metric{Name: "waybill_watch_alarms", Kind: "gauge", Help: "Findings of the last pass, by reason code.", Label: "code"}, s.alarms)
+	serve.WriteMetric(w, serve.Metric{
+		Name: "waybill_watch_last_success_timestamp_seconds", Kind: "gauge", Help: "When the last pass began that read and verified everything, with or without unexplained entries; 0 for never.",
+	}, map[string]int64{"": s.success})
 }

@@ -38,8 +38,13 @@ type Config struct {
 	From      int64         // entry where the first pass over a log begins; negative is its end
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
 	Explained Sources
-	Webhook   string     // address that new alarms are posted to
-	Seen      func(Seen) // learns how far each log was read; may be nil
+	Told
+}
+
+// Told is who learns of a pass besides who gets its verdict.
+type Told struct {
+	Webhook string     // address that new alarms are posted to; may be empty
+	Seen    func(Seen) // learns how far each log was read; may be nil
 }
 
 // Seen is how far a log was read. New are the entries read since the last one.

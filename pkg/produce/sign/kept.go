@@ -162,13 +162,13 @@ func (k *Kept) SignerOf(name string) (certificate, key []byte) {
 	m := k.recalled(name).made
 	_, text, _ := strings.Cut(name, " sha256:")
 	sum, err := hex.DecodeString(text)
-	if err != nil || len(sum) != sha256.Size {
-		return nil, nil
-	}
-	if leaf, err := x509.ParseCertificate(m.Certificate); err == nil && signedBy(leaf.PublicKey, sum, m.Signature) {
+	leaf, no := x509.ParseCertificate(m.Certificate)
+	public, none := x509.ParsePKIXPublicKey(m.Key)
+	switch {
+	case err != nil || len(sum) != sha256.Size:
+	case no == nil && signedBy(leaf.PublicKey, sum, m.Signature):
 		return m.Certificate, nil
-	}
-	if public, err := x509.ParsePKIXPublicKey(m.Key); err == nil && signedBy(public, sum, m.Signature) {
+	case none == nil && signedBy(public, sum, m.Signature):
 		return nil, m.Key
 	}
 	return nil, nil

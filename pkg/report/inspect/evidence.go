@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"regexp"
@@ -16,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
-	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -236,24 +234,18 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 }
 
 // fromContradiction reads the proof that a log contradicted itself.
-func fromContradiction(raw []byte) (d Document, err error) {
-	d.Kind = Contradiction
-	if d.proof, err = watched.Parse(raw); err != nil {
-		return Document{}, err
+func fromContradiction(raw []byte) (Document, error) {
+	d := Document{Kind: Contradiction}
+	if err := strictjson.Unmarshal(raw, &d.proof); err != nil {
+		return Document{}, verdict.Wrap(verdict.ConfigParse, string(d.Kind), err)
 	}
 	d.say("code", string(d.proof.Code))
 	d.say("log", d.proof.Log)
-	d.say("second checkpoint seen", d.proof.Seen.UTC().Format(time.RFC3339))
-	if d.proof.Root != nil {
-		d.say("second tree at the size of the first", base64.StdEncoding.EncodeToString(d.proof.Root))
-		d.say("hashes that prove it", strconv.Itoa(len(d.proof.Path)))
-	}
+	d.say("seen", moment(d.proof.Seen))
 	for _, text := range []string{d.proof.First, d.proof.Second} {
-		part := Document{Kind: Checkpoint}
 		for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-			part.say([]string{"log", "tree size", "root", "text"}[min(i, 3)], line)
+			d.say([]string{"checkpoint", "tree size", "root", "signature"}[min(i, 3)], line)
 		}
-		d.Parts = append(d.Parts, part)
 	}
 	return d, nil
 }

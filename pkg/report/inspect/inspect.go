@@ -61,7 +61,6 @@ const (
 	Verdict       Kind = "verdict"
 	Collection    Kind = "collection"
 	Contradiction Kind = "log contradiction"
-	Checkpoint    Kind = "checkpoint"
 	Image         Kind = "image"
 	Unreadable    Kind = "unreadable"
 )
@@ -92,11 +91,11 @@ func (d *Document) say(name, value string) {
 }
 
 // Check verifies the proof that a log contradicted itself, and refuses other documents.
-func (d *Document) Check(v *verify.Verifier) error {
+func (d *Document) Check(v *verify.Verifier) (err error) {
 	if d.Kind != Contradiction {
 		return verdict.Refuse(verdict.Usage, "document", "it is a %s; only the proof that a log contradicted itself is verified here", d.Kind)
 	}
-	err := d.proof.Check(v)
+	err = d.proof.Check(v)
 	d.verified = err == nil
 	return err
 }

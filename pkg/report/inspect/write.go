@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
-	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -27,11 +26,8 @@ const (
 // heading comes before all output for people.
 const heading = "PARSED, NOT VERIFIED: anyone can have written this"
 
-// The headings of a contradiction that was verified. A checkpoint has no time.
-const (
-	forked     = "VERIFIED: a log of the trust root signed both checkpoints, and no log can keep both: LOG_FORK"
-	rolledBack = "VERIFIED: a log of the trust root signed both checkpoints; that the smaller one came last is the word of who saw it: LOG_ROLLBACK"
-)
+// proven is the heading of a contradiction that was verified. A checkpoint has no time.
+const proven = "VERIFIED: a log of the trust root signed both checkpoints, which proves a LOG_FORK; of a LOG_ROLLBACK, who saw it says that the second came last"
 
 // shownFields is how many fields of one document are shown as text.
 const shownFields = 200
@@ -39,7 +35,7 @@ const shownFields = 200
 // output is the JSON form.
 type output struct {
 	Schema   string `json:"schema"`
-	Verified bool   `json:"verified"` // only for a contradiction
+	Verified bool   `json:"verified"` // only of a contradiction
 	Document
 	Lint []provenance.Note `json:"lint,omitempty"`
 }
@@ -54,14 +50,7 @@ func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 		return e.Encode(output{Schema: inspectSchema, Verified: d.verified, Document: d, Lint: notes})
 	case Text:
 		p := &page{w: w}
-		switch {
-		case d.verified && d.proof.Code == watched.Fork:
-			p.line(0, forked)
-		case d.verified:
-			p.line(0, rolledBack)
-		default:
-			p.line(0, "%s", heading)
-		}
+		p.line(0, "%s", map[bool]string{true: proven, false: heading}[d.verified])
 		p.document(d, 0)
 		for _, n := range notes {
 			p.line(0, "%s", render.Safe(n.String()))
