@@ -13,17 +13,30 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func inspectCommand() *cobra.Command {
-	var format string
-	lint := false
+	format, lint, trusted := "", false, cli.Trust{}
 	cmd := newCommand("inspect", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 		d, err := describe(cmd.Context(), args[0])
 		if err != nil {
 			return err
+		}
+		if trusted.File != "" {
+			root, err := trusted.Root(cmd.Context())
+			if err != nil {
+				return err
+			}
+			v, err := verify.New(root.Root)
+			if err == nil {
+				err = d.Check(v)
+			}
+			if err != nil {
+				return verdict.InFile(args[0], err)
+			}
 		}
 		var notes []provenance.Note
 		if lint {
@@ -39,6 +52,7 @@ func inspectCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVarP(&format, "output", "o", string(inspect.Text), "text or json")
 	cmd.Flags().BoolVar(&lint, "lint", false, "list every claim of a provenance that its own content contradicts")
+	cmd.Flags().StringVar(&trusted.File, "trusted-root", "", "Sigstore trusted_root.json with the key of a log: verify, offline, the proof that the log contradicted itself")
 	return cmd
 }
 

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"encoding/json"
+	"context"
 	"fmt"
 	"time"
 
@@ -10,23 +9,23 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
-	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/pipeline/watch"
+	"github.com/waybill-release/waybill/pkg/serve"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func watchCommand() *cobra.Command {
-	o, output, path, proof := watch.Config{}, cli.Output{}, "", ""
+	o, output, path, metrics := watch.Service{}, cli.Output{}, "", ""
 	cmd := &cobra.Command{
 		Use:     "watch --state DIR",
 		Short:   "Follow transparency logs, and report entries of your identities that no release explains",
 		GroupID: "check",
-		Long:    help("watch") + exit.Table("each log was read to its end, and each entry of the policy's identities is explained;\nwith --check-proof: the file proves the contradiction"),
-		Example: `  waybill watch --profile profile.yaml --state watch --release v0.1.0 --releases .waybill`,
+		Long:    help("watch") + exit.Table("each log was read to its end, and each entry of the policy's identities is explained;\nwith --interval: the service stopped as requested"),
+		Example: help("watch.examples"),
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -34,37 +33,59 @@ func watchCommand() *cobra.Command {
 	f.StringVar(&o.State, "state", "", "directory for what was read and what is not explained yet; it is created")
 	f.StringArrayVar(&o.Logs, "log", nil, "address of a Rekor v2 log (default: the logs of the trust root that are valid now); repeats")
 	f.Int64Var(&o.From, "from", -1, "first entry to read of a log that was not followed before (default: only new entries)")
-	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each run verifies it where it is published; repeats")
-	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; who can write to it can explain any entry; repeats")
+	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each pass verifies it where it is published; repeats")
+	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; their signatures are verified, but who has a signing identity and can write here can explain any entry of it; repeats")
 	f.StringArrayVar(&o.Explained.Handled, "handled", nil, "LOG/INDEX of an alarm that was dealt with; repeats")
 	f.DurationVar(&o.Stalled, "stalled", 24*time.Hour, "how long a log may be without a new entry; 0 for any time")
-	f.StringVar(&proof, "check-proof", "", "check a file that watch kept of a log that contradicted itself, offline")
+	f.DurationVar(&o.Every, "interval", 0, "repeat the pass at this interval until the process is ended, such as 5m (default: one pass)")
+	f.StringVar(&o.Webhook, "webhook", "", "address to which each pass posts the alarms that are new, as a verdict in JSON; its path is never printed")
+	f.StringVar(&metrics, "metrics-address", "", "HOST:PORT that serves metrics at /metrics in the Prometheus text format, with --interval")
 	addMetricsFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if err := output.Check(); err != nil {
+		switch err := output.Check(); {
+		case err != nil:
 			return err
+		case o.State == "":
+			return verdict.Refuse(verdict.Usage, "--state", "required: the directory for what was read")
+		case o.Every < 0 || cmd.Flags().Changed("interval") && o.Every < time.Second:
+			return verdict.Refuse(verdict.Usage, "--interval", "%s: want at least 1s", o.Every)
+		case metrics != "" && o.Every == 0:
+			return verdict.Refuse(verdict.Usage, "--metrics-address", "it serves metrics while passes are repeated: give --interval, or --metrics-file for one pass")
 		}
-		if (o.State == "") == (proof == "") {
-			return verdict.Refuse(verdict.Usage, "--state", "give the directory for what was read, or --check-proof with a file, and not both")
+		progress := ui.NewProgress(cli.Notes(cmd))
+		o.Seen = func(at watch.Seen) {
+			progress.Update("", gate.Progress{What: "reading " + at.Address, Unit: "entries", Files: int(at.Next), OfFiles: int(at.Size)})
 		}
 		o.Transport = cli.Transport(false)
-		if o.Gate, err = gate.Open(cmd.Context(), path, gate.Opening{
-			Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(cmd.Context())}, Transport: o.Transport, OpenPlace: cloud.OpenPlace,
-		}); err != nil {
-			return err
+		o.Open = func(ctx context.Context) (gate.Gate, error) {
+			return gate.Open(ctx, path, gate.Opening{
+				Reader: profile.Reader{Rules: rules(), Now: time.Now(), Trust: (&cli.Trust{}).Reader(ctx)}, Transport: o.Transport, OpenPlace: cloud.OpenPlace,
+			})
 		}
-		if proof == "" {
-			return answer(cmd, &output, o.Once(cmd.Context(), time.Now()), nil)
+		if o.Every == 0 {
+			if o.Gate, err = o.Open(cmd.Context()); err != nil {
+				return err
+			}
+			v := o.Once(cmd.Context(), time.Now())
+			progress.Ended("")
+			return answer(cmd, &output, v, nil)
 		}
-		c := watched.Contradiction{}
-		raw, err := store.ReadNamed(proof, maxPolicy)
-		if err == nil && json.Unmarshal(raw, &c) != nil {
-			err = verdict.Refuse(verdict.ConfigParse, proof, "not a file that watch kept")
+		o.Tell = func(v *verdict.Verdict) error {
+			progress.Ended("")
+			for _, f := range v.Findings {
+				if formatOf(cmd) == "json" { // the verdict has them for people
+					loggerOf(cmd.Context()).ErrorContext(cmd.Context(), f.Message, "code", f.Code, "subject", f.Subject)
+				}
+			}
+			return output.Write(cmd.OutOrStdout(), *v)
 		}
-		if err = cmp.Or(err, c.Check(o.Gate.Verifier())); err == nil {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "OK %s: it proves %s of log %s, seen at %s\n%s\n%s", proof, c.Code, c.Log, c.Seen, c.First, c.Second)
+		if metrics != "" {
+			if metrics, err = serve.Metrics(cmd.Context(), metrics, loggerOf(cmd.Context()), o.WriteMetrics); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "metrics http://%s/metrics\n", metrics)
 		}
-		return verdict.InFile(proof, err)
+		return o.Run(cmd.Context())
 	}
 	output.AddFlags(cmd)
 	return cmd

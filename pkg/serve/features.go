@@ -147,7 +147,7 @@ func (f *featureReader) read(ctx context.Context, b Basis, last *switched) *swit
 		}
 		return err
 	})
-	f.tally.readFeatures(err == nil)
+	f.tally.ended(&f.tally.features, err == nil)
 	if err != nil {
 		kept := switched{}
 		if last != nil {

@@ -243,11 +243,11 @@ func (s *Server) Reload(ctx context.Context) error {
 			s.basis.Store(&kept)
 			s.world.Log.ErrorContext(ctx, "reload failed; the previous basis stays in force", "error", err.Error(), "code", string(verdict.FindingOf("basis", err).Code))
 		}
-		s.records.tally.reloaded(false)
+		s.records.tally.ended(&s.records.tally.reloads, false)
 		return err
 	}
 	s.basis.Store(&standing{Basis: next, digest: next.digest(), since: now, switched: features, tokens: &recognised{}})
-	s.records.tally.reloaded(true)
+	s.records.tally.ended(&s.records.tally.reloads, true)
 	s.world.Log.InfoContext(ctx, "basis in force", "policy", next.Policy.Digest().String(), "trust_root", next.Verifier.Root().Digest().String())
 	return nil
 }

@@ -27,10 +27,8 @@ func (s *Server) routes() *http.ServeMux {
 // Admin is the handler for operators, on a separate listener that callers
 // cannot reach: metrics, status and readiness.
 func (s *Server) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", alive)
+	mux := measured(s.metrics)
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("GET /statusz", s.status)
 	mux.HandleFunc("GET /statusz/decision/{id}", s.decision)
 	mux.HandleFunc("GET /flagz", s.flagz)

@@ -11,16 +11,12 @@ import (
 func process(w io.Writer) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	for _, s := range []struct {
-		name, help string
-		value      uint64
-	}{
-		{"go_goroutines", "Number of goroutines that currently exist.", uint64(runtime.NumGoroutine())},
-		{"go_memstats_heap_alloc_bytes", "Bytes of the heap that are in use, or not swept yet.", m.HeapAlloc},
-		{"go_memstats_sys_bytes", "Bytes obtained from the system.", m.Sys},
-	} {
-		fmt.Fprintf(w, "# HELP %[1]s %[2]s\n# TYPE %[1]s gauge\n%[1]s %[3]d\n", s.name, s.help, s.value)
+	one := func(name, help string, value uint64) {
+		WriteMetric(w, Metric{name, "gauge", help, ""}, map[string]uint64{"": value})
 	}
+	one("go_goroutines", "Number of goroutines that currently exist.", uint64(runtime.NumGoroutine()))
+	one("go_memstats_heap_alloc_bytes", "Bytes of the heap that are in use, or not swept yet.", m.HeapAlloc)
+	one("go_memstats_sys_bytes", "Bytes obtained from the system.", m.Sys)
 }
 
 // ratio is a percentage, for people.

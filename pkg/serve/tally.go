@@ -1,11 +1,8 @@
 package serve
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -25,9 +22,9 @@ type tally struct {
 	reasons  map[verdict.Code]int64 // of refused decisions
 	away     map[verdict.Code]int64 // of rejected requests
 	hits     int64
-	unsaid   int64    // lines that could not be written to the record
-	reloads  [2]int64 // failed, succeeded
-	features [2]int64 // the same for readings of the features
+	unsaid   int64 // lines that could not be written to the record
+	reloads  attempts
+	features attempts // to read the features
 	seconds  histogram
 	last     []line
 }
@@ -61,23 +58,19 @@ func (h *histogram) add(d time.Duration) {
 	h.sum += d.Seconds()
 }
 
-func (t *tally) reloaded(well bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if well {
-		t.reloads[1]++
-	} else {
-		t.reloads[0]++
-	}
-}
+// attempts counts what failed and what succeeded.
+type attempts struct{ failed, ok int64 }
 
-func (t *tally) readFeatures(well bool) {
+func (a attempts) results() map[string]int64 { return map[string]int64{"failed": a.failed, "ok": a.ok} }
+
+// ended counts one of the tally's attempts.
+func (t *tally) ended(a *attempts, well bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if well {
-		t.features[1]++
+		a.ok++
 	} else {
-		t.features[0]++
+		a.failed++
 	}
 }
 
@@ -119,49 +112,32 @@ func (t *tally) add(d api.Decision, l line) {
 	}
 }
 
-// metrics answers GET /metrics in the text format of Prometheus.
-func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	var all bytes.Buffer // rendered to memory first: a slow reader blocks no decision
-	s.records.tally.write(&all)
-	s.features.measure(&all, s.basis.Load().switched)
-	process(&all)
-	_, _ = w.Write(all.Bytes())
+// metrics writes the metrics of the gate.
+func (s *Server) metrics(w io.Writer) {
+	s.records.tally.write(w)
+	s.features.measure(w, s.basis.Load().switched)
 }
 
 func (t *tally) write(w io.Writer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	head := func(name, kind, help string) {
-		fmt.Fprintf(w, "# HELP %[1]s %[3]s\n# TYPE %[1]s %[2]s\n", name, kind, help)
-	}
-	head("waybill_gate_decisions_total", "counter", "Decisions, by outcome.")
+	outcomes := map[string]int64{}
 	for _, o := range []verdict.Outcome{verdict.Accepted, verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal, verdict.Undecided} {
-		fmt.Fprintf(w, "waybill_gate_decisions_total{outcome=%q} %d\n", o.String(), t.outcomes[o])
+		outcomes[o.String()] = t.outcomes[o]
 	}
-	head("waybill_gate_findings_total", "counter", "Findings of decisions, by reason code.")
-	for _, c := range slices.Sorted(maps.Keys(t.reasons)) {
-		fmt.Fprintf(w, "waybill_gate_findings_total{code=%q} %d\n", string(c), t.reasons[c])
-	}
-	head("waybill_gate_rejected_requests_total", "counter", "Requests rejected before a decision, by reason code.")
-	for _, c := range slices.Sorted(maps.Keys(t.away)) {
-		fmt.Fprintf(w, "waybill_gate_rejected_requests_total{code=%q} %d\n", string(c), t.away[c])
-	}
-	head("waybill_gate_cached_decisions_total", "counter", "Decisions answered from the cache.")
-	fmt.Fprintf(w, "waybill_gate_cached_decisions_total %d\n", t.hits)
+	WriteMetric(w, Metric{"waybill_gate_decisions_total", "counter", "Decisions, by outcome.", "outcome"}, outcomes)
+	WriteMetric(w, Metric{"waybill_gate_findings_total", "counter", "Findings of decisions, by reason code.", "code"}, t.reasons)
+	WriteMetric(w, Metric{"waybill_gate_rejected_requests_total", "counter", "Requests rejected before a decision, by reason code.", "code"}, t.away)
+	WriteMetric(w, Metric{"waybill_gate_cached_decisions_total", "counter", "Decisions answered from the cache.", ""}, map[string]int64{"": t.hits})
 	var decided int64
 	for _, n := range t.outcomes {
 		decided += n
 	}
-	head("waybill_gate_cache_hit_ratio", "gauge", "Share of decisions answered from the cache.")
-	fmt.Fprintf(w, "waybill_gate_cache_hit_ratio %g\n", float64(t.hits)/float64(max(1, decided)))
-	head("waybill_gate_unrecorded_total", "counter", "Requests that could not be recorded; they were answered without a decision.")
-	fmt.Fprintf(w, "waybill_gate_unrecorded_total %d\n", t.unsaid)
-	head("waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers, by result.")
-	fmt.Fprintf(w, "waybill_gate_reloads_total{result=\"failed\"} %d\nwaybill_gate_reloads_total{result=\"ok\"} %d\n", t.reloads[0], t.reloads[1])
-	head("waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy, by result.")
-	fmt.Fprintf(w, "waybill_features_reads_total{result=\"failed\"} %d\nwaybill_features_reads_total{result=\"ok\"} %d\n", t.features[0], t.features[1])
-	head("waybill_gate_request_seconds", "histogram", "Duration of requests in seconds.")
+	WriteMetric(w, Metric{"waybill_gate_cache_hit_ratio", "gauge", "Share of decisions answered from the cache.", ""}, map[string]float64{"": float64(t.hits) / float64(max(1, decided))})
+	WriteMetric(w, Metric{"waybill_gate_unrecorded_total", "counter", "Requests that could not be recorded; they were answered without a decision.", ""}, map[string]int64{"": t.unsaid})
+	WriteMetric(w, Metric{"waybill_gate_reloads_total", "counter", "Reloads of policy, trust root and callers, by result.", "result"}, t.reloads.results())
+	WriteMetric(w, Metric{"waybill_features_reads_total", "counter", "Readings of the features that switch requirements of the policy, by result.", "result"}, t.features.results())
+	WriteMetric(w, Metric{"waybill_gate_request_seconds", "histogram", "Duration of requests in seconds.", ""}, map[string]int64{})
 	var sum int64
 	for i, n := range t.seconds.counts {
 		sum += n

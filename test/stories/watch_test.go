@@ -1,15 +1,26 @@
 package stories
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -22,14 +33,19 @@ func TestDocsWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := 0
+	ran, service := 0, []string(nil)
 	for line := range strings.Lines(string(page)) {
 		if command, is := strings.CutPrefix(line, "    waybill watch "); is {
 			ran++
-			want(t, s.Run(t.Context(), append([]string{"waybill", "watch"}, strings.Fields(strings.Replace(command, "https://log.example.test", s.Lab.Rekor, 1))...)...), 0)
+			args := strings.Fields(strings.Replace(command, "https://log.example.test", s.Lab.Rekor, 1))
+			if strings.Contains(command, "--interval") {
+				service = args
+				continue
+			}
+			want(t, s.Run(t.Context(), append([]string{"waybill", "watch"}, args...)...), 0)
 		}
 	}
-	if ran != 2 {
+	if ran != 3 || service == nil {
 		t.Errorf("%d commands on the page", ran)
 	}
 	if !bytes.Contains(sceneFile(t, s, "watch.prom"), []byte(`outcome="done"} 1`)) {
@@ -38,6 +54,7 @@ func TestDocsWatch(t *testing.T) {
 	if _, err := s.Sign(t.Context(), lab.RoleRelease, sceneFile(t, s, "state", "plan.json")); err != nil {
 		t.Fatal(err)
 	}
+	watchAsService(t, s, service)
 	for wait := time.Millisecond; wait < 200*time.Millisecond; wait += 10 * time.Millisecond {
 		ctx, kill := context.WithTimeout(t.Context(), wait)
 		run := exec.CommandContext(ctx, filepath.Join(bin, "waybill"), "watch", "--profile", "profile.yaml", "--log", s.Lab.Rekor, "--state", "killed", "--from", "0", "--releases", "state")
@@ -52,6 +69,7 @@ func TestDocsWatch(t *testing.T) {
 			t.Errorf("%s: %+v", r, v.Findings)
 		}
 	}
+	checkContradiction(t, s)
 	// A log that does not answer hides no alarm of the passes before.
 	for state, code := range map[string]int{"watch": 1, "empty": 3} {
 		r := s.Run(t.Context(), "waybill", "watch", "--profile", "profile.yaml", "--log", "http://127.0.0.1:1", "--state", state, "--output", "json")
@@ -59,6 +77,116 @@ func TestDocsWatch(t *testing.T) {
 		if alarmed := strings.Contains(r.Stdout, `"LOG_UNEXPLAINED"`); alarmed != (code == 1) {
 			t.Errorf("without an answer, %s: %s", state, r.Stdout)
 		}
+	}
+}
+
+// checkContradiction: who has the trust root alone can verify that a log contradicted itself.
+func checkContradiction(t *testing.T, s *scene.Scene) {
+	t.Helper()
+	signed := func(root byte) string {
+		text, err := s.Lab.Checkpoint(7, bytes.Repeat([]byte{root}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	checkpoint := signed(1)
+	id, _, _, err := func() (string, int64, []byte, error) {
+		root, err := trust.Parse(s.Lab.TrustedRoot)
+		if err != nil {
+			return "", 0, nil, err
+		}
+		v, err := verify.New(root)
+		if err != nil {
+			return "", 0, nil, err
+		}
+		return v.Checkpoint([]byte(checkpoint))
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		second string
+		code   int
+		says   string
+	}{
+		"fork.json": {signed(2), 0, "VERIFIED: a log of the trust root signed both"},
+		"same.json": {checkpoint, 1, "LOG_PROOF"},
+		"bad.json":  {strings.Replace(signed(2), "7", "8", 1), 1, "CHECKPOINT_SIG"},
+	} {
+		raw, err := json.Marshal(watched.Contradiction{Code: "LOG_FORK", Log: id, First: checkpoint, Second: row.second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.Path(name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(t, s.Run(t.Context(), "waybill", "inspect", name), 0, "PARSED, NOT VERIFIED", "LOG_FORK", "tree size")
+		want(t, s.Run(t.Context(), "waybill", "inspect", name, "--trusted-root", "trusted_root.json"), row.code, row.says)
+	}
+	want(t, s.Run(t.Context(), "waybill", "inspect", "policy.yaml", "--trusted-root", "trusted_root.json"), 2, "only the proof")
+}
+
+// watchAsService runs the service of the page until it posted the alarm of a planted
+// signature to a webhook that did not answer well at first, and shows it in its metrics.
+func watchAsService(t *testing.T, s *scene.Scene, args []string) {
+	t.Helper()
+	posted, calls := make(chan string, 10), atomic.Int32{}
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if raw, err := io.ReadAll(r.Body); err != nil || calls.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+		} else {
+			posted <- string(raw)
+		}
+	}))
+	defer hook.Close()
+	line := strings.NewReplacer("5m", "1s", "https://alarms.example.test", hook.URL+"/a-secret").Replace(strings.Join(args, " "))
+	run := exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), append([]string{"watch", "--log-format", "json"}, strings.Fields(line)...)...)
+	var out, said bytes.Buffer
+	stderr, err := run.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Dir, run.Stdout = s.Dir, &out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(io.TeeReader(stderr, &said))
+	address := ""
+	for address == "" && lines.Scan() {
+		address = regexp.MustCompile(`http://[0-9.:]+/metrics`).FindString(lines.Text())
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for lines.Scan() {
+		}
+	}()
+	if body := <-posted; !strings.Contains(body, `"LOG_UNEXPLAINED"`) || !strings.Contains(body, `"schema": "waybill/verdict/`) {
+		t.Errorf("posted %s", body)
+	}
+	metrics := ""
+	for !strings.Contains(metrics, `waybill_watch_passes_total{outcome="refused"} 2`) && t.Context().Err() == nil {
+		if resp, err := http.Get(address); err == nil {
+			raw, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			metrics = string(raw)
+		}
+	}
+	for _, has := range []string{`waybill_watch_alarms{code="LOG_UNEXPLAINED"} 1`, "waybill_watch_checkpoint_size{log=", "waybill_watch_entries_total{log=", "\ngo_goroutines ", "last_success_timestamp_seconds 1"} {
+		if !strings.Contains(metrics, has) {
+			t.Errorf("the metrics lack %s:\n%s", has, metrics)
+		}
+	}
+	if err := run.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-drained
+	if err := run.Wait(); err != nil {
+		t.Errorf("it ended with %v\n%s%s", err, out.Bytes(), said.Bytes())
+	}
+	if strings.Contains(out.String()+said.String(), "a-secret") || !strings.Contains(out.String(), "webhook") || !strings.Contains(said.String(), `"code":"LOG_UNEXPLAINED"`) {
+		t.Errorf("stdout: %s\nstderr: %s", out.Bytes(), said.Bytes())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"time"
 
@@ -41,14 +42,24 @@ type Entry struct {
 // Identities are those of all roles of a policy.
 type Identities struct {
 	matchers []identity.Matcher
+	marks    [][2][]byte // what is in the certificates of each: the issuer, and how the name begins
 	verifier *verify.Verifier
 }
+
+// plain is the part of a name that is the same in a certificate and in an identity: of an
+// address without the scheme, and without what may be escaped.
+var plain = regexp.MustCompile(`\A(?:[a-z]+://)?([A-Za-z0-9._~@:/+-]*)`)
 
 // By returns the identities of a policy whose certificates the verifier's root issued.
 func By(p policy.Policy, v *verify.Verifier) Identities {
 	i := Identities{verifier: v}
 	for _, role := range policy.Roles() {
 		i.matchers = append(i.matchers, role.Matchers(p)...)
+	}
+	for _, m := range i.matchers {
+		if m.Issuer() != "" { // else it is a key
+			i.marks = append(i.marks, [2][]byte{[]byte(m.Issuer()), []byte(plain.FindStringSubmatch(m.Prefix())[1])})
+		}
 	}
 	return i
 }
@@ -80,7 +91,7 @@ func (i Identities) Entry(body []byte) (e Entry, ours bool, err error) {
 	}
 	e.Content = hex.EncodeToString(append(s.Data.Digest, s.PayloadHash.Digest...))
 	for _, one := range append(s.Signatures, s.Signature) {
-		if who, is := i.is(one.Verifier.X509Certificate.RawBytes, one.Verifier.PublicKey.RawBytes); is {
+		if who, is := i.Signer(one.Verifier.X509Certificate.RawBytes, one.Verifier.PublicKey.RawBytes); is {
 			e.Signer = who.String()
 			return e, true, nil
 		}
@@ -88,12 +99,21 @@ func (i Identities) Entry(body []byte) (e Entry, ours bool, err error) {
 	return e, false, nil
 }
 
-// is reports whether a certificate or key is an expected one. The issuer is written in a
-// certificate as in the policy, so that most need not be parsed.
-func (i Identities) is(certificate, key []byte) (who identity.Identity, is bool) {
+// Has reports whether verified evidence is by one of the identities.
+func (i Identities) Has(e verify.Evidence) bool {
+	who := e.Identity()
+	if !e.Key().IsZero() {
+		who = identity.OfKey(e.Key())
+	}
+	return slices.ContainsFunc(i.matchers, func(m identity.Matcher) bool { return m.Match(who) })
+}
+
+// Signer reports whether a certificate or key is an expected one. A certificate without an
+// issuer of the policy and the beginning of its name is not parsed, which is half the work.
+func (i Identities) Signer(certificate, key []byte) (who identity.Identity, is bool) {
 	who = identity.OfKey(digest.Of(digest.SHA256, key))
-	if slices.ContainsFunc(i.matchers, func(m identity.Matcher) bool {
-		return m.Issuer() != "" && bytes.Contains(certificate, []byte(m.Issuer()))
+	if slices.ContainsFunc(i.marks, func(m [2][]byte) bool {
+		return bytes.Contains(certificate, m[1]) && bytes.Contains(certificate, m[0])
 	}) {
 		who, _ = verify.CertificateIdentity(certificate) // else it is zero, and expected by no matcher
 	}

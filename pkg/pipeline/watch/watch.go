@@ -7,8 +7,6 @@ package watch
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,12 +21,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tiles"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
-	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -42,11 +38,21 @@ type Config struct {
 	From      int64         // entry where the first pass over a log begins; negative is its end
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
 	Explained Sources
+	Told
 }
 
-// Sources are what explains entries: versions, verified where they are published; directories
-// with bundles and state of releases, which are trusted; alarms dealt with, as LOG/INDEX.
-type Sources struct{ Versions, Dirs, Handled []string }
+// Told is who learns of a pass besides who gets its verdict.
+type Told struct {
+	Webhook string     // address that new alarms are posted to; may be empty
+	Seen    func(Seen) // learns how far each log was read; may be nil
+}
+
+// Seen is how far a log was read. New are the entries read since the last one.
+type Seen struct {
+	Log, Address    string
+	New, Next, Size int64
+	Grown           time.Time // when the checkpoint was first seen
+}
 
 // cursor is what is remembered about a log, and written as a whole after what it is about.
 type cursor struct {
@@ -74,12 +80,16 @@ type run struct {
 	known    map[string]bool // what is explained: LOG/INDEX, and contents
 }
 
-// perBatch is how many tiles of entries are proven before the cursor is written.
-const perBatch, cursorSuffix = 64, ".cursor.json"
+// perBatch is how many tiles of entries are proven before the cursor is written. While
+// maxOpen entries are not explained, no others are read, so that memory stays bounded.
+const perBatch, maxOpen, cursorSuffix = 64, 10_000, ".cursor.json"
 
 // Once makes a pass.
 func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
 	p := c.Gate.Profile()
+	if c.Seen == nil {
+		c.Seen = func(Seen) {}
+	}
 	r := &run{Config: c, now: now, ours: watched.By(p.Policy, c.Gate.Verifier()), known: map[string]bool{}, v: verdict.NewCheck("log entries of policy "+p.Policy.Name(), now)}
 	r.v.Policy, r.v.TrustRoot = p.Policy.Digest(), p.TrustRoot.Digest()
 	for _, a := range p.TrustRoot.Authorities() {
@@ -95,11 +105,14 @@ func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
 	}
 	for _, f := range files {
 		r.v.Add(verdict.Find(watched.Stalled, f, "the log was followed before, and no address answered for it"))
-		c, err := r.read(strings.TrimSuffix(filepath.Base(f), cursorSuffix))
+		c, err := r.cursor(strings.TrimSuffix(filepath.Base(f), cursorSuffix))
 		if err == nil {
 			err = r.judge(ctx, &c)
 		}
 		r.v.AddError(f, err)
+	}
+	if c.Webhook != "" {
+		r.v.AddError("webhook", r.alarm(ctx))
 	}
 	if r.v.Counts.Required = len(r.Logs) + len(c.Explained.Versions); len(r.v.Findings) == 0 {
 		r.v.Counts.Verified = r.v.Counts.Required
@@ -127,7 +140,7 @@ func (r *run) follow(ctx context.Context, address string) (id string, err error)
 	if err != nil {
 		return "", err
 	}
-	c, err := r.read(id)
+	c, err := r.cursor(id)
 	if err != nil {
 		return id, err
 	}
@@ -150,25 +163,42 @@ func (r *run) follow(ctx context.Context, address string) (id string, err error)
 	case grown:
 		c.Checkpoint, c.Grown = string(raw), r.now
 	}
-	for c.Next < size && err == nil {
-		if err = r.scan(ctx, log, hashes, &c, min((c.Next/tiles.Width+perBatch)*tiles.Width, size)); err == nil {
+	for r.Seen(Seen{id, address, 0, c.Next, size, c.Grown}); c.Next < size && err == nil; {
+		if len(c.Open) >= maxOpen {
+			if err = r.explain(ctx, &c); err == nil && len(c.Open) >= maxOpen {
+				err = verdict.Refuse(verdict.Limit, "log "+id, "%d entries before entry %d are not explained; no others are read until fewer are", len(c.Open), c.Next).
+					Advise("name what explains them with --release or --releases, or the entries with --handled")
+			}
+		}
+		before := c.Next
+		if err == nil {
+			err = r.scan(ctx, log, hashes, &c, min((c.Next/tiles.Width+perBatch)*tiles.Width, size))
+		}
+		if err == nil {
 			err = r.write(ctx, id+cursorSuffix, c)
+			r.Seen(Seen{id, address, c.Next - before, c.Next, size, c.Grown})
 		}
 	}
 	return id, errors.Join(err, r.judge(ctx, &c))
 }
 
-// read reads what is remembered about a log.
-func (r *run) read(id string) (cursor, error) {
-	c := cursor{}
-	old, err := os.ReadFile(filepath.Join(r.State, id+cursorSuffix))
+// cursor reads what is remembered about a log.
+func (r *run) cursor(id string) (c cursor, err error) {
+	err = r.read(id+cursorSuffix, &c)
+	c.Log = id
+	return c, err
+}
+
+// read reads a file of the state directory, if it is there.
+func (r *run) read(name string, value any) error {
+	raw, err := os.ReadFile(filepath.Join(r.State, name))
 	if err == nil {
-		err = json.Unmarshal(old, &c)
+		err = json.Unmarshal(raw, value)
 	}
-	if c.Log = id; err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return c, verdict.Wrap(verdict.ConfigParse, id+cursorSuffix, err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return verdict.Wrap(verdict.ConfigParse, name, err)
 	}
-	return c, nil
+	return nil
 }
 
 // scan reads the entries before end, which the hashes prove, and opens those that are ours.
@@ -209,19 +239,11 @@ func (r *run) scan(ctx context.Context, log tiles.Log, hashes tlog.HashReader, c
 	return err
 }
 
-// judge reports the entries that are not explained, and writes the cursor. Sources are read
-// after the checkpoint: what a release had logged by then is in its journal.
+// judge reports the entries that are not explained, and writes the cursor.
 func (r *run) judge(ctx context.Context, c *cursor) error {
-	r.verify(ctx)
-	for _, dir := range r.Explained.Dirs {
-		if err := filepath.WalkDir(dir, r.readFile); err != nil {
-			return verdict.Wrap(verdict.PlaceDown, dir, err)
-		}
+	if err := r.explain(ctx, c); err != nil {
+		return err
 	}
-	for _, e := range c.Open {
-		r.known[e.Content] = r.known[e.Content] || r.known[e.Name]
-	}
-	c.Open = slices.DeleteFunc(c.Open, func(e open) bool { return r.known[e.Content] || slices.Contains(r.Explained.Handled, e.Name) })
 	for _, e := range c.Open {
 		f := verdict.Find(watched.Unexplained, e.Name, "sha256:%s was signed by %s", e.Content, e.Signer)
 		if r.partial {
@@ -234,54 +256,6 @@ func (r *run) judge(ctx context.Context, c *cursor) error {
 		r.v.Add(verdict.Find(watched.Stalled, "log "+c.Log, "no new entry since %s", c.Grown.UTC().Format(time.RFC3339)))
 	}
 	return r.write(ctx, c.Log+cursorSuffix, c)
-}
-
-// verify verifies the releases, once in a pass. What proves an accepted one is explained.
-func (r *run) verify(ctx context.Context) {
-	for ; r.verified < len(r.Explained.Versions); r.verified++ {
-		v, err := r.Gate.Verify(ctx, r.Explained.Versions[r.verified])
-		if err == nil {
-			err = v.Err()
-		}
-		if err != nil {
-			f := verdict.FindingOf("release", err)
-			f.Subject = r.Explained.Versions[r.verified] + ": " + f.Subject
-			r.v.Add(f)
-			r.partial = r.partial || f.Code.Outcome() == verdict.Unavailable
-			continue
-		}
-		for _, p := range v.Proofs {
-			r.known[fmt.Sprintf("%s/%d", p.Log, p.LogIndex)] = true
-		}
-		for _, x := range v.VEX {
-			r.known[x.Entry] = true
-		}
-	}
-}
-
-// readFile reads a file that explains what was signed: a bundle, or a journal of signatures,
-// which a run writes before the log has them.
-func (r *run) readFile(path string, d fs.DirEntry, err error) error {
-	if err != nil || !d.Type().IsRegular() {
-		return err
-	}
-	if filepath.Base(path) == "signatures.jsonl" {
-		entries, err := journal.Read(path)
-		for _, e := range entries { // "builder statement sha256:…"
-			_, content, is := strings.Cut(e.Subject, " sha256:")
-			r.known[content] = is
-		}
-		return err
-	}
-	if info, err := d.Info(); err != nil || info.Size() > verify.MaxBundle || !strings.HasSuffix(path, ".json") && filepath.Base(filepath.Dir(path)) != "sha256" {
-		return err
-	}
-	raw, err := os.ReadFile(path)
-	if said, no := verify.Read(raw); err == nil && no == nil { // not a file of another kind
-		sum := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(said.PayloadType), said.PayloadType, len(said.Payload), said.Payload))
-		r.known[hex.EncodeToString(sum[:])], r.known[hex.EncodeToString(said.Digest)] = said.IsAttestation(), !said.IsAttestation()
-	}
-	return err
 }
 
 // write replaces a file of the state directory, atomically and durably.

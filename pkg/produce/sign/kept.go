@@ -3,9 +3,13 @@ package sign
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,6 +154,24 @@ func (k *Kept) recalled(name string) record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.records[name]
+}
+
+// SignerOf returns the certificate or public key of a stored signature, by the name of its
+// content, if it is of this content. Who issued the certificate is not checked.
+func (k *Kept) SignerOf(name string) (certificate, key []byte) {
+	m := k.recalled(name).made
+	_, text, _ := strings.Cut(name, " sha256:")
+	sum, err := hex.DecodeString(text)
+	leaf, no := x509.ParseCertificate(m.Certificate)
+	public, none := x509.ParsePKIXPublicKey(m.Key)
+	switch {
+	case err != nil || len(sum) != sha256.Size:
+	case no == nil && signedBy(leaf.PublicKey, sum, m.Signature):
+		return m.Certificate, nil
+	case none == nil && signedBy(public, sum, m.Signature):
+		return nil, m.Key
+	}
+	return nil, nil
 }
 
 // signed stores a signature before the log has it.

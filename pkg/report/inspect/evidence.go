@@ -233,6 +233,23 @@ func (d *Document) readPredicate(s intoto.Statement) (err error) {
 	return nil
 }
 
+// fromContradiction reads the proof that a log contradicted itself.
+func fromContradiction(raw []byte) (Document, error) {
+	d := Document{Kind: Contradiction}
+	if err := strictjson.Unmarshal(raw, &d.proof); err != nil {
+		return Document{}, verdict.Wrap(verdict.ConfigParse, string(d.Kind), err)
+	}
+	d.say("code", string(d.proof.Code))
+	d.say("log", d.proof.Log)
+	d.say("seen", moment(d.proof.Seen))
+	for _, text := range []string{d.proof.First, d.proof.Second} {
+		for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			d.say([]string{"checkpoint", "tree size", "root", "signature"}[min(i, 3)], line)
+		}
+	}
+	return d, nil
+}
+
 // flat reads JSON and lists its fields as they are.
 func flat(kind Kind) func([]byte) (Document, error) {
 	return func(raw []byte) (d Document, err error) {

@@ -7,7 +7,8 @@
 //	err = inspect.Write(os.Stdout, inspect.Text, d)
 //
 // A [Document] is parsed and not verified: anyone can write a bundle that names
-// any signer. Every output says so first. The kind of a document follows from
+// any signer. Every output says so first. Only the proof that a log contradicted
+// itself can be verified: see [Document.Check]. The kind of a document follows from
 // its content, never from its file name. An ambiguous document is refused, as
 // in verification. The signer is shown and never a reason to refuse.
 //
@@ -23,6 +24,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -57,6 +60,7 @@ const (
 	Declaration   Kind = "declaration"
 	Verdict       Kind = "verdict"
 	Collection    Kind = "collection"
+	Contradiction Kind = "log contradiction"
 	Image         Kind = "image"
 	Unreadable    Kind = "unreadable"
 )
@@ -74,7 +78,9 @@ type Document struct {
 	Fields []Field       `json:"fields,omitempty"`
 	Parts  []Document    `json:"parts,omitempty"`
 
-	claim provenance.Claim
+	claim    provenance.Claim
+	proof    watched.Contradiction
+	verified bool // a contradiction, by the keys of the log
 }
 
 // say adds a field, unless the value is empty.
@@ -82,6 +88,16 @@ func (d *Document) say(name, value string) {
 	if value != "" {
 		d.Fields = append(d.Fields, Field{name, value})
 	}
+}
+
+// Check verifies the proof that a log contradicted itself, and refuses other documents.
+func (d *Document) Check(v *verify.Verifier) (err error) {
+	if d.Kind != Contradiction {
+		return verdict.Refuse(verdict.Usage, "document", "it is a %s; only the proof that a log contradicted itself is verified here", d.Kind)
+	}
+	err = d.proof.Check(v)
+	d.verified = err == nil
+	return err
 }
 
 // HasProvenance reports whether d contains provenance, which [Document.Lint]
@@ -195,6 +211,6 @@ func forms() []form {
 		{"certificateAuthorities", fromTrustRoot}, {"tlogs", fromTrustRoot}, {"ctlogs", fromTrustRoot}, {"timestampAuthorities", fromTrustRoot},
 		{"caUrls", flat(SigningConfig)}, {"rekorTlogUrls", flat(SigningConfig)},
 		{"verification_material", fromPyPI},
-		{"findings", flat(Verdict)},
+		{"findings", flat(Verdict)}, {"second", fromContradiction},
 	}
 }

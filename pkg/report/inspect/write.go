@@ -26,13 +26,16 @@ const (
 // heading comes before all output for people.
 const heading = "PARSED, NOT VERIFIED: anyone can have written this"
 
+// proven is the heading of a contradiction that was verified. A checkpoint has no time.
+const proven = "VERIFIED: a log of the trust root signed both checkpoints, which proves a LOG_FORK; of a LOG_ROLLBACK, who saw it says that the second came last"
+
 // shownFields is how many fields of one document are shown as text.
 const shownFields = 200
 
 // output is the JSON form.
 type output struct {
 	Schema   string `json:"schema"`
-	Verified bool   `json:"verified"` // always false
+	Verified bool   `json:"verified"` // only of a contradiction
 	Document
 	Lint []provenance.Note `json:"lint,omitempty"`
 }
@@ -44,10 +47,10 @@ func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		return e.Encode(output{Schema: inspectSchema, Document: d, Lint: notes})
+		return e.Encode(output{Schema: inspectSchema, Verified: d.verified, Document: d, Lint: notes})
 	case Text:
 		p := &page{w: w}
-		p.line(0, "%s", heading)
+		p.line(0, "%s", map[bool]string{true: proven, false: heading}[d.verified])
 		p.document(d, 0)
 		for _, n := range notes {
 			p.line(0, "%s", render.Safe(n.String()))

@@ -140,3 +140,12 @@ func (m Matcher) Issuer() string {
 	}
 	return m.exact.Issuer
 }
+
+// Prefix is how every subject begins that m matches, as far as m says it letter by letter.
+func (m Matcher) Prefix() string {
+	if m.pattern == nil {
+		return m.exact.Subject
+	}
+	prefix, _ := regexp.MustCompile(strings.TrimPrefix(strings.TrimPrefix(m.text, `\A`), "^")).LiteralPrefix()
+	return prefix
+}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/waybill-release/waybill/test/bench/bundles/mint"
+	logs "github.com/waybill-release/waybill/test/bench/entries"
 	"github.com/waybill-release/waybill/test/bench/names"
 	"github.com/waybill-release/waybill/test/bench/tree"
 )
@@ -28,6 +29,9 @@ func main() {
 	load := flag.String("load", "", "load the largest policy of this directory, and measure it")
 	listed := flag.Int("names", 0, "make a manifest of this many names instead of a tree")
 	census := flag.Int("census", 0, "read a manifest of this many names that is there, and measure it")
+	entries := flag.Int("entries", 0, "make a log of this many entries instead of a tree")
+	follow := flag.Int("follow", 0, "follow a log of this many entries that is there, and measure it")
+	hash := flag.Int("hash-entries", 0, "hash the entries of a log that is there, and measure it")
 	passes := flag.Int("passes", 0, "with --load: how often, once it is warm; 0: the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -40,6 +44,12 @@ func main() {
 		do = func() error { return names.Make(req.Dir, *listed) }
 	case *census > 0:
 		do = func() error { return names.Census(os.Stdout, req.Dir, *census) }
+	case *entries > 0:
+		do = func() error { return logs.Make(ctx, req.Dir, *entries) }
+	case *follow > 0:
+		do = func() error { return logs.Follow(ctx, os.Stdout, req.Dir, *follow) }
+	case *hash > 0:
+		do = func() error { return logs.Hash(ctx, os.Stdout, req.Dir, *hash) }
 	case *decide > 0:
 		do = func() error { return tree.Decide(os.Stdout, req.Dir, *decide) }
 	case *load != "":

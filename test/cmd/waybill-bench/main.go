@@ -4,6 +4,7 @@
 // large statement and of manifests of up to a million names, how long it takes
 // to start, and what the policy's part is;
 // and SBOMs, against syft.
+// And how fast a log is followed.
 // And the builder, against the bare commands that it runs; the signer, against
 // cosign; and the promotion of images, against crane and cosign.
 // And the gate as a service, against the cryptography of what it decides about.
@@ -56,6 +57,7 @@ type work struct {
 	promoted promoted
 	gated    gated
 	names    int // at most, in one manifest
+	entries  int // in the log that is followed
 }
 
 const usage = `Usage: waybill-bench [flags]
@@ -122,7 +124,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
-	o.work.names = 1_000_000
+	o.work.names, o.work.entries = 1_000_000, 1_000_000
 	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
 	o.work.promoted = promoted{images: 1000, sample: 20, rounds: 3, plans: []tree{{150, 3}, {460, 21}}}
 	o.work.gated = gated{images: 1000, warm: 20_000, soak: 1_000_000, rounds: 3}
@@ -133,7 +135,7 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if *short {
-		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
+		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, entries: 20_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
 			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}},
 			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}}
 	}

@@ -20,6 +20,7 @@ func parts() []part {
 		{"policy", (*setting).policy},
 		{"sbom", (*setting).sboms},
 		{"names", (*setting).names},
+		{"watch", (*setting).watch},
 		{"release", (*setting).release},
 		{"build", (*setting).builds},
 		{"sign", (*setting).signs},

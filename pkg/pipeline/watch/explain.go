@@ -1,0 +1,137 @@
+package watch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/sign"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// Sources are what explains entries: versions, verified where they are published; directories
+// with bundles and state of releases; alarms dealt with, as LOG/INDEX. A file in a directory
+// counts if an identity of the policy signed what it has. That it was meant to, nothing
+// proves: a thief's bundle is as valid. So who can write to a directory is trusted.
+type Sources struct{ Versions, Dirs, Handled []string }
+
+// explain removes the entries that are explained. Sources are read after the checkpoint:
+// what a release had logged by then is in its journal. A file that is about none of the
+// entries is not verified.
+func (r *run) explain(ctx context.Context, c *cursor) error {
+	r.verify(ctx)
+	wanted := map[string]bool{}
+	for _, e := range c.Open {
+		wanted[e.Name], wanted[e.Content] = true, true
+	}
+	for _, dir := range r.Explained.Dirs {
+		if len(c.Open) == 0 {
+			break
+		}
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			if d.Name() == "signatures.jsonl" {
+				return r.readJournal(path, wanted)
+			}
+			info, err := d.Info()
+			if err != nil || info.Size() > verify.MaxBundle || !strings.HasSuffix(path, ".json") && filepath.Base(filepath.Dir(path)) != "sha256" {
+				return err
+			}
+			raw, err := os.ReadFile(path)
+			r.readBundle(raw, wanted)
+			return err
+		})
+		if err != nil {
+			return verdict.Wrap(verdict.PlaceDown, dir, err)
+		}
+	}
+	for _, e := range c.Open {
+		r.known[e.Content] = r.known[e.Content] || r.known[e.Name]
+	}
+	c.Open = slices.DeleteFunc(c.Open, func(e open) bool { return r.known[e.Content] || slices.Contains(r.Explained.Handled, e.Name) })
+	return nil
+}
+
+// verify verifies the releases, once in a pass. What proves an accepted one is explained.
+func (r *run) verify(ctx context.Context) {
+	for ; r.verified < len(r.Explained.Versions); r.verified++ {
+		v, err := r.Gate.Verify(ctx, r.Explained.Versions[r.verified])
+		if err == nil {
+			err = v.Err()
+		}
+		if err != nil {
+			f := verdict.FindingOf("release", err)
+			f.Subject = r.Explained.Versions[r.verified] + ": " + f.Subject
+			r.v.Add(f)
+			r.partial = r.partial || f.Code.Outcome() == verdict.Unavailable
+			continue
+		}
+		for _, p := range v.Proofs {
+			r.known[fmt.Sprintf("%s/%d", p.Log, p.LogIndex)] = true
+		}
+		for _, x := range v.VEX {
+			r.known[x.Entry] = true
+		}
+	}
+}
+
+// readBundle verifies a bundle that is about a wanted entry. What it signs is explained,
+// and so is its own entry, if the signer is an identity of the policy. Other files, and
+// bundles that are not valid, explain nothing.
+func (r *run) readBundle(raw []byte, wanted map[string]bool) {
+	bundle, err := verify.Read(raw)
+	if err != nil {
+		return
+	}
+	sum := bundle.Digest
+	if bundle.IsAttestation() {
+		pae := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(bundle.PayloadType), bundle.PayloadType, len(bundle.Payload), bundle.Payload))
+		sum = pae[:]
+	}
+	content := hex.EncodeToString(sum)
+	if !wanted[content] && !slices.ContainsFunc(bundle.Entries, func(e verify.SaidEntry) bool {
+		return wanted[fmt.Sprintf("%x/%d", e.LogID, e.LogIndex)]
+	}) {
+		return
+	}
+	var e verify.Evidence
+	if bundle.IsAttestation() {
+		e, err = r.Gate.Verifier().Attestation(raw)
+	} else {
+		signed, no := digest.ParseMap(map[string]string{fmt.Sprintf("sha%d", 8*len(sum)): content})
+		if no != nil || signed.IsZero() {
+			signed = digest.SetOf(sum) // compares nothing: what is signed is a digest of SHA-384
+		}
+		e, err = r.Gate.Verifier().BlobSHA384(raw, signed, sum)
+	}
+	if err == nil && r.ours.Has(e) {
+		r.known[content], r.known[fmt.Sprintf("%s/%d", e.Log(), e.LogIndex())] = true, true
+	}
+}
+
+// readJournal verifies the signatures in a journal that are of a wanted content: a run
+// writes them before the log has them.
+func (r *run) readJournal(path string, wanted map[string]bool) error {
+	entries, err := journal.Read(path)
+	if err != nil {
+		return err
+	}
+	kept, err := sign.Recall(entries)
+	for _, e := range entries { // "builder statement sha256:…"
+		if _, content, is := strings.Cut(e.Subject, " sha256:"); is && err == nil && wanted[content] && !r.known[content] {
+			_, r.known[content] = r.ours.Signer(kept.SignerOf(e.Subject))
+		}
+	}
+	return err
+}
