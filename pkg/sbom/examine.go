@@ -42,6 +42,7 @@ type examiner struct {
 	walker     *unpack.Walker
 	facts      *facts
 	spool      *spool
+	other      *spool            // of a layer, for the next program while one is hashed
 	texts      map[string][]byte // files that are parsed together with others
 	held       int
 	seen       sightings

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,13 @@ func layerOf(t *testing.T, pairs ...string) v1.Layer {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	return layerWith(t, buf.Bytes())
+}
+
+// layerWith is a layer with these bytes, which need not be a whole archive.
+func layerWith(t *testing.T, raw []byte) v1.Layer {
+	t.Helper()
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +155,45 @@ func TestImageContents(t *testing.T) {
 	}
 	if doc.Packages(); find(t, doc, "debian").Purpose != spdx.OperatingSystem {
 		t.Error("the distribution is not named")
+	}
+}
+
+// TestProgramsOfOneLayer: each of several programs in a layer has its own sums, also if
+// the layer is cut off behind the last one.
+func TestProgramsOfOneLayer(t *testing.T) {
+	bin := program(t)
+	want := map[string]digest.Set{}
+	var parts []string
+	for i := range 5 {
+		name, raw := fmt.Sprintf("usr/bin/lantern%d", i), append(bytes.Clone(bin), strings.Repeat("x", i)...)
+		want["./"+name] = digest.SetOf(raw)
+		parts = append(parts, name, string(raw))
+	}
+	whole, err := layerOf(t, append(parts, "etc/end", "end")...).Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, layer := range map[string][]byte{"whole": raw, "cut off": raw[:bytes.LastIndex(raw, []byte("end"))]} {
+		_, content := inLayout(t, imageOf(t, layerWith(t, layer)))
+		doc := made(t, "oci/lantern", content.Index.SHA256, func() ([]byte, error) {
+			return encoded(sbom.Image(t.Context(), input(), "oci/lantern", content))
+		})
+		if cut := slices.ContainsFunc(doc.Unknown(), func(u string) bool { return strings.HasPrefix(u, "not examined: layer ") }); cut != (what == "cut off") {
+			t.Errorf("%s: %q", what, doc.Unknown())
+		}
+		files := doc.Files()
+		if len(files) != len(want) {
+			t.Errorf("%s: %d programs, want %d", what, len(files), len(want))
+		}
+		for _, f := range files {
+			if f.Digests != want[f.Name] || f.SHA1 == "" {
+				t.Errorf("%s: %s: %+v, want %v", what, f.Name, f, want[f.Name])
+			}
+		}
 	}
 }
 

@@ -79,6 +79,36 @@ func (c *Layers) ahead(ctx context.Context, layers []Layer) error {
 type program struct {
 	bin  gomod.Binary
 	file spdx.File
+	sums *sums
+}
+
+// sums are those of a program, computed while the layer is read on: hashing takes
+// half as long as decompressing.
+type sums struct {
+	weak string
+	set  digest.Set
+	err  error
+}
+
+func (s *sums) compute(r io.Reader) {
+	weak := sha1.New() // required by SPDX, never relied on
+	s.set, _, s.err = digest.Sum(io.TeeReader(r, weak))
+	s.weak = hex.EncodeToString(weak.Sum(nil))
+}
+
+// addSums adds the sums to the programs, when all are computed, and drops
+// programs that could not be read again.
+func (l *layerFacts) addSums() (err error) {
+	for name, p := range l.programs {
+		if p.sums.err != nil {
+			err = p.sums.err
+			delete(l.programs, name)
+			continue
+		}
+		p.file.SHA1, p.file.Digests = p.sums.weak, p.sums.set
+		l.programs[name] = p
+	}
+	return err
 }
 
 // layerFacts is what one layer adds and removes.
@@ -126,9 +156,16 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 		implied: names{}, gone: names{},
 	}
 	x := newExaminer()
+	x.other = &spool{}
 	defer x.spool.close()
+	defer x.other.close()
 	src, plain := &remembering{r: body}, sha256.New()
 	err = unpack.Layer(src, plain, func(e unpack.Entry, body io.Reader) error { return out.entry(x, e, body) })
+	x.spool.readers.Wait()
+	x.other.readers.Wait()
+	if unread := out.addSums(); err == nil {
+		err = unread
+	}
 	if src.err != nil {
 		return nil, fmt.Errorf("reading layer %s: %w", l.Digest, src.err)
 	}
@@ -283,13 +320,9 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	if bin.GoVersion == "" {
 		return nil
 	}
-	weak := sha1.New() // required by SPDX, never relied on
-	set, _, err := digest.Sum(io.TeeReader(io.NewSectionReader(at, 0, size), weak))
-	if err != nil {
-		return err
-	}
-	l.programs[name] = program{bin: bin, file: spdx.File{
-		Name: "./" + name, SHA1: hex.EncodeToString(weak.Sum(nil)), Digests: set,
-	}}
+	p := program{bin: bin, file: spdx.File{Name: "./" + name}, sums: &sums{}}
+	l.programs[name] = p
+	x.spool.readers.Go(func() { p.sums.compute(io.NewSectionReader(at, 0, size)) })
+	x.spool, x.other = x.other, x.spool
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 )
 
 const (
 	// maxHeld is how much of one file is kept in memory; the rest goes to disk.
 	// Few programs are larger, and the part on disk is read once more.
-	maxHeld = 48 << 20
+	maxHeld = 32 << 20
 	// pieceSize is the unit of allocation.
 	pieceSize = 1 << 20
 )
@@ -22,12 +23,15 @@ type spool struct {
 	pieces [][]byte
 	held   int64 // bytes of the stream in memory
 	disk   *os.File
+	// readers read the stream in the background; the next stream waits for them.
+	readers sync.WaitGroup
 	// spare says that another spool is in use for the same reader.
 	spare bool
 }
 
 // fill reads all of r. The result is valid until the next fill.
 func (s *spool) fill(r io.Reader) (io.ReaderAt, int64, error) {
+	s.readers.Wait()
 	most := maxHeld / pieceSize
 	if s.spare {
 		most /= 4
@@ -123,6 +127,7 @@ func (s *spool) open() error {
 
 // close frees the space.
 func (s *spool) close() {
+	s.readers.Wait()
 	if s.disk == nil {
 		return
 	}

@@ -117,6 +117,7 @@ func TestParseLevel(t *testing.T) {
 		"SLSA_BUILD_LEVEL_03": false, "SLSA_BUILD_LEVEL_-1": false, "slsa_build_level_3": false, "Slsa_BUILD_LEVEL_3": false,
 		"SLSA_BUILD_LEVEL_3 ": false, " SLSA_BUILD_LEVEL_3": false, "failed": false, "two words": false, "ſLSA_BUILD_LEVEL_3": false,
 		"SLSA_BUILD_LEVEL_3_LEVEL_4": false, "SLSA_LEVEL_3": false,
+		strings.Repeat("x", 200): true, strings.Repeat("x", 201): false,
 	} {
 		if _, err := vsa.ParseLevel(text); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok %t", text, err, ok)

@@ -204,7 +204,7 @@ func IsFiles(raw []byte) bool { return filesKey.Match(raw) }
 var filesKey = regexp.MustCompile(`(?m)^(?:filestores|"filestores"|'filestores')[ \t]*:`)
 
 var (
-	filePart     = regexp.MustCompile(`^[A-Za-z0-9._+@~-]{1,255}$`)
+	filePart     = regexp.MustCompile(`^[A-Za-z0-9._+@~-]+$`)
 	storeScheme  = regexp.MustCompile(`^(?:gs|s3|file|gs\+http|s3\+http|s3\+https)$`)
 	storeHostAnd = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
 )
@@ -216,7 +216,7 @@ func fileName(name string) error {
 		return verdict.Refuse(verdict.ConfigParse, "files", "the name has %d bytes, which is too long", len(name))
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if !filePart.MatchString(part) || strings.HasSuffix(part, ".") {
+		if len(part) > 255 || !filePart.MatchString(part) || strings.HasSuffix(part, ".") {
 			return verdict.Refuse(verdict.ConfigParse, name, "not a file name: want a clean relative path of letters, digits and ._+@~-")
 		}
 	}

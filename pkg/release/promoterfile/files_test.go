@@ -92,6 +92,8 @@ func TestManifestsOfFilesAreRefused(t *testing.T) {
 		"a name that others write otherwise":   {stores, named("v1/tool."), false},
 		"a name with a blank":                  {stores, named("v1/a tool"), false},
 		"a name that looks like another":       {stores, named("v1/tооl"), false},
+		"a name that is too long":              {stores, files("v1/"+strings.Repeat("a", 256), `"`+hexOne+`"`), false},
+		"a long name (twin)":                   {stores, files("v1/"+strings.Repeat("a", 255), `"`+hexOne+`"`), true},
 		"a name twice with two digests":        {stores, files("v1/tool", `"`+hexOne+`"`, "v1/tool", `"`+hexTwo+`"`), false},
 		"a name twice with one (its twin)":     {stores, files("v1/tool", `"`+hexOne+`"`, "v1/tool", `"`+hexOne+`"`), true},
 		"a comment":                            {stores, "# none yet\n", false},

@@ -71,6 +71,8 @@ func TestManifestsAreRefused(t *testing.T) {
 		"a digest in capitals":           {registries, list(`"sha256:` + strings.Repeat("A", 64) + `": ["v1"]`), "CONFIG"},
 		"a SHA-512":                      {registries, list(`"sha512:` + strings.Repeat("1", 128) + `": ["v1"]`), "CONFIG"},
 		"a tag that is none":             {registries, list(`"` + one + `": ["v 1"]`), "CONFIG"},
+		"a tag that is too long":         {registries, list(`"` + one + `": ["` + strings.Repeat("v", 129) + `"]`), "CONFIG"},
+		"a long tag (twin)":              {registries, list(`"` + one + `": ["` + strings.Repeat("v", 128) + `"]`), ""},
 		"a tag that is a number":         {registries, list(`"` + one + `": [1.10]`), "CONFIG"},
 		"one tag, and no list":           {registries, list(`"` + one + `": "v1"`), "CONFIG"},
 		"digests that are a list":        {registries, "- name: demo\n  dmap: [\"" + one + "\"]\n", "CONFIG"},

@@ -137,6 +137,7 @@ func TestParse(t *testing.T) {
 		{"claims: {email: officer@example.test}", `claims: {email: ""}`},
 		{"claims: {email: officer@example.test}", `claims: {aud: everybody}`},
 		{`uri: "spiffe://example.test/auditor"`, `uri: ""`},
+		{`uri: "spiffe://example.test/auditor"`, `uri: "spiffe://` + strings.Repeat("a", 1001) + `"`},
 		{`uri: "spiffe://example.test/auditor"`, `uri: "spiffe://example.test/registry"`},
 		{`certificate: {uri: "spiffe://example.test/auditor"}`, `certificate: {uri: "spiffe://example.test/auditor"}` + "\n" + `  token: {issuer: "https://a.example.test", subject: b}`},
 		{"- {caller: registry, verbs: [verify]", "- {caller: registry, verbs: [verify, override]"},
@@ -158,6 +159,14 @@ func TestParse(t *testing.T) {
 		if _, err := caller.Parse([]byte(strings.Replace(book, c[0], c[1], 1))); codeOf(err) != verdict.ConfigParse {
 			t.Errorf("%q for %q: %v", c[1], c[0], err)
 		}
+	}
+}
+
+// TestParseLongURI: the longest URI of a certificate is parsed.
+func TestParseLongURI(t *testing.T) {
+	long := strings.Replace(book, "spiffe://example.test/auditor", "spiffe://"+strings.Repeat("a", 1000), 1)
+	if _, err := caller.Parse([]byte(long)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -282,7 +282,8 @@ func pack(files map[string][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return buf.Bytes(), w.Close()
+	err := w.Close()
+	return buf.Bytes(), err
 }
 
 func squeeze(plain []byte) []byte {

@@ -156,7 +156,7 @@ func (d describing) thing(ctx context.Context, n int, t sbom.Thing) (bench.Secti
 	commands := []bench.Command{d.waybill("waybill sbom generate", t.Path)}
 	if n == 0 {
 		commands = append(commands, d.waybill("waybill sbom generate --packages-only", t.Path, "--packages-only"),
-			bench.Command{Name: "bare SHA-1 and SHA-256 of the files", Args: []string{self, "sbom", "-hash", t.Path}})
+			bench.Command{Name: "bare SHA-1, SHA-256 and SHA-512 of the files", Args: []string{self, "sbom", "-hash", t.Path}})
 	}
 	if d.peers.syft != "" {
 		commands = append(commands, bench.Command{Name: "syft scan", Args: []string{
