@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,7 @@ func watchCommand() *cobra.Command {
 	f.StringVar(&metrics, "metrics-address", "", "HOST:PORT that serves metrics at /metrics in the Prometheus text format, with --interval")
 	addMetricsFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		hook, bad := url.Parse(o.Webhook)
 		switch err := output.Check(); {
 		case err != nil:
 			return err
@@ -49,6 +51,8 @@ func watchCommand() *cobra.Command {
 			return verdict.Refuse(verdict.Usage, "--state", "required: the directory for what was read")
 		case o.Every < 0 || cmd.Flags().Changed("interval") && o.Every < time.Second:
 			return verdict.Refuse(verdict.Usage, "--interval", "%s: want at least 1s", o.Every)
+		case o.Webhook != "" && (bad != nil || hook.Host == "" || hook.Scheme != "https" && hook.Scheme != "http"):
+			return verdict.Refuse(verdict.Usage, "--webhook", "want an address of the form https://HOST/PATH")
 		case metrics != "" && o.Every == 0:
 			return verdict.Refuse(verdict.Usage, "--metrics-address", "it serves metrics while passes are repeated: give --interval, or --metrics-file for one pass")
 		}

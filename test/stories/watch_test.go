@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -70,6 +71,12 @@ func TestDocsWatch(t *testing.T) {
 		}
 	}
 	checkContradiction(t, s)
+	for _, flags := range [][]string{{"--interval", "1ms"}, {"--metrics-address", "127.0.0.1:0"}, {"--webhook", "alarms.example.test/a-secret"}} {
+		r := s.Run(t.Context(), append([]string{"waybill", "watch", "--state", "watch"}, flags...)...)
+		if want(t, r, 2, flags[0]); strings.Contains(r.Stderr, "a-secret") {
+			t.Error(r.Stderr)
+		}
+	}
 	// A log that does not answer hides no alarm of the passes before.
 	for state, code := range map[string]int{"watch": 1, "empty": 3} {
 		r := s.Run(t.Context(), "waybill", "watch", "--profile", "profile.yaml", "--log", "http://127.0.0.1:1", "--state", state, "--output", "json")
@@ -162,18 +169,27 @@ func watchAsService(t *testing.T, s *scene.Scene, args []string) {
 		for lines.Scan() {
 		}
 	}()
-	if body := <-posted; !strings.Contains(body, `"LOG_UNEXPLAINED"`) || !strings.Contains(body, `"schema": "waybill/verdict/`) {
-		t.Errorf("posted %s", body)
+	select {
+	case body := <-posted:
+		if !strings.Contains(body, `"LOG_UNEXPLAINED"`) || !strings.Contains(body, `"schema": "waybill/verdict/`) {
+			t.Errorf("posted %s", body)
+		}
+	case <-drained:
+		t.Fatalf("it ended before it posted: %v\n%s%s", run.Wait(), out.Bytes(), said.Bytes())
 	}
 	metrics := ""
-	for !strings.Contains(metrics, `waybill_watch_passes_total{outcome="refused"} 2`) && t.Context().Err() == nil {
-		if resp, err := http.Get(address); err == nil {
-			raw, _ := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			metrics = string(raw)
+	for !strings.Contains(metrics, "last_success_timestamp_seconds 1") { // after the pass with the failed post
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said.Bytes())
 		}
+		raw, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		metrics = string(raw)
 	}
-	for _, has := range []string{`waybill_watch_alarms{code="LOG_UNEXPLAINED"} 1`, "waybill_watch_checkpoint_size{log=", "waybill_watch_entries_total{log=", "\ngo_goroutines ", "last_success_timestamp_seconds 1"} {
+	for _, has := range []string{`waybill_watch_alarms{code="LOG_UNEXPLAINED"} 1`, "waybill_watch_checkpoint_size{log=", "waybill_watch_entries_total{log=", "waybill_watch_next_entry{log=", "\ngo_goroutines "} {
 		if !strings.Contains(metrics, has) {
 			t.Errorf("the metrics lack %s:\n%s", has, metrics)
 		}

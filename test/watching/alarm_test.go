@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -16,8 +17,16 @@ import (
 // that fails is reported and made again.
 func TestWebhook(t *testing.T) {
 	w := newWorld(t)
-	var posted []string
-	status := http.StatusOK
+	var (
+		mu     sync.Mutex // guards posted and status
+		posted []string
+		status = http.StatusOK
+	)
+	answer := func(code int) {
+		mu.Lock()
+		defer mu.Unlock()
+		status = code
+	}
 	hook := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var v verdict.Verdict
 		raw, err := io.ReadAll(r.Body)
@@ -27,6 +36,8 @@ func TestWebhook(t *testing.T) {
 		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: %v", r.Method, raw, err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if rw.WriteHeader(status); status == http.StatusOK {
 			for _, f := range v.Findings {
 				posted = append(posted, string(f.Code))
@@ -37,6 +48,8 @@ func TestWebhook(t *testing.T) {
 	w.Webhook = hook.URL + "/a-secret-path"
 	expect := func(what string, codes ...string) {
 		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
 		if strings.Join(posted, " ") != strings.Join(codes, " ") {
 			t.Errorf("%s: posted %q, want %q", what, posted, codes)
 		}
@@ -74,14 +87,14 @@ func TestWebhook(t *testing.T) {
 	expect("a long outage", string(verdict.PlaceDown), "LOG_STALLED")
 	w.answer.Store(honest)
 
-	status = http.StatusBadRequest
+	answer(http.StatusBadRequest)
 	w.sign(t, lab.RoleRelease, "planted last")
 	v := w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", verdict.PlaceDown)
 	if last := v.Findings[3]; !strings.Contains(last.Message, "webhook") || strings.Contains(last.Message+last.Subject, "secret") {
 		t.Errorf("%+v", last)
 	}
 	expect("the webhook fails")
-	status = http.StatusOK
+	answer(http.StatusOK)
 	w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("the webhook answers again", "LOG_UNEXPLAINED")
 	hook.Close()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/watched"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -52,6 +53,7 @@ func contradicts(t *testing.T, others int) *world {
 
 // TestContradictions: both checkpoints stay, and the file proves what it says, offline.
 func TestContradictions(t *testing.T) {
+	stranger := newWorld(t)
 	for name, c := range map[string]struct {
 		others int
 		want   verdict.Code
@@ -78,6 +80,19 @@ func TestContradictions(t *testing.T) {
 			if err := p.Check(w.Gate.Verifier()); err != nil {
 				t.Fatal(err)
 			}
+			d, err := inspect.Describe(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if heading := textOf(t, d); !strings.HasPrefix(heading, "PARSED, NOT VERIFIED") || !strings.Contains(heading, string(c.want)) {
+				t.Error(heading)
+			}
+			if err := d.Check(stranger.Gate.Verifier()); verdict.FindingOf("", err).Code != verdict.CheckpointSig || !strings.HasPrefix(textOf(t, d), "PARSED") {
+				t.Errorf("under the key of another log: %v", err)
+			}
+			if err := d.Check(w.Gate.Verifier()); err != nil || !strings.HasPrefix(textOf(t, d), "VERIFIED") {
+				t.Errorf("under the key of the log: %v", err)
+			}
 			for what, change := range map[string]func(*watched.Contradiction){
 				"one checkpoint twice": func(p *watched.Contradiction) { p.Second = p.First },
 				"an unsigned one":      func(p *watched.Contradiction) { p.Second = strings.Replace(p.Second, "\n", "\n1", 1) },
@@ -96,6 +111,16 @@ func TestContradictions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// textOf is a document as people read it.
+func textOf(t *testing.T, d inspect.Document) string {
+	t.Helper()
+	var text strings.Builder
+	if err := inspect.Write(&text, inspect.Text, d); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
 }
 
 // TestAnswers: what a log serves other than it signed is refused, what it does not serve

@@ -55,8 +55,8 @@ func (r *run) post(ctx context.Context, v verdict.Verdict) error {
 		return err
 	}
 	to, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Webhook, &body)
-	if err != nil || to.URL.Host == "" {
-		return verdict.Refuse(verdict.Usage, "webhook", "the address is not a URL with a host")
+	if err != nil {
+		return verdict.Refuse(verdict.Usage, "webhook", "its address is no URL")
 	}
 	to.Header.Set("Content-Type", "application/json")
 	resp, err := transport.Client(transport.Repeatable(r.Transport)).Do(to)

@@ -42,3 +42,32 @@ func TestLengthOfPatterns(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(long)+1, err)
 	}
 }
+
+// TestPrefix: every subject that matches begins with the prefix.
+func TestPrefix(t *testing.T) {
+	const issuer = "https://issuer.example"
+	exact, err := Exact(Identity{Issuer: issuer, Subject: "release@example.test", Type: Email})
+	if err != nil || exact.Prefix() != "release@example.test" || (Matcher{}).Prefix() != "" {
+		t.Errorf("%q, %v", exact.Prefix(), err)
+	}
+	for _, row := range []struct {
+		pattern, prefix, matches string
+		kind                     SANType
+	}{
+		{`https://host\.example/owner/[a-z]+`, "https://host.example/owner/", "https://host.example/owner/x", URI},
+		{`\Ahttps://host\.example/owner/a?b`, "https://host.example/owner/", "https://host.example/owner/b", URI},
+		{`^https://host\.example/owner/x\z`, "https://host.example/owner/x", "https://host.example/owner/x", URI},
+		{`(a|b)@example\.test`, "", "b@example.test", Email},
+		{`ab*@example\.test`, "a", "a@example.test", Email},
+		{`(?i:Re)lease@example\.test`, "", "release@example.test", Email},
+	} {
+		m, err := Pattern(issuer, row.pattern, row.kind)
+		if err != nil {
+			t.Errorf("%s: %v", row.pattern, err)
+			continue
+		}
+		if m.Prefix() != row.prefix || !strings.HasPrefix(row.matches, m.Prefix()) || !m.Match(Identity{Issuer: issuer, Subject: row.matches, Type: row.kind}) {
+			t.Errorf("%s: %q", row.pattern, m.Prefix())
+		}
+	}
+}

@@ -31,10 +31,10 @@ func (s *setting) watch(ctx context.Context) ([]bench.Section, error) {
 		return nil, err
 	}
 	return []bench.Section{{
-		Name: "following a log from its beginning, from tiles on the disk", Unit: "entry", Rows: rows,
+		Name: "following a log from its beginning, from tiles on the disk", Unit: "record", Rows: rows,
 		Ratios: []bench.Ratio{goal(rows[2].Over(rows[0]), "1x"), rows[2].Over(rows[3])},
 		Notes: []string{
-			"the goal is 50,000 entries a second on two cores, which is at most 40 us of CPU for one, and the same peak however many there are",
+			"the goal is 50,000 entries a second on two cores, which is at most 40 us of CPU for each record, and the same peak however many there are",
 			"all certificates have the issuer of the identities that are watched, and one entry is by one of them",
 		},
 	}}, nil
