@@ -39,7 +39,7 @@ func documentKinds() []documented {
 		{"service", "the gate service (waybill gate serve)", nil},
 		{"callers", "who may ask the gate service, and for what", nil},
 		{"features", "FEATURES.yaml: the desired states of features", config.Schema},
-		{"revocations", "signers that no longer count (--revocations)", nil},
+		{"revocations", "signers that no longer count (--revoked)", nil},
 		{"defects", "known defects, and withdrawn releases", nil},
 		{"declaration", "a requirement that a person declares to be met", nil},
 		{"promoter", "a manifest of Kubernetes' promoter", nil},

@@ -43,6 +43,7 @@ func verifyMirrorsCommand() *cobra.Command {
 	f.Int64Var(&o.requests, "requests", 10_000_000, "send at most so many requests; 0 judges what --record has")
 	f.BoolVar(&o.audit.Manifests, "manifests", false, "do not read the layers of images")
 	f.StringVar(&o.repair, "repair", "", "directory for plans of what the mirrors lack, for waybill promote apply")
+	addMetricsFlag(cmd)
 	o.output.AddFlags(cmd)
 	return cmd
 }

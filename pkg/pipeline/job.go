@@ -208,6 +208,15 @@ func (j *job) ownManifest(ctx context.Context, from store.Place) (manifest.Manif
 	return m, bundle, nil
 }
 
+// anyTime is a job that also reads a manifest which an identity of the release signed
+// outside of its time window. It only reads what a later revision replaces or withdraws: a
+// release that was signed with a stolen identity is repaired after that was revoked.
+func anyTime(j *job) *job {
+	reader := *j
+	reader.Profile.Policy = policy.Release.AtAnyTime(j.Profile.Policy)
+	return &reader
+}
+
 // promotable is the verified manifest of a place, which must exist and be of
 // this release.
 func (j *job) promotable(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {

@@ -87,7 +87,7 @@ func lacks(ctx context.Context, w store.Writer) error {
 // may replace: the release identity signed it, and ours is a later revision
 // of it. It is zero if there is no manifest, or the same one.
 func (p publishing) replaces(ctx context.Context, next manifest.Manifest, bundle []byte, at store.Place) (digest.Digest, error) {
-	before, raw, err := p.manifest(ctx, at)
+	before, raw, err := anyTime(p.job).manifest(ctx, at)
 	if err == nil {
 		there := digest.Of(digest.SHA256, raw)
 		if there.Equal(digest.Of(digest.SHA256, bundle)) {
@@ -139,7 +139,7 @@ func (p publishing) onlyWithdraws(ctx context.Context) bool {
 	if err != nil || m.Withdrawn == nil {
 		return false
 	}
-	there, _, err := published(ctx, p.job, p.Version)
+	there, _, err := published(ctx, anyTime(p.job), p.Version)
 	if err != nil || len(m.Pages) != len(there.Pages) {
 		return false
 	}

@@ -104,7 +104,7 @@ func (r Revision) amendAt(ctx context.Context, reason string) (manifest.Manifest
 
 // withdrawAt drafts the revision that withdraws the release at a stage.
 func (r Revision) withdrawAt(ctx context.Context, w manifest.Withdrawal) (manifest.Manifest, error) {
-	before, bundle, _, err := r.current(ctx)
+	before, bundle, _, err := Revision{anyTime(r.job), r.at}.current(ctx)
 	if err != nil {
 		return manifest.Manifest{}, err
 	}
@@ -133,7 +133,7 @@ func (r Revision) current(ctx context.Context) (manifest.Manifest, digest.Digest
 // manifest at a stage, and at the other stage if that has the same previous
 // manifest. A manifest that was written since the draft is kept and reported.
 func (r Revision) signAt(ctx context.Context, next manifest.Manifest) (err error) {
-	before, superseded, at, err := r.current(ctx)
+	before, superseded, at, err := Revision{anyTime(r.job), r.at}.current(ctx)
 	if err != nil {
 		return err
 	}

@@ -237,27 +237,30 @@ places: {files: "https://packages.example.test/kubectl/{version}/"}
 }
 
 // TestDeployAlerts: each alert rule fires for what it is about, and not for a
-// replica that differs in this alone.
+// replica, or a host, that differs in this alone.
 func TestDeployAlerts(t *testing.T) {
 	uses(t, "promtool")
-	dir := t.TempDir()
-	rules := contents(t, "..", "..", "cmd", "waybill", "deploy", "alerts.yaml")
-	save(t, contents(t, "testdata", "alerts.yaml"), dir, "alerts.yaml")
-	promtool := func(rules string, args ...string) error {
-		save(t, []byte(rules), dir, "alerts-rules.yaml")
-		cmd := exec.CommandContext(t.Context(), "promtool", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("promtool %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-		return nil
-	}
-	if err := errors.Join(promtool(string(rules), "check", "rules", "alerts-rules.yaml"), promtool(string(rules), "test", "rules", "alerts.yaml")); err != nil {
-		t.Error(err)
-	}
-	const condition = "waybill_gate_unrecorded_total[5m]) > 0"
-	other := strings.Replace(string(rules), condition, strings.Replace(condition, "0", "9", 1), 1)
-	if err := promtool(other, "test", "rules", "alerts.yaml"); err == nil || other == string(rules) {
-		t.Error("a rule that never fires passes the test")
+	for name, condition := range map[string]string{"alerts.yaml": "waybill_gate_unrecorded_total[5m]) > 0", "alerts-watch.yaml": `{command="watch"} > 1800`} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			rules := contents(t, "..", "..", "cmd", "waybill", "deploy", name)
+			save(t, contents(t, "testdata", name), dir, "alerts.yaml")
+			promtool := func(rules string, args ...string) error {
+				save(t, []byte(rules), dir, "alerts-rules.yaml")
+				cmd := exec.CommandContext(t.Context(), "promtool", args...)
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					return fmt.Errorf("promtool %s: %w\n%s", strings.Join(args, " "), err, out)
+				}
+				return nil
+			}
+			if err := errors.Join(promtool(string(rules), "check", "rules", "alerts-rules.yaml"), promtool(string(rules), "test", "rules", "alerts.yaml")); err != nil {
+				t.Error(err)
+			}
+			other := strings.Replace(string(rules), condition, strings.Replace(condition, "> ", "> 9000000", 1), 1)
+			if err := promtool(other, "test", "rules", "alerts.yaml"); err == nil || other == string(rules) {
+				t.Error("a rule that never fires passes the test")
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,7 @@ func TestReviseAtThePlace(t *testing.T) {
 		want(t, d.Verify(t.Context()), 0, "nothing extra", "a new log")
 	})
 	t.Run("a release that is not as it must be", func(t *testing.T) { damaged(t, d) })
+	t.Run("an identity that was stolen", func(t *testing.T) { revoked(t, d) })
 	t.Run("two at once", func(t *testing.T) { atOnce(t, d) })
 	want(t, d.Verify(t.Context()), 1, "WITHDRAWN", "it flickers")
 	want(t, d.Release(t.Context()), 1, "WITHDRAWN", "it flickers") // the gate before the promotion sees it, too
@@ -78,6 +80,24 @@ func damaged(t *testing.T, d *desk) {
 	want(t, d.revises(t, "", "--withdraw", "--reason", "it flickers"), 0, "revision 3", "nothing was done")
 	d.bucket(t, http.MethodPut, at, string(body))
 	want(t, d.Verify(t.Context()), 0, "Revision 2 of the manifest")
+}
+
+// revoked: what was signed by an identity after it lost its role is not amended, because
+// that would vouch for it; it is withdrawn, by whoever has the role now.
+func revoked(t *testing.T, d *desk) {
+	before := d.read(t, "policy.yaml")
+	issuer, subject := d.Lab.Identity("release")
+	_, now := d.Lab.Identity("release-2@lab.invalid")
+	const end = "2026-01-01T12:00:00Z"
+	d.write(t, "policy.yaml", []byte(strings.Replace(string(before), "release: [", fmt.Sprintf("release: [{issuer: %q, subject: %q, type: email}, ", issuer, now), 1)))
+	edit(t, d.Path("policy.yaml"), fmt.Sprintf("subject: %q, type: email", subject), fmt.Sprintf("subject: %q, type: email, until: %q", subject, end))
+	want(t, d.Verify(t.Context()), 1, "IDENTITY_WINDOW", "until "+end)
+	want(t, d.revises(t, "release-2@lab.invalid", "--amend", "--confirm"), 1, "IDENTITY_WINDOW")
+	want(t, d.revises(t, "release", "--withdraw", "--reason", "stolen"), 1, "IDENTITY_WINDOW")
+	want(t, d.revises(t, "release-2@lab.invalid", "--withdraw", "--reason", "stolen"), 0, "revision 3", "permitted by the policy")
+	edit(t, d.Path("policy.yaml"), fmt.Sprintf("subject: %q", subject), `subject: "other@lab.invalid"`)
+	want(t, d.revises(t, "release-2@lab.invalid", "--withdraw", "--reason", "stolen"), 1, "IDENTITY")
+	d.write(t, "policy.yaml", before)
 }
 
 // atOnce has two officers withdraw the same release. One does; the other is

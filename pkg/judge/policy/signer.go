@@ -37,16 +37,20 @@ func (s allowedSigner) String() string { return s.matcher.String() }
 
 // Window says when the identity may act, empty if always.
 func (s allowedSigner) Window() string {
-	const day = "2006-01-02"
-	switch {
-	case s.from.IsZero() && s.until.IsZero():
-		return ""
-	case s.until.IsZero():
-		return "from " + s.from.Format(day)
-	case s.from.IsZero():
-		return "until " + s.until.Format(day)
+	var words []string
+	for _, end := range []struct {
+		word string
+		at   time.Time
+	}{{"from ", s.from}, {"until ", s.until}} {
+		switch {
+		case end.at.IsZero():
+		case end.at.Equal(end.at.Truncate(24 * time.Hour)):
+			words = append(words, end.word+end.at.Format(time.DateOnly))
+		default: // the day alone would not tell it from a signature of that day
+			words = append(words, end.word+end.at.UTC().Format(time.RFC3339))
+		}
 	}
-	return "from " + s.from.Format(day) + " until " + s.until.Format(day)
+	return strings.Join(words, " ")
 }
 
 // valid reports whether the identity may act at a time.
@@ -134,4 +138,20 @@ func (r Role) Matchers(p Policy) (all []identity.Matcher) {
 		all = append(all, s.matcher)
 	}
 	return all
+}
+
+// AtAnyTime is a policy in which the identities of the role may act at any time. What it
+// accepts may have been signed with an identity that was stolen: use it only to withdraw.
+func (r Role) AtAnyTime(p Policy) Policy {
+	p.actors.entries = slices.Clone(p.actors.entries)
+	for i, one := range p.actors.entries {
+		if one.role == r {
+			one.signers = slices.Clone(one.signers)
+			for j := range one.signers {
+				one.signers[j].from, one.signers[j].until = time.Time{}, time.Time{}
+			}
+			p.actors.entries[i] = one
+		}
+	}
+	return p
 }

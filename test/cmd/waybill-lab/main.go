@@ -45,7 +45,7 @@ bucket and a Go module proxy.
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newUp(), newToken(), newDown())
+	root.AddCommand(newUp(), newToken(), newDown(), newDrill())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "waybill-lab:", err)
 		os.Exit(exitCode(err))

@@ -136,6 +136,8 @@ func TestWrongUse(t *testing.T) {
 		{"token --as nobody", "no role"},
 		{"token --issuer-claims {", "--issuer-claims"},
 		{"down --dir /nonexistent", "no lab is running"},
+		{"drill --bin /nonexistent", "make build"},
+		{"drill --output xml", "want table or json"},
 	}
 	for _, c := range cases {
 		if code, out, errOut := run(t, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(errOut, c.says) || out != "" {
@@ -146,7 +148,7 @@ func TestWrongUse(t *testing.T) {
 
 // TestHelpIsOurs keeps out flags that upstream packages add to every program.
 func TestHelpIsOurs(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"up", "--help"}, {"token", "--help"}, {"down", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"up", "--help"}, {"token", "--help"}, {"down", "--help"}, {"drill", "--help"}} {
 		code, out, _ := run(t, args...)
 		if code != 0 || strings.Contains(out, "tls-") || !strings.Contains(out, "Exit status") {
 			t.Errorf("%v: %d\n%s", args, code, out)
