@@ -173,6 +173,8 @@ func (r *running) refer(ctx context.Context, p place, i int, recorded []byte) (a
 	q := policy.Question{Stage: policy.Published, Class: plan.Binary, Subject: a.name, Bytes: digest.Set{SHA256: sum}}
 	var err error
 	switch {
+	case r.Plan.Release != nil && p.images == nil && (a.name != plan.ConfigName || r.Markers == ""):
+		return nil, nil // the plan lists the evidence
 	case recorded != nil:
 		err = json.Unmarshal(recorded, &found)
 	case p.images != nil:
@@ -184,11 +186,9 @@ func (r *running) refer(ctx context.Context, p place, i int, recorded []byte) (a
 			})
 		}
 	case r.Plan.Release != nil:
-		if a.name == plan.ConfigName && r.Markers != "" {
-			if found, err = p.marked(ctx, sum); verdict.OutcomeOf(err) == verdict.Malformed { // such as a parameter without a default
-				r.unmarked = verdict.FindingOf(a.name, err).Message
-				return nil, nil //nolint:nilerr // the verdict says that the markers are not compared
-			}
+		if found, err = p.marked(ctx, sum); verdict.OutcomeOf(err) == verdict.Malformed { // such as a parameter without a default
+			r.unmarked = verdict.FindingOf(a.name, err).Message
+			return nil, nil //nolint:nilerr // the verdict says that the markers are not compared
 		}
 	case len(a.with) == 0 && a.parts[0].lost == missing:
 		raw, wrong := store.Read(ctx, p.files, a.name+gate.BundleSuffix, verify.MaxBundle)
