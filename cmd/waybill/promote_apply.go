@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -126,7 +125,7 @@ func (o *applying) foresee(cmd *cobra.Command, plan promotionplan.Plan) error {
 const promoteGCPercent = 50
 
 // apply applies a plan, or a shard of it.
-func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promote.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
+func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promotionplan.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(promoteGCPercent)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/lease"
 	"github.com/waybill-release/waybill/pkg/pipeline"
-	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -53,13 +52,13 @@ func checkLease(cmd *cobra.Command, with pipeline.Exclusion) error {
 }
 
 // parse reads the flags, which only apply to plans of images.
-func (o *sharing) parse(plan promotionplan.Plan) (promote.Shard, pipeline.Shared, error) {
-	s, err := promote.ParseShard(o.shard)
+func (o *sharing) parse(plan promotionplan.Plan) (promotionplan.Shard, pipeline.Shared, error) {
+	s, err := promotionplan.ParseShard(o.shard)
 	switch {
 	case err != nil:
-		return promote.Shard{}, pipeline.Shared{}, err
+		return promotionplan.Shard{}, pipeline.Shared{}, err
 	case (s.Of > 1 || o.with.Results != "" || o.with.Lease != "") && (plan.Release != nil || len(plan.Files) > 0):
-		return promote.Shard{}, pipeline.Shared{}, verdict.Refuse(verdict.Usage, "PLAN", "not a plan of images; only those are promoted in shards, with results and a lease").
+		return promotionplan.Shard{}, pipeline.Shared{}, verdict.Refuse(verdict.Usage, "PLAN", "not a plan of images; only those are promoted in shards, with results and a lease").
 			Advise("leave out --shard, --results and --lease")
 	}
 	return s, o.with, nil

@@ -202,6 +202,16 @@ func (r PolicyRequest) verify(raw []byte, bytes digest.Set) (verify.Evidence, er
 	return r.Verifier.Blob(raw, bytes)
 }
 
+// Counts reports whether a bundle is about an artifact, and by a signer that the
+// policy names for it.
+func (r PolicyRequest) Counts(raw []byte, q policy.Question) bool {
+	e, err := r.verify(raw, q.Bytes)
+	if err == nil {
+		_, err = r.Policy.Acts(e, q)
+	}
+	return err == nil && (e.Statement().IsZero() || e.CoversBytes(q.Bytes.SHA256))
+}
+
 // lacking compares a document with the profile that the policy demands.
 func lacking(p policy.Policy, q policy.Question, document spdx.Document) map[string][]string {
 	_, profile := p.SBOMs(q.Stage, q.Class)

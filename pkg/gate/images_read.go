@@ -107,26 +107,15 @@ type imageReader struct {
 	verifier *verify.Verifier
 	platform string // read only the blobs of this platform; empty reads all
 
-	mu        sync.Mutex // guards referring
-	referring map[string]func() (attached, error)
+	referring sync.Map // repository@digest: func() (attached, error)
 }
 
 // evidenceOf returns the evidence that refers to a manifest.
 func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
-	r.mu.Lock()
-	key := repo + "@" + manifest.String()
-	ask, known := r.referring[key]
-	if !known {
-		ask = sync.OnceValues(func() (attached, error) {
-			return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
-		})
-		if r.referring == nil {
-			r.referring = map[string]func() (attached, error){}
-		}
-		r.referring[key] = ask
-	}
-	r.mu.Unlock()
-	return ask()
+	ask, _ := r.referring.LoadOrStore(repo+"@"+manifest.String(), sync.OnceValues(func() (attached, error) {
+		return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
+	}))
+	return ask.(func() (attached, error))()
 }
 
 // summariesOf returns the summaries that refer to an image.

@@ -142,15 +142,12 @@ func (j inputJudge) evidence(ctx context.Context, req PolicyRequest, in input) (
 	}
 	image, done := remembered(Image{Source: remote, Name: in.subject(), Repository: path, Digest: in.digest})
 	defer done()
-	d, err := image.resolve(ctx)
+	node, err := registry.Target{Source: image.Source, Repository: path}.Graph(ctx, in.digest.String())
 	if err == nil {
-		var node *registry.Node
-		if node, err = registry.Graph(ctx, image.Source, path, d); err == nil {
-			f := req.collectManifest(ctx, image, plan.Image, imageManifest{Node: node, subject: in.subject()})
-			for _, i := range f.items {
-				missingFrom(i.question.Why, in.subject(), "the registry has none beside it")
-				return i, f.notes, i.err
-			}
+		f := req.collectManifest(ctx, image, plan.Image, imageManifest{Node: node, subject: in.subject()})
+		for _, i := range f.items {
+			missingFrom(i.question.Why, in.subject(), "the registry has none beside it")
+			return i, f.notes, i.err
 		}
 	}
 	if errors.Is(err, registry.ErrNotFound) {

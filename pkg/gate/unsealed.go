@@ -10,7 +10,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -70,7 +69,7 @@ func (req UnsealedRequest) Decide(ctx context.Context) Decided {
 	if j.refused() {
 		return decided
 	}
-	u := unsealed{UnsealedRequest: req, rule: j.rule, once: &onceVerified{verifier: req.Verifier, kept: map[digest.Digest]func() (verify.Evidence, error){}}}
+	u := unsealed{UnsealedRequest: req, rule: j.rule, once: &onceVerified{verifier: req.Verifier}}
 	c := u.collect(ctx, j)
 	for i, one := range c.judged {
 		if d, is := c.files.digests[one.name]; is {

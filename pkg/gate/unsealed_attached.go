@@ -22,21 +22,13 @@ import (
 // image that the build made.
 type onceVerified struct {
 	verifier
-	mu   sync.Mutex // guards kept, not the calls in it
-	kept map[digest.Digest]func() (verify.Evidence, error)
+	kept sync.Map // digest: func() (verify.Evidence, error)
 }
 
 // Attestation implements [verifier].
 func (o *onceVerified) Attestation(raw []byte) (verify.Evidence, error) {
-	key := digest.Of(digest.SHA256, raw)
-	o.mu.Lock()
-	verified := o.kept[key]
-	if verified == nil {
-		verified = sync.OnceValues(func() (verify.Evidence, error) { return o.verifier.Attestation(raw) })
-		o.kept[key] = verified
-	}
-	o.mu.Unlock()
-	return verified()
+	verified, _ := o.kept.LoadOrStore(digest.Of(digest.SHA256, raw), sync.OnceValues(func() (verify.Evidence, error) { return o.verifier.Attestation(raw) }))
+	return verified.(func() (verify.Evidence, error))()
 }
 
 // readReferrers adds the provenance and the verification summaries that refer to

@@ -123,11 +123,7 @@ func (u unsealed) resolveAlone(ctx context.Context, image k8slayout.Image, want 
 
 // pull resolves the tag of the version once, and reads the manifests under it.
 func (u unsealed) pull(ctx context.Context, repository string) (*registry.Node, error) {
-	d, err := u.Images.Resolve(ctx, repository, u.Version.String())
-	if err != nil {
-		return nil, err
-	}
-	return registry.Graph(ctx, u.Images, repository, d)
+	return registry.Target{Source: u.Images, Repository: repository}.Graph(ctx, u.Version.String())
 }
 
 // missing refuses an image that is not in the registry; other errors are

@@ -24,7 +24,7 @@ import (
 
 // Promotion configures how the images of a plan are promoted.
 type Promotion struct {
-	Shard promote.Shard
+	Shard promotionplan.Shard
 	// Exclusive is called before each tag and fails if another run promotes,
 	// too; nil skips that check.
 	Exclusive func(ctx context.Context) error
@@ -100,7 +100,7 @@ func (p imageRun) rules() string {
 
 // promotions is the journal of promotions from this state directory. Shards
 // run concurrently, so each has its own.
-func (p imageRun) promotions(s promote.Shard) string {
+func (p imageRun) promotions(s promotionplan.Shard) string {
 	name := "promotions.jsonl"
 	if s.Of > 1 {
 		name = fmt.Sprintf("promotions-%d-of-%d.jsonl", s.Index, s.Of)
@@ -174,7 +174,7 @@ type Exclusion struct {
 
 // leaseName is the object that excludes other runs of the whole plan, or of
 // the same shard of any plan.
-func leaseName(s promote.Shard) string {
+func leaseName(s promotionplan.Shard) string {
 	if s.Of <= 1 {
 		return "promotion.lease.json"
 	}

@@ -8,14 +8,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
-	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
-
-// maxConfig limits the size of a published release.yaml.
-const maxConfig = 4 << 20
 
 // markers are the version markers that release.yaml names.
 type markers struct{ *job }
@@ -82,26 +77,11 @@ func (p markers) unmarked(names []string) string {
 // named returns the markers that the published release.yaml names. It refuses
 // markers under which this version's channel does not belong.
 func (p markers) named(ctx context.Context, m manifest.Manifest, at store.Place) ([]string, error) {
-	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("reading the names of the markers: %w", err)
-	}
-	if got := digest.Of(digest.SHA256, raw); !got.Equal(m.Config) {
-		return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, plan.ConfigName, "the digest is not the one in the manifest").Differ(m.Config.String(), got.String())}
-	}
-	config, err := plan.ParseConfig(raw)
-	if err != nil {
-		return nil, err
-	}
 	chosen := p.Parameters
 	if here := p.invocationHere(); here != "" && isOf(m, here) {
 		chosen = p.parametersHere()
 	}
-	planned, err := config.ExpandWith(p.Version, chosen)
-	if err != nil {
-		return nil, fmt.Errorf("expanding the published %s: %w", plan.ConfigName, err)
-	}
-	return planned.Markers, marker.Check(planned.Markers, p.Version)
+	return marker.Named(ctx, at, m.Config, p.Version, chosen)
 }
 
 // Marker is where a version marker points. Problem says why that is unknown.

@@ -218,11 +218,7 @@ func (d *describer) children(ctx context.Context, index plan.Artifact, content s
 
 // graph is an image as built.
 func (d *describer) graph(ctx context.Context, a plan.Artifact) (*registry.Node, error) {
-	at, err := d.w.Images().Resolve(ctx, a.Repository, d.plan.Version.ImageTag())
-	if err != nil {
-		return nil, err
-	}
-	return registry.Graph(ctx, d.w.Images(), a.Repository, at)
+	return registry.Target{Source: d.w.Images(), Repository: a.Repository}.Graph(ctx, d.plan.Version.ImageTag())
 }
 
 // filesOf maps paths in an image to the artifacts that were copied there.

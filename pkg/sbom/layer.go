@@ -37,23 +37,13 @@ type Layer struct {
 // Layers caches the results for layers, which images and platforms share. The
 // zero value is ready for use by several goroutines.
 type Layers struct {
-	mu    sync.Mutex // guards known
-	known map[digest.Digest]func() (*layerFacts, error)
+	known sync.Map // digest: func() (*layerFacts, error)
 }
 
 // factsOf returns the facts of a layer, and reads it at most once.
 func (c *Layers) factsOf(ctx context.Context, l Layer) (*layerFacts, error) {
-	c.mu.Lock()
-	if c.known == nil {
-		c.known = map[digest.Digest]func() (*layerFacts, error){}
-	}
-	read, there := c.known[l.Digest]
-	if !there {
-		read = sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l) })
-		c.known[l.Digest] = read
-	}
-	c.mu.Unlock()
-	return read()
+	read, _ := c.known.LoadOrStore(l.Digest, sync.OnceValues(func() (*layerFacts, error) { return readLayer(ctx, l) }))
+	return read.(func() (*layerFacts, error))()
 }
 
 // atOnce is how many layers are read concurrently.

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/scene"
@@ -96,7 +98,7 @@ func TestMirrorsOfImages(t *testing.T) {
 		r.URL.Path = strings.ReplaceAll(r.URL.Path, "/manifests/v0.1.0", byDigest[0:11]+child.Digest.String())
 		next.ServeHTTP(w, r)
 	}
-	const silent, lost, drop, other = "UNAVAILABLE not answering", "MISSING missing", "EVIDENCE_MISSING evidence dropped", "TAMPERED bytes changed"
+	const silent, lost, drop, other, denied = "UNAVAILABLE not answering", "MISSING missing", "EVIDENCE_MISSING evidence dropped", "TAMPERED bytes changed", "CREDENTIAL_REFUSED not allowed"
 	moved := []faults.Fault{{Path: "/manifests/v0.1.0", Do: older}}
 	for name, c := range map[string]struct {
 		script []faults.Fault
@@ -131,8 +133,10 @@ func TestMirrorsOfImages(t *testing.T) {
 		"half of a layer without a length":             {only(layer, faults.EndsEarly), 3, []string{silent}},
 		"429":                                          {only("/manifests/", faults.Status(429)), 3, []string{silent}},
 		"503":                                          {only("/manifests/", faults.Status(503)), 3, []string{silent}},
-		"401":                                          {only("/manifests/", faults.Status(401)), 3, []string{silent}},
-		"403":                                          {only("/manifests/", faults.Status(403)), 3, []string{silent}},
+		"401":                                          {only("/manifests/", faults.Status(401)), 3, []string{denied}},
+		"403":                                          {only("/manifests/", faults.Status(403)), 3, []string{denied}},
+		"403 for the tag":                              {only("/manifests/v0.1.0", faults.Status(403)), 3, []string{denied}},
+		"403 for the referrers":                        {only("/referrers/", faults.Status(403)), 3, []string{denied}},
 		"hangs":                                        {only(byDigest, faults.Hangs), 3, []string{silent}},
 		"slow, within the limit":                       {only("/manifests/v0.1.0", faults.Dribbles(time.Millisecond/10)), 0, nil},
 		"a redirect to a login page elsewhere":         {only(byDigest, faults.Redirects(elsewhere.URL+"/login.cgi")), 3, []string{silent}},
@@ -178,11 +182,12 @@ func TestMirrorsResumeAndRepair(t *testing.T) {
 		t.Errorf("with 12 requests: %d %q", code, states)
 	}
 	lost := []string{"EVIDENCE_MISSING evidence dropped"}
-	for range 2 {
-		if code, states, _ := a.audit("one.json", "--record", "answers", "--repair", "repair"); code != 1 || !slices.Equal(states, lost) {
+	for _, dir := range []string{"repair", "repair-again"} {
+		if code, states, _ := a.audit("one.json", "--record", "answers", "--repair", dir); code != 1 || !slices.Equal(states, lost) {
 			t.Errorf("%d %q", code, states)
 		}
 	}
+	want(t, a.Run(t.Context(), "waybill", "verify", "mirrors", "one.json", "--profile", "profile.yaml", "--repair", "repair"), 2, "is not empty: a plan of an earlier run")
 	asked := len(p.Seen())
 	code, states, v := a.audit("one.json", "--record", "answers", "--requests", "0")
 	if code != 1 || !slices.Equal(states, lost) || len(p.Seen()) != asked || !strings.Contains(strings.Join(v.Sentences, " "), "oldest answer") {
@@ -200,6 +205,39 @@ func TestMirrorsResumeAndRepair(t *testing.T) {
 	}
 }
 
+// TestMirrorsInShards: several workers share a plan and a record, and one more run
+// combines their answers without a request. What no worker asked has no answer.
+func TestMirrorsInShards(t *testing.T) {
+	a := openAdmin(t)
+	want(t, a.apply(), 0)
+	p := faults.Before(t, "http://"+a.Lab.Registry)
+	a.behind(p, "one.json", "")
+	plan, err := promotionplan.Parse(a.read("one.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := func(i int) {
+		t.Helper()
+		said := "OK 1 mirror, shard"
+		if (promotionplan.Shard{Index: i, Of: 2}).IsEmpty(plan) {
+			said = "has nothing of the plan"
+		}
+		want(t, a.Run(t.Context(), "waybill", "verify", "mirrors", "one.json", "--profile", "profile.yaml", "--record", "answers", "--shard", fmt.Sprintf("%d/2", i)), 0, said)
+	}
+	mine := promotionplan.ShardOf(plan.Edges[0].Digest, 2)
+	work(1 - mine)
+	if code, states, _ := a.audit("one.json", "--record", "answers", "--requests", "0"); code != 3 || !slices.Equal(states, []string{"UNAVAILABLE not answering"}) {
+		t.Errorf("before the other worker: %d %q", code, states)
+	}
+	work(mine)
+	asked := len(p.Seen())
+	code, states, v := a.audit("one.json", "--record", "answers", "--requests", "0")
+	if code != 0 || len(p.Seen()) != asked || v.Counts.Verified < 3 {
+		t.Errorf("combined: %d %q, %d requests, %+v", code, states, len(p.Seen())-asked, v.Counts)
+	}
+	want(t, a.Run(t.Context(), "waybill", "verify", "mirrors", "one.json", "--profile", "profile.yaml", "--shard", "2/2"), 2, "want i/n")
+}
+
 // TestMirrorsOfFiles: the same with a bucket behind a proxy.
 func TestMirrorsOfFiles(t *testing.T) {
 	m := openMirror(t)
@@ -215,7 +253,7 @@ func TestMirrorsOfFiles(t *testing.T) {
 		want(t, m.Run(t.Context(), "waybill", "promote", "apply", plan, "--profile", "files-profile.yaml", "--confirm"), code)
 	}
 	apply("plan.json", 0)
-	const tool, silent, lost, drop, other = "bin/linux/amd64/lantern", "UNAVAILABLE not answering", "MISSING missing", "EVIDENCE_MISSING evidence dropped", "TAMPERED bytes changed"
+	const tool, silent, lost, drop, other, denied = "bin/linux/amd64/lantern", "UNAVAILABLE not answering", "MISSING missing", "EVIDENCE_MISSING evidence dropped", "TAMPERED bytes changed", "CREDENTIAL_REFUSED not allowed"
 	escaped := strings.ReplaceAll(tool, "/", "%2F")
 	file, bundle := []string{escaped + "?"}, []string{escaped + ".sigstore.json?"}
 	both := func(paths []string, do faults.Act) (all []faults.Fault) {
@@ -243,7 +281,8 @@ func TestMirrorsOfFiles(t *testing.T) {
 		"half of a file in chunks":             {both(file, faults.CutsChunks), 3, []string{silent}},
 		"429":                                  {both(file, faults.Status(429)), 3, []string{silent}},
 		"503":                                  {both(file, faults.Status(503)), 3, []string{silent}},
-		"403":                                  {both(file, faults.Status(403)), 3, []string{silent}},
+		"401":                                  {both(file, faults.Status(401)), 3, []string{denied}},
+		"403":                                  {both(file, faults.Status(403)), 3, []string{denied}},
 		"hangs":                                {both(file, faults.Hangs), 3, []string{silent}},
 		"changed, and a bundle with no answer": {append(both(bundle, faults.Status(503)), both(file, faults.Flips)...), 1, []string{other, silent}},
 	} {
@@ -279,16 +318,37 @@ func TestMirrorsOfFiles(t *testing.T) {
 // TestMirrorsOfARelease: the plan of a release with a manifest lists its evidence,
 // and gives a mirror what it lost.
 func TestMirrorsOfARelease(t *testing.T) {
-	m := openMirror(t)
+	n := openNight(t)
+	m := mirror{Scene: n.Scene, t: t}
 	a := admin{Scene: m.Scene, t: t}
-	r := m.Run(t.Context(), "waybill", "promote", "plan", scene.Version, "--profile", "profile.yaml", "--state", "state", "--to", "release", "-o", "json")
-	want(t, r, 0)
-	m.write("plan.json", r.Stdout)
+	plans := func(name string) {
+		t.Helper()
+		r := m.Run(t.Context(), "waybill", "promote", "plan", scene.Version, "--profile", "profile.yaml", "--state", "state", "--to", "release", "-o", "json")
+		want(t, r, 0)
+		m.write(name, r.Stdout)
+	}
+	plans("plan.json")
 	apply := func(plan string) {
 		t.Helper()
 		want(t, m.Run(t.Context(), "waybill", "promote", "apply", plan, "--profile", "profile.yaml", "--state", "state", "--confirm"), 0)
 	}
 	apply("plan.json")
+	const lower, higher = "v0.0.9", "v0.2.0\n"
+	for _, c := range []struct {
+		holds string
+		want  []string
+	}{
+		{"", []string{"MISSING missing"}}, {lower, []string{"STALE stale"}}, {"<html>", []string{"TAMPERED bytes changed"}}, {higher, nil}, {scene.Version, nil},
+	} {
+		for _, name := range []string{"lantern/stable.txt", "lantern/stable-0.1.txt"} {
+			if c.holds != "" {
+				m.set("release/"+name, []byte(c.holds))
+			}
+		}
+		if code, states, v := a.audit("plan.json"); (code != 0) != (c.want != nil) || !slices.Equal(states, c.want) {
+			t.Errorf("markers that hold %q: %d %q %+v", c.holds, code, states, v.Findings)
+		}
+	}
 	if code, states, v := a.audit("plan.json"); code != 0 || len(v.Warnings) > 0 || v.Counts.Verified < 20 {
 		t.Fatalf("%d %q %+v %+v", code, states, v.Findings, v.Warnings)
 	}
@@ -310,11 +370,34 @@ func TestMirrorsOfARelease(t *testing.T) {
 		t.Errorf("%d %q %+v", code, states, v.Findings)
 	}
 	request(t, http.MethodDelete, at+"bin/linux/amd64/lantern", nil)
-	if code, states, v := a.audit("plan.json", "--repair", "repair"); code != 1 || !slices.Equal(states, []string{"EVIDENCE_MISSING evidence dropped", "MISSING missing"}) {
+	if code, states, v := a.audit("plan.json", "--repair", "repair-both"); code != 1 || !slices.Equal(states, []string{"EVIDENCE_MISSING evidence dropped", "MISSING missing"}) {
 		t.Errorf("%d %q %+v", code, states, v.Findings)
 	}
-	apply("repair/release.json")
+	apply("repair-both/release.json")
 	if code, states, v := a.audit("plan.json"); code != 0 {
 		t.Errorf("repaired: %d %q %+v", code, states, v.Findings)
+	}
+
+	// The reference gets revision 2 of the manifest.
+	m.write("release.token", m.Lab.Token("release"))
+	want(t, m.Run(t.Context(), "waybill", "seal", scene.Version, "--amend", "--reason", "a new log", "--profile", "profile.yaml", "--state", "state", "--identity-token", "release=release.token", "--confirm"), 0, "revision 2")
+	first, second := m.get("staging/lantern/"+scene.Version+"/"+releasemanifest.Name), a.read("state/files/"+releasemanifest.Name)
+	m.set("staging/lantern/"+scene.Version+"/"+releasemanifest.Name, second)
+	plans("plan-2.json")
+	for name, c := range map[string]struct {
+		plan  string
+		holds []byte
+		want  []string
+	}{
+		"revision 1 where the plan has 2":      {"plan-2.json", first, []string{"STALE stale"}},
+		"revision 2 where the plan has 2":      {"plan-2.json", second, nil},
+		"revision 2 where the plan has 1":      {"plan.json", second, nil},
+		"revision 1 with a byte more":          {"plan-2.json", append(slices.Clone(first), 'x'), []string{"TAMPERED bytes changed"}},
+		"another statement of the same signer": {"plan-2.json", m.get("staging/lantern/" + scene.Version + "/bin/linux/amd64/lantern.sigstore.json"), []string{"TAMPERED bytes changed"}},
+	} {
+		m.set("release/lantern/"+scene.Version+"/"+releasemanifest.Name, c.holds)
+		if code, states, v := a.audit(c.plan); (code != 0) != (c.want != nil) || !slices.Equal(states, c.want) {
+			t.Errorf("%s: %d %q %+v", name, code, states, v.Findings)
+		}
 	}
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
-	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/test/scene"
@@ -204,7 +203,7 @@ func (f *fleet) diff() scene.Result {
 // of are the tags of the images that fall to a shard.
 func (f *fleet) of(shard int) (tags []string) {
 	for _, e := range f.plan.Edges {
-		if (promote.Shard{Index: shard, Of: workers}).IsEmpty(promotionplan.Plan{Edges: []promotionplan.Edge{e}}) {
+		if (promotionplan.Shard{Index: shard, Of: workers}).IsEmpty(promotionplan.Plan{Edges: []promotionplan.Edge{e}}) {
 			continue
 		}
 		tags = append(tags, e.Tags...)

@@ -168,10 +168,14 @@ func (j *Journal) load() error {
 	} else if !free {
 		return &BusyError{Path: j.path}
 	}
-	raw, err := io.ReadAll(j.file)
-	if err != nil {
+	var all bytes.Buffer
+	if info, err := j.file.Stat(); err == nil {
+		all.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	if _, err := all.ReadFrom(j.file); err != nil {
 		return j.unavailable("reading journal", err)
 	}
+	raw := all.Bytes()
 	whole := bytes.LastIndexByte(raw, '\n') + 1
 	if err := j.parse(raw[:whole]); err != nil {
 		return err

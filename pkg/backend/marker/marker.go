@@ -23,6 +23,7 @@ import (
 
 	channelindex "github.com/waybill-release/waybill/attestations/channel/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -86,6 +87,30 @@ func Check(names []string, v version.Version) error {
 		}
 	}
 	return nil
+}
+
+// maxConfig limits the size of a published release.yaml.
+const maxConfig = 4 << 20
+
+// Named returns the markers that the published release.yaml, which has a digest,
+// names for a version. It refuses those that [Check] refuses.
+func Named(ctx context.Context, at store.Place, config digest.Digest, v version.Version, parameters map[string]string) ([]string, error) {
+	raw, err := store.Read(ctx, at, plan.ConfigName, maxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of the markers: %w", err)
+	}
+	if got := digest.Of(digest.SHA256, raw); !got.Equal(config) {
+		return nil, &verdict.Error{Finding: verdict.Find(verdict.Tampered, plan.ConfigName, "the digest is not the one in the manifest").Differ(config.String(), got.String())}
+	}
+	parsed, err := plan.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := parsed.ExpandWith(v, parameters)
+	if err != nil {
+		return nil, fmt.Errorf("expanding the published %s: %w", plan.ConfigName, err)
+	}
+	return planned.Markers, Check(planned.Markers, v)
 }
 
 // Read returns the version that a marker holds, the zero Version if there is no

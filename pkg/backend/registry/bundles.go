@@ -30,6 +30,16 @@ type Target struct {
 	Digest     digest.Digest
 }
 
+// Graph reads the manifest that a tag or digest of the repository names, and all
+// below it, as the function [Graph] does.
+func (t Target) Graph(ctx context.Context, reference string) (*Node, error) {
+	d, err := t.Source.Resolve(ctx, t.Repository, reference)
+	if err != nil {
+		return nil, err
+	}
+	return Graph(ctx, t.Source, t.Repository, d)
+}
+
 // Heard counts the evidence that refers to a manifest.
 type Heard struct {
 	Bundles int

@@ -52,7 +52,7 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	group.SetLimit(readBackAtOnce)
 	for of, list := range c.Referrers { // the image's blobs, and those of its referrers
 		if len(list) > 0 {
-			group.Go(func() error { return readBackReferrers(inner, at, repo, of, list) })
+			group.Go(func() error { return AwaitReferrers(inner, at, repo, of, list...) })
 		}
 	}
 	remote, is := at.(*Remote)
@@ -75,9 +75,9 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	return shown
 }
 
-// readBackReferrers looks for referrers in the list of their subject. A stale
+// AwaitReferrers checks that referrers are in the list of their subject. A stale
 // list is requested again until the patience ends.
-func readBackReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want []Descriptor) error {
+func AwaitReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want ...Descriptor) error {
 	patience, _ := transport.Patience() // a wrong value is reported by the transport
 	begun, wait := time.Now(), min(100*time.Millisecond, patience/16)
 	for {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -92,17 +91,7 @@ func (r *Remote) Relist(ctx context.Context, repo string, s Swap) error {
 	if err != nil || after == nil {
 		return err
 	}
-	d := blobOf(before.MediaType, after).Descriptor
-	ref, err := name.NewTag(target.Name()+":"+tag, name.StrictValidation)
-	if err != nil {
-		return usage("naming tag: %w", err)
-	}
-	ref.Repository = target
-	q := query{target: target, op: fmt.Sprintf("writing the list %q", tag), path: "manifests/" + tag, accept: manifestTypes()}
-	if err := r.finishWrite(ctx, q, r.put(ctx, ref, rawManifest{raw: after, mediaType: d.MediaType}), false); err != nil {
-		return err
-	}
-	return r.checkTagged(ctx, repo, tag, d)
+	return r.TagManifest(ctx, repo, tag, blobOf(before.MediaType, after).Descriptor, after)
 }
 
 // in returns the list without the old referrer; nil if the list does not name
@@ -129,12 +118,6 @@ func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 		return nil, &DriftError{Place: AttachedTag(s.Of, ""), What: s.New.String() + ", which replaces " + s.Old.String(), Shown: len(rest)}
 	}
 	return edited(raw, "manifests", mustJSON(rest))
-}
-
-// AwaitReferrers checks that referrers are in the list of their subject. A
-// stale list is requested again until the patience ends.
-func AwaitReferrers(ctx context.Context, at Source, repo string, of digest.Digest, want ...Descriptor) error {
-	return readBackReferrers(ctx, at, repo, of, want)
 }
 
 // Entries returns the digests that an index lists, whether they exist or not.

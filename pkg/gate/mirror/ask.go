@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,25 +10,27 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"golang.org/x/sync/errgroup"
 
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/journal"
+	"github.com/waybill-release/waybill/pkg/backend/marker"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
-	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -37,109 +40,16 @@ import (
 // without an answer the place is no longer asked.
 const atOnce, maxSilent = 16, 3
 
-// evidenceSuffix is how the name of a file ends that is evidence about the file of
-// the name before, or its checksum.
-var evidenceSuffix = regexp.MustCompile(`\.(sigstore\.json|spdx\.json|sig|cert|sha256|sha512)$`)
-
-// Audit asks the destinations of a plan what they have.
-type Audit struct {
-	Plan     promotionplan.Plan
-	Verifier *verify.Verifier
-	Policy   policy.Policy
-	Images   func(prefix string) (*registry.Remote, error)
-	Files    func(uri string) (store.Place, error)
-	// Record is a directory with the answers of earlier runs, which are not asked
-	// for again, and of this one; empty for none.
-	Record string
-	// Manifests leaves out the layers of images.
-	Manifests bool
-	Progress  func(done, of int)
-}
-
-// running is an audit in progress.
-type running struct {
-	Report
-	artifacts []artifact // of the edges, then of the files
-
-	mu        sync.Mutex // owns done, unproven and the tallies
-	done, all int
-}
-
-// Run reads the reference, and then one place after the other.
-func (a Audit) Run(ctx context.Context) (Report, error) {
-	r := &running{Report: Report{Audit: a}}
-	sources, places := map[string][]int{}, map[string][]int{} // indexes of artifacts
-	add := func(a artifact, source string, destinations []string) {
-		sources[source] = append(sources[source], len(r.artifacts))
-		for _, to := range destinations {
-			places[to] = append(places[to], len(r.artifacts))
-		}
-		r.artifacts = append(r.artifacts, a)
-	}
-	for i, e := range a.Plan.Edges {
-		one := artifact{name: "/" + e.Image, parts: []part{{Name: "@" + e.Digest.String(), Want: e.Digest, lost: missing}}, others: map[digest.Digest]version.Version{}}
-		if i > 0 && a.Plan.Edges[i-1].Route == e.Route && a.Plan.Edges[i-1].Image == e.Image {
-			one.others = r.artifacts[i-1].others
-		}
-		one.version, _ = version.Parse(gate.VersionOf(e.Tags)) // zero without one
-		one.others[e.Digest] = one.version
-		for _, tag := range e.Tags {
-			one.parts = append(one.parts, part{Name: ":" + tag, Want: e.Digest, lost: missing})
-		}
-		add(one, a.Plan.Routes[e.Route].Source, a.Plan.Routes[e.Route].Destinations)
-	}
-	mains := map[promotionplan.File]int{} // index, by store and name
-	for _, f := range a.Plan.Files {
-		one, suffix := artifact{name: f.Name, parts: []part{{Want: f.Digest, lost: missing}}}, evidenceSuffix.FindString(f.Name)
-		if main, there := mains[promotionplan.File{Store: f.Store, Name: strings.TrimSuffix(f.Name, suffix)}]; there {
-			of := &r.artifacts[main]
-			of.parts, of.with = append(of.parts, part{Name: suffix, Want: f.Digest}), append(of.with, len(r.artifacts))
-			r.artifacts = append(r.artifacts, one)
-			continue
-		}
-		if mains[promotionplan.File{Store: f.Store, Name: f.Name}] = len(r.artifacts); suffix != "" {
-			one.parts[0].lost = dropped
-		}
-		add(one, a.Plan.Stores[f.Store].Source, a.Plan.Stores[f.Store].Destinations)
-	}
-	e := a.Plan.Extent()
-	r.all = e.Moves + e.Copies
-	for _, mine := range sources {
-		r.all += len(mine)
-	}
-	for source, mine := range sources {
-		if err := r.each(ctx, source, "evidence of ", mine, r.refer); err != nil {
-			return Report{}, err
-		}
-	}
-	for to, mine := range places {
-		t := &tally{place: to, counts: map[state]int{}}
-		r.places = append(r.places, t)
-		if err := r.each(ctx, to, "", mine, func(ctx context.Context, p place, i int, recorded []byte) (any, error) {
-			return r.look(ctx, p, t, i, recorded)
-		}); err != nil {
-			return Report{}, err
-		}
-	}
-	slices.SortFunc(r.places, func(a, b *tally) int { return cmp.Compare(a.place, b.place) })
-	slices.Sort(r.unproven)
-	return r.Report, nil
-}
-
 // each opens a place and its record, and calls do for each artifact. What that
 // returns is recorded, unless it is nil.
 func (r *running) each(ctx context.Context, name, what string, mine []int, do func(context.Context, place, int, []byte) (any, error)) (err error) {
-	recorded, to, p := map[string]json.RawMessage{}, (*journal.Journal)(nil), place{name: name, manifests: r.Manifests}
-	if r.Record != "" {
-		if to, err = journal.Open(filepath.Join(r.Record, url.PathEscape(what+name)+".jsonl")); err != nil {
-			return err
-		}
+	p := place{Audit: r.Audit, name: name}
+	to, recorded, err := r.recorded(what + name)
+	if err != nil {
+		return err
+	}
+	if to != nil {
 		defer func() { err = errors.Join(err, to.Close()) }()
-		for _, e := range to.Entries() {
-			if recorded[e.Subject] = e.Detail; r.oldest.IsZero() || e.Time.Before(r.oldest) {
-				r.oldest = e.Time
-			}
-		}
 	}
 	if mine[0] < len(r.Plan.Edges) {
 		p.images, err = r.Images(name)
@@ -153,8 +63,11 @@ func (r *running) each(ctx context.Context, name, what string, mine []int, do fu
 	group.SetLimit(atOnce)
 	for _, i := range mine {
 		group.Go(func() error {
-			key := fmt.Sprintf("%s@%s%s", r.artifacts[i].name, r.artifacts[i].parts[0].Want, map[bool]string{true: " without layers"}[r.Manifests])
-			detail, err := do(inner, p, i, recorded[key])
+			key := r.artifacts[i].name + "@" + r.artifacts[i].parts[0].Want.String()
+			if r.Manifests {
+				key += " without layers"
+			}
+			detail, err := do(inner, p, i, recorded(key))
 			if err = cmp.Or(context.Cause(inner), err); err == nil && detail != nil && to != nil {
 				raw, _ := json.Marshal(detail) // texts and digests
 				err = to.Append(inner, journal.Entry{Time: time.Now(), Act: "look", Subject: key, Detail: raw})
@@ -169,28 +82,79 @@ func (r *running) each(ctx context.Context, name, what string, mine []int, do fu
 	return group.Wait()
 }
 
+// recorded opens the record of a place for this run, and returns the newest answer
+// about an artifact. A number sign is in no name but those of shards.
+func (r *running) recorded(name string) (*journal.Journal, func(key string) json.RawMessage, error) {
+	if r.Record == "" {
+		return nil, func(string) json.RawMessage { return nil }, nil
+	}
+	const end = ".jsonl"
+	name = url.PathEscape(name)
+	own := name + end
+	if r.Shard.Of > 1 {
+		own = name + "#" + strings.ReplaceAll(r.Shard.String(), "/", "-of-") + end
+	}
+	to, err := journal.Open(filepath.Join(r.Record, own))
+	if err != nil {
+		return nil, nil, err
+	}
+	entries := to.Entries()
+	if own == name+end {
+		shards, _ := fs.Glob(os.DirFS(r.Record), name+"#*"+end) // the pattern is valid
+		for _, shard := range shards {
+			more, wrong := journal.Read(filepath.Join(r.Record, shard))
+			entries, err = append(entries, more...), cmp.Or(err, wrong)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, to.Close())
+	}
+	slices.SortStableFunc(entries, func(a, b journal.Entry) int { return a.Time.Compare(b.Time) })
+	if len(entries) > 0 && (r.oldest.IsZero() || entries[0].Time.Before(r.oldest)) {
+		r.oldest = entries[0].Time
+	}
+	newest := make(map[string]int, len(entries))
+	for i, e := range entries {
+		newest[e.Subject] = i
+	}
+	return to, func(key string) json.RawMessage {
+		if i, there := newest[key]; there {
+			return entries[i].Detail
+		}
+		return nil
+	}, nil
+}
+
 // look judges what is recorded of an artifact or, if an answer lacks, asks. An
-// artifact without an answer is not recorded.
+// artifact without an answer is not recorded; of one that is whole, what was wanted.
 func (r *running) look(ctx context.Context, p place, t *tally, i int, recorded []byte) (detail any, err error) {
 	a, seen := r.artifacts[i], map[string]answer{}
-	if recorded != nil {
+	r.mu.Lock()
+	down := t.row >= maxSilent
+	if string(recorded) == a.wanted {
+		defer r.mu.Unlock()
+		t.counts[whole], t.row = t.counts[whole]+len(a.parts), 0
+		return nil, nil
+	}
+	r.mu.Unlock()
+	if bytes.HasPrefix(recorded, []byte("{")) { // else other parts were wanted
 		if err := json.Unmarshal(recorded, &seen); err != nil {
 			return nil, verdict.Wrap(verdict.ConfigParse, "the record of "+t.place, err)
 		}
 	}
-	r.mu.Lock()
-	down := t.row >= maxSilent
-	r.mu.Unlock()
-	if bytes := a.parts[0].Name; a.judge(seen, func(part, state) {})[silent] > 0 {
-		fresh := map[string]answer{bytes: {Why: "no answer several times in a row, so this run does not ask again"}}
+	first := a.parts[0].name()
+	if had := a.judge(seen, func(part, state) {}); had[silent]+had[denied] > 0 {
+		fresh := map[string]answer{first: {Why: "no answer several times in a row, so this run does not ask again"}}
 		if !down {
 			p.look(ctx, a, fresh)
 		}
-		if fresh[bytes].Kind != "" {
-			detail = fresh
-		}
-		if detail != nil || seen[bytes].Kind == "" {
+		if fresh[first].Kind != "" || seen[first].Kind == "" {
 			seen = fresh
+		}
+		if had = a.judge(seen, func(part, state) {}); had[whole] == len(a.parts) {
+			detail = json.RawMessage(a.wanted)
+		} else if fresh[first].Kind != "" {
+			detail = fresh
 		}
 	}
 	r.mu.Lock()
@@ -201,62 +165,51 @@ func (r *running) look(ctx context.Context, p place, t *tally, i int, recorded [
 
 // refer finds the evidence about an artifact at the reference: bundles by signers
 // that the policy names and, of images and their platforms, the tags of older
-// clients. Anyone may attach anything, so mirrors need no other referrer.
+// clients. Anyone may attach anything, so mirrors need no other referrer. Of a
+// release.yaml, it finds the names of the markers.
 func (r *running) refer(ctx context.Context, p place, i int, recorded []byte) (any, error) {
 	a, found := &r.artifacts[i], []part{}
-	bytes := a.parts[0].Want
-	counts := func(raw []byte, of digest.Digest) bool {
-		said, err := verify.Read(raw)
-		var e verify.Evidence
-		if err == nil && said.IsAttestation() {
-			if e, err = r.Verifier.Attestation(raw); err != nil || !e.CoversBytes(of) {
-				return false
-			}
-		} else if err == nil {
-			e, err = r.Verifier.Blob(raw, digest.Set{SHA256: of})
-		}
-		if err == nil {
-			_, err = r.Policy.Acts(e, policy.Question{Stage: policy.Published, Class: map[bool]plan.Class{true: plan.Image, false: plan.Binary}[p.images != nil], Subject: a.name})
-		}
-		return err == nil
-	}
+	sum := a.parts[0].Want
+	q := policy.Question{Stage: policy.Published, Class: plan.Binary, Subject: a.name, Bytes: digest.Set{SHA256: sum}}
 	var err error
 	switch {
+	case r.Plan.Release != nil && p.images == nil && (a.name != plan.ConfigName || r.Markers == ""):
+		return nil, nil // the plan lists the evidence
 	case recorded != nil:
 		err = json.Unmarshal(recorded, &found)
-	case p.images == nil && len(a.with) == 0 && a.parts[0].lost == missing && r.Plan.Release == nil:
-		raw, wrong := store.Read(ctx, p.files, a.name+gate.BundleSuffix, verify.MaxBundle)
-		if err = wrong; isAbsent(err) {
-			err = nil
-		} else if err == nil && counts(raw, bytes) {
-			found = append(found, part{Name: gate.BundleSuffix, Want: digest.Of(digest.SHA256, raw)})
-		}
 	case p.images != nil:
-		node, wrong := p.graph(ctx, a.name, bytes)
-		if err = wrong; err != nil {
-			break
-		}
-		err = node.Walk(func(n *registry.Node) error {
-			of := n.Descriptor.Digest
-			_, err := registry.EachBundle(ctx, registry.Target{Source: p.images, Repository: a.name[1:], Digest: of}, func(referrer registry.Descriptor, raw []byte) {
-				if counts(raw, of) {
-					found = append(found, part{Name: "@" + referrer.Digest.String(), Want: referrer.Digest, Of: of})
-				}
+		var node *registry.Node
+		if node, err = p.target(a.name, sum).Graph(ctx, sum.String()); err == nil {
+			err = node.Walk(func(n *registry.Node) (err error) {
+				found, err = p.attached(ctx, a.name, n.Descriptor.Digest, found)
+				return err
 			})
-			for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
-				layers, wrong := p.list(ctx, a.name, of, suffix)
-				err = cmp.Or(err, wrong)
-				for d := range layers {
-					found = append(found, part{Name: "@" + d.String(), Want: d, Of: of, Attached: suffix})
-				}
-			}
-			return err
-		})
+		}
+	case r.Plan.Release != nil:
+		if found, err = p.marked(ctx, sum); verdict.OutcomeOf(err) == verdict.Malformed { // such as a parameter without a default
+			r.unmarked = verdict.FindingOf(a.name, err).Message
+			return nil, nil //nolint:nilerr // the verdict says that the markers are not compared
+		}
+	case len(a.with) == 0 && a.parts[0].lost == missing:
+		raw, wrong := store.Read(ctx, p.files, a.name+gate.BundleSuffix, verify.MaxBundle)
+		if wrong == nil && r.Judge.Counts(raw, q) {
+			found = append(found, part{Name: gate.BundleSuffix, Want: digest.Of(digest.SHA256, raw)})
+		} else if !isAbsent(wrong) {
+			err = wrong
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.parts = append(a.parts, found...); len(found)+len(a.with) == 0 && a.parts[0].lost == missing && r.Plan.Release == nil {
+	switch {
+	case errors.Is(err, errNotAsked): // so the places lack an answer
+		a.parts = append(a.parts, part{Name: " (its evidence at the reference)", lost: silent})
+		return nil, nil
+	case r.Plan.Release != nil && p.images == nil:
+		r.markers = append(r.markers, found...)
+	case len(found)+len(a.with) == 0 && a.parts[0].lost == missing && r.Plan.Release == nil:
 		r.unproven = append(r.unproven, p.name+a.name)
+	default:
+		a.parts = append(a.parts, found...)
 	}
 	return found, err
 }
@@ -271,7 +224,7 @@ type Limited struct {
 // RoundTrip implements [http.RoundTripper].
 func (l *Limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	if l.Left.Add(-1) < 0 {
-		return nil, errors.New("not asked: the limit of requests was reached")
+		return nil, errNotAsked
 	}
 	resp, err := l.Next.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || strings.HasPrefix(path.Ext(req.URL.Path), ".htm") {
@@ -285,75 +238,159 @@ func isAbsent(err error) bool {
 	return errors.Is(err, registry.ErrNotFound) || errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
 }
 
+// isDenied reports whether a place denied access: 401 and 403.
+func isDenied(err error) bool {
+	var answer *ggcr.Error
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, store.ErrPrivate) ||
+		errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden)
+}
+
 // place is a registry or a place of files.
 type place struct {
-	name      string
-	images    *registry.Remote
-	files     store.Place
-	manifests bool // leave out layers
+	Audit
+	name   string
+	images *registry.Remote
+	files  store.Place
+}
+
+// target names a manifest to the registry.
+func (p place) target(name string, d digest.Digest) registry.Target {
+	return registry.Target{Source: p.images, Repository: name[1:], Digest: d}
+}
+
+// attached appends the evidence about a manifest that counts.
+func (p place) attached(ctx context.Context, name string, of digest.Digest, found []part) ([]part, error) {
+	q := policy.Question{Stage: policy.Published, Class: plan.Image, Subject: name, Bytes: digest.Set{SHA256: of}}
+	_, err := registry.EachBundle(ctx, p.target(name, of), func(referrer registry.Descriptor, raw []byte) {
+		if p.Judge.Counts(raw, q) {
+			found = append(found, part{Name: "@", Want: referrer.Digest, Of: of})
+		}
+	})
+	for _, suffix := range []string{registry.SuffixSignatures, registry.SuffixAttestations} {
+		layers, wrong := p.list(ctx, name, of, suffix)
+		err = cmp.Or(err, wrong)
+		for d := range layers {
+			found = append(found, part{Name: "@", Want: d, Of: of, Attached: suffix})
+		}
+	}
+	return found, err
+}
+
+// marked returns the markers that the release.yaml at the reference names.
+func (p place) marked(ctx context.Context, config digest.Digest) (found []part, err error) {
+	v, err := version.Parse(p.Plan.Release.Version)
+	if err != nil {
+		return nil, err
+	}
+	names, err := marker.Named(ctx, p.files, config, v, nil)
+	for _, name := range names {
+		found = append(found, part{Name: name, Want: digest.Of(digest.SHA256, []byte(v.String()))})
+	}
+	return found, err
 }
 
 // look asks about each part of an artifact.
 func (p place) look(ctx context.Context, a artifact, seen map[string]answer) {
 	lists := map[string]map[digest.Digest]bool{}
 	for i, one := range a.parts {
+		name := one.name()
 		switch {
+		case one.lost == silent: // it is not known what to ask for
 		case p.images == nil:
-			seen[one.Name] = p.file(ctx, a.name+one.Name, one.Want)
+			seen[name] = p.file(ctx, a, one)
 		case i == 0:
-			seen[one.Name] = p.manifest(ctx, a.name, one.Want, !p.manifests)
+			seen[name] = p.manifest(ctx, a.name, one.Want, !p.Manifests)
 		case one.Of.IsZero():
-			d, err := p.images.Resolve(ctx, a.name[1:], one.Name[1:])
-			seen[one.Name] = p.answer(ctx, a.name, d.Digest, err)
-		case seen[a.parts[0].Name].Kind != got: // the image is not there
+			d, err := p.images.Resolve(ctx, a.name[1:], name[1:])
+			seen[name] = p.answer(ctx, a.name, d.Digest, err)
+		case seen[a.parts[0].name()].Kind != got: // the image is not there
 		default:
-			tag, err := registry.AttachedTag(one.Of, one.Attached), error(nil)
-			if lists[tag] == nil {
-				lists[tag], err = p.list(ctx, a.name, one.Of, one.Attached)
-			}
-			is := answer{Kind: got, Got: one.Want} // of a tag, the bytes were read for the list
-			if one.Attached == "" && err == nil {
-				is = p.manifest(ctx, a.name, one.Want, true)
-			}
-			if is.Kind == got && !lists[tag][one.Want] {
-				is = answer{Kind: none, Why: "clients do not find it: neither a list of referrers nor the tag " + tag + " names it"}
-			}
-			if err != nil {
-				is = p.answer(ctx, a.name, digest.Digest{}, err)
-				delete(lists, tag)
-			}
-			seen[one.Name] = is
+			seen[name] = p.evidence(ctx, a.name, one, lists)
 		}
-		if i == 0 && seen[one.Name].Kind == "" {
+		if i == 0 && (seen[name].Kind == "" || seen[name].Kind == refused) {
 			return // its other answers do not count
 		}
 	}
 }
 
-func (p place) file(ctx context.Context, name string, want digest.Digest) answer {
+// evidence asks for a piece of evidence in a registry. It must also be in a list,
+// each of which is read once.
+func (p place) evidence(ctx context.Context, name string, one part, lists map[string]map[digest.Digest]bool) answer {
+	tag, err := registry.AttachedTag(one.Of, one.Attached), error(nil)
+	if lists[tag] == nil {
+		if lists[tag], err = p.list(ctx, name, one.Of, one.Attached); err != nil {
+			delete(lists, tag)
+			return p.answer(ctx, name, digest.Digest{}, err)
+		}
+	}
+	is := answer{Kind: got, Got: one.Want} // of a tag, the bytes were read for the list
+	if one.Attached == "" {
+		is = p.manifest(ctx, name, one.Want, true)
+	}
+	if is.Kind == got && !lists[tag][one.Want] {
+		is = answer{Kind: none, Why: "clients do not find it: neither a list of referrers nor the tag " + tag + " names it"}
+	}
+	return is
+}
+
+// file asks for a file.
+func (p place) file(ctx context.Context, a artifact, one part) answer {
+	name := a.name + one.Name
 	body, _, err := p.files.Open(ctx, name)
 	if err == nil {
 		defer body.Close()
 		var set digest.Set
-		if set, _, err = digest.Sum(body); err == nil && !set.SHA256.Equal(want) {
-			err = &digest.MismatchError{Want: want, Got: set.SHA256}
+		if set, _, err = digest.Sum(body); err == nil && !set.SHA256.Equal(one.Want) {
+			err = &digest.MismatchError{Want: one.Want, Got: set.SHA256}
 		}
 	}
-	return p.answer(ctx, name, want, err)
+	is := p.answer(ctx, name, one.Want, err)
+	if err != nil && is.Kind == got && (a.marker && one.Name == "" || p.Plan.Release != nil && name == releasemanifest.Name) {
+		return p.moved(ctx, a, is)
+	}
+	return is
 }
 
-func (p place) graph(ctx context.Context, name string, d digest.Digest) (*registry.Node, error) {
-	at, err := p.images.Resolve(ctx, name[1:], d.String())
-	if err != nil {
-		return nil, err
+// moved is the answer about bytes that are replaced by newer ones: the version in a
+// marker, and the manifest of a release, whose identity signs each revision. What
+// is newer than the plan is whole.
+func (p place) moved(ctx context.Context, a artifact, is answer) answer {
+	var held version.Version
+	var isOld, isOther bool
+	var why string
+	var err error
+	if a.marker {
+		held, err = marker.Read(ctx, p.files, a.name)
+		isOld, why = a.version.IsZero() || held.Less(a.version), "the marker holds "+held.String()
+	} else {
+		var m manifest.Manifest
+		var e verify.Evidence
+		raw, wrong := store.Read(ctx, p.files, a.name, verify.MaxBundle)
+		if err = wrong; err == nil {
+			e, err = p.Judge.Verifier.Attestation(raw)
+		}
+		if err == nil {
+			m, _, err = p.Judge.Policy.ManifestFrom(e, func(name string) ([]byte, error) { return store.Read(ctx, p.files, name, manifest.MaxPage) })
+		}
+		of, revision := p.Plan.Release, max(1, m.Revision)
+		isOther = m.Name != of.Name || m.Version.String() != of.Version || revision == of.Revision
+		isOld, why = revision < of.Revision, fmt.Sprintf("revision %d of the manifest, and the plan has revision %d", revision, of.Revision)
 	}
-	return registry.Graph(ctx, p.images, name[1:], at)
+	switch {
+	case verdict.OutcomeOf(err) == verdict.Unavailable:
+		return answer{Why: err.Error()}
+	case err != nil || isOther:
+		return is
+	case isOld:
+		return answer{Kind: older, Why: why}
+	}
+	return answer{Kind: got, Got: a.parts[0].Want}
 }
 
 // manifest reads what a digest names, with all manifests of an index and, if
 // wanted, their blobs.
 func (p place) manifest(ctx context.Context, name string, d digest.Digest, blobs bool) answer {
-	node, err := p.graph(ctx, name, d)
+	node, err := p.target(name, d).Graph(ctx, d.String())
 	if err == nil && blobs {
 		_, err = registry.VerifyBlobs(ctx, p.images, name[1:], node)
 	}
@@ -393,6 +430,8 @@ func (p place) answer(ctx context.Context, name string, d digest.Digest, err err
 		return is
 	case isAbsent(err):
 		return answer{Kind: none, Why: err.Error()}
+	case isDenied(err):
+		return answer{Kind: refused, Why: err.Error()}
 	case errors.As(err, &mismatch):
 		is.Got = mismatch.Got
 	case errors.As(err, &form) && !form.Digest.Equal(d):
@@ -410,7 +449,7 @@ func (p place) answer(ctx context.Context, name string, d digest.Digest, err err
 	} else {
 		err = body.Close()
 	}
-	if !isAbsent(err) && !errors.Is(err, store.ErrPrivate) { // a bucket may hide what is not there
+	if !isAbsent(err) && (p.images != nil || !isDenied(err)) { // a bucket may hide what is not there
 		return answer{Why: fmt.Sprintf("other bytes, but the place does not say that an object is missing which cannot be there (%v)", err)}
 	}
 	return is

@@ -58,11 +58,7 @@ func (f Found) Verify(ctx context.Context, ask gate.Ask, now time.Time) (*verdic
 // lists in an index.
 func Image(ctx context.Context, image gate.Image, platform string) ([]Found, error) {
 	src, repo := image.Source, image.Repository
-	at, err := src.Resolve(ctx, repo, image.Reference())
-	if err != nil {
-		return nil, err
-	}
-	root, err := registry.Graph(ctx, src, repo, at)
+	root, err := registry.Target{Source: src, Repository: repo}.Graph(ctx, image.Reference())
 	if err != nil {
 		return nil, err
 	}

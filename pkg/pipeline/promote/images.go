@@ -36,7 +36,7 @@ const toAtOnce = 8
 type Images struct {
 	Plan promotionplan.Plan
 	// Shard is the part of the plan to apply; the zero Shard is all.
-	Shard Shard
+	Shard promotionplan.Shard
 	// Judge returns what decides about an image of a route. It is called once
 	// for each digest, whatever the number of destinations.
 	Judge func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error)
@@ -118,7 +118,7 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 	}
 	a := &applying{Images: p, plan: p.Plan.Digest(), remotes: remotes{open: p.Open}}
 	a.report = newReport(p, a.plan)
-	mine := p.Shard.edges(p.Plan)
+	mine := p.Shard.Edges(p.Plan)
 	group := errgroup.Group{}
 	group.SetLimit(inFlight)
 	for _, i := range mine {

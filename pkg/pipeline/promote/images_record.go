@@ -62,16 +62,9 @@ func (o imageJob) recorded(ctx context.Context, t *target) error {
 	if o.Records == nil {
 		return nil
 	}
-	root, err := t.remote.Resolve(ctx, o.edge.Image, o.edge.Digest.String())
+	node, err := registry.Target{Source: t.remote, Repository: o.edge.Image}.Graph(ctx, o.edge.Digest.String())
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	node, err := registry.Graph(ctx, t.remote, o.edge.Image, root)
-	if errors.Is(err, registry.ErrNotFound) {
-		return nil // a partial copy, which has no records
+		return nil // no copy, or a partial one, which has no records
 	}
 	if err != nil {
 		return err

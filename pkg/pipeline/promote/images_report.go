@@ -30,14 +30,12 @@ type report struct {
 }
 
 func newReport(p Images, plan digest.Digest) *report {
-	v := verdict.New("promotion of plan "+plan.String()+p.Shard.suffix(), p.Run.Now)
+	v := verdict.New("promotion of plan "+plan.String()+p.Shard.Suffix(), p.Run.Now)
 	v.Scope.Checks = []string{"evidence of every image", "copies by digest", "evidence at each destination", "tags"}
-	if p.Shard.Of > 1 {
-		v.Scope.Left = []string{fmt.Sprintf("the other %d of %d shards", p.Shard.Of-1, p.Shard.Of)}
-	}
+	v.Scope.Left = p.Shard.Others()
 	r := &report{verdict: v, counts: map[verdict.Code]int{}}
-	v.Subject = "promotion of " + plural.Of(len(p.Shard.edges(p.Plan)), "image") + p.Shard.suffix()
-	for _, i := range p.Shard.edges(p.Plan) {
+	v.Subject = "promotion of " + plural.Of(len(p.Shard.Edges(p.Plan)), "image") + p.Shard.Suffix()
+	for _, i := range p.Shard.Edges(p.Plan) {
 		v.Counts.Required += len(p.Plan.Routes[p.Plan.Edges[i].Route].Destinations)
 	}
 	return r

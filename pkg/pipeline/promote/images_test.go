@@ -477,11 +477,11 @@ func TestShards(t *testing.T) {
 		p.Edges = append(p.Edges, promotionplan.Edge{Digest: digest.Of(digest.SHA256, []byte(fmt.Sprint(i)))})
 	}
 	for _, text := range []string{"", "1", "0/0", "2/2", "-1/2", "a/b", "0/10001", "0/2/1"} {
-		if s, err := promote.ParseShard(text); err == nil {
+		if s, err := promotionplan.ParseShard(text); err == nil {
 			t.Errorf("%q is %v", text, s)
 		}
 	}
-	if s, err := promote.ParseShard("7/8"); err != nil || s.String() != "7/8" {
+	if s, err := promotionplan.ParseShard("7/8"); err != nil || s.String() != "7/8" {
 		t.Error(s, err)
 	}
 }

@@ -84,8 +84,8 @@ type merging struct {
 	kinds []kind
 	known map[kind]uint16
 
-	there    map[int]bool // shards that have results
-	again    []Shard      // shards that must run again
+	there    map[int]bool          // shards that have results
+	again    []promotionplan.Shard // shards that must run again
 	policies []digest.Digest
 	read     int
 }
@@ -206,12 +206,12 @@ func (m *merging) file(ctx context.Context, f resultsFile) (head resultsHead, er
 }
 
 // slot is the slot of an item, which must be in the plan and in the shard.
-func (m *merging) slot(s Shard, i Item) (int, error) {
+func (m *merging) slot(s promotionplan.Shard, i Item) (int, error) {
 	if i.Edge < 0 || i.Edge >= len(m.Plan.Edges) {
 		return 0, m.foreign(s, i, "the plan has no such edge")
 	}
 	e := m.Plan.Edges[i.Edge]
-	if !s.takes(e) {
+	if !s.Takes(e.Digest) {
 		return 0, m.foreign(s, i, "the image is in another shard")
 	}
 	at := slices.Index(m.Plan.Routes[e.Route].Destinations, i.To)
@@ -221,7 +221,7 @@ func (m *merging) slot(s Shard, i Item) (int, error) {
 	return m.first[i.Edge] + at, nil
 }
 
-func (m *merging) foreign(s Shard, i Item, why string) error {
+func (m *merging) foreign(s promotionplan.Shard, i Item, why string) error {
 	return verdict.Refuse(verdict.Extra, "results of shard "+s.String(), "edge %d at %q: %s", i.Edge, i.To, why).
 		Advise("the results are not of this plan: find out who wrote them, and remove them")
 }
@@ -261,3 +261,5 @@ func (m *merging) mergeHead(h resultsHead) {
 		}
 	}
 }
+
+func byEdge(a, b Item) int { return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.To, b.To)) }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -17,7 +18,7 @@ type tally struct{ all, unknown, bad int }
 func (m *merging) account(of int) {
 	tallies := make([]tally, of)
 	for i, e := range m.Plan.Edges {
-		t := &tallies[shardOf(e, of)]
+		t := &tallies[promotionplan.ShardOf(e.Digest, of)]
 		for at := range m.Plan.Routes[e.Route].Destinations {
 			t.all++
 			switch k := m.slots[m.first[i]+at]; {
@@ -30,16 +31,16 @@ func (m *merging) account(of int) {
 	}
 	for i, t := range tallies {
 		if t.bad+t.unknown > 0 {
-			m.again = append(m.again, Shard{i, of})
+			m.again = append(m.again, promotionplan.Shard{Index: i, Of: of})
 		}
 		if t.unknown > 0 {
-			m.missing(Shard{i, of}, t)
+			m.missing(promotionplan.Shard{Index: i, Of: of}, t)
 		}
 	}
 }
 
 // missing reports what a shard does not account for.
-func (m *merging) missing(s Shard, t tally) {
+func (m *merging) missing(s promotionplan.Shard, t tally) {
 	f := verdict.Find(verdict.Missing, "shard "+s.String(), "results for %d of %d images and destinations", t.all-t.unknown, t.all)
 	if !m.there[s.Index] {
 		f.Message = fmt.Sprintf("no results written; images and destinations in this shard: %d", t.all)
@@ -53,7 +54,7 @@ func (m *merging) missing(s Shard, t tally) {
 }
 
 // command applies a shard.
-func (m *merging) command(s Shard) string {
+func (m *merging) command(s promotionplan.Shard) string {
 	if s.Of == 1 {
 		return m.Again + " --confirm"
 	}

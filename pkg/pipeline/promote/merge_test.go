@@ -49,10 +49,10 @@ func (s *sharded) place() store.Place {
 }
 
 // items are what a shard has to account for, all of it done.
-func (s *sharded) items(of promote.Shard) []promote.Item {
+func (s *sharded) items(of promotionplan.Shard) []promote.Item {
 	var items []promote.Item
 	for i, e := range s.plan.Edges {
-		if !promote.Takes(of, e) {
+		if !of.Takes(e.Digest) {
 			continue
 		}
 		for _, to := range slices.Sorted(slices.Values(s.plan.Routes[e.Route].Destinations)) {
@@ -63,7 +63,7 @@ func (s *sharded) items(of promote.Shard) []promote.Item {
 }
 
 // write writes an attempt of a shard.
-func (s *sharded) write(of promote.Shard, items []promote.Item) string {
+func (s *sharded) write(of promotionplan.Shard, items []promote.Item) string {
 	s.t.Helper()
 	w, err := store.OpenWriter(promote.ResultsPlace(s.dir, s.plan.Digest()))
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *sharded) write(of promote.Shard, items []promote.Item) string {
 // writeAll writes what every shard but some did.
 func (s *sharded) writeAll(but ...int) {
 	for i := range shards {
-		if of := (promote.Shard{Index: i, Of: shards}); !slices.Contains(but, i) {
+		if of := (promotionplan.Shard{Index: i, Of: shards}); !slices.Contains(but, i) {
 			s.write(of, s.items(of))
 		}
 	}
@@ -138,7 +138,7 @@ func TestMergeOfLab(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	one := promote.Shard{Index: 1, Of: shards}
+	one := promotionplan.Shard{Index: 1, Of: shards}
 	const file = "shard-001-of-004.attempt-0001.jsonl"
 	for _, c := range []struct {
 		name   string
@@ -175,7 +175,7 @@ func TestMerge(t *testing.T) {
 			s.write(one, with(s.items(one), 2, promote.Refused, verdict.TagConflict))
 			s.write(one, s.items(one))
 		}, "", 0},
-		{"another division", func(s *sharded) { s.writeAll(); s.write(promote.Shard{Index: 0, Of: 2}, nil) }, "EXTRA", 100},
+		{"another division", func(s *sharded) { s.writeAll(); s.write(promotionplan.Shard{Index: 0, Of: 2}, nil) }, "EXTRA", 100},
 		{"something else", func(s *sharded) { s.writeAll(); write(s, "notes.txt", "") }, "EXTRA", 0},
 		{"a shard that there is not", func(s *sharded) { s.writeAll(); write(s, "shard-004-of-004.attempt-0001.jsonl", "") }, "EXTRA", 0},
 		{"an attempt by another name", func(s *sharded) { s.writeAll(); write(s, "shard-0001-of-004.attempt-0001.jsonl", "") }, "EXTRA", 0},
@@ -189,7 +189,7 @@ func TestMerge(t *testing.T) {
 		}, "EXTRA MISSING", -1},
 		{"an image of another shard", func(s *sharded) {
 			s.writeAll(1)
-			s.write(one, append(s.items(promote.Shard{Index: 0, Of: shards})[:1], s.items(one)...))
+			s.write(one, append(s.items(promotionplan.Shard{Index: 0, Of: shards})[:1], s.items(one)...))
 		}, "EXTRA MISSING", -1},
 		{"an image that the plan has not", func(s *sharded) {
 			s.writeAll(1)
@@ -286,7 +286,7 @@ func TestMergeKeepsWhatWasSetAside(t *testing.T) {
 	v := verdict.New("a shard", time.Now())
 	v.Waived = []verdict.Waiver{{Finding: verdict.Find(verdict.TagConflict, "eu.test/prod/demo:v1", "another"), Kind: verdict.ByException, ID: "x", Reason: "broken", By: "officer"}}
 	v.Note("no record was written")
-	one := promote.Shard{Index: 1, Of: shards}
+	one := promotionplan.Shard{Index: 1, Of: shards}
 	for range 2 {
 		if _, err := (promote.Applied{Verdict: v, Items: s.items(one)}).WriteResults(t.Context(), w, s.plan, one); err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func TestMergeKeepsWhatWasSetAside(t *testing.T) {
 // TestResultsAreNeverWrittenOver: each attempt has an object of its own.
 func TestResultsAreNeverWrittenOver(t *testing.T) {
 	s := newSharded(t, 40)
-	of := promote.Shard{Index: 1, Of: shards}
+	of := promotionplan.Shard{Index: 1, Of: shards}
 	first := s.write(of, s.items(of))
 	before, err := os.ReadFile(s.path(first))
 	if err != nil {
@@ -330,7 +330,7 @@ func BenchmarkMerge(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := range 8 {
-		of := promote.Shard{Index: i, Of: 8}
+		of := promotionplan.Shard{Index: i, Of: 8}
 		if _, err := (promote.Applied{Verdict: verdict.New("a shard", time.Now()), Items: s.items(of)}).WriteResults(b.Context(), w, s.plan, of); err != nil {
 			b.Fatal(err)
 		}

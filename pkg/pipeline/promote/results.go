@@ -39,7 +39,7 @@ var resultsName = regexp.MustCompile(`\Ashard-([0-9]{3,5})-of-([0-9]{3,5})\.atte
 
 // resultsFile is one attempt of one shard.
 type resultsFile struct {
-	shard   Shard
+	shard   promotionplan.Shard
 	attempt int // from 1
 }
 
@@ -57,17 +57,17 @@ func parseResultsName(name string) (resultsFile, bool) {
 	for i := range n {
 		n[i], _ = strconv.Atoi(m[i+1]) // digits only, and few of them
 	}
-	f := resultsFile{Shard{n[0], n[1]}, n[2]}
+	f := resultsFile{promotionplan.Shard{Index: n[0], Of: n[1]}, n[2]}
 	return f, f.String() == name && f.shard.Index < f.shard.Of && f.attempt > 0
 }
 
 // resultsHead is the first line of the results.
 type resultsHead struct {
-	Schema string        `json:"schema"`
-	Plan   digest.Digest `json:"plan"`
-	Shard  Shard         `json:"shard"`
-	Time   time.Time     `json:"time"`
-	Policy digest.Digest `json:"policy,omitzero"`
+	Schema string              `json:"schema"`
+	Plan   digest.Digest       `json:"plan"`
+	Shard  promotionplan.Shard `json:"shard"`
+	Time   time.Time           `json:"time"`
+	Policy digest.Digest       `json:"policy,omitzero"`
 	// TrustRoot is the one by which evidence was judged.
 	TrustRoot digest.Digest `json:"trustRoot,omitzero"`
 	// Items counts the lines that follow, Good those that are good.
@@ -93,7 +93,7 @@ func ResultsPlace(place string, plan digest.Digest) string {
 // WriteResults writes the results of a shard to the place of the plan's
 // results, and returns the name of the object. Each attempt has its own
 // object, which is never overwritten: [Shards.Merge] reads them all.
-func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionplan.Plan, s Shard) (string, error) {
+func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionplan.Plan, s promotionplan.Shard) (string, error) {
 	s.Of = max(s.Of, 1)
 	raw, err := a.results(p.Digest(), s)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionp
 }
 
 // results encodes the results.
-func (a Applied) results(plan digest.Digest, s Shard) ([]byte, error) {
+func (a Applied) results(plan digest.Digest, s promotionplan.Shard) ([]byte, error) {
 	v := a.Verdict
 	head := resultsHead{
 		Schema: resultsSchema, Plan: plan, Shard: s, Time: v.Time, Policy: v.Policy, TrustRoot: v.TrustRoot,

@@ -98,11 +98,7 @@ func (t *earlierTry) rehash(ctx context.Context, name string) (made, error) {
 // rehashImage reads the manifest of an existing image.
 func (t *earlierTry) rehashImage(ctx context.Context, a plan.Artifact) (made, error) {
 	images := t.run.Workspace.Images()
-	d, err := images.Resolve(ctx, a.Repository, t.run.Plan.Version.ImageTag())
-	if err != nil {
-		return made{}, err
-	}
-	node, err := registry.Graph(ctx, images, a.Repository, d)
+	node, err := registry.Target{Source: images, Repository: a.Repository}.Graph(ctx, t.run.Plan.Version.ImageTag())
 	if err != nil {
 		return made{}, err
 	}

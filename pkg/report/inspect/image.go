@@ -12,11 +12,7 @@ import (
 // OfImage describes an image: the manifest that a tag or a digest names, the
 // manifests below it, and the bundles that refer to each.
 func OfImage(ctx context.Context, src registry.Source, repo, reference string) (Document, error) {
-	d, err := src.Resolve(ctx, repo, reference)
-	if err != nil {
-		return Document{}, err
-	}
-	graph, err := registry.Graph(ctx, src, repo, d)
+	graph, err := registry.Target{Source: src, Repository: repo}.Graph(ctx, reference)
 	if err != nil {
 		return Document{}, err
 	}

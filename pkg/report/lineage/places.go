@@ -189,11 +189,7 @@ func (t *Trail) Registry(ctx context.Context, name string, from registry.Source)
 // Image reads what refers to an image and to each of its platforms, and returns
 // their digests.
 func (t *Trail) Image(ctx context.Context, name string, from registry.Source, repo, reference string) ([]digest.Digest, error) {
-	d, err := from.Resolve(ctx, repo, reference)
-	if err != nil {
-		return nil, err
-	}
-	root, err := registry.Graph(ctx, from, repo, d)
+	root, err := registry.Target{Source: from, Repository: repo}.Graph(ctx, reference)
 	if err != nil {
 		return nil, err
 	}

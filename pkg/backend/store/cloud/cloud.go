@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strconv"
@@ -196,6 +197,8 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 	switch {
 	case gcerrors.Code(err) == gcerrors.NotFound:
 		return nil, 0, fmt.Errorf("%s at %q: %w", op, b.URI(), store.ErrNotFound)
+	case gcerrors.Code(err) == gcerrors.PermissionDenied:
+		return nil, 0, b.unavailable(op, fmt.Errorf("%w: %v", fs.ErrPermission, flat(err)))
 	case err != nil:
 		return nil, 0, b.unavailable(op, flat(err))
 	}

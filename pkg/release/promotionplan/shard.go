@@ -1,22 +1,19 @@
-package promote
+package promotionplan
 
 import (
-	"cmp"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxShards limits the number of parts of a plan.
 const maxShards = 10_000
 
-// Shard is the part of a plan that one of several workers does. Images are
-// assigned to shards by digest, so each digest is judged by one worker. The
+// Shard is the part of a plan that one of several workers does. Images and files
+// are assigned to shards by digest, so each digest is judged by one worker. The
 // zero Shard is the whole plan.
 type Shard struct {
 	Index int `json:"index"` // from 0
@@ -38,38 +35,43 @@ func ParseShard(text string) (Shard, error) {
 // String is what [ParseShard] reads.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, max(s.Of, 1)) }
 
-// suffix names a shard in a title.
-func (s Shard) suffix() string {
+// Suffix names a shard in a title.
+func (s Shard) Suffix() string {
 	if s.Of <= 1 {
 		return ""
 	}
 	return ", shard " + s.String()
 }
 
-// IsEmpty reports whether the plan has images, but none in this shard.
-func (s Shard) IsEmpty(p promotionplan.Plan) bool { return len(p.Edges) > 0 && len(s.edges(p)) == 0 }
-
-// takes reports whether an image is in the shard.
-func (s Shard) takes(e promotionplan.Edge) bool { return s.Of <= 1 || shardOf(e, s.Of) == s.Index }
-
-// shardOf is the index of the shard that has an image.
-func shardOf(e promotionplan.Edge, of int) int {
-	first, err := hex.DecodeString(e.Digest.Hex()[:16])
-	if err != nil {
-		panic("promote: digest is not hexadecimal")
+// Others says for a verdict which part of the plan it leaves out.
+func (s Shard) Others() []string {
+	if s.Of <= 1 {
+		return nil
 	}
-	return int(binary.BigEndian.Uint64(first) % uint64(of))
+	return []string{fmt.Sprintf("the other %d of %d shards", s.Of-1, s.Of)}
 }
 
-// edges are the indexes of the images in the shard.
-func (s Shard) edges(p promotionplan.Plan) []int {
-	var mine []int
+// IsEmpty reports whether the plan has images, but none in this shard.
+func (s Shard) IsEmpty(p Plan) bool { return len(p.Edges) > 0 && len(s.Edges(p)) == 0 }
+
+// Takes reports whether what has a digest is in the shard.
+func (s Shard) Takes(d digest.Digest) bool { return s.Of <= 1 || ShardOf(d, s.Of) == s.Index }
+
+// ShardOf is the index of the shard, of so many, that has a digest.
+func ShardOf(d digest.Digest, of int) int {
+	first, err := strconv.ParseUint(d.Hex()[:16], 16, 64)
+	if err != nil {
+		panic("promotionplan: digest is not hexadecimal")
+	}
+	return int(first % uint64(of))
+}
+
+// Edges are the indexes of the images in the shard.
+func (s Shard) Edges(p Plan) (mine []int) {
 	for i, e := range p.Edges {
-		if s.takes(e) {
+		if s.Takes(e.Digest) {
 			mine = append(mine, i)
 		}
 	}
 	return mine
 }
-
-func byEdge(a, b Item) int { return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.To, b.To)) }
