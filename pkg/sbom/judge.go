@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -17,6 +19,10 @@ import (
 // files, modules and packages in them, and the layers that are served. The scope
 // of the verdict is partial, and lists what was not compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
+	whole, err := q.narrow()
+	if err != nil {
+		return nil, err
+	}
 	held, err := compareDocument(ctx, q)
 	if err != nil {
 		return nil, err
@@ -48,6 +54,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 			v.Note("the SBOM states: %s", clean(left))
 		}
 	}
+	if whole > 1 && len(q.Document.Described()) == 1 {
+		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%s that the SBOM also describes", plural.Of(whole-1, "thing")))
+	}
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
 		if sum.IsZero() {
@@ -57,6 +66,30 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		}
 	}
 	return v, nil
+}
+
+// narrow reduces a document of several things to the one with the digest of the
+// bytes or of the image. It returns how many things the whole document describes.
+func (q *Question) narrow() (whole int, err error) {
+	if whole = len(q.Document.Described()); whole < 2 {
+		return whole, nil
+	}
+	var sums []digest.Digest
+	if q.Content != nil {
+		set, _, err := digest.Sum(io.NewSectionReader(q.Content, 0, q.Content.Size))
+		if err != nil {
+			return whole, verdict.Wrap(verdict.PlaceDown, "the artifact", err)
+		}
+		sums = append(sums, set.SHA256)
+	}
+	if q.Image != nil {
+		sums = append(sums, q.Image.Index.SHA256)
+		for _, p := range q.Image.Platforms {
+			sums = append(sums, p.Digest, p.Config)
+		}
+	}
+	q.Document = sbomcheck.About(q.Document, sums)
+	return whole, nil
 }
 
 // listedPackages counts the packages that a document lists, without the one
