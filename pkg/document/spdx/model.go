@@ -42,7 +42,7 @@ var algorithms = map[string]int{
 // The lists of values in the schema.
 var (
 	purposes = []string{
-		Application, "FRAMEWORK", Library, Container, OperatingSystem, "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,
+		Application, "FRAMEWORK", Library, Container, OperatingSystem, "OPERATING-SYSTEM", "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,
 	}
 	categories = []string{"OTHER", "PERSISTENT-ID", "PERSISTENT_ID", "SECURITY", "PACKAGE-MANAGER", "PACKAGE_MANAGER"}
 	fileKinds  = []string{

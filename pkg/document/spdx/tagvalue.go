@@ -159,7 +159,7 @@ func (r *reader) lines(doc *v2_3.Document) {
 func (r *reader) packageLines(p *v2_3.Package) {
 	id := elementPrefix + string(p.PackageSPDXIdentifier)
 	out := Package{
-		ID: id, Name: p.PackageName, Version: p.PackageVersion, FileName: p.PackageFileName, Purpose: p.PrimaryPackagePurpose,
+		ID: id, Name: p.PackageName, Version: p.PackageVersion, FileName: p.PackageFileName, Purpose: purposeOf(p.PrimaryPackagePurpose),
 		Download: p.PackageDownloadLocation, Licence: asserted(p.PackageLicenseDeclared), Source: p.PackageSourceInfo,
 		Comment: p.PackageComment, Concluded: asserted(p.PackageLicenseConcluded), Digests: r.libraryDigests(p.PackageChecksums),
 	}
