@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -29,9 +30,17 @@ func vexCommand() *cobra.Command {
 	})
 	list, listed := &vexing{}, cli.TableOutput()
 	show := &cobra.Command{
-		Use: "list VERSION", Short: "List the VEX statements of a published release", Args: cobra.ExactArgs(1), Example: "  waybill vex list v0.1.0 --profile profile.yaml",
-		Long: "List the VEX statements of a published release: who signed them, and when; with\n--verbose also the superseded ones. Only the manifest and the VEX documents are\nverified.\n\n" + exit.Table(exit.Accepted),
+		Use: "show VERSION|FILE", Aliases: []string{"list"}, Short: "Show the VEX statements of a published release, or of one document", Args: cobra.ExactArgs(1),
+		Long: help("vex_show") + exit.Table(exit.Accepted), Example: help("vex_show.examples"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := version.Parse(args[0]); err != nil {
+				raw, err := store.ReadNamed(args[0], 4*openvex.MaxSize)
+				if err != nil {
+					return err
+				}
+				v, err := inspect.VEX(args[0], raw, time.Now())
+				return answer(c, listed, v, err)
+			}
 			v, _, _, err := list.ask(c, args[0], nil)
 			return answer(c, listed, v, err)
 		},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // files, modules and packages in them, and the layers that are served. The scope
 // of the verdict is partial, and lists what was not compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
-	whole, err := q.narrow()
+	others, err := q.narrow()
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +55,8 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 			v.Note("the SBOM states: %s", clean(left))
 		}
 	}
-	if whole > 1 && len(q.Document.Described()) == 1 {
-		v.Scope.Left = append(v.Scope.Left, fmt.Sprintf("%s that the SBOM also describes", plural.Of(whole-1, "thing")))
+	if others > 0 {
+		v.Scope.Left = append(v.Scope.Left, plural.Of(others, "thing")+" that the SBOM also describes")
 	}
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
@@ -69,16 +70,13 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 }
 
 // narrow reduces a document of several things to the one with the digest of the
-// bytes or of the image. It returns how many things the whole document describes.
-func (q *Question) narrow() (whole int, err error) {
-	if whole = len(q.Document.Described()); whole < 2 {
-		return whole, nil
-	}
+// bytes or of the image, and returns how many others it describes.
+func (q *Question) narrow() (others int, err error) {
 	var sums []digest.Digest
-	if q.Content != nil {
+	if name, _ := q.Document.Describes(); q.Content != nil && name == "" { // it is several, or has no name
 		set, _, err := digest.Sum(io.NewSectionReader(q.Content, 0, q.Content.Size))
 		if err != nil {
-			return whole, verdict.Wrap(verdict.PlaceDown, "the artifact", err)
+			return 0, verdict.Wrap(verdict.PlaceDown, "the artifact", err)
 		}
 		sums = append(sums, set.SHA256)
 	}
@@ -88,8 +86,8 @@ func (q *Question) narrow() (whole int, err error) {
 			sums = append(sums, p.Digest, p.Config)
 		}
 	}
-	q.Document = sbomcheck.About(q.Document, sums)
-	return whole, nil
+	q.Document, others = q.Document.About(func(p spdx.Package) bool { return slices.ContainsFunc(sums, sbomcheck.ClaimedBy(p).Equal) })
+	return others, nil
 }
 
 // listedPackages counts the packages that a document lists, without the one

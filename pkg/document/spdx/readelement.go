@@ -47,7 +47,7 @@ func (r *reader) addPackage(v *values) {
 	}
 	r.m.packages = append(r.m.packages, Package{
 		ID: v.get("SPDXID"), Name: v.get("name"), Version: v.get("versionInfo"), FileName: v.get("packageFileName"),
-		Purpose: purposeOf(v.get("primaryPackagePurpose")), Download: v.get("downloadLocation"), Comment: v.get("comment"),
+		Purpose: strings.ReplaceAll(v.get("primaryPackagePurpose"), "-", "_"), Download: v.get("downloadLocation"), Comment: v.get("comment"),
 		Licence: asserted(v.get("licenseDeclared")), Supplier: asserted(v.get("supplier")), Source: v.get("sourceInfo"),
 		Originator: asserted(v.get("originator")), Concluded: asserted(v.get("licenseConcluded")), Verification: r.code, Digests: r.set(r.sums),
 	})
@@ -73,14 +73,6 @@ func (r *reader) addPackage(v *values) {
 	for _, id := range r.hasFiles {
 		r.relate(Relationship{From: p.ID, Type: Contains, To: id})
 	}
-}
-
-// purposeOf is a purpose as the schema spells it: section 7.24 has a hyphen.
-func purposeOf(s string) string {
-	if s == "OPERATING-SYSTEM" {
-		return OperatingSystem
-	}
-	return s
 }
 
 // spaced reports whether s contains white space.
