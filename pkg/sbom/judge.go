@@ -73,7 +73,7 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 // bytes or of the image, and returns how many others it describes.
 func (q *Question) narrow() (others int, err error) {
 	var sums []digest.Digest
-	if name, _ := q.Document.Describes(); q.Content != nil && name == "" { // it is several, or has no name
+	if name, _ := q.Document.Describes(); q.Content != nil && name == "" { // it has none, or is several
 		set, _, err := digest.Sum(io.NewSectionReader(q.Content, 0, q.Content.Size))
 		if err != nil {
 			return 0, verdict.Wrap(verdict.PlaceDown, "the artifact", err)
