@@ -29,7 +29,7 @@ type lateEvidence map[digest.Digest][]verify.Evidence
 func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 	var f facts
 	if len(s.Options.Scope.Given) > 0 {
-		return nil, s.vexOfGiven(ctx)
+		return nil, vexOfGiven(ctx, s)
 	} else if s.Options.Scope.Only == policy.Images {
 		return nil, f
 	}

@@ -60,9 +60,8 @@ func (d vexDocument) names(p vex.Product) (names []string) {
 	return names
 }
 
-// vexOfGiven reads the VEX documents beside the manifest, where single files are
-// asked about. They inform, so a place that fails to list them refuses nothing.
-func (s *sealed) vexOfGiven(ctx context.Context) (f facts) {
+// vexOfGiven reads the VEX documents for single files; a failed listing refuses none.
+func vexOfGiven(ctx context.Context, s *sealed) (f facts) {
 	if !s.Policy.AllowsLate(openvex.PredicateType, openvex.Role, s.Stage) {
 		return f
 	}

@@ -49,8 +49,7 @@ func (l *Licences) Declare(d *spdx.Draft) (declared int) {
 	return declared
 }
 
-// moduleLicence looks in the directory of a module, or in its archive; "" if
-// there is neither.
+// moduleLicence looks in the archive of a module, or in its directory.
 func moduleLicence(modules fs.FS, m module.Version) string {
 	at, err := module.EscapePath(m.Path)
 	version, err2 := module.EscapeVersion(m.Version)
