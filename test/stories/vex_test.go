@@ -164,7 +164,7 @@ func TestVEXLife(t *testing.T) {
 	for name, text := range map[string][]byte{"one.sigstore.json": i.object(t, openvex.Name(2)), "changed.sigstore.json": bytes.Replace(i.object(t, openvex.Name(2)), []byte(`"payload":"`), []byte(`"payload":"e30`), 1)} {
 		save(t, text, i.Path(name))
 		if name == "changed.sigstore.json" {
-			want(t, i.Run(t.Context(), append(show, name)...), 1, "PARSE")
+			want(t, i.Run(t.Context(), append(show, name)...), 1, "VEX_STATEMENT")
 			continue
 		}
 		r := i.Run(t.Context(), append(show, name)...)
