@@ -89,7 +89,7 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 		if _, err := os.Stat(o.modules); err != nil {
 			return verdict.Wrap(verdict.Usage, "--modules", err)
 		}
-		sbom.Licences(&made.Draft, os.DirFS(o.modules))
+		(&sbom.Licences{Modules: os.DirFS(o.modules)}).Declare(&made.Draft)
 	}
 	if made.Draft, err = made.Draft.Distinct(); err != nil {
 		return err

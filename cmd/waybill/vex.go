@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -24,10 +25,19 @@ import (
 func vexCommand() *cobra.Command {
 	cmd := group(*newCommand("vex", nil, nil))
 	list, listed := &vexing{}, cli.TableOutput()
-	show := newCommand("vex_list", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	show := newCommand("vex_show", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if _, err := version.Parse(args[0]); err != nil {
+			raw, err := store.ReadNamed(args[0], 4*openvex.MaxSize)
+			if err != nil {
+				return err
+			}
+			v, err := inspect.VEX(args[0], raw, time.Now())
+			return answer(c, listed, v, err)
+		}
 		v, _, _, err := list.ask(c, args[0], nil)
 		return answer(c, listed, v, err)
 	})
+	show.Aliases = []string{"list"}
 	show.Flags().StringVar(&list.profile, "profile", "", "profile that names places, policy and trust root (default: profile.yaml here, or above up to the top of the repository)")
 	listed.AddFlags(show)
 	cmd.AddCommand(vexAddCommand(), show)

@@ -28,7 +28,9 @@ type lateEvidence map[digest.Digest][]verify.Evidence
 // manifest need not list.
 func (s *sealed) checkFiles(ctx context.Context) (lateEvidence, facts) {
 	var f facts
-	if len(s.Options.Scope.Given) > 0 || s.Options.Scope.Only == policy.Images {
+	if len(s.Options.Scope.Given) > 0 {
+		return nil, vexOfGiven(ctx, s)
+	} else if s.Options.Scope.Only == policy.Images {
 		return nil, f
 	}
 	var want []census.Item

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/openvex/go-vex/pkg/vex"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -56,6 +58,23 @@ func (d vexDocument) names(p vex.Product) (names []string) {
 		}
 	}
 	return names
+}
+
+// vexOfGiven reads the VEX documents for single files; a failed listing refuses none.
+func vexOfGiven(ctx context.Context, s *sealed) (f facts) {
+	if !s.Policy.AllowsLate(openvex.PredicateType, openvex.Role, s.Stage) {
+		return f
+	}
+	objects, err := s.Files.List(ctx)
+	if errors.Is(err, store.ErrNotListable) {
+		objects, _ = s.list(ctx, &facts{}) // names to try
+	} else if err != nil {
+		f.leave("VEX statements (the place was not listed)")
+		return f
+	}
+	objects = slices.DeleteFunc(objects, func(o store.Object) bool { return openvex.Number(o.Name) == 0 })
+	_, _ = s.withoutLate(ctx, objects, nil, &f)
+	return f
 }
 
 // vexOfImages are the VEX documents that refer to images. What the policy does
@@ -134,6 +153,9 @@ func checkVEX(ctx context.Context, g gathered) (f facts) {
 			continue // a copy
 		}
 		d.each(func(key string, row verdict.VEX) {
+			if g.release.asked != nil && !g.release.asked[row.Products[0]] {
+				return
+			}
 			row.Superseded = d.Version < latest.Version || newest[key].rank > row.Issued.Unix()
 			if err := g.listsAll(ctx, row.Products[0], row.Components, read); err != nil && !row.Superseded {
 				f.weigh(policy.Warn, verdict.FindingOf(d.place, err))

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -36,7 +38,7 @@ func describe(ctx context.Context, t tools, in facts) (facts, error) {
 }
 
 func newDescriber(p plan.Plan, w *workspace.Workspace, examined *sbomcheck.Examined, maker Maker) *describer {
-	return &describer{plan: p, w: w, examined: examined, entries: map[digest.Digest]sbom.Entry{}, in: sbom.Input{
+	return &describer{plan: p, w: w, examined: examined, entries: map[digest.Digest]sbom.Entry{}, modules: sbom.Licences{Modules: os.DirFS(filepath.Join(w.Fetched(), "modules"))}, in: sbom.Input{
 		Name: p.Name, Version: p.Version.String(), Created: w.Identity().Commit.Time, Namespace: p.Files,
 		Supplier: cmp.Or(p.SBOMs.Supplier, p.Repository), Tool: maker.Version,
 	}}
@@ -53,6 +55,7 @@ type describer struct {
 	all     []sbom.Entry
 	plain   []sbom.Entry // artifacts without an SBOM
 	layers  sbom.Layers  // shared by images
+	modules sbom.Licences
 	// examined remembers which documents were made of which bytes: later acts
 	// of this run then only hash both.
 	examined *sbomcheck.Examined
@@ -159,6 +162,7 @@ func (d *describer) encoded(made sbom.Made, err error) (digest.Set, []byte, erro
 	if err != nil {
 		return digest.Set{}, nil, err
 	}
+	d.modules.Declare(&made.Draft)
 	document, err := made.Encode()
 	return made.Digests, document, err
 }

@@ -73,6 +73,7 @@ func checkOut(ctx context.Context, c git.Commit, dir string) error {
 
 // write writes a document in the format that its name demands.
 func (d *describer) write(ctx context.Context, name string, made sbom.Made) ([]byte, error) {
+	d.modules.Declare(&made.Draft)
 	encode := made.Encode
 	if strings.HasSuffix(name, ".spdx") {
 		encode = func() ([]byte, error) { return spdx.EncodeTagValue(made.Draft) }

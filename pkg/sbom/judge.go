@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -17,6 +20,10 @@ import (
 // files, modules and packages in them, and the layers that are served. The scope
 // of the verdict is partial, and lists what was not compared.
 func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, error) {
+	others, err := q.narrow()
+	if err != nil {
+		return nil, err
+	}
 	held, err := compareDocument(ctx, q)
 	if err != nil {
 		return nil, err
@@ -48,6 +55,9 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 			v.Note("the SBOM states: %s", clean(left))
 		}
 	}
+	if others > 0 {
+		v.Scope.Left = append(v.Scope.Left, plural.Of(others, "thing")+" that the SBOM also describes")
+	}
 	if len(held.Findings) == 0 {
 		v.Counts.Verified++
 		if sum.IsZero() {
@@ -57,6 +67,27 @@ func Judge(ctx context.Context, q Question, at time.Time) (*verdict.Verdict, err
 		}
 	}
 	return v, nil
+}
+
+// narrow reduces a document of several things to the one with the digest of the
+// bytes or of the image, and returns how many others it describes.
+func (q *Question) narrow() (others int, err error) {
+	var sums []digest.Digest
+	if name, _ := q.Document.Describes(); q.Content != nil && name == "" { // it has none, or is several
+		set, _, err := digest.Sum(io.NewSectionReader(q.Content, 0, q.Content.Size))
+		if err != nil {
+			return 0, verdict.Wrap(verdict.PlaceDown, "the artifact", err)
+		}
+		sums = append(sums, set.SHA256)
+	}
+	if q.Image != nil {
+		sums = append(sums, q.Image.Index.SHA256)
+		for _, p := range q.Image.Platforms {
+			sums = append(sums, p.Digest, p.Config)
+		}
+	}
+	q.Document, others = q.Document.About(func(p spdx.Package) bool { return slices.ContainsFunc(sums, sbomcheck.ClaimedBy(p).Equal) })
+	return others, nil
 }
 
 // listedPackages counts the packages that a document lists, without the one

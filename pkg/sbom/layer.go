@@ -194,7 +194,7 @@ func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	l.note(e)
 	delete(l.programs, e.Name)
 	delete(x.texts, e.Name)
-	if e.Kind == unpack.File {
+	if e.Kind == unpack.File || e.Kind != unpack.Directory && ecosystem(e.Name) == "RPM" { // also a link to a database
 		x.seen.note(e.Name)
 	}
 	switch {

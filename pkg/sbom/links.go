@@ -82,7 +82,7 @@ func (t tree) resolve(name string) (string, error) {
 // lead to files that were not read.
 func (t tree) unreadDatabases() (list []string) {
 	for _, name := range []string{
-		distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, path.Clean(distro.DpkgStatusDir), distro.OSRelease, distro.OSRelease2,
+		distro.APKDatabase, distro.APKDatabase2, distro.DpkgDatabase, path.Clean(distro.DpkgStatusDir), distro.OSRelease, distro.OSRelease2, "var/lib/rpm/Packages",
 	} {
 		to, err := t.resolve(name)
 		if err != nil {

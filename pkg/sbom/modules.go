@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"archive/zip"
 	"io"
 	"io/fs"
 	"path"
@@ -13,22 +14,32 @@ import (
 	"github.com/waybill-release/waybill/pkg/sbom/licence"
 )
 
-// Licences declares the licences of the Go modules in a document, as recognised
-// from files in a module cache (a directory in the form of GOMODCACHE). Without
-// such a file, or with texts of two licences, none is declared. It returns for
-// how many modules a licence is now declared.
-func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
+// Licences declares the licences of the Go modules in documents. The zero value
+// finds none. It is not for use by several goroutines.
+type Licences struct {
+	// Modules is a module cache (a directory in the form of GOMODCACHE) or the
+	// files of a module proxy.
+	Modules fs.FS
+	known   map[module.Version]string
+}
+
+// Declare declares the licences of the modules in a document, as recognised from
+// their files. Without such a file, or with texts of two licences, none is
+// declared, and the document says so. It returns how many it declared.
+func (l *Licences) Declare(d *spdx.Draft) (declared int) {
+	if l.known == nil {
+		l.known = map[module.Version]string{}
+	}
 	for i := range d.Packages {
 		p := &d.Packages[i]
 		if p.Sum == "" || p.Licence != "" || !strings.HasPrefix(p.PURL, "pkg:golang/") {
 			continue
 		}
-		at, err := module.EscapePath(p.Name)
-		version, err2 := module.EscapeVersion(p.Version)
-		if err != nil || err2 != nil {
-			continue // not a path of a module cache
+		m := module.Version{Path: p.Name, Version: p.Version}
+		if _, known := l.known[m]; !known && l.Modules != nil {
+			l.known[m] = moduleLicence(l.Modules, m)
 		}
-		if p.Licence = licenceOf(cache, at+"@"+version); p.Licence != "" {
+		if p.Licence = l.known[m]; p.Licence != "" {
 			p.Comment, _, _ = strings.Cut("\n"+p.Comment, "\n"+sbomcheck.Unknown)
 			p.Comment = strings.TrimSpace(p.Comment + " A file of the module contains the text of this licence.")
 			declared++
@@ -36,6 +47,30 @@ func Licences(d *spdx.Draft, cache fs.FS) (declared int) {
 		}
 	}
 	return declared
+}
+
+// moduleLicence looks in the archive of a module, or in its directory.
+func moduleLicence(modules fs.FS, m module.Version) string {
+	at, err := module.EscapePath(m.Path)
+	version, err2 := module.EscapeVersion(m.Version)
+	if err != nil || err2 != nil {
+		return "" // not a path of a module cache
+	}
+	f, err := modules.Open(at + "/@v/" + version + ".zip")
+	if err != nil {
+		return licenceOf(modules, at+"@"+version)
+	}
+	defer f.Close()
+	body, _ := f.(io.ReaderAt)
+	info, err := f.Stat()
+	if err != nil || body == nil {
+		return ""
+	}
+	archive, err := zip.NewReader(body, info.Size())
+	if err != nil {
+		return ""
+	}
+	return licenceOf(archive, m.String())
 }
 
 // licenceOf returns the licence recognised from the files of one directory.

@@ -45,7 +45,7 @@ func ecosystem(name string) string {
 	switch {
 	case base == "METADATA" && !strings.HasSuffix(path.Dir(name), ".dist-info"):
 		return ""
-	case base == "Packages" && strings.HasSuffix(path.Dir(name), "lib/rpm"):
+	case base == "Packages" && path.Base(path.Dir(name)) == "rpm": // below lib or lib/sysimage
 		return "RPM"
 	case manifests[base] != "":
 		return manifests[base]

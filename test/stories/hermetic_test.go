@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -21,6 +23,7 @@ import (
 func openHermetic(t *testing.T) sourced {
 	t.Helper()
 	s := openProject(t, filepath.Join("testdata", "hermetic"))
+	s.Lab.PutModule("example.test/wick/@v/v0.1.0.zip", licensed(t, s.Lab.Modules))
 	tidy := exec.CommandContext(t.Context(), "go", "mod", "tidy")
 	tidy.Dir = s.Path("lantern")
 	tidy.Env = append(os.Environ(), "GOPROXY="+s.Lab.Modules, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off", "GOMODCACHE="+s.Path("modcache"))
@@ -30,6 +33,33 @@ func openHermetic(t *testing.T) sourced {
 	want(t, s.Run(t.Context(), "waybill", "lock", "--dir", "lantern", "--confirm"), 0)
 	tag(t, s.Scene, scene.Version)
 	return s
+}
+
+// licensed is the module of the lab under the licence of this project.
+func licensed(t *testing.T, proxy string) []byte {
+	t.Helper()
+	text := contents(t, filepath.Join("..", "..", "LICENSE"))
+	whole := read(t, proxy+"/example.test/wick/@v/v0.1.0.zip")
+	from, err := zip.NewReader(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	to := zip.NewWriter(&packed)
+	for _, f := range from.File {
+		if !strings.HasSuffix(f.Name, "/LICENSE") {
+			err = to.Copy(f)
+		} else if w, failed := to.Create(f.Name); failed == nil {
+			_, err = w.Write(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
 }
 
 // TestLongHermeticBuild: what a build fetched is fixed before its first step, the
@@ -106,6 +136,19 @@ func TestLongHermeticBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, s.Seal(t.Context()), 0)
+	})
+
+	t.Run("the licence of a module", func(t *testing.T) {
+		doc, err := spdx.Parse(contents(t, s.Path("state", "files", "bin", "linux", "amd64", "lantern.spdx.json")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range doc.Packages() {
+			if p.Name == "example.test/wick" && p.Licence == "Apache-2.0" {
+				return
+			}
+		}
+		t.Errorf("the SBOM does not declare it: %+v", doc.Packages())
 	})
 
 	t.Run("another module", func(t *testing.T) {

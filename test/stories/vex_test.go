@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -142,6 +143,38 @@ func TestVEXLife(t *testing.T) {
 	want(t, i.add(t, slices.Concat(late, by)...), 0, openvex.Name(2))
 	want(t, i.Verify(t.Context()), 0, "CVE-2026-1234", "not_affected", "superseded", "version 2")
 
+	// So does a question about one file, with the statements about it alone.
+	for name, about := range map[string]int{"bin/linux/amd64/lantern": 2, "bin/linux/amd64/lantern.spdx.json": 0} {
+		save(t, i.object(t, name), i.Path("given", filepath.Base(name)))
+		r := i.Verify(t.Context(), "--output", "json", i.Path("given", filepath.Base(name)))
+		want(t, r, 0)
+		var got stated
+		if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil || len(got.VEX) != about {
+			t.Errorf("%s: %v, shown: %+v", name, err, got.VEX)
+		}
+		for _, x := range got.VEX {
+			if !slices.Equal(x.Products, []string{name}) || x.Signer != vexSigner {
+				t.Errorf("%s: %+v", name, x)
+			}
+		}
+	}
+
+	// One document by itself: what it states, and that nothing is verified.
+	show := []string{"waybill", "vex", "show", "--output", "json"}
+	for name, text := range map[string][]byte{"one.sigstore.json": i.object(t, openvex.Name(2)), "changed.sigstore.json": bytes.Replace(i.object(t, openvex.Name(2)), []byte(`"payload":"`), []byte(`"payload":"e30`), 1)} {
+		save(t, text, i.Path(name))
+		if name == "changed.sigstore.json" {
+			want(t, i.Run(t.Context(), append(show, name)...), 1, "VEX_STATEMENT")
+			continue
+		}
+		r := i.Run(t.Context(), append(show, name)...)
+		want(t, r, 0, "which was not verified", "whether a newer document superseded it", vexSigner)
+		var got stated
+		if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil || len(got.VEX) == 0 || got.VEX[0].Status != "not_affected" || got.VEX[0].Signer != "" {
+			t.Errorf("%v: %+v", err, got.VEX)
+		}
+	}
+
 	// The release explains its statements to a watch; the twin does not name it.
 	watch := []string{"waybill", "watch", "--profile", "profile.yaml", "--log", i.Lab.Rekor, "--state", "watch", "--from", "0", "--releases", "state"}
 	want(t, i.Run(t.Context(), watch...), 1, "LOG_UNEXPLAINED", vexSigner)
@@ -152,11 +185,11 @@ func TestVEXLife(t *testing.T) {
 	if got := i.verify(t, 1); len(got.Findings) != 1 || got.Findings[0].Code != string(openvex.Superseded) {
 		t.Errorf("replayed: %+v", got.Findings)
 	}
-	want(t, i.Run(t.Context(), "waybill", "vex", "list", scene.Version, "--profile", "profile.yaml"), 1, "VEX_SUPERSEDED")
+	want(t, i.Run(t.Context(), "waybill", "vex", "show", scene.Version, "--profile", "profile.yaml"), 1, "VEX_SUPERSEDED")
 	time.Sleep(time.Second)
 	want(t, i.add(t, slices.Concat(late, by)...), 0, openvex.Name(4))
 	want(t, i.Verify(t.Context()), 0, "version 3")
-	want(t, i.Run(t.Context(), "waybill", "vex", "list", scene.Version, "--profile", "profile.yaml"), 0, "not_affected", part)
+	want(t, i.Run(t.Context(), "waybill", "vex", "show", scene.Version, "--profile", "profile.yaml"), 0, "not_affected", part)
 	want(t, i.Run(t.Context(), "waybill", "verify", "release", scene.Version, "--profile", "profile.yaml", "--output", "markdown"), 0, "CVE-2026-1234")
 
 	// The image has it too; if the newest file is removed, the image tells.

@@ -115,8 +115,8 @@ func dates(d Document, s vex.Statement) (all []time.Time) {
 	return all
 }
 
-// Issued is when the document last stated something.
-func Issued(d Document, s vex.Statement) time.Time { return dates(d, s)[0] }
+// Issued is when the document last stated something; zero if it is not dated.
+func Issued(d Document, s vex.Statement) time.Time { return append(dates(d, s), time.Time{})[0] }
 
 // check refuses a document that the specification does not allow, or with a date
 // after its signature.

@@ -97,5 +97,8 @@ func TestMangled(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(statement(openvex.PredicateType, good))
-	f.Fuzz(func(t *testing.T, raw []byte) { _ = parse(t, raw) })
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		_ = parse(t, raw)
+		_, _ = openvex.ParseFile(raw) // no panic
+	})
 }

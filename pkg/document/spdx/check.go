@@ -286,7 +286,7 @@ func isNamespace(s string) bool {
 // isPURL checks the minimum of a package URL: scheme, type and name.
 func isPURL(s string) bool {
 	rest, found := strings.CutPrefix(s, "pkg:")
-	kind, name, split := strings.Cut(rest, "/")
+	kind, name, split := strings.Cut(strings.TrimLeft(rest, "/"), "/") // "pkg://" is to be read, too
 	return found && split && kind != "" && strings.Trim(name, "/") != ""
 }
 

@@ -41,8 +41,8 @@ var algorithms = map[string]int{
 
 // The lists of values in the schema.
 var (
-	purposes = []string{
-		Application, "FRAMEWORK", Library, Container, OperatingSystem, "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,
+	purposes = []string{ // section 7.24 has OPERATING-SYSTEM, and the schema an underscore
+		Application, "FRAMEWORK", Library, Container, OperatingSystem, "OPERATING-SYSTEM", "DEVICE", "FIRMWARE", Source, Archive, "FILE", Install, Other,
 	}
 	categories = []string{"OTHER", "PERSISTENT-ID", "PERSISTENT_ID", "SECURITY", "PACKAGE-MANAGER", "PACKAGE_MANAGER"}
 	fileKinds  = []string{

@@ -47,7 +47,7 @@ func (r *reader) addPackage(v *values) {
 	}
 	r.m.packages = append(r.m.packages, Package{
 		ID: v.get("SPDXID"), Name: v.get("name"), Version: v.get("versionInfo"), FileName: v.get("packageFileName"),
-		Purpose: v.get("primaryPackagePurpose"), Download: v.get("downloadLocation"), Comment: v.get("comment"),
+		Purpose: strings.ReplaceAll(v.get("primaryPackagePurpose"), "-", "_"), Download: v.get("downloadLocation"), Comment: v.get("comment"),
 		Licence: asserted(v.get("licenseDeclared")), Supplier: asserted(v.get("supplier")), Source: v.get("sourceInfo"),
 		Originator: asserted(v.get("originator")), Concluded: asserted(v.get("licenseConcluded")), Verification: r.code, Digests: r.set(r.sums),
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spdx/tools-golang/convert"
 	"github.com/spdx/tools-golang/spdx/v2/common"
@@ -159,7 +160,7 @@ func (r *reader) lines(doc *v2_3.Document) {
 func (r *reader) packageLines(p *v2_3.Package) {
 	id := elementPrefix + string(p.PackageSPDXIdentifier)
 	out := Package{
-		ID: id, Name: p.PackageName, Version: p.PackageVersion, FileName: p.PackageFileName, Purpose: p.PrimaryPackagePurpose,
+		ID: id, Name: p.PackageName, Version: p.PackageVersion, FileName: p.PackageFileName, Purpose: strings.ReplaceAll(p.PrimaryPackagePurpose, "-", "_"),
 		Download: p.PackageDownloadLocation, Licence: asserted(p.PackageLicenseDeclared), Source: p.PackageSourceInfo,
 		Comment: p.PackageComment, Concluded: asserted(p.PackageLicenseConcluded), Digests: r.libraryDigests(p.PackageChecksums),
 	}

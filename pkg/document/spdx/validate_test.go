@@ -99,6 +99,27 @@ func TestValidateLists(t *testing.T) {
 	}
 }
 
+// TestAsTheTextHasIt: what the text of the specification allows is no fault,
+// though the schema spells it otherwise; the twins are allowed by neither.
+func TestAsTheTextHasIt(t *testing.T) {
+	plain := draft()
+	plain.Packages[0].Verification = spdx.VerificationCode(plain.Files)
+	good := string(encode(t, plain))
+	for _, row := range []struct{ old, made, twin string }{
+		{`"primaryPackagePurpose": "ARCHIVE"`, `"primaryPackagePurpose": "OPERATING-SYSTEM"`, `"primaryPackagePurpose": "OPERATING SYSTEM"`},
+		{`"pkg:golang/example.org/m@v1.0.0"`, `"pkg://golang/example.org/m@v1.0.0"`, `"pkg://golang"`},
+	} {
+		for made, want := range map[string]bool{row.made: true, row.twin: false} {
+			text := strings.Replace(good, row.old, made, 1)
+			if doc, report := spdx.Validate(text); text == good || (len(report.Faults) == 0) != want {
+				t.Errorf("%s: %+v", made, report.Faults)
+			} else if p := doc.Packages(); strings.Contains(made, "OPERATING-") && p[0].Purpose != spdx.OperatingSystem {
+				t.Errorf("the purpose is %q", p[0].Purpose)
+			}
+		}
+	}
+}
+
 // TestValidateListsAll: one fault does not hide the others.
 func TestValidateListsAll(t *testing.T) {
 	_, report := spdx.Validate(strings.NewReplacer(`"CC0-1.0"`, `"MIT"`, `"NONE"`, `1`, `Tool: other`, `other`).Replace(foreign))

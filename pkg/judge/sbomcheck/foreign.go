@@ -31,17 +31,23 @@ func Claimed(doc spdx.Document) digest.Digest {
 		return sum
 	}
 	own := subjectOf(doc.Relationships())
-	for _, p := range doc.Packages() {
-		if p.ID != own {
-			continue
+	for p := range doc.EachPackage() {
+		if p.ID == own {
+			sum = ClaimedBy(p)
 		}
-		if name, version, found := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:oci/"), "@"); found && name != p.PURL {
-			version, _, _ = strings.Cut(version, "?")
-			sum, _ = digest.Parse(unescape(version)) // an invalid digest is zero and equals none
-		}
-		if sum.IsZero() {
-			sum, _ = digest.Parse(p.Version)
-		}
+	}
+	return sum
+}
+
+// ClaimedBy is the digest that a package gives for itself.
+func ClaimedBy(p spdx.Package) digest.Digest {
+	sum := p.Digests.SHA256
+	if name, version, found := strings.Cut(strings.TrimPrefix(p.PURL, "pkg:oci/"), "@"); found && name != p.PURL && sum.IsZero() {
+		version, _, _ = strings.Cut(version, "?")
+		sum, _ = digest.Parse(unescape(version)) // an invalid digest is zero and equals none
+	}
+	if sum.IsZero() {
+		sum, _ = digest.Parse(p.Version)
 	}
 	return sum
 }

@@ -64,12 +64,18 @@ func elements() []element {
 		{name: "hash", cisa: "Component Hash Value and Algorithm", unknown: "hash", each: func(l *looked, p spdx.Package) bool {
 			return p.Digests != digest.Set{} || p.Verification != "" || l.weak[p.ID]
 		}},
-		{name: "SHA-512", bsi: "5.2.2 Hash value of the deployable component", unknown: "hash", subject: func(_ *looked, p spdx.Package) bool { return !p.Digests.SHA512.IsZero() }},
+		{name: "SHA-512", bsi: "5.2.2 Hash value of the deployable component", subject: func(_ *looked, p spdx.Package) bool { return !p.Digests.SHA512.IsZero() || isLogical(p) }},
 		{name: "licence", cisa: "Component License", bsi: "5.2.2 Distribution licences", unknown: "licence", each: func(_ *looked, p spdx.Package) bool { return p.Licence+p.Concluded != "" }},
 		{name: "relationship", cisa: "Component Dependency Relationship", bsi: "5.2.2 Dependencies", each: func(l *looked, p spdx.Package) bool { return l.related[p.ID] }},
-		{name: "file name", bsi: "5.2.2 Filename", unknown: "hash", subject: func(_ *looked, p spdx.Package) bool { return p.FileName != "" }},
+		{name: "file name", bsi: "5.2.2 Filename", subject: func(_ *looked, p spdx.Package) bool { return p.FileName != "" || isLogical(p) }},
 		{name: "primary purpose", bsi: "5.2.2 Executable, archive and structured property", each: func(_ *looked, p spdx.Package) bool { return p.Purpose != "" }},
 	}
+}
+
+// isLogical reports whether a described component is no file: a source tree, or a
+// whole release. That its hash is unknown does not make a file one.
+func isLogical(p spdx.Package) bool {
+	return (p.Purpose == spdx.Source || p.Purpose == spdx.Install) && p.Digests == digest.Set{} && p.FileName == ""
 }
 
 // created reports whether a creator of a kind is named, by a name with a part.
@@ -82,9 +88,9 @@ func created(d spdx.Document, kind, part string) bool {
 
 func hasAddress(who string) bool { return strings.Contains(who, "@") || strings.Contains(who, "://") }
 
-// contexts matches the words that the specification of SPDX 2.3.1 has for the
-// context, in the comment on the creation.
-var contexts = regexp.MustCompile(`\b(Design|Source|Build|Analyzed|Deployed|Runtime)\b`)
+// contexts matches a line of the comment on the creation that gives the context,
+// and nothing else but a remark in parentheses.
+var contexts = regexp.MustCompile(`(?m)^(Generation context|SBOM [Tt]ype): (Design|Source|Build|Analyzed|Deployed|Runtime)( \([^()\n]*\))?\.?\r?$`)
 
 // looked is what is known of the packages of a document from its other parts.
 type looked struct{ related, weak map[string]bool }

@@ -37,6 +37,11 @@ func TestProfiles(t *testing.T) {
 		{func(d *spdx.Draft) { d.Tool = "waybill" }, "SBOM tool and its version", ""},
 		{func(d *spdx.Draft) { d.Context = "" }, "generation context", ""},
 		{func(d *spdx.Draft) { d.Context = "Rebuild" }, "generation context", ""},
+		{func(d *spdx.Draft) { d.Context = "See our Build page." }, "generation context", ""},
+		{func(d *spdx.Draft) { d.Context = "No Generation context: Build." }, "generation context", ""},
+		{func(d *spdx.Draft) { d.Context = "Generation context: Build or not." }, "generation context", ""},
+		{func(d *spdx.Draft) { d.Context = "By hand.\nGeneration context: Analyzed (after the build)." }, "", ""},
+		{func(d *spdx.Draft) { d.Context = "SBOM Type: Source" }, "", ""},
 		{func(d *spdx.Draft) { d.Packages[1].Version = spdx.NoAssertion }, "version: missing in 1 of 2 packages", "version: missing in 1 of 2 packages"},
 		{func(d *spdx.Draft) { d.Packages[1].Originator = "" }, "supplier: missing in 1 of 2 packages, the first: \"example.org/wick\"", "address of the supplier"},
 		{func(d *spdx.Draft) { d.Packages[0].Supplier, d.Packages[1].Originator = "", "" }, "supplier: missing in 2 of 2 packages, the first: \"lantern\"", "address of the supplier"},
@@ -60,6 +65,17 @@ func TestProfiles(t *testing.T) {
 		{func(d *spdx.Draft) { d.Packages[1].Comment = "hash (not in a line of unknowns)" }, "hash", ""},
 		{func(d *spdx.Draft) { d.Packages[1].Comment, d.Packages[1].Verification = "", sha1 }, "", ""},
 		{func(d *spdx.Draft) { d.Packages[0].Digests.SHA512 = digest.Digest{} }, "", "SHA-512: missing in the described component"},
+		{func(d *spdx.Draft) {
+			d.Packages[0].Digests.SHA512 = digest.Digest{}
+			d.Packages[0].Comment = sbomcheck.Unknown + "hash (it was not computed), SHA-512 (it was not computed)"
+		}, "", "SHA-512: missing in the described component"},
+		{func(d *spdx.Draft) {
+			d.Packages[0].FileName, d.Packages[0].Comment = "", sbomcheck.Unknown+"hash (it was not computed), file name (it has none)"
+		}, "", "file name: missing in the described component"},
+		{func(d *spdx.Draft) { // a source tree is no file
+			d.Packages[0].FileName, d.Packages[0].Digests, d.Packages[0].Purpose = "", digest.Set{}, spdx.Source
+			d.Packages[0].PURL, d.Packages[0].Comment = "pkg:generic/lantern@v1.0.0", sbomcheck.Unknown+"hash (it is a directory)"
+		}, "", ""},
 		{func(d *spdx.Draft) { d.Packages[1].Licence = "" }, "licence: missing in 1 of 2", "licence: missing in 1 of 2"},
 		{func(d *spdx.Draft) { d.Relationships = d.Relationships[:1] }, "relationship: missing in 1 of 2", "relationship"},
 		{func(d *spdx.Draft) { d.Packages[0].FileName = "" }, "", "file name"},

@@ -239,7 +239,7 @@ func (x VEX) String() string {
 	if len(x.Components) > 0 {
 		of += "; " + strings.Join(x.Components, ", ")
 	}
-	return fmt.Sprintf("%s; %s; version %d by %s on %s", text, of, x.Version, cmp.Or(x.Signer, "an unsigned draft"), x.Issued.Format(time.DateOnly))
+	return fmt.Sprintf("%s; %s; version %d by %s on %s", text, of, x.Version, cmp.Or(x.Signer, "an unverified signer"), x.Issued.Format(time.DateOnly))
 }
 
 // Verdict is the answer to one question.
