@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -41,10 +40,7 @@ type output struct {
 func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 	switch f {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(output{Schema: inspectSchema, Document: d, Lint: notes})
+		return render.WriteJSON(w, output{Schema: inspectSchema, Document: d, Lint: notes})
 	case Text:
 		p := &page{w: w}
 		p.line(0, "%s", heading)
