@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -108,7 +109,7 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 func printReport(w io.Writer, output string, r doctor.Report) error {
 	switch output {
 	case "json":
-		return errors.Join(printJSON(w, r), r.Err())
+		return errors.Join(render.WriteJSON(w, r), r.Err())
 	case "table":
 		return errors.Join(r.Write(w), r.Err())
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -114,9 +114,9 @@ func (o *planOptions) plan(cmd *cobra.Command, v version.Version, chosen map[str
 func printPlans(w io.Writer, output string, releases plan.Releases) error {
 	switch {
 	case output == "json" && len(releases) == 1:
-		return printJSON(w, releases[0])
+		return render.WriteJSON(w, releases[0])
 	case output == "json":
-		return printJSON(w, releases)
+		return render.WriteJSON(w, releases)
 	case output != "table":
 		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
 	}
@@ -129,13 +129,6 @@ func printPlans(w io.Writer, output string, releases plan.Releases) error {
 		fmt.Fprintf(w, "\n%s, %s: %s\n", plural.Of(len(releases), "release"), plural.Of(releases.Count(), "artifact"), releases)
 	}
 	return nil
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 func planDiffCommand() *cobra.Command {
@@ -170,7 +163,7 @@ func printDiff(w io.Writer, output string, d plan.Diff) error {
 	var err error
 	switch output {
 	case "json":
-		err = printJSON(w, d)
+		err = render.WriteJSON(w, d)
 	case "table":
 		err = d.Write(w)
 	default:

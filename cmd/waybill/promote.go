@@ -159,9 +159,9 @@ func printAhead(cmd *cobra.Command, releases plan.Releases, all []pipeline.Forec
 	w := cmd.OutOrStdout()
 	switch {
 	case asJSON && len(all) == 1:
-		return printJSON(w, all[0])
+		return render.WriteJSON(w, all[0])
 	case asJSON:
-		return printJSON(w, all)
+		return render.WriteJSON(w, all)
 	}
 	if err := printPlans(w, "table", releases); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -34,7 +35,7 @@ func promoteDiffCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case output == "json":
-			if err := printJSON(cmd.OutOrStdout(), d); err != nil {
+			if err := render.WriteJSON(cmd.OutOrStdout(), d); err != nil {
 				return err
 			}
 		default:

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -78,7 +79,7 @@ func (o *planning) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.output == "json" {
-		err = printJSON(cmd.OutOrStdout(), all)
+		err = render.WriteJSON(cmd.OutOrStdout(), all)
 	} else {
 		printStates(cmd.OutOrStdout(), all)
 	}

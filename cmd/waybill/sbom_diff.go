@@ -133,7 +133,7 @@ func documentsListed(path string) (list []spdx.Document, err error) {
 // their list is long, and JSON has it.
 func printChanges(w io.Writer, output string, changes []spdx.Change, compared int) error {
 	if output == "json" {
-		return printJSON(w, append([]spdx.Change{}, changes...))
+		return render.WriteJSON(w, append([]spdx.Change{}, changes...))
 	}
 	if compared > 0 {
 		fmt.Fprintf(w, "compared %s\n", plural.Of(compared, "document pair"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -36,7 +37,7 @@ func (a *ahead) printForecast(c *cobra.Command, f pipeline.Forecast, err error) 
 		return answer(c, cli.TableOutput(), nil, err)
 	}
 	if a.output == "json" {
-		err = printJSON(c.OutOrStdout(), f)
+		err = render.WriteJSON(c.OutOrStdout(), f)
 	} else {
 		err = f.Write(c.OutOrStdout())
 	}
@@ -66,5 +67,5 @@ func (a *ahead) done(c *cobra.Command, p *pipeline.Pipeline, err error) error {
 	if a.output != "json" {
 		return answer(c, cli.TableOutput(), nil, err)
 	}
-	return errors.Join(err, printJSON(c.OutOrStdout(), p.Done(err)))
+	return errors.Join(err, render.WriteJSON(c.OutOrStdout(), p.Done(err)))
 }

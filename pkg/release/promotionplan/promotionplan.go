@@ -26,7 +26,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -73,13 +72,6 @@ type Edge struct {
 	Tags   []string      `json:"tags,omitempty"`
 }
 
-// Move is one edge to one destination.
-type Move struct {
-	From, To string // repositories
-	Digest   digest.Digest
-	Tags     []string
-}
-
 // Make makes the plan of manifests of images.
 func Make(manifests []promoterfile.Manifest) (Plan, error) {
 	p := Plan{Schema: Schema, Routes: []Route{}, Edges: []Edge{}}
@@ -115,20 +107,6 @@ func (p Plan) Under(policy digest.Digest, subject string) error {
 		return nil
 	}
 	return &verdict.Error{Finding: verdict.Find(verdict.PlanStale, subject, "the plan was made for another policy").Differ(p.Policy.String(), policy.String())}
-}
-
-// All iterates over every move, destination by destination.
-func (p Plan) All() iter.Seq[Move] {
-	return func(yield func(Move) bool) {
-		for _, e := range p.Edges {
-			r := p.Routes[e.Route]
-			for _, to := range r.Destinations {
-				if !yield(Move{From: r.Source + "/" + e.Image, To: to + "/" + e.Image, Digest: e.Digest, Tags: e.Tags}) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // JSON is the plan in its saved form.

@@ -44,8 +44,10 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	var moves []string
-	for m := range p.All() {
-		moves = append(moves, m.From+"@"+m.Digest.Hex()[:1]+" "+m.To+" "+strings.Join(m.Tags, ","))
+	for _, e := range p.Edges {
+		for _, to := range p.Routes[e.Route].Destinations {
+			moves = append(moves, p.Routes[e.Route].Source+"/"+e.Image+"@"+e.Digest.Hex()[:1]+" "+to+"/"+e.Image+" "+strings.Join(e.Tags, ","))
+		}
 	}
 	want := []string{
 		"staging.example.test/a/demo@1 eu.example.test/prod/demo latest,v1", "staging.example.test/a/demo@1 us.example.test/prod/demo latest,v1",

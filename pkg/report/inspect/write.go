@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -44,10 +43,7 @@ type output struct {
 func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 	switch f {
 	case JSON:
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(output{Schema: inspectSchema, Verified: d.verified, Document: d, Lint: notes})
+		return render.WriteJSON(w, output{Schema: inspectSchema, Verified: d.verified, Document: d, Lint: notes})
 	case Text:
 		p := &page{w: w}
 		p.line(0, "%s", map[bool]string{true: proven, false: heading}[d.verified])

@@ -22,7 +22,7 @@ func Cases(w io.Writer, f Format, r policy.CaseReport) error {
 	case Table:
 		return caseTable(w, r)
 	case JSON:
-		return indented(w, struct {
+		return WriteJSON(w, struct {
 			Schema string `json:"schema"`
 			policy.CaseReport
 			Failed int `json:"failed"`
@@ -90,7 +90,7 @@ func Explain(w io.Writer, f Format, text PolicyText) error {
 	switch f {
 	case JSON:
 		text.Schema = "waybill/policy-text/v1"
-		return indented(w, text)
+		return WriteJSON(w, text)
 	case Table:
 		p := &page{w: w}
 		p.line("policy %s", Safe(text.Name))
@@ -117,7 +117,7 @@ type Linted struct {
 func Lint(w io.Writer, f Format, all []Linted) error {
 	switch f {
 	case JSON:
-		return indented(w, struct {
+		return WriteJSON(w, struct {
 			Schema string   `json:"schema"`
 			Files  []Linted `json:"files"`
 		}{"waybill/policy-lint/v1", all})
@@ -136,7 +136,8 @@ func Lint(w io.Writer, f Format, all []Linted) error {
 	return verdict.Refuse(verdict.Usage, "output", "%q: want one of %s", f, strings.Join(PolicyFormats(), ", "))
 }
 
-func indented(w io.Writer, v any) error {
+// WriteJSON writes a value as indented JSON, for programs and for people.
+func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)

@@ -97,7 +97,7 @@ type document struct {
 
 func encode(w io.Writer, v verdict.Verdict) error {
 	var b bytes.Buffer
-	if err := indented(&b, document{Schema: verdict.Schema, Outcome: v.Outcome(), Headline: v.Headline(), Verdict: v}); err != nil {
+	if err := WriteJSON(&b, document{Schema: verdict.Schema, Outcome: v.Outcome(), Headline: v.Headline(), Verdict: v}); err != nil {
 		return fmt.Errorf("writing verdict: %w", err)
 	}
 	if _, err := io.WriteString(w, escaped(b.String())); err != nil {

@@ -145,7 +145,7 @@ func sarif(w io.Writer, v verdict.Verdict) error {
 		"question": printable(question(v)), "outcome": o.String(), "headline": printable(v.Headline()), "counts": v.Counts,
 		"partialWithout": printable(strings.Join(v.Scope.Left, ", ")),
 	}
-	return indented(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{*log}})
+	return WriteJSON(w, sarifLog{sarifSchema, "2.1.0", []sarifRun{*log}})
 }
 
 // add adds a result, and its rule if it is the first of its code.

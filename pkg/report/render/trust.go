@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -107,10 +106,7 @@ func days(d time.Duration) string {
 }
 
 func (r TrustRoot) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(struct {
+	return WriteJSON(w, struct {
 		Schema      string            `json:"schema"`
 		Digest      string            `json:"digest"`
 		Source      string            `json:"source"`

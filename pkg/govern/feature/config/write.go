@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -48,7 +47,7 @@ func (w Writer) table() bool { return w.Format == string(render.Table) }
 func (w Writer) List(to io.Writer, all []feature.Feature) error {
 	listed := slices.DeleteFunc(slices.Clone(all), func(f feature.Feature) bool { return f.Status.Forgotten })
 	if !w.table() {
-		return encode(to, struct {
+		return render.WriteJSON(to, struct {
 			APIVersion string            `json:"apiVersion"`
 			Kind       string            `json:"kind"`
 			Items      []feature.Feature `json:"items"`
@@ -79,7 +78,7 @@ func (w Writer) List(to io.Writer, all []feature.Feature) error {
 // Feature writes everything about one feature.
 func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	if !w.table() {
-		return encode(to, f)
+		return render.WriteJSON(to, f)
 	}
 	p, s := newPage(to), f.Status
 	p.line("%s", f.Key())
@@ -134,7 +133,7 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 		}
 		all = append(all, one)
 	}
-	return encode(to, struct {
+	return render.WriteJSON(to, struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 		Passes     []said `json:"passes"`
@@ -410,12 +409,5 @@ func (p page) history(all []feature.Entry) {
 }
 
 func went(t featuretransition.Predicate) string { return t.From + " to " + t.To }
-
-func encode(to io.Writer, v any) error {
-	e := json.NewEncoder(to)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
