@@ -60,7 +60,7 @@ func write(ctx context.Context, path string, all []entry, compressed bool) error
 	plain := bufio.NewWriterSize(file, unpack.FrameSize)
 	if compressed {
 		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true)) // the options are right
-		plain = bufio.NewWriterSize(packer{file, encoder}, unpack.FrameSize)
+		plain = bufio.NewWriterSize(&packer{Writer: file, encoder: encoder}, unpack.FrameSize)
 	}
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
 	out, buf := tar.NewWriter(plain), make([]byte, unpack.FrameSize)
@@ -87,10 +87,12 @@ func write(ctx context.Context, path string, all []entry, compressed bool) error
 type packer struct {
 	io.Writer
 	encoder *zstd.Encoder
+	buf     []byte
 }
 
 // Write implements [io.Writer].
-func (p packer) Write(b []byte) (int, error) {
-	_, err := p.Writer.Write(p.encoder.EncodeAll(b, nil))
+func (p *packer) Write(b []byte) (int, error) {
+	p.buf = p.encoder.EncodeAll(b, p.buf[:0])
+	_, err := p.Writer.Write(p.buf)
 	return len(b), err
 }

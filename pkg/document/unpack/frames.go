@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,6 +20,7 @@ type Frames struct {
 	file  io.ReaderAt
 	held  int // the frame that plain has, counted from 1
 	plain []byte
+	buf   []byte
 }
 
 // OpenFrames finds the frames of a file; nil if it begins with none. What another
@@ -72,7 +74,7 @@ func endOf(file io.ReaderAt, first int64) int64 {
 
 // On reads the frames in a file that is open again, by one reader at a time.
 func (f Frames) On(file io.ReaderAt) *io.SectionReader {
-	f.file, f.held, f.plain = file, 0, nil
+	f.file, f.held, f.plain, f.buf = file, 0, nil, nil
 	return io.NewSectionReader(&f, 0, f.size)
 }
 
@@ -84,7 +86,8 @@ func (f *Frames) ReadAt(p []byte, at int64) (n int, err error) {
 			if f.held = 0; i > 0 {
 				begin = f.ends[i-1]
 			}
-			packed := make([]byte, f.ends[i]-begin)
+			packed := slices.Grow(f.buf[:0], int(f.ends[i]-begin))[:f.ends[i]-begin]
+			f.buf = packed
 			if _, err := f.file.ReadAt(packed, begin); err != nil {
 				return n, err
 			}
