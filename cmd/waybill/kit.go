@@ -20,7 +20,7 @@ import (
 func kitCommand() *cobra.Command {
 	cmd := group(cobra.Command{Use: "kit", Short: "Carry a release into a network without internet, as one file", GroupID: "release", Long: help("kit") + exit.Table("success")})
 	act := func(use, short, done, example string, decide func(ctx context.Context, g gate.Gate, r gate.Request, path string) (gate.Decided, error)) *cobra.Command {
-		o := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}}
+		o := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Inside: sbom.Look{Layers: &sbom.Layers{}}, Kit: cli.Kit{Command: use}}
 		c := &cobra.Command{Use: use + " VERSION KIT", Short: short, Long: help("kit") + exit.Table(done), Example: "  waybill kit " + use + " v0.1.0 lantern-v0.1.0.kit " + example, Args: cobra.ExactArgs(2)}
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if use != "export" {
@@ -35,13 +35,16 @@ func kitCommand() *cobra.Command {
 		cmd.AddCommand(c)
 		return c
 	}
-	act("export", "Verify a release, and write it into a kit", "the release was accepted, and the kit was written", "--profile profile.yaml", func(ctx context.Context, g gate.Gate, r gate.Request, path string) (gate.Decided, error) {
-		decided, err := kit.Export(ctx, g, r, path)
+	var form kit.Form
+	export := act("export", "Verify a release, and write it into a kit", "the release was accepted, and the kit was written", "--profile profile.yaml", func(ctx context.Context, g gate.Gate, r gate.Request, path string) (gate.Decided, error) {
+		decided, err := kit.Export(ctx, g, r, path, form)
 		if _, pin, failed := g.Profile().Carried(); err == nil && failed == nil && decided.Verdict.Err() == nil {
 			decided.Verdict.Tell("To judge by the policy and trust root in the kit: --pin %s.", pin)
 		}
 		return decided, err
 	})
+	export.Flags().BoolVar(&form.Compressed, "zstd", false, "compress the kit; every program that reads kits reads it")
+	export.Flags().BoolVar(&form.EvidenceOnly, "evidence-only", false, "leave out the images, and the files that are built: to verify files that are there already, with --kit KIT FILE...")
 	act("verify", "Verify the release in a kit, without a network", exit.Accepted, "--pin sha256:…", func(ctx context.Context, g gate.Gate, r gate.Request, _ string) (gate.Decided, error) {
 		return g.Decide(ctx, r)
 	})

@@ -90,6 +90,8 @@ func TestKit(t *testing.T) {
 	want(t, asks("a.kit", "--pin", pin, "--images", "x"), 2, "--images")
 	t.Run("without a network", func(t *testing.T) { kitAlone(t, s, pin) })
 	t.Run("attacks", func(t *testing.T) { kitAttacks(t, s, pin) })
+	t.Run("compressed", func(t *testing.T) { kitCompressed(t, s, pin) })
+	t.Run("evidence only", func(t *testing.T) { kitEvidence(t, s, pin) })
 	images := s.Lab.Registry + "/mirror/lantern"
 	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--pin", pin, "--to", "mirror", "--to-images", images), 0)
 	want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--profile", "profile.yaml", "--files", "mirror", "--images", images), 0)
@@ -97,6 +99,86 @@ func TestKit(t *testing.T) {
 	if _, err := os.Stat(s.Path("other")); err == nil {
 		t.Error("a kit without a pin was imported")
 	}
+	t.Run("an older revision", func(t *testing.T) { kitRevisions(t, s, pin) })
+}
+
+// kitCompressed: a kit of zstd frames is the same kit, and nothing hides in it.
+func kitCompressed(t *testing.T, s *scene.Scene, pin string) {
+	for _, path := range []string{"z.kit", "y.kit"} {
+		want(t, s.Run(t.Context(), "waybill", "kit", "export", scene.Version, path, "--profile", "profile.yaml", "--zstd"), 0, pin)
+	}
+	whole := contents(t, s.Path("z.kit"))
+	if !bytes.Equal(whole, contents(t, s.Path("y.kit"))) || len(whole) >= len(contents(t, s.Path("a.kit"))) {
+		t.Error("two kits differ, or are not smaller")
+	}
+	for name, row := range map[string]struct {
+		raw  []byte
+		code string
+	}{
+		"as it is (twin)":                   {whole, ""},
+		"cut off":                           {whole[:len(whole)-9], "ARCHIVE_PARSE"},
+		"a second kit behind it":            {append(bytes.Clone(whole), whole...), "ARCHIVE_PARSE"},
+		"a frame that programs skip":        {append(bytes.Clone(whole), "\x50\x2a\x4d\x18\x04\x00\x00\x00hide"...), "ARCHIVE_HIDDEN"},
+		"a frame that programs skip, first": {append([]byte("\x50\x2a\x4d\x18\x04\x00\x00\x00hide"), whole...), "ARCHIVE_PARSE"},
+		"bytes behind it":                   {append(bytes.Clone(whole), "x"...), "ARCHIVE_PARSE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			save(t, row.raw, s.Path("raw.kit"))
+			kitRefused(t, s, "raw.kit", pin, row.code)
+		})
+	}
+}
+
+// kitEvidence: files that are there already are verified by a kit without them, and
+// such a kit is no release.
+func kitEvidence(t *testing.T, s *scene.Scene, pin string) {
+	want(t, s.Run(t.Context(), "waybill", "kit", "export", scene.Version, "e.kit", "--profile", "profile.yaml", "--evidence-only"), 0, pin)
+	whole, evidence := readKit(t, s.Path("a.kit")), readKit(t, s.Path("e.kit"))
+	built := ""
+	for _, name := range slices.Sorted(maps.Keys(whole)) {
+		switch _, is := evidence[name]; {
+		case !is && strings.HasPrefix(name, "files/"):
+			built = name
+		case !is && !strings.HasPrefix(name, "blobs/"):
+			t.Errorf("%s is not in the kit", name)
+		}
+	}
+	kitRefused(t, s, "e.kit", pin, "MISSING")
+	at := filepath.Join("there", strings.TrimPrefix(built, "files/"))
+	if err := os.MkdirAll(filepath.Dir(s.Path(at)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	save(t, []byte(whole[built]), s.Path(at))
+	given := func() scene.Result {
+		return s.Run(t.Context(), "k8s-verify-release", scene.Version, at, "--kit", "e.kit", "--pin", pin)
+	}
+	want(t, given(), 0)
+	save(t, []byte(whole[built]+"x"), s.Path(at))
+	want(t, given(), 1, "TAMPERED")
+}
+
+// kitRevisions: a kit of an older revision is as old as its signature, and never
+// replaces a newer one.
+func kitRevisions(t *testing.T, s *scene.Scene, pin string) {
+	d := &desk{&workshop{Scene: s}}
+	want(t, d.seals(t, "release", "--amend", "--reason", "a new log", "--confirm"), 0, "revision 2 is sealed")
+	want(t, d.promotes(t, "staging"), 0)
+	want(t, s.Release(t.Context()), 0, "Revision 2 of the manifest")
+	want(t, s.Run(t.Context(), "waybill", "kit", "export", scene.Version, "second.kit", "--profile", "profile.yaml"), 0, pin)
+	save(t, bytes.Replace(contents(t, s.Path("policy.yaml")), []byte("\nplan: require"), []byte("\nlimits: {manifest: 1s}\nplan: require"), 1), s.Path("limited.yaml"))
+	save(t, bytes.ReplaceAll(contents(t, s.Path("profile.yaml")), []byte("policy.yaml"), []byte("limited.yaml")), s.Path("limiting.yaml"))
+	first := func(kit string, more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", scene.Version, "--kit", kit}, more...)...)
+	}
+	want(t, first("a.kit", "--profile", "limiting.yaml", "--now", "2056-01-01T00:00:00Z"), 1, "STALE")
+	want(t, first("a.kit", "--profile", "profile.yaml", "--now", "2056-01-01T00:00:00Z"), 0)
+	want(t, first("second.kit", "--pin", pin), 0, "Revision 2 of the manifest")
+	imports := func(kit string) scene.Result {
+		return s.Run(t.Context(), "waybill", "kit", "import", scene.Version, kit, "--pin", pin, "--to", "newer", "--to-images", s.Lab.Registry+"/newer/lantern")
+	}
+	want(t, imports("second.kit"), 0)
+	want(t, imports("a.kit"), 1, "FILE_CONFLICT")
+	want(t, imports("second.kit"), 0)
 }
 
 // kitAlone verifies where there is no network at all.

@@ -7,11 +7,20 @@ import (
 )
 
 // Kit are the flags that read a release from one file.
-type Kit struct{ File, Pin string }
+type Kit struct {
+	File, Pin string
+	// Command is the command of kit that they are for, which has the file as an
+	// argument; else empty.
+	Command string
+}
 
 func (o *Kit) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.File, "kit", "", "read the release from this file, which waybill kit export wrote, and make no network connection")
-	cmd.Flags().StringVar(&o.Pin, "pin", "", "digest that waybill kit export printed, and that you got by another way than the kit: judge by the policy and trust root in the kit, instead of by --profile")
+	if o.Command == "" {
+		cmd.Flags().StringVar(&o.File, "kit", "", "read the release from this file, which waybill kit export wrote, and make no network connection")
+	}
+	if o.Command != "export" {
+		cmd.Flags().StringVar(&o.Pin, "pin", "", "digest that waybill kit export printed, and that you got by another way than the kit: judge by the policy and trust root in the kit, instead of by --profile")
+	}
 }
 
 // openKit makes the kit, if one is named, the place of files and images.

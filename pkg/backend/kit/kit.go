@@ -1,7 +1,8 @@
 // Package kit reads and writes kits. A kit is one file that holds a release for a
 // network without internet: a tar of an OCI image layout, with the files of the
 // release below files/, and below trust/ the policy, profile and trust root of its
-// maker. Nothing is unpacked to disk.
+// maker. It may be compressed, as zstd frames that are read at any offset. Nothing
+// is unpacked to disk.
 //
 // The place RELEASE.kit/files/ has the files, and the layout RELEASE.kit the images:
 // they are as trustworthy as any place, and the gate judges them like any other.
@@ -11,11 +12,7 @@
 package kit
 
 import (
-	"archive/tar"
 	"context"
-	"errors"
-	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -32,30 +29,6 @@ const (
 	LayoutText = `{"imageLayoutVersion":"1.0.0"}`
 	IndexName  = "index.json"
 )
-
-// Write writes the files of a directory as a kit: the same files, the same bytes.
-func Write(w io.Writer, dir fs.FS) error {
-	out := tar.NewWriter(w)
-	err := fs.WalkDir(dir, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		file, err := dir.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err == nil {
-			err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size()})
-		}
-		if err == nil {
-			_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{file}, make([]byte, 1<<20))
-		}
-		return err
-	})
-	return errors.Join(err, out.Close())
-}
 
 // Check refuses a file that is no kit, another version of the layout, and content
 // that is no file of the release and that no image names. It reports whether the

@@ -213,7 +213,7 @@ type body struct {
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if refusal := new(verdict.Error); err != nil && err != io.EOF && !errors.As(err, &refusal) {
 		err = &verdict.UnavailableError{Place: b.place, Op: b.op, Err: err}
 	}
 	return n, err

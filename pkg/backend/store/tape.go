@@ -27,6 +27,7 @@ type tape struct {
 	mu     sync.Mutex // guards the fields below
 	looked os.FileInfo
 	index  map[string]span
+	frames *unpack.Frames // of a compressed kit; else nil
 }
 
 // kitSuffix ends the name of a kit, which is an archive: see package kit.
@@ -64,7 +65,7 @@ func (t *tape) unavailable(op string, err error) error {
 
 // List implements [Place].
 func (t *tape) List(ctx context.Context) ([]Object, error) {
-	f, index, err := t.open(ctx, "listing")
+	f, _, index, err := t.open(ctx, "listing")
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 		return nil, 0, fmt.Errorf("reading at %q: %w", t.uri, err)
 	}
 	op := "reading " + quote(name)
-	f, index, err := t.open(ctx, op)
+	f, archive, index, err := t.open(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -97,52 +98,60 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 	section := struct {
 		io.Reader
 		io.Closer
-	}{io.NewSectionReader(f, at.offset, at.size), f}
+	}{io.NewSectionReader(archive, at.offset, at.size), f}
 	return &body{ReadCloser: section, place: t.uri, op: op}, at.size, nil
 }
 
-// open opens the archive and returns its index.
-func (t *tape) open(ctx context.Context, op string) (*os.File, map[string]span, error) {
+// open opens the file, and returns the archive in it and its index.
+func (t *tape) open(ctx context.Context, op string) (*os.File, io.ReaderAt, map[string]span, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, t.unavailable(op, err)
+		return nil, nil, nil, t.unavailable(op, err)
 	}
 	f, err := os.Open(t.path)
 	if err != nil {
-		return nil, nil, t.unavailable(op, err)
+		return nil, nil, nil, t.unavailable(op, err)
 	}
-	index, err := t.read(ctx, f)
+	archive, index, err := t.read(ctx, f)
 	if err != nil {
 		_ = f.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return f, index, nil
+	return f, archive, index, nil
 }
 
 // read makes the index, or reuses that of the same file.
-func (t *tape) read(ctx context.Context, f *os.File) (map[string]span, error) {
+func (t *tape) read(ctx context.Context, f *os.File) (archive *io.SectionReader, index map[string]span, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, t.unavailable("listing", err)
+		return nil, nil, t.unavailable("listing", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.index == nil && strings.HasSuffix(t.path, kitSuffix) {
+		if t.frames, err = unpack.OpenFrames(f, info.Size()); err != nil {
+			return nil, nil, t.faulty(err)
+		}
+	}
+	if archive = io.NewSectionReader(f, 0, info.Size()); t.frames != nil {
+		archive = t.frames.On(f)
+	}
 	if t.index != nil {
 		if !os.SameFile(t.looked, info) || t.looked.Size() != info.Size() || !t.looked.ModTime().Equal(info.ModTime()) {
-			return nil, t.unavailable("listing", errors.New("the archive changed while it was read"))
+			return nil, nil, t.unavailable("listing", errors.New("the archive changed while it was read"))
 		}
-		return t.index, nil
+		return archive, t.index, nil
 	}
-	if t.index, err = t.scan(ctx, f, info.Size()); err != nil {
-		return nil, err
+	if t.index, err = t.scan(ctx, archive); err != nil {
+		return nil, nil, err
 	}
 	t.looked = info
-	return t.index, nil
+	return archive, t.index, nil
 }
 
 // scan reads the headers and skips the content between them.
-func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]span, error) {
+func (t *tape) scan(ctx context.Context, archive *io.SectionReader) (map[string]span, error) {
 	index, names := map[string]span{}, []string{}
-	err := unpack.New().Place(f, size, func(e unpack.Entry, _ io.Reader) error {
+	err := unpack.New().Place(archive, archive.Size(), func(e unpack.Entry, _ io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return t.unavailable("listing", err)
 		}
@@ -165,14 +174,20 @@ func (t *tape) scan(ctx context.Context, f *os.File, size int64) (map[string]spa
 	if err == nil {
 		err = CheckNames(names)
 	}
+	if err != nil {
+		return nil, t.faulty(err)
+	}
+	return index, nil
+}
+
+// faulty names the archive in an error of its content.
+func (t *tape) faulty(err error) error {
 	var refusal *verdict.Error
 	switch {
-	case err == nil:
-		return index, nil
 	case errors.As(err, &refusal):
-		return nil, verdict.Refuse(refusal.Finding.Code, cmp.Or(refusal.Finding.Subject, t.uri), "%s (read in %s)", refusal.Finding.Message, t.uri)
+		return verdict.Refuse(refusal.Finding.Code, cmp.Or(refusal.Finding.Subject, t.uri), "%s (read in %s)", refusal.Finding.Message, t.uri)
 	case verdict.OutcomeOf(err) == verdict.Refused:
-		return nil, fmt.Errorf("listing %q: %w", t.uri, err)
+		return fmt.Errorf("listing %q: %w", t.uri, err)
 	}
-	return nil, t.unavailable("listing", err)
+	return t.unavailable("listing", err)
 }

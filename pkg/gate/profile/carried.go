@@ -79,9 +79,10 @@ func (r *Reader) checkPin(path string) error {
 	files := map[string][]byte{}
 	for _, o := range all {
 		if err == nil {
-			files[o.Name], err = readFile(dir + o.Name)
+			files[o.Name], err = store.Read(context.Background(), place, o.Name, maxFile)
 		}
 	}
+	r.carried = files
 	if got := together(files).String(); err == nil && r.Pin != got {
 		err = &verdict.Error{Finding: verdict.Find("KIT_SELF_TRUST", strings.TrimSuffix(dir, "/trust/"), "no digest from outside of the kit confirms the policy and trust root in it").Differ(cmp.Or(r.Pin, "a digest from outside"), got)}
 	}

@@ -12,7 +12,6 @@
 package profile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +21,6 @@ import (
 	"time"
 
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
-	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -174,6 +172,8 @@ type Reader struct {
 	// Pin is the digest that [Profile.Carried] gave, which the user got by another
 	// way than the kit that has the profile.
 	Pin string
+
+	carried map[string][]byte // the files of a kit, if the profile is one of them
 }
 
 // Load reads a profile and all files that it names. Paths are relative to the
@@ -188,7 +188,7 @@ func Load(path string, with Reader) (Profile, error) {
 	if err := with.checkPin(path); err != nil {
 		return Profile{}, err
 	}
-	raw, err := readFile(path)
+	raw, err := with.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		none := verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path)
 		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
@@ -284,14 +284,14 @@ func (p *Profile) loadNamed(f file, dir string, with Reader) error {
 		return err
 	}
 	if f.KnownDefects != "" {
-		list, err := ReadDefects(relativeTo(dir, f.KnownDefects), p.TrustRoot, p.Policy)
+		list, err := with.readDefects(relativeTo(dir, f.KnownDefects), p.TrustRoot, p.Policy)
 		if err != nil {
 			return err
 		}
 		p.Defects = append(p.Defects, list)
 	}
 	if f.SigningConfig != "" {
-		p.Signing, err = readFile(relativeTo(dir, f.SigningConfig))
+		p.Signing, err = with.read(relativeTo(dir, f.SigningConfig))
 	}
 	return err
 }
@@ -304,7 +304,7 @@ func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 	case f.TrustedRoot == "":
 		return with.Trust()
 	}
-	raw, err := readFile(relativeTo(dir, f.TrustedRoot))
+	raw, err := with.read(relativeTo(dir, f.TrustedRoot))
 	if err != nil {
 		return trust.Root{}, err
 	}
@@ -315,7 +315,7 @@ func (f file) trustRoot(dir string, with Reader) (trust.Root, error) {
 // loadPolicy reads the policy and, if the profile pins its signer, the
 // signature beside it.
 func (p *Profile) loadPolicy(f file, path string, with Reader) error {
-	raw, err := readFile(path)
+	raw, err := with.read(path)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 	if p.Pin = (&policy.Pin{Name: f.PolicyName, Signer: signer, Sequence: f.PolicySequence}); with.ToSign {
 		return nil
 	}
-	bundle, err := readFile(path + signedpolicy.Suffix)
+	bundle, err := with.read(path + signedpolicy.Suffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return verdict.Refuse(verdict.PolicySig, p.Policy.Name(), "the profile pins the signer of the policy, and there is no signature %s", path+signedpolicy.Suffix)
 	}
@@ -353,7 +353,11 @@ func (p *Profile) loadPolicy(f file, path string, with Reader) error {
 // ReadDefects reads a list of known defects: a bundle signed by the policy's
 // officer, or unsigned YAML.
 func ReadDefects(path string, root trust.Root, p policy.Policy) (waiver.List, error) {
-	raw, err := readFile(path)
+	return Reader{}.readDefects(path, root, p)
+}
+
+func (r Reader) readDefects(path string, root trust.Root, p policy.Policy) (waiver.List, error) {
+	raw, err := r.read(path)
 	if err != nil {
 		return waiver.List{}, err
 	}
@@ -428,14 +432,18 @@ func relativeTo(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-func readFile(path string) ([]byte, error) {
-	if dir, name, is := inKit(path); is {
-		place, err := store.Open(dir, nil)
-		if err != nil {
-			return nil, err
+// read reads a file. Those of a kit were read when the pin was compared.
+func (r Reader) read(path string) ([]byte, error) {
+	if _, name, is := inKit(path); is && r.carried != nil {
+		if raw, there := r.carried[name]; there {
+			return raw, nil
 		}
-		return store.Read(context.Background(), place, name, maxFile)
+		return nil, verdict.Wrap(verdict.Usage, path, fs.ErrNotExist)
 	}
+	return readFile(path)
+}
+
+func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, verdict.Wrap(verdict.Usage, path, err)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -31,6 +31,10 @@ import (
 // Import judges a release, and copies it to other places if it is accepted: what
 // the manifest lists, and what is beside it in its place, such as summaries.
 func Import(ctx context.Context, g gate.Gate, r gate.Request, to promote.To) (gate.Decided, error) {
+	return transfer(ctx, g, r, to, Form{})
+}
+
+func transfer(ctx context.Context, g gate.Gate, r gate.Request, to promote.To, form Form) (gate.Decided, error) {
 	if g.Profile().Unsealed != nil {
 		return gate.Decided{}, verdict.Refuse(verdict.Usage, "kit", "the release has no manifest, which lists what belongs into a kit").Advise("carry its files as --download keeps them, with the answers of the log: docs/how-to/air-gap.md")
 	}
@@ -60,14 +64,24 @@ func Import(ctx context.Context, g gate.Gate, r gate.Request, to promote.To) (ga
 	if err != nil {
 		return decided, err
 	}
+	if m := decided.Verified(); form.EvidenceOnly {
+		p.Images, p.Files = nil, slices.DeleteFunc(p.Files, func(f promote.File) bool {
+			a, _ := m.Find(f.Name)
+			return slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)
+		})
+	}
 	return decided, promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
 }
 
+// Form is how a kit is written: compressed, and without the images and the files
+// that are built, which are somewhere already.
+type Form struct{ Compressed, EvidenceOnly bool }
+
 // Export judges a release, and writes it into a kit if it is accepted, with the
 // policy and trust root. Every byte is hashed again while it is copied.
-func Export(ctx context.Context, g gate.Gate, r gate.Request, path string) (decided gate.Decided, err error) {
-	if _, err := os.Lstat(path); err == nil || !strings.HasSuffix(path, kit.Suffix) {
-		return decided, verdict.Refuse(verdict.Usage, path, "want a file that does not exist, and whose name ends in %s", kit.Suffix)
+func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form Form) (decided gate.Decided, err error) {
+	if err := kit.CheckNew(path); err != nil {
+		return decided, err
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(path), ".kit-")
 	if err != nil {
@@ -86,7 +100,7 @@ func Export(ctx context.Context, g gate.Gate, r gate.Request, path string) (deci
 		to.Images, err = registry.OpenLayout(dir)
 	}
 	if err == nil {
-		decided, err = Import(ctx, g, r, to)
+		decided, err = transfer(ctx, g, r, to, form)
 	}
 	if err != nil || decided.Verdict.Err() != nil {
 		return decided, err
@@ -94,14 +108,11 @@ func Export(ctx context.Context, g gate.Gate, r gate.Request, path string) (deci
 	if err := lists(g, dir); err != nil {
 		return decided, err
 	}
-	part, err := os.Create(filepath.Join(temp, "part"))
+	all, err := store.Open(dir, nil)
 	if err != nil {
 		return decided, err
 	}
-	if err := errors.Join(kit.Write(part, os.DirFS(dir)), part.Close()); err != nil {
-		return decided, err
-	}
-	return decided, os.Rename(part.Name(), path)
+	return decided, kit.Write(ctx, path, all, form.Compressed)
 }
 
 const emptyIndex = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
