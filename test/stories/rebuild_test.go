@@ -66,6 +66,9 @@ func TestRebuild(t *testing.T) {
 	differs := rebuild("stamp.txt", "stamp.tar.gz", "oci/stamp", "bin/linux/amd64/lantern")
 	want(t, differs, 1, "REBUILD_MISMATCH", "1 of 6 artifacts built again", "from byte 0", "entry lantern/stamp.txt", "linux/amd64: layer 1: entry stamp.txt")
 
+	twice := s.Run(t.Context(), "waybill", "build", scene.Version, "--twice", "--profile", "profile.yaml", "--source", s.Source())
+	want(t, twice, 1, "REBUILD_MISMATCH", "stamp.txt", "oci/stamp", "6 of 9 artifacts built twice")
+
 	want(t, rebuild("news.txt"), 3, "INPUT_GONE", "proxy.example.test")
 	empty := s.Path("empty")
 	if err := os.Mkdir(empty, 0o755); err != nil {
