@@ -61,7 +61,7 @@ func TestRebuild(t *testing.T) {
 	}
 	reproduced := []string{"bin/linux/amd64/lantern", "lantern-linux-arm64.tar.gz", "oci/lantern"}
 	want(t, rebuild(reproduced...), 0, "5 of 5 artifacts built again", "with the same bytes")
-	want(t, rebuild("bin/none"), 2, "USAGE bin/none", "no artifact of this name that was built")
+	want(t, rebuild("bin/none"), 2, "USAGE", "bin/none", "no artifact of this name that was built")
 
 	differs := rebuild("stamp.txt", "stamp.tar.gz", "oci/stamp", "bin/linux/amd64/lantern")
 	want(t, differs, 1, "REBUILD_MISMATCH", "1 of 6 artifacts built again", "from byte ", "entry lantern/stamp.txt", "linux/amd64: layer 1: entry stamp.txt")
