@@ -15,6 +15,7 @@ import (
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -66,6 +67,13 @@ func officers() map[string]func(intoto.Statement) (intoto.Statement, error) {
 				return intoto.Statement{}, err
 			}
 			return releasesignoff.New(x.Release, x.Predicate)
+		},
+		"rebuild/v1": func(s intoto.Statement) (intoto.Statement, error) {
+			p, err := rebuildrecord.Parse(s)
+			if err != nil {
+				return s, err
+			}
+			return rebuildrecord.New(s.Subjects(), p)
 		},
 		"declaration/v1": func(s intoto.Statement) (intoto.Statement, error) {
 			p, err := declaration.Parse(s)
@@ -151,6 +159,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 		"policy/v1":             {"unknown-field", "sequence-zero", "no-sequence", "no-name", "name-with-a-slash", "sequence-as-text", "expires-is-no-time"},
 		"exception/v1":          {"unknown-field", "no-code", "every-code", "no-reason", "empty-reason", "endless-reason", "no-destination", "destination-with-a-space", "no-policy", "policy-by-sha512", "no-issue", "no-expiry"},
 		"known-defects/v1":      {"unknown-field", "unknown-field-of-a-defect", "unknown-field-of-a-withdrawal", "unknown-field-of-versions", "sequence-zero", "no-expiry", "no-defects", "no-withdrawals", "empty-versions", "version-of-another-form", "no-artifacts", "no-code", "no-source", "source-not-https", "no-digests", "withdrawal-without-a-reason", "withdrawal-without-a-time", "id-with-a-space"},
+		"rebuild/v1":            {"unknown-field", "no-rebuilder", "rebuilder-is-no-uri", "no-commit", "no-provenance", "provenance-is-no-digest", "no-isolation", "no-end", "no-source", "end-is-no-time"},
 		"declaration/v1":        {"unknown-field", "no-sequence", "sequence-zero", "sequence-as-text", "no-requirement", "no-about", "about-is-a-name", "no-author", "no-reason", "endless-reason", "no-end", "until-is-no-time"},
 	} {
 		s := loadSchema(t, dir)
@@ -169,7 +178,7 @@ func TestOfficerSchemasRefuse(t *testing.T) {
 // TestOfficerStatementsAreBounded: a predicate past its limit is refused before
 // it is read into anything.
 func TestOfficerStatementsAreBounded(t *testing.T) {
-	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "sbom-list/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20, "declaration/v1": 8 << 10} {
+	for dir, limit := range map[string]int{"policy/v1": 4 << 10, "sbom-list/v1": 4 << 10, "exception/v1": 8 << 10, "known-defects/v1": 1 << 20, "channel/v1": 1 << 20, "feature-transition/v1": 1 << 20, "rebuild/v1": 1 << 20, "declaration/v1": 8 << 10} {
 		text := read(t, dir+"/testdata/accept-full.json")
 		padded := strings.Replace(text, `"predicate": {`, `"predicate": {`+strings.Repeat(" ", limit), 1)
 		if _, err := reread(t, padded, officers()[dir]); err == nil || !strings.Contains(err.Error(), "LIMIT") && !strings.Contains(err.Error(), "limit") {

@@ -22,6 +22,7 @@ import (
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/buildrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/govern/signoff"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -44,7 +45,7 @@ func read(t testing.TB, name string) string {
 // what it means, down to the heading that its fragment names.
 func TestEveryURIHasItsPage(t *testing.T) {
 	for _, uri := range []string{
-		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, sbomlist.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated, buildrecord.BuildType,
+		releasemanifest.PredicateType, releasemanifest.PageType, releasemanifest.FormerPages, releasemanifest.RunTraces, signedpolicy.PredicateType, exception.PredicateType, knowndefects.PredicateType, channelindex.PredicateType, exception.PredicateType + "#waived", releasesignoff.PredicateType, featuretransition.PredicateType, declaration.PredicateType, rebuildrecord.PredicateType, sbomlist.PredicateType, signoff.Checker, provenance.BuildType, provenance.BuilderIsolated, provenance.BuilderUnisolated, buildrecord.BuildType,
 	} {
 		dir, fragment, _ := strings.Cut(strings.TrimPrefix(uri, home), "#")
 		page := read(t, path.Join(dir, "README.md"))
@@ -104,6 +105,7 @@ func TestPagesNameEveryField(t *testing.T) {
 		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
 		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 		"declaration/v1":        reflect.TypeFor[declaration.Predicate](),
+		"rebuild/v1":            reflect.TypeFor[rebuildrecord.Predicate](),
 		"sbom-list/v1":          reflect.TypeFor[sbomlist.Predicate](),
 	} {
 		page := read(t, dir+"/README.md")
@@ -147,6 +149,7 @@ func TestSchemasMatchTheStructs(t *testing.T) {
 		"release-signoff/v1":    reflect.TypeFor[releasesignoff.Predicate](),
 		"feature-transition/v1": reflect.TypeFor[featuretransition.Predicate](),
 		"declaration/v1":        reflect.TypeFor[declaration.Predicate](),
+		"rebuild/v1":            reflect.TypeFor[rebuildrecord.Predicate](),
 		"sbom-list/v1":          reflect.TypeFor[sbomlist.Predicate](),
 	} {
 		s := loadSchema(t, dir)
@@ -228,7 +231,7 @@ func (s schema) matchValue(t *testing.T, at string, node map[string]any, kind re
 // is one of the examples, byte for byte.
 func TestExamplesOfThePages(t *testing.T) {
 	for dir, example := range map[string]string{
-		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full", "feature-transition/v1": "accept-full", "declaration/v1": "accept-full", "sbom-list/v1": "accept-full",
+		"release-manifest/v1": "accept-minimal", "policy/v1": "accept-full", "exception/v1": "accept-full", "known-defects/v1": "accept-full", "channel/v1": "accept-full", "release-signoff/v1": "accept-full", "feature-transition/v1": "accept-full", "declaration/v1": "accept-full", "rebuild/v1": "accept-full", "sbom-list/v1": "accept-full",
 	} {
 		if !strings.Contains(read(t, dir+"/README.md"), "```json\n"+read(t, dir+"/testdata/"+example+".json")+"```\n") {
 			t.Errorf("the example of %s/README.md is not testdata/%s.json", dir, example)

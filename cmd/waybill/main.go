@@ -78,7 +78,7 @@ func root() *cobra.Command {
 	)
 	cmd.AddCommand(
 		initCommand(), lockCommand(), planCommand(), stageCommand(), releaseCommand(), statusCommand(),
-		buildCommand(), observeCommand(), sbomCommand(), signCommand(), sealCommand(), vexCommand(), promoteCommand(), kitCommand(),
+		buildCommand(), rebuildCommand(), observeCommand(), sbomCommand(), signCommand(), sealCommand(), vexCommand(), promoteCommand(), kitCommand(),
 		gateCommand(), verifyCommand(), reportCommand(), explainCommand(), inspectCommand(), expectCommand(), traceCommand(),
 		policyCommand(), notesCommand(), signoffCommand(), featureCommand(), trustCommand(), doctorCommand(), watchCommand(), schemaCommand(), cli.Man(),
 	)

@@ -11,6 +11,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/openvex"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/judge/census"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -83,18 +84,28 @@ func (s *sealed) list(ctx context.Context, f *facts) ([]store.Object, bool) {
 	for _, a := range s.manifest.Files() {
 		objects = append(objects, store.Object{Name: a.Name, Size: a.Size})
 	}
-	for n := 1; n <= maxLate && s.Policy.AllowsLate(openvex.PredicateType, openvex.Role, s.Stage); n++ {
-		objects = append(objects, store.Object{Name: openvex.Name(n)})
-		if n%triedVEX == 0 { // without the last of these there are no more
-			body, _, err := s.Files.Open(ctx, openvex.Name(n))
-			if err != nil {
-				break // unless it is absent, reading it fails again, and is unavailable
+	for _, late := range numbered {
+		for n := 1; n <= maxLate && s.Policy.AllowsLate(late.kind, late.role, s.Stage); n++ {
+			objects = append(objects, store.Object{Name: late.name(n)})
+			if n%triedVEX == 0 { // without the last of these there are no more
+				body, _, err := s.Files.Open(ctx, late.name(n))
+				if err != nil {
+					break // unless it is absent, reading it fails again, and is unavailable
+				}
+				_ = body.Close() // nothing was read
 			}
-			_ = body.Close() // nothing was read
 		}
 	}
 	return objects, false
 }
+
+// numbered is late evidence with numbered names, which are tried one after the
+// other in a place that lists nothing.
+var numbered = []struct {
+	kind string
+	role policy.Role
+	name func(n int) string
+}{{openvex.PredicateType, openvex.Role, openvex.Name}, {rebuildrecord.PredicateType, rebuildrecord.Role, rebuildrecord.Name}}
 
 // hash reads every listed object. Unlisted objects are not read: their presence
 // is enough to refuse.

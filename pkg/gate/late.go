@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/openvex"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -46,7 +47,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 	late := map[string]bool{}
 	for i, e := range verified {
 		// An unreadable object may be a verifier's refusal.
-		if late[candidates[i]] = openvex.Number(candidates[i]) > 0 && errors.Is(errs[i], store.ErrNotFound); !late[candidates[i]] && verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
+		if late[candidates[i]] = (openvex.Number(candidates[i]) > 0 || rebuildrecord.IsName(candidates[i])) && errors.Is(errs[i], store.ErrNotFound); !late[candidates[i]] && verdict.OutcomeOf(errs[i]) == verdict.Unavailable {
 			f.fail(candidates[i], errs[i])
 		}
 		if of := s.manifest.subjectsOf(e); len(of) > 0 {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -13,16 +12,28 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
+// filesOf is the place of the files of a public release.
+func (o Officer) filesOf(release string) (string, error) {
+	of, err := version.Parse(release)
+	if err != nil {
+		return "", err
+	}
+	return o.Profile.Files(profile.Release, of)
+}
+
 // PublishVEX signs a VEX document, writes it beside the manifest of a release,
 // and attaches it to each image that it is about.
 func (o Officer) PublishVEX(ctx context.Context, release string, said intoto.Statement, name string) (verdict.Proof, error) {
+	files, err := o.filesOf(release)
+	if err != nil {
+		return verdict.Proof{}, err
+	}
 	of, err := version.Parse(release)
 	if err != nil {
 		return verdict.Proof{}, err
 	}
-	files, err := o.Profile.Files(profile.Release, of)
-	prefix, missing := o.Profile.Images(profile.Release, of)
-	if err := errors.Join(err, missing); err != nil {
+	prefix, err := o.Profile.Images(profile.Release, of)
+	if err != nil {
 		return verdict.Proof{}, err
 	}
 	proof, err := o.Sign(ctx, o.DraftAs(openvex.Role, said), Target{files, name})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
@@ -84,6 +85,9 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	}
 	w := c.write(v, Passed)
 	w.Levels = []Level{buildLevel(v, c.Artifacts)}
+	if reproduced(v, c.Artifacts) {
+		w.Levels = append(w.Levels, "SLSA_BUILD_REPRODUCED")
+	}
 	for _, one := range v.Waived {
 		w.Waived = append(w.Waived, waivedFinding{one.Finding.Code, one.Finding.Subject, one.ID, one.By, one.Reason})
 	}
@@ -173,6 +177,19 @@ func buildLevel(v verdict.Verdict, artifacts int) Level {
 		return "SLSA_BUILD_LEVEL_UNEVALUATED"
 	}
 	return Level(fmt.Sprintf("SLSA_BUILD_LEVEL_%d", v.Least.Level))
+}
+
+// reproduced reports whether every artifact was built again with the same bytes,
+// by as many rebuilders as the policy asks for: a proof of it that was not
+// required is none of the verdict's.
+func reproduced(v verdict.Verdict, artifacts int) bool {
+	subjects := map[string]bool{}
+	for _, p := range v.Proofs {
+		if p.Statement == rebuildrecord.PredicateType {
+			subjects[p.Subject] = true
+		}
+	}
+	return len(subjects) > 0 && len(subjects) >= artifacts
 }
 
 // Gist is the digest of the essence of a summary: the subject, the policy and

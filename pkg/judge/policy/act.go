@@ -23,7 +23,7 @@ import (
 // policyEntry is the one place in a policy that lists an identity.
 type policyEntry struct {
 	role    Role
-	builder string // id of the builder or verifier of sources; empty for other roles
+	builder string // id of the builder, rebuilder or verifier of sources; empty for other roles
 	shares  bool   // a builder whose signers may also have the role release
 	signers []allowedSigner
 	age     time.Duration // how long summaries of sources count; zero: no limit
@@ -36,6 +36,8 @@ func (p policyEntry) String() string {
 		return "builder " + p.builder
 	case sources:
 		return "source verifier " + p.builder
+	case rebuilder:
+		return "rebuilder " + p.builder
 	}
 	return "role " + string(p.role)
 }
@@ -100,7 +102,11 @@ func (a *actors) actsBut(f *fact, role Role, q *Question, without func(*allowedS
 			without(&at.signers[i])
 		}
 	}
-	if err := acting(f, at.signers, q); err != nil || role != Builder || !isProvenance(f.kind) {
+	err = acting(f, at.signers, q)
+	switch {
+	case err == nil && role == rebuilder && !f.said.IsZero():
+		return rebuilds(f, at.builder)
+	case err != nil || role != Builder || !isProvenance(f.kind):
 		return err
 	}
 	return a.speaks(f, at.builder)

@@ -51,6 +51,13 @@ func (a actors) explain() Section {
 			s.add("%s", who.describe(duty))
 		}
 	}
+	for _, e := range a.entries {
+		for _, who := range e.signers {
+			if e.role == rebuilder {
+				s.add("%s", who.describe("signs what it built again as rebuilder "+e.builder))
+			}
+		}
+	}
 	for _, b := range a.builders {
 		for _, who := range b.signers {
 			duty := fmt.Sprintf("signs for builder %s, trusted up to SLSA Build level %d", b.id, b.level)
@@ -134,6 +141,9 @@ func explainBuilds(p Policy) Section {
 	}
 	if n := p.counts.builders; n > 1 {
 		s.add("%d builders must have built the same bytes (THRESHOLD, REBUILD_MISMATCH)", n)
+	}
+	if p.rebuilt.said != "" {
+		s.add("%s", p.rebuilt.said)
 	}
 	for _, sum := range p.summaries {
 		for _, who := range sum.signers {

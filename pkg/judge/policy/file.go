@@ -31,6 +31,7 @@ type file struct {
 	// Children is whose evidence counts for the manifests in an image index.
 	Children   string            `yaml:"children"`
 	Late       []fileLate        `yaml:"late"`
+	Rebuilt    *fileRebuilt      `yaml:"rebuilt"`
 	Signoff    *fileSignoff      `yaml:"signoff"`
 	Thresholds map[string]int    `yaml:"thresholds"`
 	Limits     map[string]string `yaml:"limits"`

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -95,7 +96,7 @@ func (p Policy) Provenance(e verify.Evidence, version string) error {
 // AllowsLate reports whether a role may add evidence of a kind to a sealed
 // release at a stage.
 func (p Policy) AllowsLate(kind string, role Role, stage Stage) bool {
-	return slices.ContainsFunc(p.whole.late, func(late fileLate) bool {
+	return kind == rebuildrecord.PredicateType && role == rebuilder && slices.Contains(p.rebuilt.stages, stage) || slices.ContainsFunc(p.whole.late, func(late fileLate) bool {
 		return late.Predicate == kind && late.Role == role && slices.Contains(late.Stages, stage)
 	})
 }

@@ -90,7 +90,7 @@ func at(path ...any) []any { return path }
 func (l *loader) load() (Policy, error) {
 	l.policy = Policy{name: l.Name, digest: digest.Of(digest.SHA256, l.raw), validity: validity{sequence: l.Sequence}}
 	for _, part := range []func() error{
-		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, func() error { return loadDeclares(l) }, l.checkSeparate, l.loadSource, l.loadParameters,
+		l.loadHead, l.loadRoles, l.loadSources, l.loadBuilders, func() error { return loadDeclares(l) }, func() error { return loadRebuilt(l) }, l.checkSeparate, l.loadSource, l.loadParameters,
 		l.loadSummaries, l.loadThresholds, func() error { return loadInputs(l) }, l.loadLimits, l.loadPlaces, l.loadLate, l.loadSignoff, l.loadRules, l.loadRequire, l.checkPlanned, l.loadFeatures,
 	} {
 		if err := part(); err != nil {
@@ -191,7 +191,7 @@ func (l *loader) loadRoles() error {
 	l.policy.actors.roles = map[Role][]allowedSigner{}
 	for _, role := range slices.Sorted(maps.Keys(l.Roles)) {
 		path := at("roles", string(role))
-		if role == Builder || role == sources || !slices.Contains(Roles(), role) {
+		if role == Builder || role == sources || role == rebuilder || !slices.Contains(Roles(), role) {
 			return l.fail(codeValue, path, "unknown role, want release, verifier, policy, channel, signoff, reconciler or vex")
 		}
 		signers, err := l.signers(l.Roles[role], path)
@@ -374,6 +374,14 @@ func (l *loader) checkSeparate() error {
 		entry := l.policy.actors.entries[slices.IndexFunc(l.policy.actors.entries, func(e policyEntry) bool { return e.role == sources && e.builder == l.Sources[n].ID })]
 		for i, s := range entry.signers {
 			all = append(all, place{s, at("sources", n, "signers", i), entry.String(), false})
+		}
+	}
+	for _, entry := range l.policy.actors.entries {
+		for i, s := range entry.signers {
+			if entry.role == rebuilder {
+				n := slices.IndexFunc(l.Rebuilt.Of, func(r fileRebuilder) bool { return r.ID == entry.builder })
+				all = append(all, place{s, at("rebuilt", "of", n, "signers", i), entry.String(), false})
+			}
 		}
 	}
 	for i, one := range all {

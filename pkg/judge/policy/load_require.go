@@ -83,7 +83,7 @@ func (l *loader) loadRow(r fileRequire, path []any) error {
 			if _, twice := l.policy.cells[cell{stage, class}]; twice {
 				return l.fail(codeValue, append(path, "classes", n), "%s at stage %s already has a row", class, stage)
 			}
-			l.policy.cells[cell{stage, class}] = d
+			l.policy.cells[cell{stage, class}] = l.policy.rebuilt.in(d, stage, class)
 		}
 	}
 	return nil
@@ -231,8 +231,8 @@ func (l *loader) loadLate() error {
 		switch {
 		case late.Predicate == "":
 			return l.fail(codeEmpty, append(path, "predicate"), "empty")
-		case late.Role == Channels, late.Role == Signoffs, late.Role == Reconciler, late.Role == vexSigner && Owner(late.Predicate) != vexSigner, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2 && isProvenance(late.Predicate), len(l.policy.actors.holders(late.Role)) == 0:
-			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than channel, signoff and reconciler; builder only for what is no provenance, and vex only for OpenVEX", late.Role)
+		case late.Role == Channels, late.Role == rebuilder, late.Role == Signoffs, late.Role == Reconciler, late.Role == vexSigner && Owner(late.Predicate) != vexSigner, late.Role == sources && late.Predicate != vsa.PredicateType, late.Role == Builder && l.policy.counts.builders < 2 && isProvenance(late.Predicate), len(l.policy.actors.holders(late.Role)) == 0:
+			return l.fail(codeValue, append(path, "role"), "%q, want a role that has signers, other than channel, signoff, reconciler and rebuilder; builder only for what is no provenance, and vex only for OpenVEX", late.Role)
 		case len(late.Stages) == 0:
 			return l.fail(codeEmpty, append(path, "stages"), "empty")
 		}

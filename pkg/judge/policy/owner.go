@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -38,6 +39,8 @@ func Owner(kind string) Role {
 		return Verifier
 	case openvex.PredicateType, openvex.Context:
 		return vexSigner
+	case rebuildrecord.PredicateType:
+		return rebuilder
 	case featuretransition.PredicateType:
 		return Reconciler
 	case releasemanifest.PredicateType, sbomlist.PredicateType, intoto.Release, intoto.SPDXDocument, intoto.SPDXDocument + "/v2.3", intoto.CosignSignature, verify.KindImage, kindBlob,

@@ -64,6 +64,7 @@ type Policy struct {
 	rules    []rule
 	whole    whole
 	signoff  signoff
+	rebuilt  rebuilt
 	switches switches
 }
 

@@ -29,7 +29,7 @@ const (
 
 // Roles are all roles.
 func Roles() []Role {
-	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, vexSigner, Builder, sources}
+	return []Role{Release, Verifier, Officer, Channels, Signoffs, Reconciler, vexSigner, Builder, sources, rebuilder}
 }
 
 // The places that a policy can close, so that they may contain only the

@@ -57,7 +57,7 @@ func (r *run) fetch(ctx context.Context) (f fetched, err error) {
 			return fetched{}, err
 		}
 	}
-	return f, r.fetchRoots(ctx, &f)
+	return f, errors.Join(r.fetchRoots(ctx, &f), r.fetchBases(ctx))
 }
 
 // fetchModules downloads the Go modules that the commit's go.sum files pin.

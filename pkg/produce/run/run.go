@@ -48,6 +48,8 @@ type Request struct {
 	Machine   Machine
 	Signer    *sign.Signer
 	Trust     Trust
+	// Rebuild says that the outputs are only compared: nothing is signed.
+	Rebuild bool
 	// Report prints progress, one call at a time, in the context of the act
 	// that reports: a log line has that act's trace IDs.
 	Report func(ctx context.Context, format string, args ...any)
@@ -119,7 +121,7 @@ func Run(ctx context.Context, req Request) error {
 		return err
 	}
 	if r.fetched, err = r.fetch(ctx); err != nil {
-		return err
+		return &fetchError{err}
 	}
 	return r.all(ctx, r.runOrReuse)
 }

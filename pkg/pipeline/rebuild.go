@@ -1,0 +1,339 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
+	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/produce/workspace"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// The codes of rebuilds, with those of [run.HasTool] and REBUILD_MISMATCH. Only
+// the first is an answer about the release.
+const (
+	rebuildClaim  verdict.Code = "REBUILD_CLAIM"
+	rebuildFailed verdict.Code = "REBUILD_FAILED"
+	sourceGone    verdict.Code = "SOURCE_GONE"
+)
+
+// rebuild is a rebuild in progress.
+type rebuild struct {
+	*job
+	v         *verdict.Verdict
+	published copyOf
+	m         manifest.Manifest
+	wanted    []manifest.Artifact
+	said      map[string]provenance.Provenance // by the name of its file
+	source    run.Source
+	planned   plan.Plan
+	isolation sandbox.Mode
+}
+
+// Rebuild builds artifacts of a public release again, all of them if none is
+// named, from their provenance alone, and compares the bytes. What cannot be had
+// again is reported before any step runs. The verdict accepts if all bytes are
+// equal; it refuses if some differ, and is unavailable if the build could not be
+// repeated.
+func Rebuild(ctx context.Context, p *Pipeline, names ...string) (*verdict.Verdict, Rebuilt, error) {
+	r := &rebuild{job: p.job, v: verdict.New("rebuild of release "+p.Version.String(), p.Clock()), said: map[string]provenance.Provenance{}}
+	r.v.Scope.Checks = []string{"provenance", "rebuild"}
+	for _, act := range []func(context.Context) error{
+		func(ctx context.Context) error { return r.read(ctx, names) }, r.readSource, r.checkTools,
+	} {
+		if err := act(ctx); err != nil {
+			r.v.AddError("release", err)
+		}
+		if len(r.v.Findings) > 0 {
+			return r.v, Rebuilt{}, ctx.Err()
+		}
+	}
+	same, err := r.buildAndCompare(ctx)
+	if err != nil {
+		r.v.AddError("release", err)
+	}
+	r.v.Counts.Required, r.v.Counts.Verified = len(r.wanted), len(same)
+	made := Rebuilt{same, rebuildrecord.Predicate{
+		Source: rebuildrecord.Source{Repository: r.m.Source.Repository, Commit: r.m.Source.Commit}, Isolation: string(r.isolation), FinishedOn: r.Clock().UTC().Truncate(time.Second),
+	}}
+	for _, p := range r.v.Proofs {
+		if hex := p.Bundle.Hex(); !slices.Contains(made.said.Provenance, hex) {
+			made.said.Provenance = append(made.said.Provenance, hex)
+		}
+	}
+	return r.v, made, ctx.Err()
+}
+
+// Rebuilt are the artifacts that a rebuild made again with the same bytes.
+type Rebuilt struct {
+	subjects []intoto.Subject
+	said     rebuildrecord.Predicate
+}
+
+// DraftRebuilt drafts the statement of a rebuilder. It is judged as a policy that
+// lists the rebuilder judges it.
+func (o Officer) DraftRebuilt(of Rebuilt, id string) (Draft, error) {
+	of.said.Rebuilder.ID = id
+	s, err := rebuildrecord.New(of.subjects, of.said)
+	return o.DraftAs(rebuildrecord.Role, s), err
+}
+
+// PublishRebuilt signs a statement and writes it beside the manifest of a
+// release, under the first name that is free.
+func (o Officer) PublishRebuilt(ctx context.Context, release string, d Draft) (string, verdict.Proof, error) {
+	at, err := o.filesOf(release)
+	for n := 1; err == nil; n++ {
+		if _, err = o.read(ctx, Target{at, rebuildrecord.Name(n)}); errors.Is(err, store.ErrNotFound) {
+			proof, err := o.Sign(ctx, d, Target{at, rebuildrecord.Name(n)})
+			return rebuildrecord.Name(n), proof, err
+		}
+	}
+	return "", verdict.Proof{}, err
+}
+
+// read reads and verifies the manifest, and the provenance of what is wanted.
+func (r *rebuild) read(ctx context.Context, names []string) (err error) {
+	if r.published.files, err = r.filesAt(profile.Release); err != nil {
+		return err
+	}
+	if prefix, err := r.Profile.Images(profile.Release, r.Version); err == nil && prefix != "" {
+		if r.published.images, err = openImages(prefix, r.Transport); err != nil {
+			return err
+		}
+	}
+	if r.m, _, err = published(ctx, r.job, r.Version); err != nil {
+		return err
+	}
+	r.v.Subject, r.v.Source = r.m.Name+" "+r.Version.String(), r.m.Source.Repository+"@"+r.m.Source.Commit
+	for _, a := range r.m.Artifacts {
+		if a.Provenance != "" && (len(names) == 0 || slices.Contains(names, a.Name) || slices.Contains(names, a.Of)) {
+			r.wanted = append(r.wanted, a)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(r.wanted, func(a manifest.Artifact) bool { return a.Name == name }) {
+			return verdict.Refuse(verdict.Usage, name, "the release has no artifact of this name that was built").Advise("name artifacts as waybill inspect lists them in the manifest")
+		}
+	}
+	evidence := map[string]verify.Evidence{}
+	for _, a := range r.wanted {
+		e, there := evidence[a.Provenance]
+		if !there {
+			if e, err = r.readProvenance(ctx, a.Provenance); err != nil {
+				return err
+			}
+			evidence[a.Provenance] = e
+		}
+		proof, err := r.Profile.Policy.Judge(e, policy.Ask{Role: policy.Builder, Kind: provenance.PredicateType, Subject: a.Name, Bytes: a.Digests})
+		if err != nil {
+			return err
+		}
+		r.v.Proofs = append(r.v.Proofs, proof)
+	}
+	return nil
+}
+
+// readProvenance verifies the provenance in a file, and compares what it says
+// with the manifest and with that of the other steps.
+func (r *rebuild) readProvenance(ctx context.Context, name string) (e verify.Evidence, err error) {
+	raw, err := store.Read(ctx, r.published.files, name, verify.MaxBundle)
+	if err != nil {
+		return e, err
+	}
+	if listed, _ := r.m.Find(name); !listed.Digests.SHA256.Equal(digest.Of(digest.SHA256, raw)) {
+		return e, verdict.Refuse(verdict.Tampered, name, "not the bytes that the manifest lists")
+	}
+	if e, err = r.verifier.Attestation(raw); err != nil {
+		return e, err
+	}
+	if err := r.Profile.Policy.Provenance(e, r.Version.String()); err != nil {
+		return e, err
+	}
+	said, err := provenance.Parse(e.Statement())
+	if err != nil {
+		return e, &verdict.Error{Finding: verdict.Find(rebuildFailed, name, "no build of Waybill's, so nothing says how to repeat it: %v", err), Cause: err}
+	}
+	if found, differs := r.m.Source.Differs(name, said); differs {
+		return e, &verdict.Error{Finding: found}
+	}
+	asked := said.BuildDefinition.ExternalParameters
+	for other, one := range r.said {
+		if before := one.BuildDefinition.ExternalParameters; asked.Config != before.Config || !maps.Equal(asked.Parameters, before.Parameters) {
+			return e, verdict.Refuse(rebuildClaim, name, "it names another configuration or other parameters than %s", other)
+		}
+	}
+	if asked.Version != r.Version.String() {
+		return e, &verdict.Error{Finding: verdict.Find(rebuildClaim, name, "it is of another version").Differ(r.Version.String(), asked.Version)}
+	}
+	r.said[name] = said
+	return e, nil
+}
+
+// readSource fetches the commit, and compares it with what the provenance says
+// of it.
+func (r *rebuild) readSource(ctx context.Context) (err error) {
+	first := r.said[slices.Min(slices.Collect(maps.Keys(r.said)))]
+	asked, ref := first.BuildDefinition.ExternalParameters, first.SourceCommit()
+	for _, one := range first.BuildDefinition.ResolvedDependencies {
+		if one.Name == "release commit" {
+			ref = one.Digest["gitCommit"]
+		}
+	}
+	from := Source{Repository: cmp.Or(r.Source.Repository, r.m.Source.Repository), Ref: ref}
+	if r.planned, r.source, err = ReadPlan(ctx, from, r.Version, asked.Parameters); err != nil {
+		code := sourceGone
+		if slices.Contains([]verdict.Code{verdict.LockStale, verdict.ConfigParse}, verdict.FindingOf("", err).Code) {
+			code = rebuildClaim
+		}
+		return &verdict.Error{Finding: verdict.Find(code, from.Repository, "commit %.12s: %v", ref, err), Cause: err}
+	}
+	r.planned.Steps = run.Needs(r.planned.Steps, func(s plan.Step) bool { _, is := r.said[plan.ProvenanceName(s.Instance)]; return is })
+	for _, name := range slices.Sorted(maps.Keys(r.said)) {
+		if err := r.compareClaim(name, r.said[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareClaim refuses provenance that says something else of its source than the
+// source does: another commit, configuration, lock, command or environment.
+func (r *rebuild) compareClaim(name string, said provenance.Provenance) error {
+	differ := func(what, want, got string) error {
+		return &verdict.Error{Finding: verdict.Find(rebuildClaim, name, "the source that it names has another %s", what).Differ(want, got)}
+	}
+	i := slices.IndexFunc(r.planned.Steps, func(s plan.Step) bool { return plan.ProvenanceName(s.Instance) == name })
+	if i < 0 {
+		return verdict.Refuse(rebuildClaim, name, "the release.yaml that it names has no such step")
+	}
+	step, commit := r.planned.Steps[i].At(r.source.Commit.Commit, r.source.Commit.Epoch()), r.source.Commit
+	inside, config := said.BuildDefinition.InternalParameters, digest.Of(digest.SHA256, r.source.Config).Hex()
+	switch used := said.Used(plan.LockName); {
+	case said.SourceCommit() != commit.Commit:
+		return differ("commit", commit.Commit, said.SourceCommit())
+	case said.BuildDefinition.ExternalParameters.Config.SHA256 != config:
+		return differ(plan.ConfigName, config, said.BuildDefinition.ExternalParameters.Config.SHA256)
+	case r.planned.Locked && !used.Equal(digest.SetOf(r.source.Lock)):
+		return differ(plan.LockName, digest.Of(digest.SHA256, r.source.Lock).String(), used.SHA256.String())
+	case !slices.Equal(inside.Command, step.Run):
+		return differ("command", strings.Join(step.Run, " "), strings.Join(inside.Command, " "))
+	case !slices.Equal(inside.Env, step.Env) && len(step.Run) > 0:
+		return differ("environment", strings.Join(step.Env, " "), strings.Join(inside.Env, " "))
+	case len(step.Network) > 0:
+		return verdict.Refuse(run.InputGone, step.Instance, "the step could reach %s, and what it read there is not recorded", strings.Join(step.Network, ", "))
+	}
+	return nil
+}
+
+// checkTools reports each tool that this machine has not, or that the lock pins
+// with another digest than the provenance.
+func (r *rebuild) checkTools(context.Context) error {
+	checked := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(r.said)) {
+		for _, one := range r.said[name].BuildDefinition.ResolvedDependencies {
+			tool, is := strings.CutPrefix(one.Name, "tool ")
+			key := one.Name + one.Digest["sha256"]
+			if !is || checked[key] {
+				continue
+			}
+			checked[key] = true
+			pin := r.source.Pins.Tools[tool]
+			if want := pin.Digest; !want.IsZero() && want.Hex() != one.Digest["sha256"] {
+				r.v.Add(verdict.Find(rebuildClaim, name, "%s is not what the lock of its source pins", one.Name).Differ(want.String(), "sha256:"+one.Digest["sha256"]))
+			} else if pin.Image == "" {
+				if err := run.HasTool(cmp.Or(pin.Program, tool), one); err != nil {
+					r.v.AddError(one.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// buildAndCompare builds in a directory of its own, and compares.
+func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, err error) {
+	dir, err := os.MkdirTemp("", "waybill-rebuild-")
+	if err != nil {
+		return nil, err
+	}
+	defer sandbox.Remove(context.WithoutCancel(ctx), dir) //nolint:errcheck // it is temporary
+	isolation := sandbox.Examine(ctx)
+	r.isolation = isolation.Mode
+	warnUnisolated(ctx, r.job, isolation)
+	w, err := buildUnsigned(ctx, r.job, filepath.Join(dir, "build"), machine{isolation.Mode, runtime.GOMAXPROCS(0)}, planOf{r.planned, r.source})
+	if err != nil {
+		return nil, err
+	}
+	c := comparison{want: r.published, got: copyOf{w.Files(), w.Images()}, tag: r.Version.ImageTag()}
+	for _, a := range r.wanted {
+		list, err := c.differences(ctx, a.Artifact, a.Digests.SHA256)
+		switch {
+		case err != nil:
+			return same, err
+		case len(list) == 0:
+			same = append(same, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		default:
+			r.v.Add(mismatch(a.Name, list))
+		}
+	}
+	r.v.Tell("%d of %s built again from commit %.12s with the same bytes.", len(same), plural.Of(len(r.wanted), "artifact"), r.m.Source.Commit)
+	return same, nil
+}
+
+// machine is how steps run, and how many at a time.
+type machine struct {
+	mode sandbox.Mode
+	jobs int
+}
+
+// planOf is a plan, and its source.
+type planOf struct {
+	plan.Plan
+	source run.Source
+}
+
+// buildUnsigned runs steps without signing what they make.
+func buildUnsigned(ctx context.Context, j *job, dir string, on machine, p planOf) (*workspace.Workspace, error) {
+	w, err := workspace.Create(dir, found{plan: p.Plan, source: p.source}.identity(invocation()))
+	if err != nil {
+		return nil, err
+	}
+	err = run.Run(ctx, run.Request{
+		Plan: p.Plan, Source: p.source, Workspace: w, Rebuild: true, Report: j.Report, Progress: j.Progress,
+		Machine: run.Machine{Mode: on.mode, Jobs: on.jobs, Transport: j.Transport, Modules: j.Profile.ModuleProxy},
+		Trust:   run.Trust{Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock},
+	})
+	if err == nil || ctx.Err() != nil {
+		return w, err
+	}
+	return nil, unbuilt(err)
+}
+
+// unbuilt is why a build could not be repeated. Whatever refused it, nothing is
+// known about the release then.
+func unbuilt(err error) error {
+	if run.IsFetch(err) {
+		return &verdict.Error{Finding: verdict.Find(run.InputGone, "inputs", "no step was run: %v", err), Cause: err}
+	}
+	return &verdict.Error{Finding: verdict.Find(rebuildFailed, "build", "%v", err), Cause: err}
+}

@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/waybill-release/waybill/pkg/backend/git"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// TestRebuildClaim changes one fact of provenance at a time: what it says else
+// than its source is REBUILD_CLAIM, before anything is built.
+func TestRebuildClaim(t *testing.T) {
+	commit, config, lock := "1111111111111111111111111111111111111111", []byte("release.yaml"), []byte("lock")
+	of := func(step plan.Step) (*rebuild, provenance.Provenance) {
+		r := &rebuild{source: run.Source{Commit: git.Commit{Commit: commit}, Config: config, Lock: lock}}
+		r.planned.Locked, r.planned.Steps = true, []plan.Step{step}
+		said := provenance.Provenance{}
+		said.BuildDefinition = provenance.BuildDefinition{
+			ExternalParameters: provenance.ExternalParameters{Config: provenance.Config{SHA256: digest.Of(digest.SHA256, config).Hex()}},
+			InternalParameters: provenance.InternalParameters{Command: []string{"go", "build", commit}, Env: []string{"A=b"}},
+			ResolvedDependencies: []provenance.Resource{
+				provenance.Commit("git+https://example.test/a", "v1", commit, commit), provenance.File(plan.LockName, digest.SetOf(lock)),
+			},
+		}
+		return r, said
+	}
+	step := plan.Step{Instance: "compile", Run: []string{"go", "build", "{commit.id}"}, Env: []string{"A=b"}}
+	name := plan.ProvenanceName("compile")
+	for what, row := range map[string]struct {
+		change func(*rebuild, *provenance.BuildDefinition)
+		code   verdict.Code
+	}{
+		"nothing":         {func(*rebuild, *provenance.BuildDefinition) {}, ""},
+		"the command":     {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Command[1] = "test" }, "REBUILD_CLAIM"},
+		"the environment": {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Env = nil }, "REBUILD_CLAIM"},
+		"release.yaml":    {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Config = []byte("other") }, "REBUILD_CLAIM"},
+		"the lock":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Lock = []byte("other") }, "REBUILD_CLAIM"},
+		"the commit":      {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Commit.Commit = "2" }, "REBUILD_CLAIM"},
+		"the step":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.planned.Steps[0].Instance = "pack" }, "REBUILD_CLAIM"},
+		"the network":     {func(r *rebuild, _ *provenance.BuildDefinition) { r.planned.Steps[0].Network = []string{"a:1"} }, "INPUT_GONE"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r, said := of(step)
+			row.change(r, &said.BuildDefinition)
+			err := r.compareClaim(name, said)
+			if got := verdict.FindingOf("", err).Code; err == nil && row.code != "" || err != nil && got != row.code {
+				t.Errorf("%v, want %q", err, row.code)
+			}
+		})
+	}
+}
+
+// TestRebuildFailed: a step that fails is REBUILD_FAILED and unavailable: it says
+// nothing about the release.
+func TestRebuildFailed(t *testing.T) {
+	err := unbuilt(verdict.Refuse(verdict.StepFailed, "compile", "exit status 1"))
+	if f := verdict.FindingOf("", err); f.Code != "REBUILD_FAILED" || verdict.OutcomeOf(err) != verdict.Unavailable {
+		t.Errorf("%+v, %s", f, verdict.OutcomeOf(err))
+	}
+}
