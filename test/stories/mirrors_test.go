@@ -236,6 +236,12 @@ func TestMirrorsInShards(t *testing.T) {
 		t.Errorf("combined: %d %q, %d requests, %+v", code, states, len(p.Seen())-asked, v.Counts)
 	}
 	want(t, a.Run(t.Context(), "waybill", "verify", "mirrors", "one.json", "--profile", "profile.yaml", "--shard", "2/2"), 2, "want i/n")
+
+	plan.Routes[0].Destinations = []string{} // nothing is compared
+	if err := os.WriteFile(a.Path("none.json"), plan.JSON(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, a.Run(t.Context(), "waybill", "verify", "mirrors", "none.json", "--profile", "profile.yaml"), 1, "UNDECIDED 0 mirrors")
 }
 
 // TestMirrorsOfFiles: the same with a bucket behind a proxy.
