@@ -33,7 +33,7 @@ func watchCommand() *cobra.Command {
 	f.StringVar(&path, "profile", "profile.yaml", "profile that names the policy, the trust root and where releases are published")
 	f.StringVar(&o.State, "state", "", "directory for what was read and what is not explained yet; it is created")
 	f.StringArrayVar(&o.Logs, "log", nil, "address of a Rekor v2 log (default: the logs of the trust root that are valid now); repeats")
-	f.Int64Var(&o.From, "from", -1, "first entry to read of a log that was not followed before (default: only new entries)")
+	f.Int64Var(&o.From, "from", -1, "first entry to read of a log that was not followed before; -1 reads only new entries")
 	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each pass verifies it where it is published; repeats")
 	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; their signatures are verified, but who has a signing identity and can write here can explain any entry of it; repeats")
 	f.StringArrayVar(&o.Explained.Handled, "handled", nil, "LOG/INDEX of an alarm that was dealt with; repeats")

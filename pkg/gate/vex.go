@@ -257,7 +257,7 @@ const fixVEX = "list the identity in roles and the type in late: docs/how-to/vex
 // draftVEX binds an unsigned document to the release. A document without a
 // version is the next one about its products.
 func draftVEX(ctx context.Context, g gathered, raw []byte) (d vexDocument, err error) {
-	if d.Document, err = openvex.ParseFile(raw); err != nil {
+	if d.Document, err = openvex.ParseFile(raw, time.Time{}); err != nil {
 		return d, err
 	}
 	var subjects []intoto.Subject

@@ -314,7 +314,6 @@ func (f *fleet) regionAway() {
 	}
 	// A region that nobody answers for.
 	f.write("plan.json", strings.Replace(string(raw), `"`+f.gate.host+`/eu"`, `"127.0.0.1:1/eu"`, 1))
-	f.t.Setenv("WAYBILL_PATIENCE", "200ms")
 	want(f.t, one(), 3, "UNAVAILABLE", "48 of 96")
 	r := f.Run(f.t.Context(), "waybill", "promote", "merge", "plan.json", "--results", results)
 	want(f.t, r, 3, "UNAVAILABLE", "48 of 48 images are not there", "48 of 96")

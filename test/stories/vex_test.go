@@ -175,6 +175,17 @@ func TestVEXLife(t *testing.T) {
 		}
 	}
 
+	// OpenVEX by itself follows the same rules; of a document that states nothing, nothing is shown.
+	const plain = `{"@context":"https://openvex.dev/ns/v0.2.0","@id":"https://example.test/vex","author":"a","timestamp":"2026-01-01T00:00:00Z","version":1,"statements":[{"vulnerability":{"name":"CVE-2026-1"},"products":[{"@id":"pkg:generic/lantern"}],"status":"fixed"}]}`
+	for text, says := range map[string]string{plain: "", "{}": "1 to 1000 statements", strings.Replace(plain, `{"@id":"pkg:generic/lantern"}`, "", 1): "no statement names a product", strings.Replace(plain, "2026-01", "2126-01", 1): "dated 2126"} {
+		save(t, []byte(text), i.Path("plain.json"))
+		if r := i.Run(t.Context(), append(show, "plain.json")...); says == "" {
+			want(t, r, 0, "pkg:generic/lantern")
+		} else {
+			want(t, r, 1, "VEX_STATEMENT", says)
+		}
+	}
+
 	// The release explains its statements to a watch; the twin does not name it.
 	watch := []string{"waybill", "watch", "--profile", "profile.yaml", "--log", i.Lab.Rekor, "--state", "watch", "--from", "0", "--releases", "state"}
 	want(t, i.Run(t.Context(), watch...), 1, "LOG_UNEXPLAINED", vexSigner)

@@ -2,9 +2,12 @@ package watching
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +20,7 @@ import (
 // that fails is reported and made again.
 func TestWebhook(t *testing.T) {
 	w := newWorld(t)
+	honest := w.answer.Load()
 	var (
 		mu     sync.Mutex // guards posted and status
 		posted []string
@@ -28,6 +32,10 @@ func TestWebhook(t *testing.T) {
 		status = code
 	}
 	hook := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			return // a page, with 200
+		}
+		rw.Header().Set("Location", "/login")
 		var v verdict.Verdict
 		raw, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -58,6 +66,14 @@ func TestWebhook(t *testing.T) {
 	w.release(t, "a", "first")
 	w.pass(t)
 	expect("no alarm")
+	w.down()
+	if err := os.WriteFile(filepath.Join(w.State, "alarms.json"), []byte("null"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+	expect("an outage, and a file of alarms without any")
+	w.answer.Store(honest)
+	w.pass(t)
 	w.sign(t, lab.RoleRelease, "planted")
 	w.pass(t, "LOG_UNEXPLAINED")
 	expect("an alarm", "LOG_UNEXPLAINED")
@@ -67,40 +83,43 @@ func TestWebhook(t *testing.T) {
 	w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("another alarm", "LOG_UNEXPLAINED")
 
-	honest := w.answer.Load()
-	down := func() {
-		w.answer.Store(func(rw http.ResponseWriter, _ *http.Request) bool {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-			return true
-		})
-	}
-	down()
+	w.down()
 	w.pass(t, verdict.PlaceDown, "LOG_STALLED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("an outage")
 	w.answer.Store(honest)
 	w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("after a short outage")
 	for range 3 {
-		down()
+		w.down()
 		w.pass(t, verdict.PlaceDown, "LOG_STALLED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	}
 	expect("a long outage", string(verdict.PlaceDown), "LOG_STALLED")
 	w.answer.Store(honest)
 
-	answer(http.StatusBadRequest)
 	w.sign(t, lab.RoleRelease, "planted last")
-	v := w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", verdict.PlaceDown)
-	if last := v.Findings[3]; !strings.Contains(last.Message, "webhook") || strings.Contains(last.Message+last.Subject, "secret") {
-		t.Errorf("%+v", last)
+	for _, status := range []int{http.StatusBadRequest, http.StatusFound} {
+		answer(status)
+		v := w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", verdict.PlaceDown)
+		if last := v.Findings[3]; !strings.Contains(last.Message, "webhook") || strings.Contains(last.Message+last.Subject, "secret") {
+			t.Errorf("%+v", last)
+		}
+		expect(fmt.Sprint("the webhook answers ", status))
 	}
-	expect("the webhook fails")
 	answer(http.StatusOK)
 	w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("the webhook answers again", "LOG_UNEXPLAINED")
 	hook.Close()
 	w.sign(t, lab.RoleRelease, "planted while nothing listens")
-	v = w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", verdict.PlaceDown)
+	v := w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED", verdict.PlaceDown)
 	if last := v.Findings[4]; strings.Contains(last.Message+last.Subject, "secret") {
 		t.Errorf("%+v", last)
 	}
+}
+
+// down lets the log answer nothing.
+func (w *world) down() {
+	w.answer.Store(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	})
 }

@@ -37,7 +37,7 @@ func (g *given) Set(s string) error {
 func demandContent(cmd *cobra.Command) {
 	guard := func(f *pflag.Flag) {
 		_, repeats := f.Value.(pflag.SliceValue)
-		if f.DefValue == "[]" {
+		if f.DefValue == "[]" || f.DefValue == "0s" {
 			f.DefValue = "" // help prints no empty default
 		}
 		f.Value = &given{Value: f.Value, repeats: repeats}

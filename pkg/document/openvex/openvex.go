@@ -77,8 +77,9 @@ func Parse(s intoto.Statement, signed time.Time) (d Document, err error) {
 	return d, err
 }
 
-// ParseFile reads an unsigned document, without its rules.
-func ParseFile(raw []byte) (d Document, err error) {
+// ParseFile reads an unsigned document, at a time; at none, without its rules: of a draft,
+// parts are not filled in yet.
+func ParseFile(raw []byte, at time.Time) (d Document, err error) {
 	var other struct {
 		CSAF    json.RawMessage `json:"document"`
 		Format  string          `json:"bomFormat"`
@@ -102,7 +103,10 @@ func ParseFile(raw []byte) (d Document, err error) {
 	if err != nil {
 		return d, verdict.Wrap(Form, "vex", err)
 	}
-	return d, nil
+	if at.IsZero() {
+		return d, nil
+	}
+	return d, check(d, at)
 }
 
 // dates are those of a statement: the first is when it was last stated.
@@ -138,7 +142,7 @@ func check(d Document, signed time.Time) error {
 		case s.Status == vex.StatusNotAffected && s.Justification == "":
 			return refuse("%s: not_affected without a justification, want one of %s", name, strings.Join(vex.Justifications(), ", "))
 		case slices.MaxFunc(dates(d, s), time.Time.Compare).After(signed.Add(skew)):
-			return refuse("%s: dated %s, which is later than its signature", name, Issued(d, s).Format(time.RFC3339))
+			return refuse("%s: dated %s, which is in the future, or later than its signature", name, Issued(d, s).Format(time.RFC3339))
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ import (
 const good = `{"@context":"https://openvex.dev/ns/v0.2.0","@id":"https://example.test/vex/1","author":"security@example.test","timestamp":"2026-11-01T00:00:00Z","version":1,` +
 	`"statements":[{"vulnerability":{"name":"CVE-2026-1"},"products":[{"@id":"lantern","hashes":{"sha-256":"00"}}],"status":"not_affected","justification":"component_not_present"}]}`
 
+// read is when the documents are read, or were signed.
+var read = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
+
 func statement(kind, predicate string) []byte {
 	return []byte(`{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"lantern","digest":{"sha256":"` + strings.Repeat("a", 64) + `"}}],"predicateType":"` + kind + `","predicate":` + predicate + `}`)
 }
@@ -21,7 +24,7 @@ func parse(t testing.TB, raw []byte) error {
 	t.Helper()
 	s, err := intoto.Parse(raw)
 	if err == nil {
-		_, err = openvex.Parse(s, time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC))
+		_, err = openvex.Parse(s, read)
 	}
 	return err
 }
@@ -56,8 +59,13 @@ func TestParse(t *testing.T) {
 		if !strings.Contains(good, row.old) {
 			t.Fatalf("%s: nothing to replace", row.name)
 		}
-		if got := verdict.FindingOf("", parse(t, statement(openvex.PredicateType, strings.Replace(good, row.old, row.not, 1)))).Code; got != row.code {
+		text := strings.Replace(good, row.old, row.not, 1)
+		if got := verdict.FindingOf("", parse(t, statement(openvex.PredicateType, text))).Code; got != row.code {
 			t.Errorf("%s: %s, want %s", row.name, got, row.code)
+		}
+		_, err := openvex.ParseFile([]byte(text), read)
+		if got := verdict.FindingOf("", err).Code; got != openvex.Form {
+			t.Errorf("%s, unsigned: %s", row.name, got)
 		}
 	}
 	for _, kind := range []string{openvex.Context, "https://cyclonedx.org/bom", "https://docs.oasis-open.org/csaf"} {
@@ -69,13 +77,13 @@ func TestParse(t *testing.T) {
 
 // TestParseFile: other forms are named.
 func TestParseFile(t *testing.T) {
-	if _, err := openvex.ParseFile([]byte(good)); err != nil {
+	if _, err := openvex.ParseFile([]byte(good), read); err != nil {
 		t.Fatal(err)
 	}
 	for text, form := range map[string]string{
 		`{"document":{"csaf_version":"2.0"}}`: "CSAF", `{"bomFormat":"CycloneDX"}`: "CycloneDX", "<bom/>": "XML", `{"@context":"https://spdx.org/rdf/3.0.1/spdx-context.jsonld"}`: "SPDX 3", "{": "",
 	} {
-		_, err := openvex.ParseFile([]byte(text))
+		_, err := openvex.ParseFile([]byte(text), read)
 		if f := verdict.FindingOf("", err); f.Code != openvex.Form || !strings.Contains(f.Message, form) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -99,6 +107,6 @@ func FuzzParse(f *testing.F) {
 	f.Add(statement(openvex.PredicateType, good))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		_ = parse(t, raw)
-		_, _ = openvex.ParseFile(raw) // no panic
+		_, _ = openvex.ParseFile(raw, read) // no panic
 	})
 }

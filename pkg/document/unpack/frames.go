@@ -46,9 +46,9 @@ func OpenFrames(file io.ReaderAt, size int64) (*Frames, error) {
 		if bad != nil || !whole || at > size || h.FrameContentSize < 1 || h.FrameContentSize > FrameSize || h.DictionaryID != 0 {
 			return nil, verdict.Refuse(verdict.ArchiveParse, "", "zstd frame %d is cut off, or not one of those that hold %d bytes each", len(f.ends)+1, FrameSize)
 		}
-	}
-	if f.size > freeExpansion+maxRatio*size {
-		return nil, verdict.Refuse(verdict.Limit, "", "the archive expands to %d bytes from %d", f.size, size)
+		if most := freeExpansion + maxRatio*size; f.size > most { // here, so that ends stays short
+			return nil, verdict.Refuse(verdict.Limit, "", "the archive expands to more than %d bytes from %d", most, size)
+		}
 	}
 	return f, err
 }

@@ -106,3 +106,33 @@ func TestFramesMangled(t *testing.T) {
 		}
 	}
 }
+
+// repeated is a file of one piece again and again, which remembers how far it was read.
+type repeated struct {
+	piece []byte
+	far   int64
+}
+
+// ReadAt implements [io.ReaderAt].
+func (r *repeated) ReadAt(p []byte, at int64) (int, error) {
+	r.far = max(r.far, at)
+	for i := range p {
+		p[i] = r.piece[(at+int64(i))%int64(len(r.piece))]
+	}
+	return len(p), nil
+}
+
+// TestFramesBomb: a large file of small frames is refused before all of them are listed
+// in memory. The twin is the same file, cut to what is allowed.
+func TestFramesBomb(t *testing.T) {
+	bomb := &repeated{piece: framed(t, make([]byte, unpack.FrameSize))}
+	small := int64(len(bomb.piece))
+	if _, err := unpack.OpenFrames(bomb, 60*small); err != nil {
+		t.Error(err)
+	}
+	size := 1_000_000 * small
+	_, err := unpack.OpenFrames(bomb, size)
+	if f := verdict.FindingOf("", err); f.Code != verdict.Limit || bomb.far > size/10 {
+		t.Errorf("%v, after %d of %d bytes", err, bomb.far, size)
+	}
+}

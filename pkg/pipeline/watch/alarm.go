@@ -28,8 +28,8 @@ func (r *run) alarm(ctx context.Context) error {
 	}
 	down := func(f verdict.Finding) bool { return f.Code.Outcome() == verdict.Unavailable }
 	key := func(f verdict.Finding) string { return string(f.Code) + " " + f.Subject }
-	if fresh.Findings = nil; slices.ContainsFunc(r.v.Findings, down) { // what was found before may still be so
-		now = maps.Clone(before)
+	if fresh.Findings = nil; r.partial || slices.ContainsFunc(r.v.Findings, down) { // what was found before may still be so
+		maps.Copy(now, before)
 	}
 	for _, f := range r.v.Findings {
 		posted, known := before[key(f)]
@@ -65,10 +65,14 @@ func (r *run) post(ctx context.Context, v verdict.Verdict) error {
 	}
 	if err == nil {
 		defer resp.Body.Close()
-		if resp.StatusCode/100 == 2 {
+		switch {
+		case resp.Request.Method != http.MethodPost: // such as to a login page, which answers 200
+			err = errors.New("it redirected to a page, without what was posted")
+		case resp.StatusCode/100 == 2:
 			return nil
+		default:
+			err = fmt.Errorf("it answered %s", resp.Status)
 		}
-		err = fmt.Errorf("it answered %s", resp.Status)
 	}
 	return &verdict.UnavailableError{Place: to.URL.Scheme + "://" + to.URL.Host, Op: "posting an alarm to the webhook", Err: err}
 }

@@ -33,7 +33,9 @@ type Service struct {
 // verdict cannot be told.
 func (s *Service) Run(ctx context.Context) error {
 	tell := s.Seen
+	s.mu.Lock() // the metrics may be served already
 	s.entries, s.size, s.grown, s.next = map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
+	s.mu.Unlock()
 	s.Seen = func(at Seen) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -53,6 +55,8 @@ func (s *Service) Run(ctx context.Context) error {
 		v.AddError("profile", err)
 		if s.Gate = g; err == nil {
 			v = s.Once(ctx, began)
+		} else if s.Webhook != "" {
+			v.AddError("webhook", (&run{Config: s.Config, v: v, partial: true}).alarm(ctx))
 		}
 		if ctx.Err() != nil {
 			return nil

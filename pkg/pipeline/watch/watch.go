@@ -76,7 +76,7 @@ type run struct {
 	now      time.Time
 	ours     watched.Identities
 	verified int             // how many of the releases
-	partial  bool            // one of them could not be read
+	partial  bool            // one of them, or the profile, could not be read
 	known    map[string]bool // what is explained: LOG/INDEX, and contents
 }
 
@@ -97,15 +97,18 @@ func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
 			r.Logs = append(r.Logs, a.URI)
 		}
 	}
-	files, _ := filepath.Glob(filepath.Join(c.State, "*"+cursorSuffix)) // the pattern is valid
+	if len(r.Logs) == 0 {
+		r.v.AddError("trust root", verdict.Refuse(verdict.PlaceDown, "trust root", "it has no log that is valid now, so no log was read").Advise("name each Rekor v2 log to follow with --log, or use a newer trust root"))
+	}
+	files, _ := fs.Glob(os.DirFS(c.State), "*"+cursorSuffix) // the pattern is valid
 	for _, address := range r.Logs {
 		id, err := r.follow(ctx, address)
 		r.v.AddError(address, err)
-		files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == id+cursorSuffix })
+		files = slices.DeleteFunc(files, func(f string) bool { return f == id+cursorSuffix })
 	}
 	for _, f := range files {
-		r.v.Add(verdict.Find(watched.Stalled, f, "the log was followed before, and no address answered for it"))
-		c, err := r.cursor(strings.TrimSuffix(filepath.Base(f), cursorSuffix))
+		r.v.Add(verdict.Find(watched.Stalled, filepath.Join(c.State, f), "the log was followed before, and no address answered for it"))
+		c, err := r.cursor(strings.TrimSuffix(f, cursorSuffix))
 		if err == nil {
 			err = r.judge(ctx, &c)
 		}

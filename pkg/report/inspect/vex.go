@@ -18,7 +18,7 @@ func VEX(name string, raw []byte, at time.Time) (*verdict.Verdict, error) {
 	v := verdict.NewCheck("what does the VEX document "+name+" state", at)
 	v.Scope = verdict.Scope{Checks: []string{"its form"}, Left: []string{"signatures", "whether a newer document superseded it", "whether its products exist"}}
 	v.Counts.Required, v.Counts.Verified = 1, 1
-	d, err := openvex.ParseFile(raw)
+	d, err := openvex.ParseFile(raw, at)
 	said, unsigned := verify.Read(raw)
 	if len(said.Certificates) > 0 {
 		part, _ := fromDER(said.Certificates[0])
@@ -40,6 +40,9 @@ func VEX(name string, raw []byte, at time.Time) (*verdict.Verdict, error) {
 			v.VEX = append(v.VEX, x)
 			v.Tell("%s", x)
 		}
+	}
+	if len(v.VEX) == 0 {
+		return nil, verdict.Refuse(openvex.Form, name, "no statement names a product")
 	}
 	return v, nil
 }
