@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -39,6 +40,7 @@ summaries:
   policy: {uri: "https://example.test/policy", sha256: "0000000000000000000000000000000000000000000000000000000000000001"}
   levels: {BUILD: 3}
   maxAge: 24h
+rebuilt: {atLeast: 1, stages: [staging], of: [{id: "https://example.test/rebuilder", signers: [%[12]s]}]}
 source: {repository: "git+https://example.test/lantern"}
 require:
 - stages: [staging, release]
@@ -78,6 +80,7 @@ func seats() []seat {
 		{"sources/items/signers", "source", "x", "", sources},
 		{"inputs/items/signers", "keyless", kindBlob, plan.Other, ""},
 		{"roles/vex", "vex", "x", "", vexSigner},
+		{"rebuilt/of/items/signers", "rebuilder", rebuildrecord.PredicateType, "", rebuilder},
 	}
 }
 
@@ -126,6 +129,9 @@ const summaryOfTest = `{"verifier": {"id": "https://verifier.example.test/gate"}
 "policy": {"uri": "https://example.test/policy", "digest": {"sha256": "0000000000000000000000000000000000000000000000000000000000000001"}},
 "verificationResult": "PASSED", "verifiedLevels": ["SLSA_BUILD_LEVEL_3"], "slsaVersion": "1.0"}`
 
+const rebuildOfTest = `{"rebuilder": {"id": "https://example.test/rebuilder"}, "source": {"repository": "git+https://example.test/lantern", "commit": "9d3b2f0f"},
+"provenance": ["0000000000000000000000000000000000000000000000000000000000000001"], "isolation": "isolated", "finishedOn": "2026-11-19T12:00:00Z"}`
+
 // buildOf is the predicate of provenance by a builder.
 func buildOf(builder string) string {
 	return fmt.Sprintf(`{"buildDefinition": {"buildType": "https://example.test/type", "externalParameters": {"version": "v1.0.0"},
@@ -150,6 +156,7 @@ func saidBy(t *testing.T, q Question, who identity.Identity, kind, predicate str
 	t.Helper()
 	said := map[string]any{"a": "b"}
 	if predicate != "" {
+		said = nil
 		if err := json.Unmarshal([]byte(predicate), &said); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +172,7 @@ func saidBy(t *testing.T, q Question, who identity.Identity, kind, predicate str
 func (s seat) asks(t *testing.T, p Policy, who identity.Identity) error {
 	t.Helper()
 	q := asking(t, s.class)
-	predicate := map[string]string{"builder": buildOf("https://example.test/builder"), "verifier": summaryOfTest}[s.name]
+	predicate := map[string]string{"builder": buildOf("https://example.test/builder"), "verifier": summaryOfTest, "rebuilder": rebuildOfTest}[s.name]
 	f := saidBy(t, q, who, s.kind, predicate)
 	if strings.HasPrefix(s.at, "inputs") {
 		p, _ = p.NewSession().OfInput("", "seat")
