@@ -57,10 +57,14 @@ func (c comparison) differences(ctx context.Context, a plan.Artifact, want diges
 	if err != nil {
 		return nil, err
 	}
-	return differ(a.Name, func(of copyOf) (io.ReadCloser, error) {
+	list, err := differ(a.Name, func(of copyOf) (io.ReadCloser, error) {
 		body, _, err := of.files.Open(ctx, a.Name)
 		return body, err
 	}, c.want, c.got)
+	if err == nil && len(list) == 0 { // a place served other bytes the second time
+		err = verdict.Refuse(verdict.Tampered, a.Name, "its bytes changed while they were compared")
+	}
+	return list, err
 }
 
 func sumIn(ctx context.Context, place store.Place, name string) (digest.Digest, error) {
