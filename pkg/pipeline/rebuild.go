@@ -99,7 +99,7 @@ func (o Officer) DraftRebuilt(of Rebuilt, id string) (Draft, error) {
 // PublishRebuilt signs a statement and writes it beside the manifest of a
 // release, under the first name that is free.
 func (o Officer) PublishRebuilt(ctx context.Context, release string, d Draft) (string, verdict.Proof, error) {
-	at, err := o.filesOf(release)
+	_, at, err := o.filesOf(release)
 	for n := 1; err == nil; n++ {
 		if _, err = o.read(ctx, Target{at, rebuildrecord.Name(n)}); errors.Is(err, store.ErrNotFound) {
 			proof, err := o.Sign(ctx, d, Target{at, rebuildrecord.Name(n)})
@@ -333,8 +333,8 @@ func (j *job) buildUnsigned(ctx context.Context, dir string, f found, jobs int) 
 // unbuilt is why a build could not be repeated. Whatever refused it, nothing is
 // known about the release then.
 func unbuilt(err error) error {
-	if run.IsFetch(err) {
-		return &verdict.Error{Finding: verdict.Find(run.InputGone, "inputs", "no step was run: %v", err), Cause: err}
+	if verdict.FindingOf("", err).Code == run.InputGone {
+		return err
 	}
 	return &verdict.Error{Finding: verdict.Find(rebuildFailed, "build", "%v", err), Cause: err}
 }

@@ -102,7 +102,7 @@ func (c comparison) images(ctx context.Context, a plan.Artifact, want digest.Dig
 		return nil, err
 	}
 	if a.Of != "" { // the difference is that of the index
-		return []difference.Difference{{Where: a.Name + ": manifest", Want: want.String(), Got: "another one, in " + made.Digest.String()}}, nil
+		return []difference.Difference{{Where: a.Name + ": manifest", Want: want.String(), Got: "another one, in the index " + made.Digest.String()}}, nil
 	}
 	published, err := c.want.images.Resolve(ctx, a.Repository, want.String())
 	if err != nil {

@@ -72,4 +72,7 @@ func TestRebuildFailed(t *testing.T) {
 	if f := verdict.FindingOf("", err); f.Code != "REBUILD_FAILED" || verdict.OutcomeOf(err) != verdict.Unavailable {
 		t.Errorf("%+v, %s", f, verdict.OutcomeOf(err))
 	}
+	if f := verdict.FindingOf("", unbuilt(verdict.Refuse(run.InputGone, "inputs", "no step was run"))); f.Code != "INPUT_GONE" {
+		t.Errorf("an input that is gone: %+v", f)
+	}
 }

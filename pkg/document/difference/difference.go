@@ -109,7 +109,12 @@ func compare(where string, want, got []byte, depth int) (list []Difference) {
 	for at < min(len(want), len(got)) && want[at] == got[at] {
 		at++
 	}
-	return []Difference{{fmt.Sprintf("%s: from byte %d", where, at), sizeOf(want), sizeOf(got)}}
+	return []Difference{{fmt.Sprintf("%s: from byte %d", where, at), from(at, want), from(at, got)}}
+}
+
+// from shows the first bytes from an offset.
+func from(at int, raw []byte) string {
+	return fmt.Sprintf("%q, %s", raw[at:min(at+16, len(raw))], sizeOf(raw))
 }
 
 func (p part) String() string {

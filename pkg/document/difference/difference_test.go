@@ -45,6 +45,14 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestBytes: content without parts is shown from the first byte that differs.
+func TestBytes(t *testing.T) {
+	list, err := difference.Of("a", strings.NewReader("one text"), strings.NewReader("one teXt\x1b"))
+	if want := []difference.Difference{{Where: "a: from byte 6", Want: `"xt", 8 bytes in all`, Got: `"Xt\x1b", 9 bytes in all`}}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("%v, %v, want %v", list, err, want)
+	}
+}
+
 // TestSections builds a program for each platform, changes one constant or flag
 // of it, and expects the section or the field.
 func TestSections(t *testing.T) {
