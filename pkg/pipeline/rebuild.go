@@ -279,12 +279,12 @@ func (r *rebuild) checkTools(context.Context) error {
 
 // buildAndCompare builds in a directory of its own, and compares.
 func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, err error) {
-	dir, remove, err := r.scratch(ctx, &r.found)
+	dir, remove, err := scratch(ctx, r.job, &r.found)
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	built, err := r.buildUnsigned(ctx, filepath.Join(dir, "build"), r.found, runtime.GOMAXPROCS(0))
+	built, err := buildUnsigned(ctx, r.job, filepath.Join(dir, "build"), r.found, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, e
 
 // scratch is a directory for builds that are only compared, and finds out how
 // their steps are isolated.
-func (j *job) scratch(ctx context.Context, f *found) (dir string, remove func(), err error) {
+func scratch(ctx context.Context, j *job, f *found) (dir string, remove func(), err error) {
 	f.isolation = sandbox.Examine(ctx)
 	warnUnisolated(ctx, j, f.isolation)
 	dir, err = os.MkdirTemp("", "waybill-rebuild-")
@@ -314,7 +314,7 @@ func (j *job) scratch(ctx context.Context, f *found) (dir string, remove func(),
 }
 
 // buildUnsigned runs steps, jobs at a time, without signing what they make.
-func (j *job) buildUnsigned(ctx context.Context, dir string, f found, jobs int) (copyOf, error) {
+func buildUnsigned(ctx context.Context, j *job, dir string, f found, jobs int) (copyOf, error) {
 	w, err := workspace.Create(dir, f.identity(invocation()))
 	if err != nil {
 		return copyOf{}, err

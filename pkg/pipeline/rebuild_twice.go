@@ -23,7 +23,7 @@ func BuildTwice(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
 	if f.plan, f.source, err = p.plan(ctx); err != nil {
 		return nil, err
 	}
-	dir, remove, err := p.scratch(ctx, &f)
+	dir, remove, err := scratch(ctx, p.job, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +32,12 @@ func BuildTwice(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
 	v.Subject, v.Scope.Checks = f.plan.Name+" "+f.plan.Version.String(), []string{"rebuild"}
 	c := comparison{tag: f.plan.Version.ImageTag()}
 	p.Report(ctx, "build 1 of 2")
-	if c.want, err = p.buildUnsigned(ctx, filepath.Join(dir, "one"), f, runtime.GOMAXPROCS(0)); err != nil {
+	if c.want, err = buildUnsigned(ctx, p.job, filepath.Join(dir, "one"), f, runtime.GOMAXPROCS(0)); err != nil {
 		return nil, err
 	}
 	nextSecond(ctx)
 	p.Report(ctx, "build 2 of 2")
-	if c.got, err = p.buildUnsigned(ctx, filepath.Join(dir, "another directory", "two"), f, 1); err != nil {
+	if c.got, err = buildUnsigned(ctx, p.job, filepath.Join(dir, "another directory", "two"), f, 1); err != nil {
 		return nil, err
 	}
 	for _, a := range f.plan.Artifacts {
