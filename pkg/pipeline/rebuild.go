@@ -45,9 +45,7 @@ type rebuild struct {
 	m         manifest.Manifest
 	wanted    []manifest.Artifact
 	said      map[string]provenance.Provenance // by the name of its file
-	source    run.Source
-	planned   plan.Plan
-	isolation sandbox.Mode
+	found     found
 }
 
 // Rebuild builds artifacts of a public release again, all of them if none is
@@ -74,7 +72,7 @@ func Rebuild(ctx context.Context, p *Pipeline, names ...string) (*verdict.Verdic
 	}
 	r.v.Counts.Required, r.v.Counts.Verified = len(r.wanted), len(same)
 	made := Rebuilt{same, rebuildrecord.Predicate{
-		Source: rebuildrecord.Source{Repository: r.m.Source.Repository, Commit: r.m.Source.Commit}, Isolation: string(r.isolation), FinishedOn: r.Clock().UTC().Truncate(time.Second),
+		Source: rebuildrecord.Source{Repository: r.m.Source.Repository, Commit: r.m.Source.Commit}, Isolation: string(r.found.isolation.Mode), FinishedOn: r.Clock().UTC().Truncate(time.Second),
 	}}
 	for _, p := range r.v.Proofs {
 		if hex := p.Bundle.Hex(); !slices.Contains(made.said.Provenance, hex) {
@@ -101,7 +99,7 @@ func (o Officer) DraftRebuilt(of Rebuilt, id string) (Draft, error) {
 // PublishRebuilt signs a statement and writes it beside the manifest of a
 // release, under the first name that is free.
 func (o Officer) PublishRebuilt(ctx context.Context, release string, d Draft) (string, verdict.Proof, error) {
-	at, err := o.filesOf(release)
+	_, at, err := o.filesOf(release)
 	for n := 1; err == nil; n++ {
 		if _, err = o.read(ctx, Target{at, rebuildrecord.Name(n)}); errors.Is(err, store.ErrNotFound) {
 			proof, err := o.Sign(ctx, d, Target{at, rebuildrecord.Name(n)})
@@ -125,15 +123,8 @@ func (r *rebuild) read(ctx context.Context, names []string) (err error) {
 		return err
 	}
 	r.v.Subject, r.v.Source = r.m.Name+" "+r.Version.String(), r.m.Source.Repository+"@"+r.m.Source.Commit
-	for _, a := range r.m.Artifacts {
-		if a.Provenance != "" && (len(names) == 0 || slices.Contains(names, a.Name) || slices.Contains(names, a.Of)) {
-			r.wanted = append(r.wanted, a)
-		}
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(r.wanted, func(a manifest.Artifact) bool { return a.Name == name }) {
-			return verdict.Refuse(verdict.Usage, name, "the release has no artifact of this name that was built").Advise("name artifacts as waybill inspect lists them in the manifest")
-		}
+	if err := r.choose(names); err != nil {
+		return err
 	}
 	evidence := map[string]verify.Evidence{}
 	for _, a := range r.wanted {
@@ -149,6 +140,25 @@ func (r *rebuild) read(ctx context.Context, names []string) (err error) {
 			return err
 		}
 		r.v.Proofs = append(r.v.Proofs, proof)
+	}
+	return nil
+}
+
+// choose finds the artifacts that are to be built again: those with these names and
+// what belongs to them, or all that were built.
+func (r *rebuild) choose(names []string) error {
+	for _, a := range r.m.Artifacts {
+		if a.Provenance != "" && (len(names) == 0 || slices.Contains(names, a.Name) || slices.Contains(names, a.Of)) {
+			r.wanted = append(r.wanted, a)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(r.wanted, func(a manifest.Artifact) bool { return a.Name == name }) {
+			return verdict.Refuse(verdict.Usage, name, "the release has no artifact of this name that was built").Advise("name artifacts as waybill inspect lists them in the manifest")
+		}
+	}
+	if len(r.wanted) == 0 {
+		return verdict.Refuse(rebuildFailed, "release", "nothing in it was built with provenance, so there is nothing to build again")
 	}
 	return nil
 }
@@ -200,14 +210,14 @@ func (r *rebuild) readSource(ctx context.Context) (err error) {
 		}
 	}
 	from := Source{Repository: cmp.Or(r.Source.Repository, r.m.Source.Repository), Ref: ref}
-	if r.planned, r.source, err = ReadPlan(ctx, from, r.Version, asked.Parameters); err != nil {
+	if r.found.plan, r.found.source, err = ReadPlan(ctx, from, r.Version, asked.Parameters); err != nil {
 		code := sourceGone
 		if slices.Contains([]verdict.Code{verdict.LockStale, verdict.ConfigParse}, verdict.FindingOf("", err).Code) {
 			code = rebuildClaim
 		}
 		return &verdict.Error{Finding: verdict.Find(code, from.Repository, "commit %.12s: %v", ref, err), Cause: err}
 	}
-	r.planned.Steps = run.Needs(r.planned.Steps, func(s plan.Step) bool { _, is := r.said[plan.ProvenanceName(s.Instance)]; return is })
+	r.found.plan.Steps = run.Needs(r.found.plan.Steps, func(s plan.Step) bool { _, is := r.said[plan.ProvenanceName(s.Instance)]; return is })
 	for _, name := range slices.Sorted(maps.Keys(r.said)) {
 		if err := r.compareClaim(name, r.said[name]); err != nil {
 			return err
@@ -217,28 +227,37 @@ func (r *rebuild) readSource(ctx context.Context) (err error) {
 }
 
 // compareClaim refuses provenance that says something else of its source than the
-// source does: another commit, configuration, lock, command or environment.
+// source does: another commit, configuration, lock, command, environment or network.
 func (r *rebuild) compareClaim(name string, said provenance.Provenance) error {
 	differ := func(what, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(rebuildClaim, name, "the source that it names has another %s", what).Differ(want, got)}
 	}
-	i := slices.IndexFunc(r.planned.Steps, func(s plan.Step) bool { return plan.ProvenanceName(s.Instance) == name })
+	i := slices.IndexFunc(r.found.plan.Steps, func(s plan.Step) bool { return plan.ProvenanceName(s.Instance) == name })
 	if i < 0 {
 		return verdict.Refuse(rebuildClaim, name, "the release.yaml that it names has no such step")
 	}
-	step, commit := r.planned.Steps[i].At(r.source.Commit.Commit, r.source.Commit.Epoch()), r.source.Commit
-	inside, config := said.BuildDefinition.InternalParameters, digest.Of(digest.SHA256, r.source.Config).Hex()
+	step, commit := r.found.plan.Steps[i].At(r.found.source.Commit.Commit, r.found.source.Commit.Epoch()), r.found.source.Commit
+	inside, config := said.BuildDefinition.InternalParameters, digest.Of(digest.SHA256, r.found.source.Config).Hex()
+	var network []string
+	if inside.Walls != nil {
+		network = inside.Walls.Network
+	}
+	if len(step.Run) == 0 { // no command has it
+		step.Env, step.Network = nil, nil
+	}
 	switch used := said.Used(plan.LockName); {
 	case said.SourceCommit() != commit.Commit:
 		return differ("commit", commit.Commit, said.SourceCommit())
 	case said.BuildDefinition.ExternalParameters.Config.SHA256 != config:
 		return differ(plan.ConfigName, config, said.BuildDefinition.ExternalParameters.Config.SHA256)
-	case r.planned.Locked && !used.Equal(digest.SetOf(r.source.Lock)):
-		return differ(plan.LockName, digest.Of(digest.SHA256, r.source.Lock).String(), used.SHA256.String())
+	case r.found.plan.Locked && !used.Equal(digest.SetOf(r.found.source.Lock)):
+		return differ(plan.LockName, digest.Of(digest.SHA256, r.found.source.Lock).String(), used.SHA256.String())
 	case !slices.Equal(inside.Command, step.Run):
 		return differ("command", strings.Join(step.Run, " "), strings.Join(inside.Command, " "))
-	case !slices.Equal(inside.Env, step.Env) && len(step.Run) > 0:
+	case !slices.Equal(inside.Env, step.Env):
 		return differ("environment", strings.Join(step.Env, " "), strings.Join(inside.Env, " "))
+	case !slices.Equal(network, step.Network):
+		return differ("network", strings.Join(step.Network, " "), strings.Join(network, " "))
 	case len(step.Network) > 0:
 		return verdict.Refuse(run.InputGone, step.Instance, "the step could reach %s, and what it read there is not recorded", strings.Join(step.Network, ", "))
 	}
@@ -257,7 +276,7 @@ func (r *rebuild) checkTools(context.Context) error {
 				continue
 			}
 			checked[key] = true
-			pin := r.source.Pins.Tools[tool]
+			pin := r.found.source.Pins.Tools[tool]
 			if want := pin.Digest; !want.IsZero() && want.Hex() != one.Digest["sha256"] {
 				r.v.Add(verdict.Find(rebuildClaim, name, "%s is not what the lock of its source pins", one.Name).Differ(want.String(), "sha256:"+one.Digest["sha256"]))
 			} else if pin.Image == "" {
@@ -272,19 +291,16 @@ func (r *rebuild) checkTools(context.Context) error {
 
 // buildAndCompare builds in a directory of its own, and compares.
 func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, err error) {
-	dir, err := os.MkdirTemp("", "waybill-rebuild-")
+	dir, remove, err := scratch(ctx, r.job, &r.found)
 	if err != nil {
 		return nil, err
 	}
-	defer sandbox.Remove(context.WithoutCancel(ctx), dir) //nolint:errcheck // it is temporary
-	isolation := sandbox.Examine(ctx)
-	r.isolation = isolation.Mode
-	warnUnisolated(ctx, r.job, isolation)
-	w, err := buildUnsigned(ctx, r.job, filepath.Join(dir, "build"), machine{isolation.Mode, runtime.GOMAXPROCS(0)}, planOf{r.planned, r.source})
+	defer remove()
+	built, err := buildUnsigned(ctx, r.job, filepath.Join(dir, "build"), r.found, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, err
 	}
-	c := comparison{want: r.published, got: copyOf{w.Files(), w.Images()}, tag: r.Version.ImageTag()}
+	c := comparison{want: r.published, got: built, tag: r.Version.ImageTag()}
 	for _, a := range r.wanted {
 		list, err := c.differences(ctx, a.Artifact, a.Digests.SHA256)
 		switch {
@@ -300,40 +316,37 @@ func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, e
 	return same, nil
 }
 
-// machine is how steps run, and how many at a time.
-type machine struct {
-	mode sandbox.Mode
-	jobs int
+// scratch is a directory for builds that are only compared, and finds out how
+// their steps are isolated.
+func scratch(ctx context.Context, j *job, f *found) (dir string, remove func(), err error) {
+	f.isolation = sandbox.Examine(ctx)
+	warnUnisolated(ctx, j, f.isolation)
+	dir, err = os.MkdirTemp("", "waybill-rebuild-")
+	return dir, func() { _ = sandbox.Remove(context.WithoutCancel(ctx), dir) }, err // it is temporary
 }
 
-// planOf is a plan, and its source.
-type planOf struct {
-	plan.Plan
-	source run.Source
-}
-
-// buildUnsigned runs steps without signing what they make.
-func buildUnsigned(ctx context.Context, j *job, dir string, on machine, p planOf) (*workspace.Workspace, error) {
-	w, err := workspace.Create(dir, found{plan: p.Plan, source: p.source}.identity(invocation()))
+// buildUnsigned runs steps, jobs at a time, without signing what they make.
+func buildUnsigned(ctx context.Context, j *job, dir string, f found, jobs int) (copyOf, error) {
+	w, err := workspace.Create(dir, f.identity(invocation()))
 	if err != nil {
-		return nil, err
+		return copyOf{}, err
 	}
 	err = run.Run(ctx, run.Request{
-		Plan: p.Plan, Source: p.source, Workspace: w, Rebuild: true, Report: j.Report, Progress: j.Progress,
-		Machine: run.Machine{Mode: on.mode, Jobs: on.jobs, Transport: j.Transport, Modules: j.Profile.ModuleProxy},
+		Plan: f.plan, Source: f.source, Workspace: w, Rebuild: true, Report: j.Report, Progress: j.Progress,
+		Machine: run.Machine{Mode: f.isolation.Mode, Jobs: jobs, Transport: j.Transport, Modules: j.Profile.ModuleProxy},
 		Trust:   run.Trust{Verifier: j.verifier, Policy: j.Profile.Policy, Clock: j.Clock},
 	})
-	if err == nil || ctx.Err() != nil {
-		return w, err
+	if err != nil && ctx.Err() == nil {
+		err = unbuilt(err)
 	}
-	return nil, unbuilt(err)
+	return copyOf{w.Files(), w.Images()}, err
 }
 
 // unbuilt is why a build could not be repeated. Whatever refused it, nothing is
 // known about the release then.
 func unbuilt(err error) error {
-	if run.IsFetch(err) {
-		return &verdict.Error{Finding: verdict.Find(run.InputGone, "inputs", "no step was run: %v", err), Cause: err}
+	if verdict.FindingOf("", err).Code == run.InputGone {
+		return err
 	}
 	return &verdict.Error{Finding: verdict.Find(rebuildFailed, "build", "%v", err), Cause: err}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/produce/run"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -16,8 +17,8 @@ import (
 func TestRebuildClaim(t *testing.T) {
 	commit, config, lock := "1111111111111111111111111111111111111111", []byte("release.yaml"), []byte("lock")
 	of := func(step plan.Step) (*rebuild, provenance.Provenance) {
-		r := &rebuild{source: run.Source{Commit: git.Commit{Commit: commit}, Config: config, Lock: lock}}
-		r.planned.Locked, r.planned.Steps = true, []plan.Step{step}
+		r := &rebuild{found: found{source: run.Source{Commit: git.Commit{Commit: commit}, Config: config, Lock: lock}}}
+		r.found.plan.Locked, r.found.plan.Steps = true, []plan.Step{step}
 		said := provenance.Provenance{}
 		said.BuildDefinition = provenance.BuildDefinition{
 			ExternalParameters: provenance.ExternalParameters{Config: provenance.Config{SHA256: digest.Of(digest.SHA256, config).Hex()}},
@@ -29,7 +30,7 @@ func TestRebuildClaim(t *testing.T) {
 		return r, said
 	}
 	step := plan.Step{Instance: "compile", Run: []string{"go", "build", "{commit.id}"}, Env: []string{"A=b"}}
-	name := plan.ProvenanceName("compile")
+	name, network := plan.ProvenanceName("compile"), &provenance.Walls{Network: []string{"a:1"}}
 	for what, row := range map[string]struct {
 		change func(*rebuild, *provenance.BuildDefinition)
 		code   verdict.Code
@@ -37,11 +38,22 @@ func TestRebuildClaim(t *testing.T) {
 		"nothing":         {func(*rebuild, *provenance.BuildDefinition) {}, ""},
 		"the command":     {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Command[1] = "test" }, "REBUILD_CLAIM"},
 		"the environment": {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Env = nil }, "REBUILD_CLAIM"},
-		"release.yaml":    {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Config = []byte("other") }, "REBUILD_CLAIM"},
-		"the lock":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Lock = []byte("other") }, "REBUILD_CLAIM"},
-		"the commit":      {func(r *rebuild, _ *provenance.BuildDefinition) { r.source.Commit.Commit = "2" }, "REBUILD_CLAIM"},
-		"the step":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.planned.Steps[0].Instance = "pack" }, "REBUILD_CLAIM"},
-		"the network":     {func(r *rebuild, _ *provenance.BuildDefinition) { r.planned.Steps[0].Network = []string{"a:1"} }, "INPUT_GONE"},
+		"release.yaml":    {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Config = []byte("other") }, "REBUILD_CLAIM"},
+		"the lock":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Lock = []byte("other") }, "REBUILD_CLAIM"},
+		"the commit":      {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Commit.Commit = "2" }, "REBUILD_CLAIM"},
+		"the step":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.plan.Steps[0].Instance = "pack" }, "REBUILD_CLAIM"},
+		"an environment of no command": {func(r *rebuild, d *provenance.BuildDefinition) {
+			r.found.plan.Steps[0].Run, d.InternalParameters.Command = nil, nil
+		}, "REBUILD_CLAIM"},
+		"no environment of no command": {func(r *rebuild, d *provenance.BuildDefinition) {
+			r.found.plan.Steps[0].Run, d.InternalParameters.Command, d.InternalParameters.Env = nil, nil, nil
+		}, ""},
+		"a network":               {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Walls = network }, "REBUILD_CLAIM"},
+		"no network":              {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.plan.Steps[0].Network = network.Network }, "REBUILD_CLAIM"},
+		"walls without a network": {func(_ *rebuild, d *provenance.BuildDefinition) { d.InternalParameters.Walls = &provenance.Walls{} }, ""},
+		"a network in both": {func(r *rebuild, d *provenance.BuildDefinition) {
+			r.found.plan.Steps[0].Network, d.InternalParameters.Walls = network.Network, network
+		}, "INPUT_GONE"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r, said := of(step)
@@ -54,11 +66,39 @@ func TestRebuildClaim(t *testing.T) {
 	}
 }
 
+// TestRebuildChoice: a release of which nothing was built is not rebuilt.
+func TestRebuildChoice(t *testing.T) {
+	built, given := manifest.Artifact{Name: "lantern", Provenance: "compile.json"}, manifest.Artifact{Name: "README"}
+	for what, row := range map[string]struct {
+		artifacts []manifest.Artifact
+		names     []string
+		code      verdict.Code
+	}{
+		"all that was built": {[]manifest.Artifact{built, given}, nil, ""},
+		"nothing was built":  {[]manifest.Artifact{given}, nil, "REBUILD_FAILED"},
+		"one by its name":    {[]manifest.Artifact{built, given}, []string{"lantern"}, ""},
+		"one that was not":   {[]manifest.Artifact{built, given}, []string{"README"}, verdict.Usage},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := &rebuild{m: manifest.Manifest{Artifacts: row.artifacts}}
+			if err := r.choose(row.names); verdict.FindingOf("", err).Code != row.code {
+				t.Errorf("got %v, want %q", err, row.code)
+			}
+			if row.code == "" && len(r.wanted) != 1 {
+				t.Errorf("%d are wanted, want 1", len(r.wanted))
+			}
+		})
+	}
+}
+
 // TestRebuildFailed: a step that fails is REBUILD_FAILED and unavailable: it says
 // nothing about the release.
 func TestRebuildFailed(t *testing.T) {
 	err := unbuilt(verdict.Refuse(verdict.StepFailed, "compile", "exit status 1"))
 	if f := verdict.FindingOf("", err); f.Code != "REBUILD_FAILED" || verdict.OutcomeOf(err) != verdict.Unavailable {
 		t.Errorf("%+v, %s", f, verdict.OutcomeOf(err))
+	}
+	if f := verdict.FindingOf("", unbuilt(verdict.Refuse(run.InputGone, "inputs", "no step was run"))); f.Code != "INPUT_GONE" {
+		t.Errorf("an input that is gone: %+v", f)
 	}
 }

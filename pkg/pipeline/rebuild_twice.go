@@ -2,15 +2,12 @@ package pipeline
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
-	"github.com/waybill-release/waybill/pkg/produce/sandbox"
-	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -21,32 +18,29 @@ import (
 // with all processors and once step by step, and reports what others could not
 // reproduce. Nothing is signed, and nothing is kept.
 func BuildTwice(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
-	planned, source, err := p.plan(ctx)
+	f := found{}
+	var err error
+	if f.plan, f.source, err = p.plan(ctx); err != nil {
+		return nil, err
+	}
+	dir, remove, err := scratch(ctx, p.job, &f)
 	if err != nil {
 		return nil, err
 	}
-	v := verdict.NewCheck("whether two builds of "+planned.Name+" "+planned.Version.String()+" make the same bytes", p.Clock())
-	v.Subject, v.Scope.Checks = planned.Name+" "+planned.Version.String(), []string{"rebuild"}
-	dir, err := os.MkdirTemp("", "waybill-twice-")
-	if err != nil {
+	defer remove()
+	v := verdict.NewCheck("whether two builds of "+f.plan.Name+" "+f.plan.Version.String()+" make the same bytes", p.Clock())
+	v.Subject, v.Scope.Checks = f.plan.Name+" "+f.plan.Version.String(), []string{"rebuild"}
+	c := comparison{tag: f.plan.Version.ImageTag()}
+	p.Report(ctx, "build 1 of 2")
+	if c.want, err = buildUnsigned(ctx, p.job, filepath.Join(dir, "one"), f, runtime.GOMAXPROCS(0)); err != nil {
 		return nil, err
 	}
-	defer sandbox.Remove(context.WithoutCancel(ctx), dir) //nolint:errcheck // it is temporary
-	isolation := sandbox.Examine(ctx)
-	warnUnisolated(ctx, p.job, isolation)
-	var made [2]*workspace.Workspace
-	for i, name := range []string{"one", filepath.Join("another directory", "two")} {
-		if i > 0 {
-			nextSecond(ctx)
-		}
-		p.Report(ctx, "build %d of 2", i+1)
-		if made[i], err = buildUnsigned(ctx, p.job, filepath.Join(dir, name), machine{isolation.Mode, []int{runtime.GOMAXPROCS(0), 1}[i]}, planOf{planned, source}); err != nil {
-			return nil, err
-		}
+	nextSecond(ctx)
+	p.Report(ctx, "build 2 of 2")
+	if c.got, err = buildUnsigned(ctx, p.job, filepath.Join(dir, "another directory", "two"), f, 1); err != nil {
+		return nil, err
 	}
-	tag := planned.Version.ImageTag()
-	c := comparison{want: copyOf{made[0].Files(), made[0].Images()}, got: copyOf{made[1].Files(), made[1].Images()}, tag: tag}
-	for _, a := range planned.Artifacts {
+	for _, a := range f.plan.Artifacts {
 		if a.Class == plan.ImageChild || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
 			continue // the index lists the children
 		}

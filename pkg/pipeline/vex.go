@@ -12,23 +12,20 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// filesOf is the place of the files of a public release.
-func (o Officer) filesOf(release string) (string, error) {
+// filesOf is a version, and the place of the files of its public release.
+func (o Officer) filesOf(release string) (version.Version, string, error) {
 	of, err := version.Parse(release)
 	if err != nil {
-		return "", err
+		return of, "", err
 	}
-	return o.Profile.Files(profile.Release, of)
+	files, err := o.Profile.Files(profile.Release, of)
+	return of, files, err
 }
 
 // PublishVEX signs a VEX document, writes it beside the manifest of a release,
 // and attaches it to each image that it is about.
 func (o Officer) PublishVEX(ctx context.Context, release string, said intoto.Statement, name string) (verdict.Proof, error) {
-	files, err := o.filesOf(release)
-	if err != nil {
-		return verdict.Proof{}, err
-	}
-	of, err := version.Parse(release)
+	of, files, err := o.filesOf(release)
 	if err != nil {
 		return verdict.Proof{}, err
 	}

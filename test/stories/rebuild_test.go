@@ -62,6 +62,7 @@ func TestRebuild(t *testing.T) {
 	reproduced := []string{"bin/linux/amd64/lantern", "lantern-linux-arm64.tar.gz", "oci/lantern"}
 	want(t, rebuild(reproduced...), 0, "5 of 5 artifacts built again", "with the same bytes")
 	want(t, rebuild("bin/none"), 2, "USAGE", "bin/none", "no artifact of this name that was built")
+	want(t, rebuild("../bin/linux/amd64/lantern"), 2, "USAGE", "no artifact of this name that was built")
 
 	differs := rebuild("stamp.txt", "stamp.tar.gz", "oci/stamp", "bin/linux/amd64/lantern")
 	want(t, differs, 1, "REBUILD_MISMATCH", "1 of 6 artifacts built again", "from byte ", "entry lantern/stamp.txt", "linux/amd64: layer 1: entry stamp.txt")
@@ -175,13 +176,18 @@ func withOtherBytes(t *testing.T, statement []byte) string {
 func TestPolicyRebuilt(t *testing.T) {
 	c := openCourt(t)
 	c.text += rebuilders(c.Scene, "staging", "one", "two", "three")
+	built := c.sign(t, "builder", states(provenance.PredicateType, content, built1()))
 	said := func(id string) fields {
 		return fields{"rebuilder": fields{"id": "https://" + id + ".example.test"}, "source": fields{"repository": "git+https://example.test/lantern", "commit": commit},
-			"provenance": []any{sum("provenance").Hex()}, "isolation": "isolated", "finishedOn": "2026-03-01T12:00:00Z"}
+			"provenance": []any{sum(string(built)).Hex()}, "isolation": "isolated", "finishedOn": "2026-03-01T12:00:00Z"}
 	}
 	kind := rebuildrecord.PredicateType
 	c.write(t, "signed.json", c.sign(t, "release", blobOf(content)))
-	c.write(t, "built.json", c.sign(t, "builder", states(provenance.PredicateType, content, built1())))
+	c.write(t, "built.json", built)
+	// The same bytes in another release, with the provenance of that one.
+	last := c.sign(t, "builder", states(provenance.PredicateType, content, built1().with(source("git+https://example.test/lantern@refs/tags/v0.0.9"))))
+	c.write(t, "last.json", last)
+	c.write(t, "before.json", c.sign(t, "two@lab.invalid", states(kind, content, said("two").with(fields{"provenance": []any{sum(string(last)).Hex()}}))))
 	c.write(t, "one.json", c.sign(t, "one@lab.invalid", states(kind, content, said("one"))))
 	c.write(t, "again.json", c.sign(t, "one@lab.invalid", states(kind, content, said("one").with(fields{"isolation": "unisolated"}))))
 	c.write(t, "two.json", c.sign(t, "two@lab.invalid", states(kind, content, said("two"))))
@@ -193,6 +199,7 @@ func TestPolicyRebuilt(t *testing.T) {
 	for words, code := range map[string]string{
 		"one two": "", "": "EVIDENCE_MISSING", "one": "THRESHOLD", "one again": "THRESHOLD", "one other": "THRESHOLD", "other": "NOT_BOUND",
 		"one forged": "THRESHOLD", "forged": "REBUILDER", "role": "IDENTITY_ROLE", "one role": "THRESHOLD", "stranger": "IDENTITY", "malformed": "PAYLOAD_PARSE",
+		"one before": "THRESHOLD", "before": "NOT_BOUND", "last one before": "THRESHOLD", "last one two": "",
 	} {
 		t.Run(words, func(t *testing.T) { judgedAs(t, c.ask(t, nil, "signed built "+words), code) })
 	}

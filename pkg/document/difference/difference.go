@@ -4,7 +4,8 @@
 // Files inside are compared in the same way. Nothing is normalised: what the
 // readers do not explain is named by its offset.
 //
-//	for _, d := range difference.Of("bin/hello", want, got) {
+//	list, err := difference.Of("bin/hello", want, got)
+//	for _, d := range list {
 //		fmt.Println(d.Where, d.Want, d.Got)
 //	}
 //
@@ -14,13 +15,12 @@
 package difference
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
-
-	"github.com/waybill-release/waybill/pkg/value/digest"
+	"slices"
 )
 
 // Difference is one place where two files differ. An absent place is "none".
@@ -33,94 +33,98 @@ type Difference struct {
 const (
 	// maxDifferences is how many are listed of two files.
 	maxDifferences = 100
-	// maxKept is the size up to which a file in an archive is compared by its
-	// parts, and not as a whole.
-	maxKept = 256 << 20
-	// maxRead limits what is decompressed of an archive.
-	maxRead = 64 << 30
+	// maxRead is how much is read of a file, and unpacked of one archive.
+	maxRead = 512 << 20
 	// maxDepth limits how deep archives in archives are compared.
 	maxDepth = 4
 )
 
-// part is a named part of a file. If it is a file itself, content has its bytes,
-// if they were asked for.
+// part is a named part of a file: either a value, as text, or content that has
+// parts itself.
 type part struct {
-	where, is string
-	file      bool
-	content   []byte
+	where   string
+	text    string
+	content []byte
 }
 
-// none is what an absent part is.
-const none = "none"
+// Of lists the differences of two files, the first 100 of them; none if the bytes
+// are equal. A file of more than 512 MiB differs as a whole from every other.
+func Of(where string, want, got io.Reader) ([]Difference, error) {
+	a, err := new(budget).read(want)
+	b, other := new(budget).read(got)
+	if errors.Is(err, errLimit) || errors.Is(other, errLimit) {
+		return []Difference{{where + ": too large to compare by its parts", sizeOf(a), sizeOf(b)}}, nil
+	}
+	list := compare(where, a, b, 0)
+	return list[:min(len(list), maxDifferences)], errors.Join(err, other)
+}
 
-// Of lists the differences of two files, the first 100 of them; nil if the bytes
-// are equal.
-func Of(where string, want, got *io.SectionReader) []Difference {
-	list := compare(where, want, got, 0)
-	return list[:min(len(list), maxDifferences)]
+// budget counts what was read.
+type budget struct{ spent int64 }
+
+var errLimit = errors.New("too large")
+
+func (b *budget) read(r io.Reader) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxRead-b.spent+1))
+	if b.spent += int64(len(raw)); err == nil && b.spent > maxRead {
+		err = errLimit
+	}
+	return raw, err
 }
 
 // compare compares part by part, and by offset if all parts are equal.
-func compare(where string, want, got *io.SectionReader, depth int) (list []Difference) {
-	offset := firstDifference(want, got)
-	if offset < 0 {
+func compare(where string, want, got []byte, depth int) (list []Difference) {
+	if bytes.Equal(want, got) {
 		return nil
 	}
-	add := func(part, a, b string) {
-		if list = append(list, Difference{where + part, a, b}); a == "" || b == "" {
-			list[len(list)-1] = Difference{where + part, cmp.Or(a, `""`), cmp.Or(b, `""`)}
-		}
+	var a, b []part
+	if depth < maxDepth {
+		a, b = partsOf(want, got)
 	}
-	read := partsOf(want, got)
-	a, b := read(want, nil), read(got, nil)
-	other := byName(b)
-	inside := map[string]bool{}
+	mine, other := byName(a), byName(b)
 	for _, p := range a {
-		q, there := other[p.where]
-		switch {
+		switch q, there := other[p.where]; {
 		case !there:
-			add(": "+p.where, p.is, none)
-		case p.is != q.is && p.file && q.file && depth < maxDepth:
-			inside[p.where] = true
-		case p.is != q.is:
-			add(": "+p.where, p.is, q.is)
+			list = append(list, Difference{where + ": " + p.where, p.String(), "none"})
+		case p.text != q.text:
+			list = append(list, Difference{where + ": " + p.where, p.String(), q.String()})
+		default:
+			list = append(list, compare(where+": "+p.where, p.content, q.content, depth+1)...)
 		}
 	}
-	mine := byName(a)
 	for _, q := range b {
 		if _, there := mine[q.where]; !there {
-			add(": "+q.where, none, q.is)
+			list = append(list, Difference{where + ": " + q.where, "none", q.String()})
 		}
 	}
-	if len(list) == 0 && len(inside) == 0 {
-		if x, y := order(a, b); x != y {
-			add(": order of entries", x, y)
+	if len(list) > 0 {
+		return list
+	}
+	for i := range min(len(a), len(b)) {
+		if x, y := a[i].where, b[i].where; x != y {
+			return []Difference{{where + ": order of entries", x, y}}
 		}
 	}
-	if len(inside) > 0 {
-		x, y := byName(read(want, inside)), byName(read(got, inside))
-		for _, p := range a {
-			if !inside[p.where] {
-				continue
-			}
-			below := compare(where+": "+p.where, section(x[p.where].content), section(y[p.where].content), depth+1)
-			if len(below) == 0 { // too large to be kept
-				add(": "+p.where, p.is, other[p.where].is)
-			}
-			list = append(list, below...)
-		}
+	at := 0
+	for at < min(len(want), len(got)) && want[at] == got[at] {
+		at++
 	}
-	if len(list) == 0 {
-		add(fmt.Sprintf(": from byte %d, outside of all parts that are known", offset), sizeOf(want), sizeOf(got))
-	}
-	return list
+	return []Difference{{fmt.Sprintf("%s: from byte %d", where, at), from(at, want), from(at, got)}}
 }
 
-func section(raw []byte) *io.SectionReader {
-	return io.NewSectionReader(bytes.NewReader(raw), 0, int64(len(raw)))
+// from shows the first bytes from an offset.
+func from(at int, raw []byte) string {
+	return fmt.Sprintf("%q, %s", raw[at:min(at+16, len(raw))], sizeOf(raw))
 }
 
-func sizeOf(r *io.SectionReader) string { return fmt.Sprintf("%d bytes in all", r.Size()) }
+func (p part) String() string {
+	if p.content != nil {
+		return sizeOf(p.content)
+	}
+	return cmp.Or(p.text, `""`)
+}
+
+func sizeOf(raw []byte) string { return fmt.Sprintf("%d bytes in all", len(raw)) }
 
 func byName(list []part) map[string]part {
 	all := make(map[string]part, len(list))
@@ -130,48 +134,15 @@ func byName(list []part) map[string]part {
 	return all
 }
 
-// order returns the first two names that differ in the order of equal lists.
-func order(a, b []part) (x, y string) {
-	for i := range min(len(a), len(b)) {
-		if a[i].where != b[i].where {
-			return a[i].where, b[i].where
+// partsOf reads both files with the first reader that understands them; files
+// that none does have no parts.
+func partsOf(want, got []byte) (a, b []part) {
+	for _, read := range []func([]byte) ([]part, error){elfParts, machoParts, peParts, gzipParts, zipParts, jsonParts, tarParts} {
+		a, err := read(want)
+		b, other := read(got)
+		if err == nil && other == nil {
+			return slices.Concat(buildInfo(want), a), slices.Concat(buildInfo(got), b)
 		}
 	}
-	return "", ""
-}
-
-// firstDifference is the offset of the first byte that differs, -1 if none does.
-func firstDifference(a, b *io.SectionReader) int64 {
-	x, y := bufio.NewReaderSize(rewound(a), 1<<16), bufio.NewReaderSize(rewound(b), 1<<16)
-	for offset := int64(0); ; {
-		p, _ := x.Peek(1 << 15)
-		q, _ := y.Peek(1 << 15)
-		n := min(len(p), len(q))
-		if !bytes.Equal(p[:n], q[:n]) {
-			for p[0] == q[0] {
-				p, q, offset = p[1:], q[1:], offset+1
-			}
-			return offset
-		}
-		if n == 0 {
-			if len(p) == len(q) {
-				return -1
-			}
-			return offset
-		}
-		_, _ = x.Discard(n) // they were peeked
-		_, _ = y.Discard(n)
-		offset += int64(n)
-	}
-}
-
-func rewound(r *io.SectionReader) *io.SectionReader { return io.NewSectionReader(r, 0, r.Size()) }
-
-// summary is what a content is, in a difference.
-func summary(r io.Reader) string {
-	sum, n, err := digest.SumSHA256(r)
-	if err != nil {
-		return "unreadable: " + err.Error()
-	}
-	return fmt.Sprintf("%d bytes, sha256:%.16s…", n, sum.Hex())
+	return nil, nil
 }

@@ -5,7 +5,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,15 +19,15 @@ import (
 // TestPlaces changes one fact of a file at a time, and expects its place.
 func TestPlaces(t *testing.T) {
 	for _, row := range []struct{ what, want, got, where string }{
-		{"a byte of a text", "one text", "one teXt", "a: from byte 6, outside of all parts that are known"},
-		{"the end of a text", "one text", "one", "a: from byte 3, outside of all parts that are known"},
+		{"a byte of a text", "one text", "one teXt", "a: from byte 6"},
+		{"the end of a text", "one text", "one", "a: from byte 3"},
 		{"a value of a document", `{"a":{"b":[1,2]}}`, `{"a":{"b":[1,3]}}`, "a: a.b[1]"},
-		{"the space of a document", `{"a":1}`, `{"a": 1}`, "a: from byte 5, outside of all parts that are known"},
-		{"a file in an archive", packed("x", 0o644, 1), packed("y", 0o644, 1), "a: entry f: from byte 0, outside of all parts that are known"},
+		{"the space of a document", `{"a":1}`, `{"a": 1}`, "a: from byte 5"},
+		{"a file in an archive", packed("x", 0o644, 1), packed("y", 0o644, 1), "a: entry f: from byte 0"},
 		{"the mode of a file", packed("x", 0o644, 1), packed("x", 0o755, 1), "a: entry f, mode"},
 		{"the time of a file", packed("x", 0o644, 1), packed("x", 0o644, 2), "a: entry f, mtime"},
 		{"the time in a header", zipped("x", 1, 6), zipped("x", 2, 6), "a: gzip header"},
-		{"how it is compressed", zipped(strings.Repeat("abc", 99), 1, 1), zipped(strings.Repeat("abc", 99), 1, 9), "outside of all parts"},
+		{"how it is compressed", zipped(strings.Repeat("abc", 99), 1, 1), zipped(strings.Repeat("abc", 99), 1, 9), "a: from byte"},
 		{"a file in a compressed archive", zipped(packed("x", 0o644, 1), 1, 6), zipped(packed("x", 0o600, 1), 1, 6), "a: entry f, mode"},
 		{"a document in an archive", packed(`{"a":1}`, 0o644, 1), packed(`{"a":2}`, 0o644, 1), "a: entry f: a"},
 		{"a file in a zip", inZip("f", "x"), inZip("f", "y"), "a: entry f: from byte 0"},
@@ -36,14 +35,21 @@ func TestPlaces(t *testing.T) {
 		{"an order", inZip("f", "x", "g", "y"), inZip("g", "y", "f", "x"), "a: order of entries"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
-			all := difference.Of("a", section(row.want), section(row.got))
-			if len(all) == 0 || !strings.Contains(all[0].Where, row.where) {
+			if all := places(row.want, row.got); len(all) == 0 || !strings.Contains(all[0], row.where) {
 				t.Errorf("%v: want first %q", all, row.where)
 			}
-			if same := difference.Of("a", section(row.want), section(row.want)); same != nil {
+			if same := places(row.want, row.want); same != nil {
 				t.Errorf("equal bytes differ: %v", same)
 			}
 		})
+	}
+}
+
+// TestBytes: content without parts is shown from the first byte that differs.
+func TestBytes(t *testing.T) {
+	list, err := difference.Of("a", strings.NewReader("one text"), strings.NewReader("one teXt\x1b"))
+	if want := []difference.Difference{{Where: "a: from byte 6", Want: `"xt", 8 bytes in all`, Got: `"Xt\x1b", 9 bytes in all`}}; err != nil || !slices.Equal(list, want) {
+		t.Errorf("%v, %v, want %v", list, err, want)
 	}
 }
 
@@ -70,7 +76,7 @@ func TestSections(t *testing.T) {
 		t.Run(goos, func(t *testing.T) {
 			one := build(goos, "1")
 			where := places(one, build(goos, "2"))
-			if !slices.Contains(where, "a: "+data) || slices.ContainsFunc(where, func(w string) bool { return strings.Contains(w, "text") }) {
+			if !slices.ContainsFunc(where, func(w string) bool { return strings.HasPrefix(w, "a: "+data+": from byte ") }) || slices.ContainsFunc(where, func(w string) bool { return strings.Contains(w, "text") }) {
 				t.Errorf("another constant: %q, want %q, and no code", where, data)
 			}
 			if where := places(one, build(goos, "1", "-tags=other")); !slices.Contains(where, "a: buildinfo build -tags") {
@@ -81,14 +87,12 @@ func TestSections(t *testing.T) {
 }
 
 func places(want, got string) (where []string) {
-	for _, d := range difference.Of("a", section(want), section(got)) {
+	list, err := difference.Of("a", strings.NewReader(want), strings.NewReader(got))
+	must(err)
+	for _, d := range list {
 		where = append(where, d.Where)
 	}
 	return where
-}
-
-func section(s string) *io.SectionReader {
-	return io.NewSectionReader(strings.NewReader(s), 0, int64(len(s)))
 }
 
 func save(t *testing.T, path, text string) {

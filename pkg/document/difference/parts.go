@@ -3,7 +3,6 @@ package difference
 import (
 	"archive/tar"
 	"archive/zip"
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"debug/buildinfo"
@@ -11,6 +10,7 @@ import (
 	"debug/macho"
 	"debug/pe"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,208 +19,160 @@ import (
 	"time"
 )
 
-// reader lists the parts of a file, and keeps the content of some.
-type reader func(r *io.SectionReader, keep map[string]bool) []part
+var errFormat = errors.New("another format")
 
-// partsOf chooses the reader that understands both files; two of which there is
-// none have no parts.
-func partsOf(want, got *io.SectionReader) reader {
-	for _, one := range []struct {
-		magic string
-		at    int64
-		read  reader
-	}{
-		{elf.ELFMAG, 0, program(elfParts)}, {"MZ", 0, program(peParts)},
-		{"\xcf\xfa\xed\xfe", 0, program(machoParts)}, {"\xce\xfa\xed\xfe", 0, program(machoParts)},
-		{"\x1f\x8b", 0, gzipParts}, {"PK\x03\x04", 0, zipParts}, {"ustar", 257, tarParts}, {"{", 0, jsonParts},
-	} {
-		if has(want, one.magic, one.at) && has(got, one.magic, one.at) {
-			return one.read
+// text is a part with a value.
+func text(where string, value any) part { return part{where: where, text: fmt.Sprintf("%+v", value)} }
+
+// section is a part with content: that of a file at an offset.
+func section(name string, file []byte, offset, size uint64) part {
+	begin := min(offset, uint64(len(file)))
+	return part{where: "section " + name, content: file[begin : begin+min(size, uint64(len(file))-begin)]}
+}
+
+// buildInfo are the fields of Go's build information, if the file has some.
+func buildInfo(file []byte) []part {
+	info, err := buildinfo.Read(bytes.NewReader(file))
+	if err != nil {
+		return nil
+	}
+	list := []part{text("buildinfo go", info.GoVersion), text("buildinfo path", info.Path), text("buildinfo mod", info.Main)}
+	for _, dep := range info.Deps {
+		list = append(list, text("buildinfo dep "+dep.Path, dep.Version+" "+dep.Sum))
+		if dep.Replace != nil {
+			list = append(list, text("buildinfo dep "+dep.Path+", replaced", *dep.Replace))
 		}
 	}
-	return func(*io.SectionReader, map[string]bool) []part { return nil }
-}
-
-func has(r *io.SectionReader, magic string, at int64) bool {
-	head := make([]byte, len(magic))
-	n, _ := r.ReadAt(head, at)
-	return string(head[:n]) == magic
-}
-
-// program adds the fields of Go's build information to the parts of a program.
-func program(sections func(io.ReaderAt) ([]part, error)) reader {
-	return func(r *io.SectionReader, _ map[string]bool) (list []part) {
-		if info, err := buildinfo.Read(r); err == nil {
-			for line := range strings.Lines(info.String()) {
-				field, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
-				if name, rest, more := strings.Cut(value, "="); more && field == "build" {
-					field, value = "build "+name, rest
-				} else if name, rest, more := strings.Cut(value, "\t"); more {
-					field, value = field+" "+name, rest
-				}
-				list = append(list, part{where: "buildinfo " + field, is: value})
-			}
-		}
-		more, err := sections(r)
-		if err != nil {
-			more = []part{{where: "program", is: "unreadable: " + err.Error()}}
-		}
-		return append(list, more...)
+	for _, setting := range info.Settings {
+		list = append(list, text("buildinfo build "+setting.Key, setting.Value))
 	}
+	return list
 }
 
-func elfParts(r io.ReaderAt) (list []part, _ error) {
-	f, err := elf.NewFile(r)
+func elfParts(file []byte) (list []part, _ error) {
+	f, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
 	}
-	var headers []part // last, because one section that grows moves all others
-	for i, s := range f.Sections {
-		name := fmt.Sprintf("section %s", s.Name)
-		if s.Name == "" {
-			name = fmt.Sprintf("section %d", i)
-		}
-		headers = append(headers, part{where: name + ", header", is: fmt.Sprintf("%+v", s.SectionHeader)})
+	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOBITS {
-			list = append(list, part{where: name, is: summary(io.NewSectionReader(r, int64(s.Offset), int64(s.FileSize)))}) //nolint:gosec // a section beyond the end is read up to it
+			list = append(list, section(s.Name, file, s.Offset, s.FileSize))
 		}
 	}
-	headers = append(headers, part{where: "ELF header", is: fmt.Sprintf("%+v", f.FileHeader)})
-	for i, p := range f.Progs {
-		headers = append(headers, part{where: fmt.Sprintf("segment %d, %s, header", i, p.Type), is: fmt.Sprintf("%+v", p.ProgHeader)})
-	}
-	return append(list, headers...), nil
+	return append(list, text("ELF header", f.FileHeader)), nil
 }
 
-func machoParts(r io.ReaderAt) (list []part, _ error) {
-	f, err := macho.NewFile(r)
+func machoParts(file []byte) (list []part, _ error) {
+	f, err := macho.NewFile(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range f.Sections {
 		if s.Offset > 0 {
-			list = append(list, part{where: "section " + s.Seg + "," + s.Name, is: summary(s.Open())})
+			list = append(list, section(s.Seg+","+s.Name, file, uint64(s.Offset), s.Size))
 		}
 	}
 	for i, l := range f.Loads {
-		list = append(list, part{where: fmt.Sprintf("load command %d", i), is: summary(bytes.NewReader(l.Raw()))})
+		list = append(list, part{where: fmt.Sprintf("load command %d", i), content: l.Raw()})
 	}
-	return append(list, part{where: "Mach-O header", is: fmt.Sprintf("%+v", f.FileHeader)}), nil
+	return append(list, text("Mach-O header", f.FileHeader)), nil
 }
 
-func peParts(r io.ReaderAt) (list []part, _ error) {
-	f, err := pe.NewFile(r)
+func peParts(file []byte) (list []part, _ error) {
+	f, err := pe.NewFile(bytes.NewReader(file))
+	if err != nil || !bytes.HasPrefix(file, []byte("MZ")) { // a bare object has no magic
+		return nil, errors.Join(err, errFormat)
+	}
+	for _, s := range f.Sections {
+		list = append(list, section(s.Name, file, uint64(s.Offset), uint64(s.Size)))
+	}
+	return append(list, text("PE header", f.FileHeader)), nil
+}
+
+func gzipParts(file []byte) ([]part, error) {
+	z, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
 	}
-	headers := []part{{where: "PE header", is: fmt.Sprintf("%+v", f.FileHeader)}}
-	switch h := f.OptionalHeader.(type) {
-	case *pe.OptionalHeader64:
-		headers = append(headers, part{where: "PE optional header", is: fmt.Sprintf("%+v", *h)})
-	case *pe.OptionalHeader32:
-		headers = append(headers, part{where: "PE optional header", is: fmt.Sprintf("%+v", *h)})
-	}
-	for _, s := range f.Sections {
-		list = append(list, part{where: "section " + s.Name, is: summary(s.Open())})
-		headers = append(headers, part{where: "section " + s.Name + ", header", is: fmt.Sprintf("%+v", s.SectionHeader)})
-	}
-	return append(list, headers...), nil
-}
-
-func gzipParts(r *io.SectionReader, keep map[string]bool) (list []part) {
-	z, err := gzip.NewReader(rewound(r))
+	header := text("gzip header", z.Header)
+	inside, err := new(budget).read(z)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	list = []part{{where: "gzip header", is: fmt.Sprintf("%+v", z.Header)}}
-	body := bufio.NewReaderSize(io.LimitReader(z, maxRead), 1<<16)
-	if head, _ := body.Peek(262); len(head) == 262 && string(head[257:]) == "ustar" {
-		return append(list, tarEntries(body, keep)...)
+	if list, err := tarParts(inside); err == nil {
+		return append([]part{header}, list...), nil
 	}
-	return append(list, entry("uncompressed", body, keep))
+	return []part{header, {where: "uncompressed", content: inside}}, nil
 }
 
-func tarParts(r *io.SectionReader, keep map[string]bool) []part {
-	return tarEntries(rewound(r), keep)
-}
-
-func tarEntries(r io.Reader, keep map[string]bool) (list []part) {
-	t := tar.NewReader(r)
-	for h, err := t.Next(); err != io.EOF; h, err = t.Next() {
+func tarParts(file []byte) (list []part, _ error) {
+	all, t := new(budget), tar.NewReader(bytes.NewReader(file))
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return list, nil
+		}
 		if err != nil {
-			return append(list, part{where: "tar", is: "unreadable: " + err.Error()})
+			return nil, err
+		}
+		content, err := all.read(t)
+		if err != nil {
+			return nil, err
 		}
 		name := "entry " + h.Name
-		list = append(list, entry(name, t, keep))
-		for _, one := range []struct {
-			what string
-			is   any
-		}{
-			{"type", string(h.Typeflag)}, {"mode", fmt.Sprintf("%#o", h.Mode)}, {"owner", fmt.Sprintf("%d:%d %s:%s", h.Uid, h.Gid, h.Uname, h.Gname)},
-			{"mtime", h.ModTime.UTC().Format(time.RFC3339Nano)}, {"link", h.Linkname}, {"device", fmt.Sprintf("%d,%d", h.Devmajor, h.Devminor)},
-			{"format", h.Format}, {"records", fmt.Sprint(h.PAXRecords)}, {"other times", fmt.Sprint(h.AccessTime, h.ChangeTime)},
-		} {
-			list = append(list, part{where: name + ", " + one.what, is: fmt.Sprint(one.is)})
-		}
+		list = append(
+			list, part{where: name, content: content}, text(name+", mode", fmt.Sprintf("%#o", h.Mode)), text(name+", link", h.Linkname),
+			text(name+", owner", fmt.Sprintf("%d:%d %s:%s", h.Uid, h.Gid, h.Uname, h.Gname)), text(name+", mtime", h.ModTime.UTC().Format(time.RFC3339Nano)),
+			text(name+", other attributes", fmt.Sprint(h.Typeflag, h.Devmajor, h.Devminor, h.Format, h.PAXRecords, h.AccessTime, h.ChangeTime)),
+		)
 	}
-	return list
 }
 
-func zipParts(r *io.SectionReader, keep map[string]bool) (list []part) {
-	z, err := zip.NewReader(r, r.Size())
+func zipParts(file []byte) (list []part, _ error) {
+	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	list = []part{{where: "zip comment", is: z.Comment}}
-	for _, f := range z.File {
-		name, h := "entry "+f.Name, f.FileHeader
-		if body, err := f.Open(); err != nil {
-			list = append(list, part{where: name, is: "unreadable: " + err.Error()})
-		} else {
-			list = append(list, entry(name, io.LimitReader(body, maxRead), keep))
-			_ = body.Close() // it was only read
+	all := new(budget)
+	for _, h := range z.File {
+		body, err := h.Open()
+		if err != nil {
+			return nil, err
 		}
-		list = append(list, part{where: name + ", mode", is: h.Mode().String()}, part{where: name + ", mtime", is: h.Modified.UTC().Format(time.RFC3339)},
-			part{where: name + ", other attributes", is: fmt.Sprint(h.Method, h.Flags, h.CreatorVersion, h.ReaderVersion, h.ExternalAttrs, h.Extra, h.Comment)})
+		content, err := all.read(body)
+		if err := errors.Join(err, body.Close()); err != nil {
+			return nil, err
+		}
+		name := "entry " + h.Name
+		list = append(
+			list, part{where: name, content: content}, text(name+", mode", h.Mode()), text(name+", mtime", h.Modified.UTC().Format(time.RFC3339)),
+			text(name+", other attributes", fmt.Sprint(h.Method, h.Flags, h.CreatorVersion, h.ReaderVersion, h.ExternalAttrs, h.Extra, h.Comment)),
+		)
 	}
-	return list
-}
-
-// entry is a file in an archive; its content is kept if it is asked for.
-func entry(name string, r io.Reader, keep map[string]bool) part {
-	p := part{where: name, file: true}
-	if keep[name] {
-		p.content, _ = io.ReadAll(io.LimitReader(r, maxKept))
-	}
-	p.is = summary(io.MultiReader(bytes.NewReader(p.content), r))
-	if len(p.content) == maxKept {
-		p.content = nil
-	}
-	return p
+	return append(list, text("zip comment", z.Comment)), nil
 }
 
 // jsonParts are the values of a JSON document, by their paths.
-func jsonParts(r *io.SectionReader, _ map[string]bool) (list []part) {
-	var tree any
-	if r.Size() > maxKept || json.NewDecoder(rewound(r)).Decode(&tree) != nil {
-		return nil
+func jsonParts(file []byte) ([]part, error) {
+	var document map[string]any
+	if err := json.Unmarshal(file, &document); err != nil {
+		return nil, err
 	}
-	var walk func(path string, value any)
-	walk = func(path string, value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for _, key := range slices.Sorted(maps.Keys(value)) {
-				walk(strings.TrimPrefix(path+"."+key, "."), value[key])
-			}
-		case []any:
-			for i, item := range value {
-				walk(fmt.Sprintf("%s[%d]", path, i), item)
-			}
-		default:
-			text, _ := json.Marshal(value) // it was decoded
-			list = append(list, part{where: path, is: string(text)})
+	return values("", document), nil
+}
+
+func values(path string, value any) (list []part) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			list = append(list, values(strings.TrimPrefix(path+"."+key, "."), value[key])...)
 		}
+	case []any:
+		for i, item := range value {
+			list = append(list, values(fmt.Sprintf("%s[%d]", path, i), item)...)
+		}
+	default:
+		list = append(list, text(path, value))
 	}
-	walk("", tree)
 	return list
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
@@ -181,15 +182,25 @@ func buildLevel(v verdict.Verdict, artifacts int) Level {
 
 // reproduced reports whether every artifact was built again with the same bytes,
 // by as many rebuilders as the policy asks for: a proof of it that was not
-// required is none of the verdict's.
+// required is none of the verdict's. Subjects alone do not tell, because the
+// manifests of an image have more than one: nothing else was built, or waived.
 func reproduced(v verdict.Verdict, artifacts int) bool {
-	subjects := map[string]bool{}
+	again := map[string]bool{}
 	for _, p := range v.Proofs {
-		if p.Statement == rebuildrecord.PredicateType {
-			subjects[p.Subject] = true
+		again[p.Subject] = again[p.Subject] || p.Statement == rebuildrecord.PredicateType
+	}
+	for _, p := range v.Proofs {
+		if strings.HasPrefix(p.Statement, "https://slsa.dev/provenance/") && !again[p.Subject] {
+			return false
 		}
 	}
-	return len(subjects) > 0 && len(subjects) >= artifacts
+	for _, one := range v.Waived {
+		if !again[one.Finding.Subject] {
+			return false
+		}
+	}
+	maps.DeleteFunc(again, func(_ string, is bool) bool { return !is })
+	return len(again) > 0 && len(again) >= artifacts
 }
 
 // Gist is the digest of the essence of a summary: the subject, the policy and

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -112,6 +113,40 @@ func TestNewClaimsNoMore(t *testing.T) {
 		}
 		if said, err := vsa.Parse(s); err != nil || !slices.Equal(said.Levels, []vsa.Level{row.want}) {
 			t.Errorf("%s: %v, %v, want %s", what, said.Levels, err, row.want)
+		}
+	}
+}
+
+// TestNewReproduced: it says that everything was built again only if a counted
+// rebuild covers every artifact.
+func TestNewReproduced(t *testing.T) {
+	for what, row := range map[string]struct {
+		rebuilt []string
+		waived  string
+		want    bool
+	}{
+		"every artifact":                  {[]string{"a", "b"}, "", true},
+		"by two rebuilders":               {[]string{"a", "b", "a", "b"}, "", true},
+		"another finding was waived":      {[]string{"a", "b"}, "a", true},
+		"not one of them":                 {[]string{"a"}, "", false},
+		"one of them by two":              {[]string{"a", "a"}, "", false},
+		"a part of one, but not another":  {[]string{"a", "a/linux/amd64"}, "", false},
+		"waived of what has no other one": {[]string{"a", "b"}, "c", false},
+		"none":                            {nil, "", false},
+	} {
+		v := judged()
+		for _, name := range row.rebuilt {
+			v.Proofs = append(v.Proofs, verdict.Proof{Subject: name, Statement: rebuildrecord.PredicateType, Bundle: digest.Of(digest.SHA256, []byte(name))})
+		}
+		if row.waived != "" {
+			v.Waived = []verdict.Waiver{{Finding: verdict.Find(verdict.Threshold, row.waived, "too few"), Kind: verdict.ByException, ID: "E-1", By: "officer@example.test", Reason: "known"}}
+		}
+		s, err := vsa.New(v, claim())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := vsa.Parse(s); err != nil || slices.Contains(said.Levels, "SLSA_BUILD_REPRODUCED") != row.want {
+			t.Errorf("%s: %v, %v, want it: %t", what, said.Levels, err, row.want)
 		}
 	}
 }

@@ -40,6 +40,7 @@ summaries:
   policy: {uri: "https://example.test/policy", sha256: "0000000000000000000000000000000000000000000000000000000000000001"}
   levels: {BUILD: 3}
   maxAge: 24h
+rebuilt: {atLeast: 1, stages: [staging], of: [{id: "https://example.test/rebuilder", signers: [%[12]s]}]}
 source: {repository: "git+https://example.test/lantern"}
 require:
 - stages: [staging, release]
@@ -52,7 +53,6 @@ require:
 - {stages: [staging, release], classes: [sums], checks: {signature: require}}
 plan: require
 closed: {files: require, images: require}
-rebuilt: {atLeast: 1, stages: [staging], of: [{id: "https://rebuilder.example.test", signers: [%[12]s]}]}
 late:
 - {predicate: "https://example.test/late/v1", role: verifier, stages: [release]}
 `
@@ -129,8 +129,8 @@ const summaryOfTest = `{"verifier": {"id": "https://verifier.example.test/gate"}
 "policy": {"uri": "https://example.test/policy", "digest": {"sha256": "0000000000000000000000000000000000000000000000000000000000000001"}},
 "verificationResult": "PASSED", "verifiedLevels": ["SLSA_BUILD_LEVEL_3"], "slsaVersion": "1.0"}`
 
-const rebuildOfTest = `{"rebuilder": {"id": "https://rebuilder.example.test"}, "source": {"repository": "git+https://example.test/lantern", "commit": "9d3b2f0f4d2a7c1e5b6a8f9c0d1e2f3a4b5c6d7e"},
-"provenance": ["0000000000000000000000000000000000000000000000000000000000000001"], "isolation": "namespaces", "finishedOn": "2026-11-19T12:00:00Z"}`
+const rebuildOfTest = `{"rebuilder": {"id": "https://example.test/rebuilder"}, "source": {"repository": "git+https://example.test/lantern", "commit": "9d3b2f0f"},
+"provenance": ["0000000000000000000000000000000000000000000000000000000000000001"], "isolation": "isolated", "finishedOn": "2026-11-19T12:00:00Z"}`
 
 // buildOf is the predicate of provenance by a builder.
 func buildOf(builder string) string {
@@ -156,7 +156,7 @@ func saidBy(t *testing.T, q Question, who identity.Identity, kind, predicate str
 	t.Helper()
 	said := map[string]any{"a": "b"}
 	if predicate != "" {
-		clear(said)
+		said = nil
 		if err := json.Unmarshal([]byte(predicate), &said); err != nil {
 			t.Fatal(err)
 		}

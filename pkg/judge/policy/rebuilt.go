@@ -72,7 +72,7 @@ func loadRebuilt(l *loader) error {
 		l.policy.actors.entries = append(l.policy.actors.entries, policyEntry{role: rebuilder, builder: one.ID, signers: signers})
 		ids = append(ids, one.ID)
 		rules = append(rules, &some{role: rebuilder, absent: verdict.EvidenceMissing, what: "statement of the rebuilder " + one.ID, clauses: []step{
-			perRelease(ofKind(rebuildrecord.PredicateType)), perRelease(byRole(rebuilder)), perRelease(ofRebuilder(one.ID)), perArtifact(bound),
+			perRelease(ofKind(rebuildrecord.PredicateType)), perRelease(byRole(rebuilder)), perRelease(ofRebuilder(one.ID)), perArtifact(bound), perArtifact(byProvenance),
 		}})
 	}
 	rule, err := threshold(r.AtLeast, rules...)
@@ -99,6 +99,27 @@ func ofRebuilder(id string) clause {
 			return verdict.Find(verdict.Identity, m.q.Subject, "a statement of another rebuilder").Differ(id, at.builder)
 		})
 	}
+}
+
+// byProvenance checks that a statement names the provenance of the artifact. The
+// same bytes in another release were built from something else.
+func byProvenance(m *judgement, f *fact) error {
+	said, err := rebuildrecord.Parse(f.said)
+	if err != nil {
+		return err
+	}
+	var of []string
+	for _, p := range m.facts {
+		if isProvenance(p.kind) && byRole(Builder)(m, p) == nil && fromSource(m, p) == nil && bound(m, p) == nil {
+			of = append(of, p.bundle.Hex())
+		}
+	}
+	if slices.ContainsFunc(of, func(hex string) bool { return slices.Contains(said.Provenance, hex) }) {
+		return nil
+	}
+	return refuse(f, func() verdict.Finding {
+		return verdict.Find(verdict.NotBound, m.q.Subject, "built again by other provenance than that of this artifact").Differ(strings.Join(of, " or "), said.Provenance[0])
+	})
 }
 
 // rebuilds checks that a statement names the rebuilder that its signer may speak

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -10,23 +9,19 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// fetchError is why no step was run: an input could not be fetched.
-type fetchError struct{ error }
-
-func (e *fetchError) Unwrap() error { return e.error }
-
-// IsFetch reports whether a run failed before its first step, because an input
-// could not be fetched.
-func IsFetch(err error) bool {
-	var failed *fetchError
-	return errors.As(err, &failed)
-}
-
 // The codes of what a rebuild cannot have.
 const (
 	ToolchainUnavailable verdict.Code = "TOOLCHAIN_UNAVAILABLE"
 	InputGone            verdict.Code = "INPUT_GONE"
 )
+
+// unfetched is why no step was run: an input could not be fetched.
+func (r *run) unfetched(err error) error {
+	if !r.Rebuild {
+		return err
+	}
+	return &verdict.Error{Finding: verdict.Find(InputGone, "inputs", "no step was run: %v", err), Cause: err}
+}
 
 // HasTool refuses if the program of this machine is not the one that provenance
 // names: every digest is compared, that of its directory tree included.

@@ -121,7 +121,7 @@ func Run(ctx context.Context, req Request) error {
 		return err
 	}
 	if r.fetched, err = r.fetch(ctx); err != nil {
-		return &fetchError{err}
+		return r.unfetched(err)
 	}
 	return r.all(ctx, r.runOrReuse)
 }
