@@ -132,7 +132,8 @@ func TestRebuiltByOthers(t *testing.T) {
 	// Without --confirm the statement is printed. Who has it can sign it unbuilt.
 	printed := s.Run(t.Context(), "waybill", "rebuild", scene.Version, "--profile", "profile.yaml", "--sign", "https://liar.example.test")
 	want(t, printed, 0, "nothing was done", rebuildrecord.PredicateType)
-	honest := []byte(printed.Stdout[strings.Index(printed.Stdout, "{"):])
+	_, statement, _ := strings.Cut(printed.Stdout, "{")
+	honest := []byte("{" + statement)
 	liar := "liar@lab.invalid"
 	put(rebuildrecord.Name(1), honest, liar)
 	want(t, s.Verify(t.Context()), 1, "THRESHOLD")

@@ -73,7 +73,7 @@ func write(ctx context.Context, path string, all []entry, compressed bool) error
 		if err == nil {
 			_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buf)
 		}
-		if err = errors.Join(err, body.Close()); err != nil {
+		if err := errors.Join(err, body.Close()); err != nil {
 			return err
 		}
 	}

@@ -146,7 +146,7 @@ func zipParts(file []byte) (list []part, _ error) {
 		name := "entry " + h.Name
 		list = append(
 			list, part{where: name, content: content}, text(name+", mode", h.Mode()), text(name+", mtime", h.Modified.UTC().Format(time.RFC3339)),
-			text(name+", other attributes", fmt.Sprint(h.Method, h.Flags, h.CreatorVersion, h.ReaderVersion, h.ExternalAttrs, h.Extra, h.Comment)),
+			text(name+", other attributes", fmt.Sprintf("%d %d %d %d %d %x %q", h.Method, h.Flags, h.CreatorVersion, h.ReaderVersion, h.ExternalAttrs, h.Extra, h.Comment)),
 		)
 	}
 	return append(list, text("zip comment", z.Comment)), nil

@@ -351,11 +351,11 @@ func (r Report) Repairs() map[string]promotionplan.Plan {
 		slices.Sort(t.repairs)
 		from := -1
 		for _, i := range t.repairs {
-			if edges := len(r.Plan.Edges); i >= edges+len(r.Plan.Files) {
-				continue // a marker, which no plan has
-			} else if r.Plan.Release != nil {
+			switch edges := len(r.Plan.Edges); {
+			case i >= edges+len(r.Plan.Files): // a marker, which no plan has
+			case r.Plan.Release != nil:
 				plans["release.json"] = r.Plan
-			} else if i < edges {
+			case i < edges:
 				e := r.Plan.Edges[i]
 				if route := r.Plan.Routes[e.Route]; e.Route != from {
 					from, route.Destinations = e.Route, []string{t.place}
@@ -364,7 +364,7 @@ func (r Report) Repairs() map[string]promotionplan.Plan {
 				e.Route = len(images.Routes) - 1
 				images.Edges = append(images.Edges, e)
 				plans["images.json"] = images
-			} else {
+			default:
 				f := r.Plan.Files[i-edges]
 				if s := r.Plan.Stores[f.Store]; f.Store != from {
 					from, s.Destinations = f.Store, []string{t.place}

@@ -59,14 +59,14 @@ func (s *Service) Run(ctx context.Context) error {
 			v.AddError("webhook", (&run{Config: s.Config, v: v, partial: true}).alarm(ctx))
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // see above: the end is no error
 		}
 		s.judged(v)
 		if err := s.Tell(v); err != nil {
 			return err
 		}
 		if transport.Sleep(ctx, s.Every-time.Since(began)) != nil {
-			return nil
+			return nil //nolint:nilerr // as before
 		}
 	}
 }

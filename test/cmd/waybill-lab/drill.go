@@ -50,7 +50,7 @@ func newDrill() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				defer os.RemoveAll(made)
+				defer func() { _ = os.RemoveAll(made) }()
 				dir = made
 			} else if err := os.Mkdir(keep, 0o755); err != nil {
 				return usageError{fmt.Errorf("--keep: %w", err)}

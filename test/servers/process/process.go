@@ -175,7 +175,7 @@ func Address(t testing.TB) string {
 			continue
 		}
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			defer l.Close()
+			_ = l.Close()
 			return l.Addr().String()
 		}
 	}
