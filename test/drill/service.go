@@ -2,6 +2,7 @@ package drill
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,34 +77,51 @@ func (d *drill) stopGate() {
 	}
 }
 
-// reload has the gate read its files again, and waits until it has.
+// reload has the gate read its files again, and waits until it has. The gate also
+// reads them by itself, so it may have done so more than once.
 func (s *service) reload(ctx context.Context) error {
+	before, _, err := s.reloads(ctx)
+	if err != nil {
+		return err
+	}
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("the gate did not read its files again"))
+	defer cancel()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/metrics", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		raw, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		switch text := string(raw); {
+		ok, text, err := s.reloads(ctx)
+		switch {
 		case err != nil:
-			return err
-		case strings.Contains(text, `reloads_total{result="ok"} 1`):
+			return cmp.Or(context.Cause(ctx), err)
+		case ok > before:
 			return nil
 		case !strings.Contains(text, `reloads_total{result="failed"} 0`):
 			return fmt.Errorf("the gate did not take the new policy:\n%s", text)
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// reloads is how often the gate read its files again, and all its metrics.
+func (s *service) reloads(ctx context.Context) (ok int, text string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/metrics", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	_, count, found := strings.Cut(string(raw), `reloads_total{result="ok"} `)
+	if _, no := fmt.Sscan(count, &ok); err == nil && (!found || no != nil) {
+		err = fmt.Errorf("the gate does not count its reloads:\n%s", raw)
+	}
+	return ok, string(raw), err
 }
