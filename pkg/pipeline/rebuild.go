@@ -342,8 +342,8 @@ func buildUnsigned(ctx context.Context, j *job, dir string, f found, jobs int) (
 	return copyOf{w.Files(), w.Images()}, err
 }
 
-// unbuilt is why a build could not be repeated. Whatever refused it, nothing is
-// known about the release then.
+// unbuilt says why a build could not be repeated. No reason for that says anything
+// about the release, so none is a refusal.
 func unbuilt(err error) error {
 	if verdict.FindingOf("", err).Code == run.InputGone {
 		return err

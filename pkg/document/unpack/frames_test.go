@@ -37,8 +37,8 @@ func readFramed(raw []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// TestFrames: frames are read at any offset, and whatever another program could
-// read as other bytes, or as fewer, is refused.
+// TestFrames: frames are read at any offset. A file of which another program could
+// read other bytes, or fewer, is refused.
 func TestFrames(t *testing.T) {
 	full := make([]byte, unpack.FrameSize)
 	for i := range full {

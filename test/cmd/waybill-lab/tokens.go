@@ -34,7 +34,7 @@ func writeTokens(ctx context.Context, issuer, dir string) error {
 }
 
 // renewTokens writes them again until ctx ends. One that could not be written
-// expires, and whoever reads it is told so.
+// expires, and a command that reads it says so.
 func renewTokens(ctx context.Context, issuer, dir string) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
