@@ -263,11 +263,14 @@ func TestFaultRestart(t *testing.T) {
 // volume mounts a file system of its own, which is root's to do.
 func volume(t *testing.T, options string) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root can mount a small file system")
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("mounting a small file system: %v", err)
+		}
 		t.Skipf("mounting a small file system: %v", err) // in a container without the right to
 	}
 	t.Cleanup(func() {
