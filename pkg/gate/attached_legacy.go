@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
@@ -19,9 +18,8 @@ import (
 // says why there may be more evidence than was found.
 func (r evidenceReader) readLegacy(ctx context.Context, of registry.Target, suffix string) (found []verify.Evidence, invalid []error, down error) {
 	layers, err := registry.AttachedTo(ctx, of.Source, of.Repository, of.Digest, suffix)
-	var long *registry.LimitError
 	switch {
-	case verdict.OutcomeOf(err) == verdict.Unavailable || errors.As(err, &long): // the evidence that is looked for may be in the unread part
+	case verdict.OutcomeOf(err) == verdict.Unavailable || err != nil && verdict.FindingOf("", err).Code == verdict.Limit: // the evidence that is looked for may be in the unread part
 		return nil, nil, err
 	case err != nil:
 		return nil, []error{err}, nil //nolint:nilerr // it is returned among what does not hold: anyone who can write the tag can write nonsense

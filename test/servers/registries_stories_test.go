@@ -16,6 +16,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/scene"
 )
 
@@ -177,8 +178,7 @@ func TestRegistryReferrers(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			var drift *registry.DriftError
-			if lost++; !errors.As(err, &drift) {
+			if lost++; verdict.FindingOf("", err).Code != "REPLICA_DRIFT" {
 				t.Fatal(err)
 			}
 			if err := remote.PushManifest(t.Context(), "demo", d, raw); err != nil {

@@ -36,13 +36,11 @@ type entry struct {
 
 // order is how git sorts the entries of a tree: a directory as if its name had
 // a slash at the end.
-func (e entry) order() string { return order(e.mode, e.name) }
-
-func order(mode, name string) string {
-	if mode == "40000" {
-		return name + "/"
+func (e entry) order() string {
+	if e.mode == "40000" {
+		return e.name + "/"
 	}
-	return name
+	return e.name
 }
 
 // tree reads a tree object: mode, space, name, NUL and id for each entry.
@@ -51,7 +49,7 @@ func (o *objects) tree(id string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a truncated tree"}
+	broken := tampered(o.repo, id, "a truncated tree")
 	var entries []entry
 	seen := map[string]bool{}
 	for len(raw) > 0 {
@@ -64,7 +62,7 @@ func (o *objects) tree(id string) ([]entry, error) {
 		// Of two entries with one name, one reader takes the first and another
 		// the second: a file here, a link there.
 		if seen[name] || len(entries) > 0 && e.order() <= entries[len(entries)-1].order() {
-			return nil, &TamperedError{Repository: o.repo, ID: id, Got: fmt.Sprintf("a tree with duplicate or misordered entry %.80q", name)}
+			return nil, tampered(o.repo, id, fmt.Sprintf("a tree with duplicate or misordered entry %.80q", name))
 		}
 		seen[name], entries = true, append(entries, e)
 		raw = rest[len(id)/2:]
@@ -155,7 +153,8 @@ func (r *Repository) Checkout(ctx context.Context, c Commit, dir string) error {
 	}
 	defer root.Close()
 	w := &checkout{objects: o, root: root, here: root, commit: c}
-	if err := w.measure(); err != nil {
+	// Count the entries before anything is written.
+	if _, err := w.entriesBelow(c.Tree, "", 0, map[string]measured{}); err != nil {
 		return err
 	}
 	if err := w.tree(c.Tree, "", 0); err != nil {
@@ -176,7 +175,7 @@ func (r *Repository) openCommit(ctx context.Context, c Commit) (*objects, Commit
 	}
 	read, err := o.commit(c.Commit, c.Ref)
 	if err == nil && c.Tree != "" && c.Tree != read.Tree {
-		err = &TamperedError{Repository: r.uri, ID: c.Tree, Got: "the tree " + read.Tree}
+		err = tampered(r.uri, c.Tree, "the tree "+read.Tree)
 	}
 	if err != nil {
 		_ = o.Close()
@@ -203,13 +202,9 @@ func emptyDir(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-func (w *checkout) refuse(name, code, reason string) error {
-	return &EntryError{Commit: w.commit.Commit, Path: name, Reason: reason, code: code}
-}
-
 func (w *checkout) tree(id, at string, depth int) error {
 	if depth > maxTreeDeep {
-		return w.refuse(at, "LIMIT", "the tree is too deep")
+		return w.commit.refuse(at, verdict.Limit, "the tree is too deep")
 	}
 	entries, err := w.objects.tree(id)
 	if err != nil {
@@ -218,10 +213,10 @@ func (w *checkout) tree(id, at string, depth int) error {
 	var blobs, rest []entry
 	for _, e := range entries {
 		if w.entries++; w.entries > maxEntries {
-			return w.refuse(at, "LIMIT", "the tree has too many entries")
+			return w.commit.refuse(at, verdict.Limit, "the tree has too many entries")
 		}
 		if reason := checkEntry(e.name); reason != "" {
-			return w.refuse(at+"/"+e.name, "PATH", reason)
+			return w.commit.refuse(at+"/"+e.name, verdict.Path, reason)
 		}
 		if e.mode == "100644" || e.mode == "100755" || e.mode == "120000" {
 			blobs = append(blobs, e)
@@ -262,26 +257,26 @@ func (w *checkout) entry(e entry, name string, depth int) error {
 			return err
 		}
 		if reason := checkLink(name, string(target)); reason != "" {
-			return w.refuse(name, "FILE_TYPE", reason)
+			return w.commit.refuse(name, verdict.FileType, reason)
 		}
 		w.links = append(w.links, link{name: name, target: string(target)})
 		return nil
 	case "160000":
-		return w.refuse(name, "FILE_TYPE", "submodules are not followed")
+		return w.commit.refuse(name, verdict.FileType, "submodules are not followed")
 	}
 	// Mode 100664, from git's first weeks, counts as unknown too: on disk it
 	// looks like 100644, and a checkout must prove its tree.
-	return w.refuse(name, "FILE_TYPE", fmt.Sprintf("unknown mode %.20q", e.mode))
+	return w.commit.refuse(name, verdict.FileType, fmt.Sprintf("unknown mode %.20q", e.mode))
 }
 
 // directory writes one directory and all below it.
 func (w *checkout) directory(e entry, name string, depth int) error {
 	if err := w.here.Mkdir(e.name, 0o755); err != nil {
-		return w.failed(name, err)
+		return diskError(name, err)
 	}
 	sub, err := w.here.OpenRoot(e.name)
 	if err != nil {
-		return w.failed(name, err)
+		return diskError(name, err)
 	}
 	defer sub.Close()
 	above := w.here
@@ -289,10 +284,6 @@ func (w *checkout) directory(e entry, name string, depth int) error {
 	err = w.tree(e.id, name, depth+1)
 	w.here = above
 	return err
-}
-
-func (w *checkout) failed(name string, err error) error {
-	return diskError(name, err)
 }
 
 // diskError is for a failed write to the disk. An error of the object being
@@ -313,25 +304,25 @@ func (w *checkout) file(id, name string, mode os.FileMode) error {
 		return err
 	}
 	if w.total += content.size; w.total > maxTotal {
-		return w.refuse(name, "LIMIT", fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
+		return w.commit.refuse(name, verdict.Limit, fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
 	}
 	f, err := w.here.OpenFile(path.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return w.failed(name, err)
+		return diskError(name, err)
 	}
 	_, err = io.Copy(f, content)
 	if err == nil {
 		err = f.Chmod(mode) // set again: the umask must not matter
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return w.failed(name, err)
+		return diskError(name, err)
 	}
 	return w.stamp(w.here, path.Base(name))
 }
 
 func (w *checkout) stamp(dir *os.Root, name string) error {
 	if err := dir.Chtimes(name, w.commit.Time, w.commit.Time); err != nil {
-		return w.failed(name, err)
+		return diskError(name, err)
 	}
 	return nil
 }
@@ -341,7 +332,7 @@ func (w *checkout) stamp(dir *os.Root, name string) error {
 func (w *checkout) finish() error {
 	for _, l := range w.links {
 		if err := w.root.Symlink(l.target, l.name); err != nil {
-			return w.failed(l.name, err)
+			return diskError(l.name, err)
 		}
 	}
 	for _, name := range slices.Backward(w.dirs) {
@@ -372,7 +363,7 @@ func (r *Repository) ReadFile(ctx context.Context, c Commit, name string) ([]byt
 		case last && strings.HasPrefix(found.mode, "100"):
 			return o.meta(found.id, "blob", maxReadFile)
 		default:
-			return nil, &EntryError{Commit: c.Commit, Path: name, Reason: "not a regular file", code: "FILE_TYPE"}
+			return nil, c.refuse(name, verdict.FileType, "not a regular file")
 		}
 	}
 	return nil, fmt.Errorf("reading commit %s: no file name", c.Commit)

@@ -2,9 +2,6 @@ package git
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -49,14 +46,6 @@ func CheckClean(ctx context.Context, repo string) error {
 		return err
 	}
 	defer r.Close()
-	return r.CheckClean(ctx)
-}
-
-// maxNamed is how many changed files a refusal names.
-const maxNamed = 5
-
-// CheckClean is described at the function [CheckClean].
-func (r *Repository) CheckClean(ctx context.Context) error {
 	if r.work == "" {
 		return nil
 	}
@@ -77,7 +66,8 @@ func (r *Repository) CheckClean(ctx context.Context) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	return verdict.Refuse("SOURCE_DIRTY", r.uri, "the work tree has uncommitted changes in %d of its files: %.300q", len(changed), changed[:min(len(changed), maxNamed)])
+	const most = 5 // files that are named
+	return verdict.Refuse("SOURCE_DIRTY", r.uri, "the work tree has uncommitted changes in %d of its files: %.300q", len(changed), changed[:min(len(changed), most)])
 }
 
 // comparing is a git that compares a work tree with its index. Git may run a
@@ -100,13 +90,4 @@ func (r *Repository) comparing(ctx context.Context) (git, error) {
 		}
 	}
 	return g, nil
-}
-
-// workTree is the directory of files of a repository that was opened at dir,
-// or "" if dir is the repository itself.
-func workTree(dir string) string {
-	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, os.ErrNotExist) {
-		return ""
-	}
-	return dir
 }

@@ -115,9 +115,6 @@ func TestCheckClean(t *testing.T) {
 			if err := CheckClean(t.Context(), filepath.Join(r.dir, ".git")); err != nil {
 				t.Errorf("without the work tree: %v", err)
 			}
-			if err := r.remote().CheckClean(t.Context()); err != nil {
-				t.Errorf("from far: %v", err)
-			}
 			linked := filepath.Join(t.TempDir(), "linked")
 			r.git("worktree", "add", "--quiet", "--detach", linked, "main")
 			if err := CheckClean(t.Context(), linked); err != nil {

@@ -1,23 +1,20 @@
 package git
 
-// measure counts the entries that a tree would have on disk, before anything is
-// written. A few trees that name each other repeatedly are small to store and
-// endless to write: each is read here once.
-func (w *checkout) measure() error {
-	_, err := w.entriesBelow(w.commit.Tree, "", 0, map[string]measured{})
-	return err
-}
+import "github.com/waybill-release/waybill/pkg/value/verdict"
 
 // measured is how many entries a tree has, including all below it, and how deep
 // it is.
 type measured struct{ entries, deep int }
 
+// entriesBelow counts the entries that a tree would have on disk. A few trees that
+// name each other repeatedly are small to store and endless to write: each is
+// read here once.
 func (w *checkout) entriesBelow(id, at string, depth int, known map[string]measured) (measured, error) {
 	if m, ok := known[id]; ok {
 		return m, nil
 	}
 	if depth > maxTreeDeep {
-		return measured{}, w.refuse(at, "LIMIT", "the tree is too deep")
+		return measured{}, w.commit.refuse(at, verdict.Limit, "the tree is too deep")
 	}
 	entries, err := w.objects.tree(id)
 	if err != nil {
@@ -34,10 +31,10 @@ func (w *checkout) entriesBelow(id, at string, depth int, known map[string]measu
 		}
 		m.entries, m.deep = m.entries+below.entries, max(m.deep, 1+below.deep)
 		if m.entries > maxEntries {
-			return measured{}, w.refuse(at+"/"+e.name, "LIMIT", "the tree has too many entries")
+			return measured{}, w.commit.refuse(at+"/"+e.name, verdict.Limit, "the tree has too many entries")
 		}
 		if depth+m.deep > maxTreeDeep+1 {
-			return measured{}, w.refuse(at+"/"+e.name, "LIMIT", "the tree is too deep")
+			return measured{}, w.commit.refuse(at+"/"+e.name, verdict.Limit, "the tree is too deep")
 		}
 	}
 	known[id] = m

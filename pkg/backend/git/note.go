@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // NotesRef is the reference of git's own notes, where SLSA's source-tool keeps
@@ -41,7 +43,7 @@ func (r *Repository) Note(ctx context.Context, commit string, limit int64) ([]by
 			return nil, fmt.Errorf("reading the note of commit %s: %w", commit, err)
 		}
 		if found.mode != "40000" {
-			return nil, &EntryError{Commit: tip.Commit, Path: rest, Reason: "not the note of a commit", code: "FILE_TYPE"}
+			return nil, tip.refuse(rest, verdict.FileType, "not the note of a commit")
 		}
 		tree, rest = found.id, rest[2:]
 	}

@@ -3,9 +3,7 @@ package git
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"crypto/sha1" //nolint:gosec // the ids of git are what they are
-	"crypto/sha256"
+	"context" //nolint:gosec // the ids of git are what they are
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -108,7 +106,7 @@ func (o *objects) open(id, kind string) (*object, error) {
 	if fields[1] != kind {
 		// The process is not used after an error, so the rest may remain
 		// unread.
-		return nil, &TamperedError{Repository: o.repo, ID: id, Got: "a " + fields[1] + " where a " + kind + " belongs"}
+		return nil, tampered(o.repo, id, "a "+fields[1]+" where a "+kind+" belongs")
 	}
 	return newObject(o, id, kind, size), nil
 }
@@ -125,11 +123,7 @@ type object struct {
 }
 
 func newObject(from *objects, id, kind string, size int64) *object {
-	obj := &object{from: from, id: id, size: size, left: size, sum: sha1.New()} //nolint:gosec // see above
-	if len(id) == 64 {
-		obj.sum = sha256.New()
-	}
-	fmt.Fprintf(obj.sum, "%s %d\x00", kind, size)
+	obj := &object{from: from, id: id, size: size, left: size, sum: hashOf(id, kind, size)}
 	if size == 0 {
 		obj.err = obj.finish()
 	}
@@ -162,7 +156,7 @@ func (obj *object) finish() error {
 		return obj.from.unavailable(obj.id, errors.New("git's answer does not end where it should"))
 	}
 	if got := hex.EncodeToString(obj.sum.Sum(nil)); got != obj.id {
-		return &TamperedError{Repository: obj.from.repo, ID: obj.id, Got: got}
+		return tampered(obj.from.repo, obj.id, got)
 	}
 	return io.EOF
 }
@@ -210,7 +204,7 @@ func (o *objects) parseCommit(id string) (c Commit, parents []string, err error)
 		return Commit{}, nil, err
 	}
 	c = Commit{Repository: o.repo, Commit: id}
-	broken := &TamperedError{Repository: o.repo, ID: id, Got: "a commit with a missing, repeated or misplaced tree, parent or time"}
+	broken := tampered(o.repo, id, "a commit with a missing, repeated or misplaced tree, parent or time")
 	header, _, _ := bytes.Cut(raw, []byte("\n\n"))
 	for i, line := range bytes.Split(header, []byte("\n")) {
 		key, value, _ := strings.Cut(string(line), " ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -71,12 +72,15 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 		return nil, r.unavailable("opening repository", err)
 	}
 	dir := filepath.Join(abs, ".git")
+	r.work = abs
 	switch info, err := os.Lstat(dir); {
 	case err == nil && info.Mode().IsRegular(): // of a linked work tree
 		if dir, err = linkedDir(dir); err != nil {
 			return nil, r.unavailable("opening repository", err)
 		}
 	case err == nil && info.IsDir():
+	case errors.Is(err, fs.ErrNotExist): // the repository itself
+		dir, r.work = abs, ""
 	default:
 		dir = abs
 	}
@@ -86,7 +90,7 @@ func openLocal(_ context.Context, name string) (*Repository, error) {
 	if _, err := ownObjects(r.uri, dir); err != nil {
 		return nil, err
 	}
-	r.git, r.work = git{dir: dir}, workTree(abs)
+	r.git = git{dir: dir}
 	return r, nil
 }
 

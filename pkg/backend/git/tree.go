@@ -15,6 +15,8 @@ import (
 	"path"
 	"slices"
 	"strconv"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // CheckTree refuses a directory that is not exactly the tree of c: every name,
@@ -42,7 +44,7 @@ func CheckTree(ctx context.Context, dir string, c Commit) error {
 		return err
 	}
 	if got := hex.EncodeToString(id); got != c.Tree {
-		return &TamperedError{Repository: c.Repository, ID: c.Tree, Got: "a directory that is the tree " + got}
+		return tampered(c.Repository, c.Tree, "a directory that is the tree "+got)
 	}
 	return p.checkAttributes(".", info)
 }
@@ -55,32 +57,25 @@ type prover struct {
 	total   int64
 }
 
-func (p *prover) refuse(name, code, reason string) error {
-	return &EntryError{Commit: p.commit.Commit, Path: name, Reason: reason, code: code}
-}
-
-func (p *prover) hash() hash.Hash {
-	if len(p.commit.Tree) == 64 {
-		return sha256.New()
+// hashOf is a new hash of the kind of an id, which has begun an object.
+func hashOf(id, kind string, size int64) hash.Hash {
+	sum := sha1.New() //nolint:gosec // see above
+	if len(id) == 64 {
+		sum = sha256.New()
 	}
-	return sha1.New() //nolint:gosec // see above
-}
-
-// line is one entry of a tree, before it is hashed.
-type line struct {
-	mode, name string
-	id         []byte
+	fmt.Fprintf(sum, "%s %d\x00", kind, size)
+	return sum
 }
 
 func (p *prover) tree(ctx context.Context, dir *os.Root, at string, depth int) ([]byte, error) {
 	if depth > maxTreeDeep {
-		return nil, p.refuse(at, "LIMIT", "the tree is too deep")
+		return nil, p.commit.refuse(at, verdict.Limit, "the tree is too deep")
 	}
 	names, err := p.names(dir, at)
 	if err != nil {
 		return nil, err
 	}
-	lines, size := make([]line, 0, len(names)), 0
+	lines, size := make([]entry, 0, len(names)), 0
 	for _, name := range names {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -92,12 +87,11 @@ func (p *prover) tree(ctx context.Context, dir *os.Root, at string, depth int) (
 		size += len(l.mode) + 1 + len(l.name) + 1 + len(l.id)
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(order(a.mode, a.name), order(b.mode, b.name)) })
-	sum := p.hash()
-	sum.Write(header("tree", int64(size)))
+	slices.SortFunc(lines, func(a, b entry) int { return cmp.Compare(a.order(), b.order()) })
+	sum := hashOf(p.commit.Tree, "tree", int64(size))
 	for _, l := range lines {
 		sum.Write([]byte(l.mode + " " + l.name + "\x00"))
-		sum.Write(l.id)
+		sum.Write([]byte(l.id))
 	}
 	return sum.Sum(nil), nil
 }
@@ -113,7 +107,7 @@ func (p *prover) names(dir *os.Root, at string) (names []string, err error) {
 		some, err := f.Readdirnames(4096)
 		names = append(names, some...)
 		if p.entries += len(some); p.entries > maxEntries {
-			return nil, p.refuse(at, "LIMIT", "the tree has too many entries")
+			return nil, p.commit.refuse(at, verdict.Limit, "the tree has too many entries")
 		}
 		if errors.Is(err, io.EOF) {
 			return names, nil
@@ -124,42 +118,44 @@ func (p *prover) names(dir *os.Root, at string) (names []string, err error) {
 	}
 }
 
-// entry hashes one entry of a directory. at is its full path, for errors.
-func (p *prover) entry(ctx context.Context, dir *os.Root, at string, depth int) (line, error) {
-	l := line{name: path.Base(at)}
+// entry hashes one entry of a directory into one with the bytes of its id. at is
+// its full path, for errors.
+func (p *prover) entry(ctx context.Context, dir *os.Root, at string, depth int) (entry, error) {
+	l := entry{name: path.Base(at)}
 	info, err := dir.Lstat(l.name)
 	if err != nil {
-		return line{}, diskError(at, err)
+		return entry{}, diskError(at, err)
 	}
 	switch info.Mode().Type() {
 	case fs.ModeDir:
 		l.mode = "40000"
 		sub, err := dir.OpenRoot(l.name)
 		if err != nil {
-			return line{}, diskError(at, err)
+			return entry{}, diskError(at, err)
 		}
 		defer sub.Close()
-		if l.id, err = p.tree(ctx, sub, at, depth+1); err != nil {
-			return line{}, err
+		id, err := p.tree(ctx, sub, at, depth+1)
+		if err != nil {
+			return entry{}, err
 		}
+		l.id = string(id)
 	case fs.ModeSymlink:
 		l.mode = "120000"
 		target, err := dir.Readlink(l.name)
 		if err != nil {
-			return line{}, diskError(at, err)
+			return entry{}, diskError(at, err)
 		}
-		sum := p.hash()
-		sum.Write(header("blob", int64(len(target))))
+		sum := hashOf(p.commit.Tree, "blob", int64(len(target)))
 		sum.Write([]byte(target))
-		l.id = sum.Sum(nil)
+		l.id = string(sum.Sum(nil))
 		return l, nil // links have no mode and no time that count
 	case 0:
 		l.mode = "100" + strconv.FormatUint(uint64(info.Mode().Perm()), 8)
 		if l.id, err = p.blob(dir, l.name, at, info); err != nil {
-			return line{}, err
+			return entry{}, err
 		}
 	default:
-		return line{}, p.refuse(at, "FILE_TYPE", fmt.Sprintf("%s: a source holds only files, directories and links", info.Mode().Type()))
+		return entry{}, p.commit.refuse(at, verdict.FileType, fmt.Sprintf("%s: a source holds only files, directories and links", info.Mode().Type()))
 	}
 	return l, p.checkAttributes(at, info)
 }
@@ -172,43 +168,37 @@ func (p *prover) checkAttributes(at string, info fs.FileInfo) error {
 		fits = mode&^fs.ModePerm == fs.ModeDir && mode.Perm()&0o022 == 0
 	}
 	if !fits {
-		return p.refuse(at, "FILE_TYPE", "its mode is "+mode.String())
+		return p.commit.refuse(at, verdict.FileType, "its mode is "+mode.String())
 	}
 	if !info.ModTime().Equal(p.commit.Time) {
-		return p.refuse(at, "TAMPERED", fmt.Sprintf("its time is %s, want that of the commit, %s", info.ModTime().UTC(), p.commit.Time))
+		return p.commit.refuse(at, verdict.Tampered, fmt.Sprintf("its time is %s, want that of the commit, %s", info.ModTime().UTC(), p.commit.Time))
 	}
 	return nil
 }
 
-func (p *prover) blob(dir *os.Root, name, at string, info fs.FileInfo) ([]byte, error) {
+func (p *prover) blob(dir *os.Root, name, at string, info fs.FileInfo) (string, error) {
 	if p.total += info.Size(); p.total > maxTotal {
-		return nil, p.refuse(at, "LIMIT", fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
+		return "", p.commit.refuse(at, verdict.Limit, fmt.Sprintf("the tree exceeds %d bytes at this file", int64(maxTotal)))
 	}
 	f, err := dir.Open(name)
 	if err != nil {
-		return nil, diskError(at, err)
+		return "", diskError(at, err)
 	}
 	defer f.Close()
 	opened, err := f.Stat()
 	if err != nil {
-		return nil, diskError(at, err)
+		return "", diskError(at, err)
 	}
 	if !os.SameFile(opened, info) {
-		return nil, p.refuse(at, "TAMPERED", "the file changed while it was read")
+		return "", p.commit.refuse(at, verdict.Tampered, "the file changed while it was read")
 	}
-	sum := p.hash()
-	sum.Write(header("blob", info.Size()))
+	sum := hashOf(p.commit.Tree, "blob", info.Size())
 	n, err := io.CopyBuffer(sum, struct{ io.Reader }{io.LimitReader(f, info.Size()+1)}, p.buffer)
 	if err != nil {
-		return nil, diskError(at, err)
+		return "", diskError(at, err)
 	}
 	if n != info.Size() {
-		return nil, p.refuse(at, "TAMPERED", "the file changed while it was read")
+		return "", p.commit.refuse(at, verdict.Tampered, "the file changed while it was read")
 	}
-	return sum.Sum(nil), nil
-}
-
-// header is hashed before the content of an object.
-func header(kind string, size int64) []byte {
-	return fmt.Appendf(nil, "%s %d\x00", kind, size)
+	return string(sum.Sum(nil)), nil
 }

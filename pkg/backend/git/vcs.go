@@ -115,33 +115,13 @@ func usage(format string, args ...any) error {
 	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// EntryError reports an entry of a tree that cannot be written to a disk.
-type EntryError struct {
-	Commit string
-	Path   string // unescaped; print it quoted only
-	Reason string
-	code   string
+// refuse reports an entry of a tree that cannot be written to a disk.
+func (c Commit) refuse(name string, code verdict.Code, reason string) error {
+	return verdict.Coded(code, "reading %.200q of commit %s: %s", name, c.Commit, reason)
 }
 
-// Error names the entry and what is wrong with it.
-func (e *EntryError) Error() string {
-	return fmt.Sprintf("reading %.200q of commit %s: %s", e.Path, e.Commit, e.Reason)
+// tampered reports an object whose bytes do not match its id: got is the id of
+// the bytes, or what else is wrong.
+func tampered(repository, id, got string) error {
+	return verdict.Coded(verdict.Tampered, "reading object %s at %q: got %s", id, repository, got)
 }
-
-// Code is the reason code: PATH or FILE_TYPE.
-func (e *EntryError) Code() string { return e.code }
-
-// TamperedError reports an object whose bytes do not match its id.
-type TamperedError struct {
-	Repository string
-	ID         string // the id asked for
-	Got        string // the id of the bytes, or what else is wrong
-}
-
-// Error names the object and what was found.
-func (e *TamperedError) Error() string {
-	return fmt.Sprintf("reading object %s at %q: got %s", e.ID, e.Repository, e.Got)
-}
-
-// Code is the reason code of the refusal.
-func (e *TamperedError) Code() string { return "TAMPERED" }

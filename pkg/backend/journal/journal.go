@@ -60,37 +60,10 @@ type header struct {
 	Version int    `json:"version"`
 }
 
-// VersionError reports a journal that a newer program wrote.
-type VersionError struct {
-	Path    string
-	Version int
+// damaged reports an invalid line before the last.
+func (j *Journal) damaged(line int, err error) error {
+	return verdict.Coded(verdict.ConfigParse, "reading journal %q: line %d: %w", j.path, line, err)
 }
-
-// Error says which version was found.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("opening journal %q: it has version %d, this program knows version %d", e.Path, e.Version, formatVersion)
-}
-
-// DamagedError reports an invalid line before the last.
-type DamagedError struct {
-	Path string
-	Line int // counted from 1
-	Err  error
-}
-
-// Error names the line.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("reading journal %q: line %d: %v", e.Path, e.Line, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// Code is the reason code: the journal does not fit this program.
-func (e *VersionError) Code() string { return "CONFIG" }
-
-// Code is the reason code: the journal cannot be used.
-func (e *DamagedError) Code() string { return "CONFIG" }
 
 // BusyError reports a journal that another process has open.
 type BusyError struct{ Path string }
@@ -220,10 +193,10 @@ func (j *Journal) parse(raw []byte) error {
 		}
 		var e Entry
 		if err := strictjson.Unmarshal(line, &e); err != nil {
-			return &DamagedError{Path: j.path, Line: number, Err: err}
+			return j.damaged(number, err)
 		}
 		if e.Act == "" {
-			return &DamagedError{Path: j.path, Line: number, Err: errors.New("an entry without an act")}
+			return j.damaged(number, errors.New("an entry without an act"))
 		}
 		j.entries = append(j.entries, e)
 	}
@@ -235,10 +208,10 @@ func (j *Journal) parse(raw []byte) error {
 func (j *Journal) parseHeader(line []byte) error {
 	var h header
 	if err := strictjson.UnmarshalOpen(line, &h); err != nil || h.Journal != "waybill" || h.Version < 1 {
-		return &DamagedError{Path: j.path, Line: 1, Err: errors.Join(errors.New("not a journal"), err)}
+		return j.damaged(1, errors.Join(errors.New("not a journal"), err))
 	}
 	if h.Version > formatVersion {
-		return &VersionError{Path: j.path, Version: h.Version}
+		return verdict.Coded(verdict.ConfigParse, "opening journal %q: it has version %d, this program knows version %d", j.path, h.Version, formatVersion)
 	}
 	return nil
 }

@@ -40,12 +40,12 @@ func AttachedTo(ctx context.Context, src Source, repo string, d digest.Digest, s
 		return nil, err
 	}
 	if len(node.Layers) > maxBundles {
-		return nil, &LimitError{Place: repo, What: "layers of evidence about one image", Limit: maxBundles}
+		return nil, tooLarge(repo, "layers of evidence about one image", maxBundles)
 	}
 	var size int64
 	for _, layer := range node.Layers {
 		if size += layer.Size; layer.Size > maxAttached || size > maxAttached {
-			return nil, &LimitError{Place: repo, What: "size of evidence about one image", Limit: maxAttached}
+			return nil, tooLarge(repo, "size of evidence about one image", maxAttached)
 		}
 	}
 	if len(node.Layers) == 0 {

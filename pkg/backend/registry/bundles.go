@@ -67,7 +67,7 @@ func EachBundle(ctx context.Context, of Target, take func(referrer Descriptor, r
 	bySize(referrers)
 	most := min(len(referrers), maxBundles)
 	if most < len(referrers) && claimedSize(referrers[most]) <= alwaysRead {
-		return Heard{}, &LimitError{Place: repo, What: "bundles of one image", Limit: maxBundles}
+		return Heard{}, tooLarge(repo, "bundles of one image", maxBundles)
 	}
 	heard, r := Heard{Unread: len(referrers) - most}, reading{Target: of, manifests: maxBundleBytes, bundles: maxBundleBytes}
 	count := func(err error) error {
@@ -125,7 +125,7 @@ func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kind
 	case err != nil:
 		return nil, err
 	case heard.Unread > 0:
-		return nil, &LimitError{Place: repo, What: "bytes of the bundles of one image", Limit: maxBundleBytes}
+		return nil, tooLarge(repo, "bytes of the bundles of one image", maxBundleBytes)
 	}
 	return all, nil
 }
@@ -145,10 +145,9 @@ func BundleReferrers(ctx context.Context, src Source, repo string, d digest.Dige
 // too long.
 func listReferrers(ctx context.Context, src Source, repo string, d digest.Digest) ([]Descriptor, error) {
 	all, err := src.Referrers(ctx, repo, d)
-	var long *LimitError
 	if filter, can := src.(interface {
 		ReferrersOf(ctx context.Context, repo string, d digest.Digest, kind string) ([]Descriptor, error)
-	}); can && errors.As(err, &long) {
+	}); can && err != nil && verdict.FindingOf("", err).Code == verdict.Limit {
 		return filter.ReferrersOf(ctx, repo, d, mediaTypeBundle)
 	}
 	return all, err
@@ -219,7 +218,7 @@ func (r *reading) fetch(ctx context.Context, layer Descriptor) ([]byte, error) {
 // layer returns the one layer of a referrer's manifest.
 func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, error) {
 	if referrer.IsIndex() {
-		return Descriptor{}, &LimitError{Place: r.Repository, What: "manifests of a bundle", Limit: 1}
+		return Descriptor{}, tooLarge(r.Repository, "manifests of a bundle", 1)
 	}
 	if err := spend(&r.manifests, referrer); err != nil {
 		return Descriptor{}, err
@@ -229,7 +228,7 @@ func (r *reading) layer(ctx context.Context, referrer Descriptor) (Descriptor, e
 		return Descriptor{}, err
 	}
 	if len(node.Layers) != 1 || node.Layers[0].Size > MaxManifest {
-		return Descriptor{}, &LimitError{Place: r.Repository, What: "layers or size of a bundle", Limit: MaxManifest}
+		return Descriptor{}, tooLarge(r.Repository, "layers or size of a bundle", MaxManifest)
 	}
 	return node.Layers[0], nil
 }

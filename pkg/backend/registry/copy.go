@@ -207,7 +207,7 @@ func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 		}
 	}
 	if len(bundles) > maxReferrers {
-		return nil, &LimitError{Place: c.repo, What: "bundles of one image", Limit: maxReferrers}
+		return nil, tooLarge(c.repo, "bundles of one image", maxReferrers)
 	}
 	return bundles, nil
 }

@@ -32,52 +32,21 @@ func usage(format string, args ...any) error {
 	return &verdict.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// TamperedError reports bytes that do not match their descriptor.
-type TamperedError struct {
-	Place  string
-	Digest digest.Digest // the descriptor asked for
-	Err    error         // [*digest.MismatchError] or [*digest.SizeError]
+// tampered reports bytes that do not match their descriptor; err is a
+// [*digest.MismatchError] or [*digest.SizeError].
+func tampered(place string, d digest.Digest, err error) error {
+	return verdict.Coded(verdict.Tampered, "reading %s at %q: %w", d, place, err)
 }
 
-// Error names the registry and the mismatch.
-func (e *TamperedError) Error() string {
-	return fmt.Sprintf("reading %s at %q: %v", e.Digest, e.Place, e.Err)
+// TagRace reports a tag that named another digest right after it was written.
+func TagRace(tag string, want, got digest.Digest) error {
+	return verdict.Coded(verdict.TagRace, "tagging %q: another writer changed the tag at the same time: want %s, got %s", tag, want, got)
 }
 
-// Unwrap returns the mismatch.
-func (e *TamperedError) Unwrap() error { return e.Err }
-
-// Code is the reason code of the refusal.
-func (e *TamperedError) Code() string { return "TAMPERED" }
-
-// TagError reports a tag that named another digest right after it was written.
-type TagError struct {
-	Tag       string
-	Want, Got digest.Digest
+// tooLarge reports content larger than the limit.
+func tooLarge(place, what string, limit int64) error {
+	return verdict.Coded(verdict.Limit, "reading %s at %q: more than %d", what, place, limit)
 }
-
-// Error names the tag and both digests.
-func (e *TagError) Error() string {
-	return fmt.Sprintf("tagging %q: another writer changed the tag at the same time: want %s, got %s", e.Tag, e.Want, e.Got)
-}
-
-// Code is the reason code of the refusal.
-func (e *TagError) Code() string { return "TAG_RACE" }
-
-// LimitError reports content larger than the limit.
-type LimitError struct {
-	Place string
-	What  string
-	Limit int64
-}
-
-// Error names the limit.
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("reading %s at %q: more than %d", e.What, e.Place, e.Limit)
-}
-
-// Code is the reason code of the refusal.
-func (e *LimitError) Code() string { return "LIMIT" }
 
 // FormError reports a manifest whose digest is right but whose content is
 // invalid.
@@ -136,7 +105,7 @@ func (v *verifiedBody) Read(p []byte) (int, error) {
 	var mismatch *digest.MismatchError
 	var size *digest.SizeError
 	if errors.As(err, &mismatch) || errors.As(err, &size) {
-		err = &TamperedError{Place: v.place, Digest: v.want, Err: err}
+		err = tampered(v.place, v.want, err)
 	}
 	return n, err
 }
@@ -150,7 +119,7 @@ const maxRoom = 64 << 10
 // Read reads all of d, which must not have more than limit bytes.
 func Read(ctx context.Context, src Source, repo string, d Descriptor, limit int64) ([]byte, error) {
 	if d.Size > limit {
-		return nil, &LimitError{Place: repo, What: "bytes of " + d.Digest.String(), Limit: limit}
+		return nil, tooLarge(repo, "bytes of "+d.Digest.String(), limit)
 	}
 	body, err := src.Fetch(ctx, repo, d)
 	if err != nil {

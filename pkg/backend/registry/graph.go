@@ -69,7 +69,7 @@ type walker struct {
 
 func (w *walker) node(ctx context.Context, d Descriptor, depth int) (*Node, error) {
 	if w.nodes++; w.nodes > maxNodes || depth == 0 {
-		return nil, &LimitError{Place: w.repo, What: "manifests of one image", Limit: maxNodes}
+		return nil, tooLarge(w.repo, "manifests of one image", maxNodes)
 	}
 	if !d.IsManifest() {
 		return nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}

@@ -112,7 +112,7 @@ func (l *LayoutReader) whole(ctx context.Context, name string, limit int64) ([]b
 	}
 	if size > limit {
 		_ = body.Close()
-		return nil, &LimitError{Place: l.place.URI(), What: quoted(name), Limit: limit}
+		return nil, tooLarge(l.place.URI(), quoted(name), limit)
 	}
 	return fetchAll(body)
 }
@@ -124,9 +124,8 @@ func (l *LayoutReader) index(ctx context.Context) (v1.IndexManifest, error) {
 	if err == nil {
 		err = decodeOpen(raw, &index)
 	}
-	var notAFile *store.FileTypeError
 	switch {
-	case errors.As(err, &notAFile):
+	case err != nil && verdict.FindingOf("", err).Code == verdict.FileType:
 		return v1.IndexManifest{}, err // an invalid answer, not a missing one
 	case err != nil:
 		return v1.IndexManifest{}, &verdict.UnavailableError{Place: l.place.URI(), Op: "reading index.json", Err: err}
@@ -165,7 +164,7 @@ func (l *LayoutReader) Document(ctx context.Context, d digest.Digest) ([]byte, e
 	}
 	if size > MaxManifest {
 		_ = body.Close()
-		return nil, &LimitError{Place: l.place.URI(), What: d.String(), Limit: MaxManifest}
+		return nil, tooLarge(l.place.URI(), d.String(), MaxManifest)
 	}
 	return fetchAll(verified(body, l.place.URI(), Descriptor{Digest: d, Size: size}))
 }
@@ -226,7 +225,7 @@ func (l *LayoutReader) Resolve(ctx context.Context, repo, tag string) (Descripto
 // Fetch implements [Source].
 func (l *LayoutReader) Fetch(ctx context.Context, _ string, d Descriptor) (io.ReadCloser, error) {
 	if d.IsManifest() && d.Size > MaxManifest {
-		return nil, &LimitError{Place: l.place.URI(), What: d.Digest.String(), Limit: MaxManifest}
+		return nil, tooLarge(l.place.URI(), d.Digest.String(), MaxManifest)
 	}
 	body, _, err := l.Blob(ctx, d.Digest)
 	if err != nil {

@@ -50,7 +50,7 @@ func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 		}
 		q.path = next
 	}
-	return Listing{}, &LimitError{Place: target.Name(), What: "pages of a list", Limit: maxPages}
+	return Listing{}, tooLarge(target.Name(), "pages of a list", maxPages)
 }
 
 // orNothing returns the listing, or nothing after an error.

@@ -168,7 +168,7 @@ func (m *Memory) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	}
 	m.cache(key(repo, d.Digest), a)
 	if int64(len(a.raw)) != d.Size {
-		return nil, &TamperedError{Place: repo, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(a.raw))}}
+		return nil, tampered(repo, d.Digest, &digest.SizeError{Want: d.Size, Got: int64(len(a.raw))})
 	}
 	return cached{bytes.NewReader(a.raw)}, nil
 }

@@ -10,26 +10,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // maxConfig bounds the configuration of an image; those of large images have
 // tens of kilobytes.
 const maxConfig = 8 << 20
-
-// PlatformError reports an image that is for another platform than the index
-// lists it for.
-type PlatformError struct {
-	Image      Descriptor
-	Configured string
-}
-
-// Error names both platforms.
-func (e *PlatformError) Error() string {
-	return fmt.Sprintf("manifest %s: the index lists it for %s, its configuration says %s", e.Image.Digest, e.Image.Platform, e.Configured)
-}
-
-// Code is the reason code of the refusal.
-func (e *PlatformError) Code() string { return "PLATFORM" }
 
 // IsBuildEvidence reports whether n is no platform of its index, but evidence of
 // the build tool about one: listed for no platform and annotated as such, with
@@ -76,7 +62,8 @@ func checkPlatform(listed Descriptor, raw []byte) error {
 	variant, ok := strings.CutPrefix(listed.Platform, base)
 	variant = strings.TrimPrefix(variant, "/")
 	if !ok || variant != "" && config.Variant != "" && variant != config.Variant || variant != "" && !strings.HasPrefix(listed.Platform, base+"/") {
-		return &PlatformError{Image: listed, Configured: strings.TrimSuffix(base+"/"+config.Variant, "/")}
+		return verdict.Coded(verdict.Platform, "manifest %s: the index lists it for %s, its configuration says %s",
+			listed.Digest, listed.Platform, strings.TrimSuffix(base+"/"+config.Variant, "/"))
 	}
 	return nil
 }

@@ -135,13 +135,13 @@ func (q query) failed(err error) error {
 // checkManifest refuses to write bytes that do not match the digest.
 func checkManifest(place string, d Descriptor, raw []byte) (document, error) {
 	if got := digest.Of(digest.SHA256, raw); !got.Equal(d.Digest) {
-		return document{}, &TamperedError{Place: place, Digest: d.Digest, Err: &digest.MismatchError{Want: d.Digest, Got: got}}
+		return document{}, tampered(place, d.Digest, &digest.MismatchError{Want: d.Digest, Got: got})
 	}
 	if int64(len(raw)) != d.Size {
-		return document{}, &TamperedError{Place: place, Digest: d.Digest, Err: &digest.SizeError{Want: d.Size, Got: int64(len(raw))}}
+		return document{}, tampered(place, d.Digest, &digest.SizeError{Want: d.Size, Got: int64(len(raw))})
 	}
 	if d.Size > MaxManifest {
-		return document{}, &LimitError{Place: place, What: d.Digest.String(), Limit: MaxManifest}
+		return document{}, tooLarge(place, d.Digest.String(), MaxManifest)
 	}
 	return parse(d, raw)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // readBackAtOnce is how many lists and blobs of one image are read back
@@ -17,25 +18,15 @@ import (
 // bursts.
 const readBackAtOnce = 8
 
-// DriftError reports a registry that does not show what it accepted.
-type DriftError struct {
-	Place string
-	What  string
-	Shown int // how many others it shows instead
+// drift reports a registry that does not show what it accepted.
+func drift(place, what string) error {
+	return verdict.Coded("REPLICA_DRIFT", "reading back at %q: the registry accepted %s but does not list it", place, what)
 }
-
-// Error names the missing object.
-func (e *DriftError) Error() string {
-	return fmt.Sprintf("reading back at %q: the registry accepted %s but does not list it", e.Place, e.What)
-}
-
-// Code is the reason code of the refusal.
-func (e *DriftError) Code() string { return "REPLICA_DRIFT" }
 
 // ReadBack checks that a place shows everything that was copied: each manifest
 // by its bytes, the referrers of each in its list, and each blob; all three
 // concurrently. What a registry lost is unavailable, because a retry may
-// succeed; what it has but does not show is a [*DriftError]. A missing manifest
+// succeed; what it has but does not show is drift. A missing manifest
 // is reported first.
 func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 	manifests, below := errgroup.WithContext(ctx)
@@ -63,7 +54,7 @@ func ReadBack(ctx context.Context, at Source, repo string, c Copied) error {
 		group.Go(func() error {
 			there, err := remote.Holds(inner, repo, b)
 			if err == nil && !there {
-				err = &DriftError{Place: remote.prefix + "/" + repo, What: "the blob " + b.Digest.String()}
+				err = drift(remote.prefix+"/"+repo, "the blob "+b.Digest.String())
 			}
 			return err
 		})
@@ -96,7 +87,7 @@ func AwaitReferrers(ctx context.Context, at Source, repo string, of digest.Diges
 			if _, err := Graph(ctx, at, repo, missing); err != nil { // the manifest is lost, not only unlisted
 				return fmt.Errorf("reading back: %w", err)
 			}
-			return &DriftError{Place: repo, What: fmt.Sprintf("%s, which refers to %s", missing.Digest, of), Shown: len(there)}
+			return drift(repo, fmt.Sprintf("%s, which refers to %s", missing.Digest, of))
 		}
 		if err := transport.Sleep(ctx, wait); err != nil {
 			return err

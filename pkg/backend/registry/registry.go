@@ -11,7 +11,7 @@
 //	err = registry.Copy(ctx, release, staging, "demo", d)
 //
 // Content is addressed by digest, and [Source.Fetch] hashes every byte that it
-// returns: altered bytes are a [TamperedError], never data. Everything else is
+// returns: altered bytes are refused as TAMPERED, never data. Everything else is
 // only a claim of the registry: which digest a tag names, which tags exist, and
 // which referrers a manifest has. A registry can hide any of these.
 //
@@ -77,8 +77,8 @@ type Source interface {
 	// that were read, not merely announced.
 	Resolve(ctx context.Context, repo, tag string) (Descriptor, error)
 	// Fetch returns the bytes of d, a manifest or a blob. The reader ends with
-	// [io.EOF] only if digest and size match d, else with a [*TamperedError] or
-	// an [*verdict.UnavailableError]. The caller closes it.
+	// [io.EOF] only if digest and size match d, else with an error of
+	// code TAMPERED or an [*verdict.UnavailableError]. The caller closes it.
 	Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error)
 	// Referrers returns the manifests whose subject is d, as the source
 	// describes them, sorted by digest. None is not an error.

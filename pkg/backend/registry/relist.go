@@ -115,7 +115,7 @@ func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if !slices.ContainsFunc(rest, func(e json.RawMessage) bool { return names(e, s.New) }) {
-		return nil, &DriftError{Place: AttachedTag(s.Of, ""), What: s.New.String() + ", which replaces " + s.Old.String(), Shown: len(rest)}
+		return nil, drift(AttachedTag(s.Of, ""), s.New.String()+", which replaces "+s.Old.String())
 	}
 	return edited(raw, "manifests", mustJSON(rest))
 }

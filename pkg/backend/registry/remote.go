@@ -125,7 +125,7 @@ func (r *Remote) Manifest(ctx context.Context, repo, tag string) (Descriptor, []
 		Size:      int64(len(raw)),
 	}
 	if byDigest && !want.Equal(d.Digest) {
-		return Descriptor{}, nil, &TamperedError{Place: target.Name(), Digest: want, Err: fmt.Errorf("got %s", d.Digest)}
+		return Descriptor{}, nil, tampered(target.Name(), want, fmt.Errorf("got %s", d.Digest))
 	}
 	if !d.IsManifest() {
 		return Descriptor{}, nil, &FormError{Digest: d.Digest, Err: fmt.Errorf("unknown media type %q", d.MediaType)}
@@ -154,7 +154,7 @@ func (r *Remote) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadC
 	q := query{target: target, op: "reading " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
 	if d.IsManifest() {
 		if d.Size > MaxManifest {
-			return nil, &LimitError{Place: target.Name(), What: d.Digest.String(), Limit: MaxManifest}
+			return nil, tooLarge(target.Name(), d.Digest.String(), MaxManifest)
 		}
 		q.path, q.accept = "manifests/"+d.Digest.String(), []string{d.MediaType}
 	}

@@ -240,7 +240,7 @@ func (r *Remote) get(ctx context.Context, q query) ([]byte, http.Header, error) 
 	case err != nil:
 		return nil, nil, q.unavailable(err)
 	case len(raw) > MaxManifest:
-		return nil, nil, &LimitError{Place: q.target.Name(), What: q.path, Limit: MaxManifest}
+		return nil, nil, tooLarge(q.target.Name(), q.path, MaxManifest)
 	}
 	return raw, resp.Header, nil
 }
@@ -257,7 +257,7 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) (a
 			return err
 		}
 		if left -= len(raw); left < 0 {
-			return &LimitError{Place: q.target.Name(), What: "bytes of a list", Limit: maxList}
+			return tooLarge(q.target.Name(), "bytes of a list", maxList)
 		}
 		if strings.HasPrefix(q.path, "referrers/") && mediaType(header) != MediaTypeIndex {
 			return q.unavailable(errNoAPI) // a page elsewhere on the server
@@ -278,7 +278,7 @@ func (r *Remote) pages(ctx context.Context, q query, collect func(raw []byte) (a
 		}
 		q.path = next
 	}
-	return &LimitError{Place: q.target.Name(), What: "pages of a list", Limit: maxPages}
+	return tooLarge(q.target.Name(), "pages of a list", maxPages)
 }
 
 // next returns the path of the following page, "" after the last. A list that

@@ -147,7 +147,7 @@ func (r *Remote) checkTagged(ctx context.Context, repo, tag string, d Descriptor
 		return err
 	}
 	if !held.Digest.Equal(d.Digest) {
-		return &TagError{Tag: repo + ":" + tag, Want: d.Digest, Got: held.Digest}
+		return TagRace(repo+":"+tag, d.Digest, held.Digest)
 	}
 	return nil
 }

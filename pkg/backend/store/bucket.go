@@ -178,7 +178,7 @@ func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 	for _, item := range p.items {
 		if len(objects) >= MaxObjects {
-			return nil, &LimitError{Place: b.URI(), Limit: MaxObjects}
+			return nil, TooMany(b.URI())
 		}
 		name, inside := strings.CutPrefix(item.name, b.Prefix)
 		if !inside {
@@ -212,7 +212,7 @@ func checkFolder(name string, size int64) (bool, error) {
 	case name != "" && !named:
 		return false, nil
 	case size > 0:
-		return false, &nameError{Name: name, Reason: fmt.Sprintf("the name is that of a folder, but the object has %d bytes; remove the object", size)}
+		return false, nameError(name, fmt.Sprintf("the name is that of a folder, but the object has %d bytes; remove the object", size))
 	}
 	return true, nil
 }

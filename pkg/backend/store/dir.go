@@ -98,10 +98,10 @@ func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.D
 		return l.walk(ctx, name)
 	}
 	if !entry.Type().IsRegular() {
-		return &FileTypeError{Place: l.dir.uri, Name: name, Mode: entry.Type()}
+		return NotAFile(l.dir.uri, name, entry.Type())
 	}
 	if len(l.objects) >= MaxObjects {
-		return &LimitError{Place: l.dir.uri, Limit: MaxObjects}
+		return TooMany(l.dir.uri)
 	}
 	size, known := sizeIn(in, entry.Name())
 	if !known {
@@ -164,7 +164,7 @@ func (d *dir) openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, er
 	case err != nil:
 		err = d.unavailable(op, err)
 	case !info.Mode().IsRegular():
-		err = &FileTypeError{Place: d.uri, Name: name, Mode: info.Mode()}
+		err = NotAFile(d.uri, name, info.Mode())
 	case !os.SameFile(seen, info):
 		err = d.unavailable(op, errors.New("the file was swapped while it was opened"))
 	default:
@@ -198,7 +198,7 @@ func (d *dir) lstat(root *os.Root, name string) (fs.FileInfo, error) {
 		case info.Mode().IsRegular():
 			return nil, fs.ErrNotExist // "file/x": there is no such object
 		default:
-			return nil, &FileTypeError{Place: d.uri, Name: part, Mode: info.Mode()}
+			return nil, NotAFile(d.uri, part, info.Mode())
 		}
 	}
 	return info, nil

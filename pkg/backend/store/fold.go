@@ -23,7 +23,7 @@ func CheckNames(names []string) error {
 	for _, name := range sorted {
 		for dir := range parents(name) {
 			if _, is := slices.BinarySearch(sorted, dir); is {
-				return &nameError{Name: dir, Reason: "the name is both a file and the directory of " + quote(name)}
+				return nameError(dir, "the name is both a file and the directory of "+quote(name))
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func checkFold(names []string) error {
 }
 
 func caseConflict(name, other string) error {
-	return &nameError{Name: name, Reason: "the name differs only in case from " + quote(other)}
+	return nameError(name, "the name differs only in case from "+quote(other))
 }
 
 // parents yields the directories above a name, the topmost first.

@@ -21,7 +21,7 @@ const (
 // letter, backslash, escape or look-alike letter to disagree about. Names that
 // differ only in case are refused by [CheckNames].
 func CheckName(name string) error {
-	refuse := func(reason string) error { return &nameError{Name: name, Reason: reason} }
+	refuse := func(reason string) error { return nameError(name, reason) }
 	switch {
 	case name == "":
 		return refuse("the name is empty")

@@ -29,7 +29,7 @@
 // a name outside the grammar of [CheckName] is refused and never skipped,
 // because a skipped object would never be judged. Three answers are kept apart:
 // missing ([ErrNotFound]), unavailable ([*verdict.UnavailableError]), and
-// refused (code PATH, [FileTypeError]).
+// refused (codes PATH and FILE_TYPE).
 //
 // A tar archive is a place if GNU tar, bsdtar, busybox and python unpack it to
 // the objects that are listed: regular files and directories, with plain names

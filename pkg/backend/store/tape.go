@@ -165,7 +165,7 @@ func (t *tape) scan(ctx context.Context, archive *io.SectionReader) (map[string]
 			return nil
 		}
 		if len(index) >= MaxObjects {
-			return &LimitError{Place: t.uri, Limit: MaxObjects}
+			return TooMany(t.uri)
 		}
 		index[e.Name] = span{e.Offset, e.Size}
 		names = append(names, e.Name)

@@ -421,7 +421,6 @@ func (p place) list(ctx context.Context, name string, of digest.Digest, suffix s
 // bytes than those that were wanted, it asks for something that cannot exist: a
 // place that has that, too, shows one page for everything.
 func (p place) answer(ctx context.Context, name string, d digest.Digest, err error) answer {
-	var tampered *registry.TamperedError
 	var form *registry.FormError
 	var mismatch *digest.MismatchError
 	is := answer{Kind: got, Got: d}
@@ -436,7 +435,7 @@ func (p place) answer(ctx context.Context, name string, d digest.Digest, err err
 		is.Got = mismatch.Got
 	case errors.As(err, &form) && !form.Digest.Equal(d):
 		is.Got = form.Digest
-	case !errors.As(err, &tampered):
+	case verdict.FindingOf("", err).Code != verdict.Tampered:
 		return answer{Why: err.Error()}
 	default:
 		is.Got = digest.Digest{} // other bytes, and it is not known which

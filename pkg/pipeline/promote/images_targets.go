@@ -234,7 +234,7 @@ func (o imageJob) unmoved(ctx context.Context, t *target, tag string) error {
 	if err != nil || held.Digest.Equal(o.edge.Digest) || held.Digest.Equal(t.moves[tag]) {
 		return err
 	}
-	return &registry.TagError{Tag: t.name + "/" + o.edge.Image + ":" + tag, Want: o.edge.Digest, Got: held.Digest}
+	return registry.TagRace(t.name+"/"+o.edge.Image+":"+tag, o.edge.Digest, held.Digest)
 }
 
 // remotes are the registries of a plan, each opened once.

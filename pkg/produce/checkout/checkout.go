@@ -180,28 +180,12 @@ func takeOwnership(dir string) error {
 
 // codes are the reasons that a reader may give, by its exit status. The
 // reader is not trusted, but it can only refuse.
-func codes() []string {
-	return []string{"PATH", "FILE_TYPE", "LIMIT", "TAMPERED", "MISSING"}
+func codes() []verdict.Code {
+	return []verdict.Code{verdict.Path, verdict.FileType, verdict.Limit, verdict.Tampered, verdict.Missing}
 }
 
 // firstCode avoids the exit statuses that programs and shells use.
 const firstCode = 40
-
-// RefusedError reports a commit that the reader refused to write.
-type RefusedError struct {
-	Repository string
-	Commit     string
-	Reason     string
-	code       string
-}
-
-// Error is the reader's message.
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("checking out commit %s of %s: %s", e.Commit, e.Repository, e.Reason)
-}
-
-// Code is the reason code of the refusal.
-func (e *RefusedError) Code() string { return e.code }
 
 // refusal interprets the reader's exit status.
 func refusal(repo *git.Repository, c git.Commit, err error) error {
@@ -211,11 +195,14 @@ func refusal(repo *git.Repository, c git.Commit, err error) error {
 	}
 	said := strings.TrimSpace(failed.Tail)
 	said = said[strings.LastIndexByte(said, '\n')+1:]
+	code := verdict.Code("")
 	if i := failed.ExitCode - firstCode; i >= 0 && i < len(codes()) && said != "" {
-		return &RefusedError{Repository: repo.Name(), Commit: c.Commit, Reason: said, code: codes()[i]}
+		code = codes()[i]
+	} else if failed.Code() == string(verdict.StepLimit) {
+		code, said = verdict.Limit, failed.Err.Error()
 	}
-	if failed.Code() == "STEP_LIMIT" {
-		return &RefusedError{Repository: repo.Name(), Commit: c.Commit, Reason: failed.Err.Error(), code: "LIMIT"}
+	if code != "" {
+		return verdict.Coded(code, "checking out commit %s of %s: %s", c.Commit, repo.Name(), said)
 	}
 	return &verdict.UnavailableError{Place: repo.Name(), Op: "checking out", Err: failed}
 }
@@ -236,11 +223,8 @@ func Serve() (code int, ok bool) {
 		return 0, true
 	}
 	fmt.Println(strings.ReplaceAll(err.Error(), "\n", " "))
-	var coded interface{ Code() string }
-	if errors.As(err, &coded) {
-		if i := slices.Index(codes(), coded.Code()); i >= 0 {
-			return firstCode + i, true
-		}
+	if i := slices.Index(codes(), verdict.FindingOf("", err).Code); i >= 0 {
+		return firstCode + i, true
 	}
 	return 1, true
 }

@@ -178,7 +178,7 @@ func (g *group) exceeded() error {
 				most := map[string]string{
 					"memory": fmt.Sprintf("%d bytes", g.limits.Memory), "pids": strconv.FormatInt(g.limits.Processes, 10),
 				}
-				return &LimitError{Limit: strings.ReplaceAll(c.name, "pids", "processes"), Most: most[c.name]}
+				return exceeded(strings.ReplaceAll(c.name, "pids", "processes"), most[c.name])
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func (d *disk) check() error {
 	if err != nil || d.bytes-bytes <= d.step.Limits.Disk && d.files-files <= maxFiles {
 		return err
 	}
-	over := &LimitError{Limit: "disk", Most: fmt.Sprintf("%d bytes and %d files", d.step.Limits.Disk, maxFiles)}
+	most := fmt.Sprintf("%d bytes and %d files", d.step.Limits.Disk, maxFiles)
 	var stopped stopped
 	defer stopped.resume()
 	c := counter{step: d.step, seen: map[inode]bool{}}
@@ -107,11 +107,11 @@ func (d *disk) check() error {
 	c.named()
 	c.held(stopped.all)
 	if c.over() {
-		return over
+		return exceeded("disk", most)
 	}
 	if c.hidden != "" {
-		over.Most += fmt.Sprintf(": the free disk space shrank by %d bytes, and the step has %s, which cannot be counted", d.bytes-bytes, c.hidden)
-		return over
+		most += fmt.Sprintf(": the free disk space shrank by %d bytes, and the step has %s, which cannot be counted", d.bytes-bytes, c.hidden)
+		return exceeded("disk", most)
 	}
 	d.bytes, d.files = bytes+c.bytes, files+c.files // others have used the rest
 	return nil

@@ -51,6 +51,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Mode is how a step is isolated. The zero value is no mode.
@@ -160,26 +162,17 @@ func (e *StepError) Unwrap() error { return e.Err }
 
 // Code is the reason code of the refusal.
 func (e *StepError) Code() string {
-	var limit *LimitError
-	if errors.As(e.Err, &limit) {
-		return limit.Code()
+	if verdict.FindingOf("", e.Err).Code == verdict.StepLimit {
+		return string(verdict.StepLimit)
 	}
 	return "STEP_FAILED"
 }
 
-// LimitError reports a step that exceeded one of its limits.
-type LimitError struct {
-	Limit string // memory, processes, disk or time
-	Most  string // the permitted value
+// exceeded reports a step that exceeded a limit: of memory, processes, disk or
+// time.
+func exceeded(limit, most string) error {
+	return verdict.Coded(verdict.StepLimit, "the step exceeded its limit of %s, %s", limit, most)
 }
-
-// Error names the limit.
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the step exceeded its limit of %s, %s", e.Limit, e.Most)
-}
-
-// Code is the reason code of the refusal.
-func (e *LimitError) Code() string { return "STEP_LIMIT" }
 
 // ModeError reports a mode that this machine does not offer.
 type ModeError struct {
@@ -230,7 +223,7 @@ func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
 	}
 	if s.Limits.Time > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.Limits.Time, &LimitError{Limit: "time", Most: s.Limits.Time.String()})
+		ctx, cancel = context.WithTimeoutCause(ctx, s.Limits.Time, exceeded("time", s.Limits.Time.String()))
 		defer cancel()
 	}
 	log := NewLog(s.Log, s.Secrets)

@@ -297,7 +297,7 @@ func checkParts(dir string) error {
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() && !e.IsDir() {
-			return &store.FileTypeError{Place: dir, Name: e.Name(), Mode: e.Type()}
+			return store.NotAFile(dir, e.Name(), e.Type())
 		}
 	}
 	return nil

@@ -110,3 +110,21 @@ func OutcomeOf(err error) Outcome {
 	}
 	return FindingOf("", err).Code.Outcome()
 }
+
+// Coded makes an error with a reason code and without a subject, which the
+// caller knows.
+func Coded(code Code, format string, args ...any) error {
+	return &codedError{fmt.Errorf(format, args...), code}
+}
+
+type codedError struct {
+	error
+
+	code Code
+}
+
+// Unwrap returns the error with its causes.
+func (e *codedError) Unwrap() error { return e.error }
+
+// Code is the reason code, for [FindingOf].
+func (e *codedError) Code() string { return string(e.code) }

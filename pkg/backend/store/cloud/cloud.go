@@ -154,7 +154,7 @@ func (b *Bucket) List(ctx context.Context) ([]store.Object, error) {
 		}
 		last = item.Key
 		if len(objects) >= store.MaxObjects {
-			return nil, &store.LimitError{Place: b.URI(), Limit: store.MaxObjects}
+			return nil, store.TooMany(b.URI())
 		}
 		name := strings.TrimPrefix(item.Key, b.at.Prefix)
 		if err := store.CheckName(name); err != nil {

@@ -103,8 +103,7 @@ func (p *place) hinted(ctx context.Context, d registry.Descriptor, of digest.Dig
 // strip replaces the annotated referrers of an image.
 func strip(ctx context.Context, p *place, image registry.Descriptor, t *tally) error {
 	found, err := p.annotated(ctx, image.Digest)
-	var long *registry.LimitError
-	if errors.As(err, &long) {
+	if err != nil && verdict.FindingOf("", err).Code == verdict.Limit {
 		t.add("those of %s: %v", p.named(image.Digest), err)
 		return nil
 	}
@@ -156,12 +155,10 @@ func (p *place) replace(ctx context.Context, of digest.Digest, a annotated) (why
 			}
 		}
 		err = p.at.Relist(ctx, p.path, swap)
-		var drift *registry.DriftError
-		var race *registry.TagError
-		switch {
-		case err == nil:
+		if err == nil {
 			return p.remove(ctx, of, a)
-		case !errors.As(err, &drift) && !errors.As(err, &race):
+		}
+		if code := verdict.FindingOf("", err).Code; code != "REPLICA_DRIFT" && code != verdict.TagRace {
 			return "", err
 		}
 	}

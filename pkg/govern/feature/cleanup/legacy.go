@@ -254,8 +254,7 @@ func (p *place) attach(ctx context.Context, of digest.Digest, add []oci.Signatur
 		if err := parcel.PushTo(ctx, p.at, p.path); err != nil {
 			return err
 		}
-		var race *registry.TagError
-		if err := p.at.TagManifest(ctx, p.path, tag, parcel.Descriptor, parcel.Raw); err != nil && !errors.As(err, &race) {
+		if err := p.at.TagManifest(ctx, p.path, tag, parcel.Descriptor, parcel.Raw); err != nil && verdict.FindingOf("", err).Code != verdict.TagRace {
 			return err
 		}
 	}
