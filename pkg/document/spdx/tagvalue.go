@@ -2,6 +2,7 @@ package spdx
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,16 +23,16 @@ import (
 // EncodeTagValue writes d in the tag-value form. It refuses text that would end
 // a line or a block early: the output always parses to the same document.
 func EncodeTagValue(d Draft) ([]byte, error) {
-	doc, err := d.model()
-	if err != nil {
-		return nil, encodeError(d, err)
-	}
 	canonical, err := Encode(d)
 	if err != nil {
 		return nil, err
 	}
+	var doc v2_3.Document
+	if err := json.Unmarshal(canonical, &doc); err != nil {
+		return nil, encodeError(d, err)
+	}
 	var buf bytes.Buffer
-	if err := tagvalue.Write(doc, &buf); err != nil {
+	if err := tagvalue.Write(&doc, &buf); err != nil {
 		return nil, encodeError(d, err)
 	}
 	if buf.Len() > MaxSize {
