@@ -3,11 +3,9 @@ package sbom
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
@@ -168,41 +166,6 @@ func (b *builder) installed(p distro.Package, r distro.Release, source string) s
 	}
 	return b.add(out)
 }
-
-// texts is a file system of text files by name.
-type texts map[string][]byte
-
-// Open implements [fs.FS].
-func (t texts) Open(name string) (fs.File, error) {
-	raw, there := t[name]
-	if !there {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return &text{info: textInfo{name: path.Base(name), size: int64(len(raw))}, Reader: strings.NewReader(string(raw))}, nil
-}
-
-type text struct {
-	*strings.Reader
-	info textInfo
-}
-
-// Stat implements [fs.File].
-func (t *text) Stat() (fs.FileInfo, error) { return t.info, nil }
-
-// Close implements [fs.File].
-func (t *text) Close() error { return nil }
-
-type textInfo struct {
-	name string
-	size int64
-}
-
-func (i textInfo) Name() string       { return i.name }
-func (i textInfo) Size() int64        { return i.size }
-func (i textInfo) Mode() fs.FileMode  { return 0o444 }
-func (i textInfo) ModTime() time.Time { return time.Time{} }
-func (i textInfo) IsDir() bool        { return false }
-func (i textInfo) Sys() any           { return nil }
 
 // declare sets the licence of a package that has none.
 func (b *builder) declare(id, licence string) {

@@ -19,12 +19,11 @@ import (
 // Describe describes a file by the type in its header: an image, an archive or
 // a program.
 func Describe(ctx context.Context, in Input, artifact string, c Content, members Members) (Made, error) {
-	head := make([]byte, unpack.HeadSize)
-	n, err := c.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	head, err := headOf(c)
+	if err != nil {
 		return Made{}, err
 	}
-	format := unpack.Sniff(head[:n])
+	format := unpack.Sniff(head)
 	if format == unpack.Tar {
 		if made, isImage, err := imageFile(ctx, in, artifact, c); isImage {
 			return made, err
@@ -91,9 +90,8 @@ func Binary(in Input, artifact string, c Content) (Made, error) {
 }
 
 func isXZ(c Content) bool {
-	head := make([]byte, unpack.HeadSize)
-	n, err := c.ReadAt(head, 0)
-	return (err == nil || err == io.EOF) && unpack.Sniff(head[:n]) == unpack.XZ
+	head, err := headOf(c)
+	return err == nil && unpack.Sniff(head) == unpack.XZ
 }
 
 // sum reads r, the content, to its end and checks its digests; without digests

@@ -188,14 +188,7 @@ func (x *examiner) program(it *item, body io.Reader) error {
 }
 
 func (x *examiner) programAt(it *item, at io.ReaderAt) {
-	bin, err := readProgram(at)
-	if errors.Is(err, gomod.ErrNoBuildInfo) {
-		return // recorded as a file that is not a Go program
-	}
-	if err != nil {
-		x.missed(it.name, err)
-	}
-	if bin.GoVersion != "" {
+	if bin, is := x.goProgram(it.name, at); is {
 		it.program = &bin
 	}
 }

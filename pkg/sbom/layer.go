@@ -300,14 +300,8 @@ func (l *layerFacts) program(x *examiner, name string, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	bin, err := readProgram(at)
-	if errors.Is(err, gomod.ErrNoBuildInfo) {
-		return nil
-	}
-	if err != nil {
-		x.missed(name, err)
-	}
-	if bin.GoVersion == "" {
+	bin, is := x.goProgram(name, at)
+	if !is {
 		return nil
 	}
 	p := program{bin: bin, file: spdx.File{Name: "./" + name}, sums: &sums{}}

@@ -35,12 +35,11 @@ func newListing() *listing {
 // read lists an archive. Its bytes are hashed while they are read; those of a
 // zip, which is read from its end, before.
 func (l *listing) read(c Content) (digest.Set, error) {
-	head := make([]byte, unpack.HeadSize)
-	n, err := c.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	head, err := headOf(c)
+	if err != nil {
 		return digest.Set{}, err
 	}
-	format := unpack.Sniff(head[:n])
+	format := unpack.Sniff(head)
 	if format == unpack.Zip || format == unpack.None {
 		bytes, err := c.sum(io.NewSectionReader(c, 0, c.Size+1), io.Discard)
 		if err != nil {

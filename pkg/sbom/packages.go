@@ -1,7 +1,6 @@
 package sbom
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -100,22 +99,11 @@ func (p *packages) look(name string, f fs.File) error {
 	if !ok {
 		return verdict.Refuse(verdict.FileType, name, "the file has no random access")
 	}
-	head := make([]byte, unpack.HeadSize)
-	n, err := at.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	head, err := headOf(at)
+	if err != nil || !isProgram(head) {
 		return err
 	}
-	if !isProgram(head[:n]) {
-		return nil
-	}
-	bin, err := readProgram(at)
-	if errors.Is(err, gomod.ErrNoBuildInfo) {
-		return nil
-	}
-	if err != nil {
-		p.x.missed(name, err)
-	}
-	if bin.GoVersion != "" {
+	if bin, is := p.x.goProgram(name, at); is {
 		p.programs[name] = bin
 		fmt.Fprintln(&p.roll, bin.Main, bin.Deps)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 )
 
@@ -25,4 +26,24 @@ func readProgram(at io.ReaderAt) (gomod.Binary, error) {
 		return bin, fmt.Errorf("%w: it names a toolchain and no modules", errUnread)
 	}
 	return bin, err
+}
+
+// goProgram reads a file that may be a Go program, and records what cannot be
+// read of one. is is false for anything else.
+func (x *examiner) goProgram(name string, at io.ReaderAt) (bin gomod.Binary, is bool) {
+	bin, err := readProgram(at)
+	if err != nil && !errors.Is(err, gomod.ErrNoBuildInfo) {
+		x.missed(name, err)
+	}
+	return bin, bin.GoVersion != ""
+}
+
+// headOf reads the beginning of a file, by which its type is recognised.
+func headOf(at io.ReaderAt) ([]byte, error) {
+	head := make([]byte, unpack.HeadSize)
+	n, err := at.ReadAt(head, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return head[:n], err
 }

@@ -15,9 +15,8 @@ import (
 // sources adds the Go modules of the source trees in the texts. licences are
 // the files recognised as licence texts.
 func (b *builder) sources(x *examiner, licences map[string]string) error {
-	t := texts(x.texts)
 	var works, dirs []string
-	for _, name := range slices.Sorted(maps.Keys(t)) {
+	for _, name := range slices.Sorted(maps.Keys(x.texts)) {
 		switch {
 		case strings.Contains("/"+name, "/vendor/"):
 		case path.Base(name) == "go.work":
@@ -29,7 +28,7 @@ func (b *builder) sources(x *examiner, licences map[string]string) error {
 	if len(dirs) == 0 && len(works) == 0 {
 		return nil
 	}
-	tree, err := gomod.ReadTree(t, works, dirs)
+	tree, err := gomod.ReadTree(x.texts, works, dirs)
 	if err != nil {
 		return err
 	}

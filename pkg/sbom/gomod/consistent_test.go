@@ -38,7 +38,7 @@ func TestCopiesOfAnotherState(t *testing.T) {
 				t.Fatalf("nothing was changed in\n%s", raw)
 			}
 			write(t, dir, map[string]string{"vendor/modules.txt": text})
-			tree, err := gomod.ReadTree(os.DirFS(dir), []string{"."}, workspaceModules)
+			tree, err := gomod.ReadTree(textsIn(t, dir), []string{"."}, workspaceModules)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
 )
@@ -69,12 +68,12 @@ example.org/wick v1.2.3/go.mod h1:other=
 example.org/better/oil v0.2.0 h1:oil=
 `
 
-func tree(files map[string]string) fstest.MapFS {
-	fsys := fstest.MapFS{}
+func tree(files map[string]string) map[string][]byte {
+	texts := map[string][]byte{}
 	for name, text := range files {
-		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		texts[name] = []byte(text)
 	}
-	return fsys
+	return texts
 }
 
 func TestTree(t *testing.T) {

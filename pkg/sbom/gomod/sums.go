@@ -39,7 +39,7 @@ func ParseSums(raw []byte) (Sums, error) {
 // sums reads a go.sum of the tree. One that does not parse is recorded as a
 // fault and ignored.
 func (r *treeReader) sums(name string) (Sums, error) {
-	raw, err := readFile(r.tree, name)
+	raw, err := r.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Sums{}, nil
 	}

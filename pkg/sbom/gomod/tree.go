@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"go/version"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -45,19 +44,20 @@ type Tree struct {
 	Faults []string
 }
 
-// ReadTree reads the modules of a source tree, given the directories that
-// contain a go.mod and those that contain a go.work.
+// ReadTree reads the modules of a source tree from its files go.mod, go.sum,
+// go.work, go.work.sum and vendor/modules.txt, given the directories that contain
+// a go.mod and those that contain a go.work.
 //
 // A module used by a go.work is read as the go command builds it there: for
 // each dependency the highest version that a module of the workspace requires,
 // with modules of the workspace itself, and with the replacements and checksums
 // of all. If modules were vendored (go mod vendor, go work vendor), only the
 // vendored ones are listed.
-func ReadTree(tree fs.FS, works, dirs []string) (Tree, error) {
+func ReadTree(files map[string][]byte, works, dirs []string) (Tree, error) {
 	if len(dirs) > maxModules || len(works) > maxModules {
 		return Tree{}, verdict.Refuse(verdict.Limit, "", "%d modules, the limit is %d", max(len(dirs), len(works)), maxModules)
 	}
-	r := &treeReader{tree: tree, files: map[string]*modfile.File{}, works: map[string]*workspace{}}
+	r := &treeReader{texts: files, files: map[string]*modfile.File{}, works: map[string]*workspace{}}
 	for _, dir := range slices.Sorted(slices.Values(dirs)) {
 		if err := r.parse(dir); err != nil {
 			return Tree{}, err
@@ -87,7 +87,7 @@ func ReadTree(tree fs.FS, works, dirs []string) (Tree, error) {
 
 // treeReader reads one tree.
 type treeReader struct {
-	tree  fs.FS
+	texts map[string][]byte
 	files map[string]*modfile.File // go.mod by directory
 	works map[string]*workspace    // by directory
 	out   Tree
@@ -116,7 +116,7 @@ func (e *parseError) Error() string {
 // parse reads one go.mod.
 func (r *treeReader) parse(dir string) error {
 	name := path.Join(dir, "go.mod")
-	raw, err := readFile(r.tree, name)
+	raw, err := r.read(name)
 	if err != nil {
 		return err
 	}
@@ -226,15 +226,13 @@ func (r *treeReader) located(list []Module, from string) []Module {
 	return sorted(out)
 }
 
-func readFile(tree fs.FS, name string) ([]byte, error) {
-	f, err := tree.Open(name)
-	if err != nil {
-		return nil, err
+func (r *treeReader) read(name string) ([]byte, error) {
+	raw, there := r.texts[name]
+	switch {
+	case !there:
+		return nil, fs.ErrNotExist
+	case len(raw) > maxModFile:
+		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", maxModFile)
 	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxModFile+1))
-	if err == nil && len(raw) > maxModFile {
-		err = verdict.Refuse(verdict.Limit, name, "more than %d bytes", maxModFile)
-	}
-	return raw, err
+	return raw, nil
 }

@@ -31,7 +31,7 @@ type mark struct {
 // packages. The others are required but not copied, or unused replacements.
 func (r *treeReader) vendored(dir string) (vendored, error) {
 	name := path.Join(dir, "modules.txt")
-	raw, err := readFile(r.tree, name)
+	raw, err := r.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return vendored{}, nil
 	}

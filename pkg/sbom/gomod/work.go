@@ -30,7 +30,7 @@ func (r *treeReader) workspace(dir string) error {
 	w := &workspace{
 		dir: dir, paths: map[string]string{}, highest: map[string]string{}, sums: Sums{}, used: map[Module]bool{},
 	}
-	raw, err := readFile(r.tree, w.file())
+	raw, err := r.read(w.file())
 	if err != nil {
 		return err
 	}

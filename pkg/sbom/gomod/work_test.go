@@ -2,6 +2,7 @@ package gomod_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,9 +182,25 @@ func read(t *testing.T, dir, name string) string {
 	return string(raw)
 }
 
+// textsIn are all files of a directory.
+func textsIn(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	texts := map[string][]byte{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			texts[name], err = os.ReadFile(filepath.Join(dir, name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
 func treeOf(t *testing.T, dir string) gomod.Tree {
 	t.Helper()
-	tree, err := gomod.ReadTree(os.DirFS(dir), []string{"."}, workspaceModules)
+	tree, err := gomod.ReadTree(textsIn(t, dir), []string{"."}, workspaceModules)
 	if err != nil || len(tree.Faults) > 0 {
 		t.Fatalf("%+v %v", tree.Faults, err)
 	}
