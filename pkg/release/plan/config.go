@@ -144,9 +144,7 @@ func (r *reader) config(n node) (c Config) {
 	s := top.get("sboms").object("release", "source", "supplier")
 	c.sboms = sboms{release: s.get("release").text(), source: s.get("source").text(), supplier: s.get("supplier").text()}
 	c.readPlaces(top)
-	if m := top.get("markers"); m.given() {
-		c.markers = m.words("names of version markers")
-	}
+	c.markers = top.get("markers").words("names of version markers")
 	c.checkLocked(top)
 	return c
 }
@@ -200,16 +198,7 @@ func readProvenance(n node) (v02 bool) {
 
 // readModules reads the directories of Go modules that the lock pins.
 func readModules(n node) []text {
-	if !n.given() {
-		return nil
-	}
-	list := n.words("directories of Go modules")
-	for _, t := range list {
-		if !isSourcePath(t.s) && t.s != "." {
-			n.r.faults = append(n.r.faults, t.at.fault("%s: want a clean path of the source, or \".\"", quote(t.s)))
-		}
-	}
-	return list
+	return n.wordsThat("directories of Go modules", func(s string) bool { return isSourcePath(s) || s == "." }, "%s: want a clean path of the source, or \".\"")
 }
 
 // checkLocked refuses names that only a lock can resolve if there is no lock.

@@ -63,9 +63,7 @@ func readGo(n node) *gobuild {
 	if g.dir.given() && !isSourcePath(g.dir.s) {
 		o.get("dir").fail("%s: want a clean path of the source", quote(g.dir.s))
 	}
-	if m := o.get("tags"); m.given() {
-		g.tags = m.words("build tags")
-	}
+	g.tags = o.get("tags").words("build tags")
 	return g
 }
 
@@ -75,17 +73,8 @@ func (c *Config) readArchive(n node) *archive {
 	}
 	o := n.object("format", "root", "add", "take")
 	a := &archive{at: n.at, format: o.need("format", "want tar.gz or zip").choice(formatTarGz, formatZip), root: o.get("root").text()}
-	if m := o.get("add"); m.given() {
-		a.add = m.words("files of the source")
-		for _, t := range a.add {
-			if !isSourcePath(t.s) {
-				n.r.faults = append(n.r.faults, t.at.fault("%s: want a clean path of the source", quote(t.s)))
-			}
-		}
-	}
-	if m := o.get("take"); m.given() {
-		a.take = c.readTake(m)
-	}
+	a.add = o.get("add").wordsThat("files of the source", isSourcePath, "%s: want a clean path of the source")
+	a.take = c.readTake(o.get("take"))
 	if !isName(a.root.s) {
 		o.get("root").placed(n).fail("%s: want the name of the top directory in the archive", quote(a.root.s))
 	}
@@ -119,12 +108,8 @@ func (c *Config) readImage(n node) *image {
 	if i.base.given() && !isName(i.base.s) {
 		o.get("base").fail("%s: want the name of a base that %s pins", quote(i.base.s), LockName)
 	}
-	if m := o.need("files", "name the files of the image"); m.given() {
-		i.files = m.texts("a mapping from paths in the image to earlier outputs")
-	}
-	if m := o.need("entrypoint", "name the command"); m.given() {
-		i.entrypoint = m.arguments()
-	}
+	i.files = o.need("files", "name the files of the image").texts("a mapping from paths in the image to earlier outputs")
+	i.entrypoint = o.need("entrypoint", "name the command").arguments()
 	if i.user.given() && !account.MatchString(i.user.s) {
 		o.get("user").fail("%s: want numbers of a user and a group, as in 65532:65532", quote(i.user.s))
 	}
@@ -137,11 +122,8 @@ func (c *Config) readChecksums(n node) *checksums {
 	}
 	o := n.object("algorithm", "take")
 	s := &checksums{at: n.at, algorithm: o.get("algorithm").choice("sha256", "sha512")}
-	if m := o.get("take"); m.given() {
-		s.take = c.readTake(m)
-		if s.take.source {
-			m.fail("the source is not a file; take outputs")
-		}
+	if s.take = c.readTake(o.get("take")); s.take.source {
+		o.get("take").fail("the source is not a file; take outputs")
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -151,16 +152,9 @@ func (n node) tool() ToolLock {
 func (n node) module() ModuleLock {
 	o := n.object("goMod", "goSum", "require")
 	m := ModuleLock{GoMod: o.need("goMod", "a module needs the digest of its go.mod").sha256()}
-	if s := o.get("goSum"); s.given() {
-		m.GoSum = s.sha256()
-	}
-	if q := o.get("require"); q.given() {
-		for _, t := range q.words("modules") {
-			if _, ok := parseRequire(t.s); !ok {
-				n.r.faults = append(n.r.faults, t.at.fault("%s: want path, version and h1: hash", quote(t.s)))
-			}
-			m.Require = append(m.Require, t.s)
-		}
+	m.GoSum = o.get("goSum").sha256()
+	for _, t := range o.get("require").wordsThat("modules", func(s string) bool { _, ok := parseRequire(s); return ok }, "%s: want path, version and h1: hash") {
+		m.Require = append(m.Require, t.s)
 	}
 	if !slices.IsSorted(m.Require) || len(m.Require) > 0 && m.GoSum.IsZero() {
 		n.fail("goSum must be present and require sorted; write the file with waybill lock")
@@ -194,15 +188,25 @@ func (l Lock) Encode() []byte {
 	var b strings.Builder
 	b.WriteString("# Written by waybill lock. Review it as a diff; change it by running the command again.\n")
 	fmt.Fprintf(&b, "apiVersion: %s\nkind: Lock\n", apiVersion)
-	section(&b, "bases", l.Bases, func(v BaseLock) []field {
-		return []field{{key: "image", value: v.Image}, {key: "tag", value: v.Tag}, {key: "digest", value: v.Digest.String()}}
-	})
-	section(&b, "tools", l.Tools, func(v ToolLock) []field {
-		return append([]field{{key: "program", value: v.Program}, {key: "toolchain", value: v.Toolchain}, {key: "image", value: v.Image}, {key: "tag", value: v.Tag}, {key: "digest", value: v.Digest.String()}}, v.platforms()...)
-	})
-	if len(l.Modules) > 0 {
-		b.WriteString("modules:\n")
+	heading(&b, "bases", len(l.Bases))
+	for _, name := range sortedKeys(l.Bases) {
+		v := l.Bases[name]
+		fmt.Fprintf(&b, "  %q: {%s}\n", name, keyed("image", v.Image, "tag", v.Tag, "digest", v.Digest.String()))
 	}
+	heading(&b, "tools", len(l.Tools))
+	for _, name := range sortedKeys(l.Tools) {
+		v := l.Tools[name]
+		fmt.Fprintf(&b, "  %q: {%s", name, keyed("program", v.Program, "toolchain", v.Toolchain, "image", v.Image, "tag", v.Tag, "digest", v.Digest.String()))
+		var pinned []string
+		for _, platform := range sortedKeys(v.Platforms) {
+			pinned = append(pinned, strconv.Quote(platform), v.Platforms[platform])
+		}
+		if pinned != nil {
+			fmt.Fprintf(&b, ", platforms: {%s}", keyed(pinned...))
+		}
+		b.WriteString("}\n")
+	}
+	heading(&b, "modules", len(l.Modules))
 	for _, dir := range sortedKeys(l.Modules) {
 		m := l.Modules[dir]
 		fmt.Fprintf(&b, "  %q:\n    goMod: %q\n", dir, m.GoMod)
@@ -216,9 +220,7 @@ func (l Lock) Encode() []byte {
 			fmt.Fprintf(&b, "    - %q\n", r)
 		}
 	}
-	if len(l.Downloads) > 0 {
-		b.WriteString("downloads:\n")
-	}
+	heading(&b, "downloads", len(l.Downloads))
 	for _, name := range sortedKeys(l.Downloads) {
 		d := l.Downloads[name]
 		fmt.Fprintf(&b, "  %q: {url: %q, size: %d, digest: %q}\n", name, d.URL, d.Size, d.Digest)
@@ -226,39 +228,22 @@ func (l Lock) Encode() []byte {
 	return []byte(b.String())
 }
 
-type field struct {
-	key, value string
-	raw        bool // written without quotes
-}
-
-// platforms is the field of the platforms; none if there are no platforms.
-func (t ToolLock) platforms() []field {
-	var parts []string
-	for _, platform := range sortedKeys(t.Platforms) {
-		parts = append(parts, fmt.Sprintf("%q: %q", platform, t.Platforms[platform]))
-	}
-	if parts == nil {
-		return nil
-	}
-	return []field{{key: "platforms", value: "{" + strings.Join(parts, ", ") + "}", raw: true}}
-}
-
-func section[V any](b *strings.Builder, title string, m map[string]V, fields func(V) []field) {
-	if len(m) > 0 {
+func heading(b *strings.Builder, title string, entries int) {
+	if entries > 0 {
 		fmt.Fprintf(b, "%s:\n", title)
 	}
-	for _, name := range sortedKeys(m) {
-		var parts []string
-		for _, f := range fields(m[name]) {
-			switch {
-			case f.raw:
-				parts = append(parts, f.key+": "+f.value)
-			case f.value != "":
-				parts = append(parts, fmt.Sprintf("%s: %q", f.key, f.value))
-			}
+}
+
+// keyed writes members of a mapping on one line, from keys and values; those
+// without a value are left out.
+func keyed(pairs ...string) string {
+	var parts []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			parts = append(parts, fmt.Sprintf("%s: %q", pairs[i], pairs[i+1]))
 		}
-		fmt.Fprintf(b, "  %q: {%s}\n", name, strings.Join(parts, ", "))
 	}
+	return strings.Join(parts, ", ")
 }
 
 // Needs is what release.yaml needs pinned, each list sorted.

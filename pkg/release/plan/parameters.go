@@ -28,9 +28,6 @@ type Parameter struct {
 }
 
 func readParameters(n node) []Parameter {
-	if !n.given() {
-		return nil
-	}
 	keys, values := n.pairs("a mapping from names to parameters, or {}")
 	list := make([]Parameter, 0, len(keys))
 	for i, key := range keys {

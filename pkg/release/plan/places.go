@@ -72,9 +72,6 @@ func (p *places) readFiles(n node) {
 }
 
 func (p *places) readImages(n node) {
-	if !n.given() {
-		return
-	}
 	if n.isText() {
 		p.images = n.text()
 		return
@@ -93,9 +90,6 @@ func (p *places) readImages(n node) {
 
 // choices reads a list of words from a fixed set.
 func (n node) choices(known ...string) (list []string) {
-	if !n.given() {
-		return nil
-	}
 	for _, t := range n.words(strings.Join(known, ", ")) {
 		if !slices.Contains(known, t.s) {
 			n.r.faults = append(n.r.faults, t.at.fault("%s; want %s", quote(t.s), strings.Join(known, " or ")))

@@ -145,19 +145,12 @@ func (n node) texts(what string) []pair {
 
 // text reads one word; a number or a bool must be quoted.
 func (n node) text() text {
-	if !n.given() || !n.is(yaml.ScalarNode, "text") {
-		return text{}
-	}
-	var s string
-	if err := strictyaml.Decode(n.tree, &s); err != nil {
-		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
-		return text{}
-	}
-	if s == "" {
+	t := n.argument()
+	if t.given() && t.s == "" {
 		n.fail("empty; leave the key out or give it a value")
 		return text{}
 	}
-	return text{s: s, at: n.at}
+	return t
 }
 
 // items reads a list. An empty list is refused: it could mean all or none.
@@ -177,7 +170,8 @@ func (n node) items(what string) []node {
 
 // words reads a list of different words.
 func (n node) words(what string) []text {
-	list, first := make([]text, 0, 8), map[string]where{}
+	var list []text
+	first := map[string]where{}
 	for _, item := range n.items(what) {
 		t := item.text()
 		if !t.given() {
@@ -193,9 +187,19 @@ func (n node) words(what string) []text {
 	return list
 }
 
+// wordsThat is words that all fit; otherwise the format says what is wanted.
+func (n node) wordsThat(what string, fit func(string) bool, format string) []text {
+	list := n.words(what)
+	for _, t := range list {
+		if !fit(t.s) {
+			n.r.faults = append(n.r.faults, t.at.fault(format, quote(t.s)))
+		}
+	}
+	return list
+}
+
 // arguments reads the words of a command, which may repeat and be empty.
-func (n node) arguments() []text {
-	list := make([]text, 0, 8)
+func (n node) arguments() (list []text) {
 	for _, item := range n.items("words of a command") {
 		if t := item.argument(); t.given() {
 			list = append(list, t)
@@ -206,15 +210,23 @@ func (n node) arguments() []text {
 
 // argument reads one word that may be empty.
 func (n node) argument() text {
-	if !n.is(yaml.ScalarNode, "text") {
-		return text{}
-	}
-	var s string
-	if err := strictyaml.Decode(n.tree, &s); err != nil {
-		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+	s, is := scalar[string](n, "text")
+	if !is {
 		return text{}
 	}
 	return text{s: s, at: n.at}
+}
+
+// scalar reads one value; is is false for an absent one and one of another type.
+func scalar[T any](n node, what string) (v T, is bool) {
+	if !n.given() || !n.is(yaml.ScalarNode, what) {
+		return v, false
+	}
+	if err := strictyaml.Decode(n.tree, &v); err != nil {
+		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
+		return v, false
+	}
+	return v, true
 }
 
 // choice reads one of these words; absent means the first.
@@ -232,30 +244,16 @@ func (n node) choice(known ...string) string {
 
 // number reads a whole number within bounds; absent is 0.
 func (n node) number(low, high int64) int64 {
-	if !n.given() || !n.is(yaml.ScalarNode, "a whole number") {
-		return 0
-	}
-	var v int64
-	if err := strictyaml.Decode(n.tree, &v); err != nil {
-		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
-		return 0
-	}
-	if v < low || v > high {
+	v, is := scalar[int64](n, "a whole number")
+	if is && (v < low || v > high) {
 		n.fail("%d; want %d to %d", v, low, high)
-		return 0
 	}
-	return v
+	return v // not used if there are faults
 }
 
 // boolean reads true or false; absent is false.
 func (n node) boolean() bool {
-	if !n.given() || !n.is(yaml.ScalarNode, "true or false") {
-		return false
-	}
-	var v bool
-	if err := strictyaml.Decode(n.tree, &v); err != nil {
-		n.r.faults = append(n.r.faults, faultOf(err, n.at.path))
-	}
+	v, _ := scalar[bool](n, "true or false")
 	return v
 }
 

@@ -52,10 +52,8 @@ type taking struct {
 func (t taking) given() bool { return t.source || len(t.names) > 0 }
 
 func (c *Config) readSteps(n node) []step {
-	list, seen := make([]step, 0, 8), map[string]bool{}
-	if !n.given() {
-		return nil
-	}
+	var list []step
+	seen := map[string]bool{}
 	for _, item := range n.items("steps") {
 		s := c.readStep(item)
 		if s.name.given() && (!isName(s.name.s) || seen[s.name.s]) {
@@ -84,9 +82,7 @@ func (c *Config) readStep(n node) step {
 		n.fail("want exactly one of %s", strings.Join(stepKinds(), ", "))
 		return s
 	}
-	if run := o.get("run"); run.given() {
-		s.run = run.arguments()
-	}
+	s.run = o.get("run").arguments()
 	s.gobuild = readGo(o.get("go"))
 	s.archive = c.readArchive(o.get("archive"))
 	s.image = c.readImage(o.get("image"))
@@ -132,9 +128,6 @@ func (c *Config) readEach(n node) (list []loop) {
 }
 
 func (c *Config) readOutputs(n node, s step) (list []output) {
-	if !n.given() {
-		return nil
-	}
 	for _, item := range n.items("outputs") {
 		list = append(list, c.readOutput(item, s))
 	}

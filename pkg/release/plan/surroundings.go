@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,16 +61,16 @@ func readEvidence(n node, class Class) (list []Kind) {
 	known := kindsOf(class)
 	for _, t := range n.words("kinds of evidence") {
 		k := Kind(t.s)
-		if !contains(known, k) {
+		if !slices.Contains(known, k) {
 			n.r.faults = append(n.r.faults, t.at.fault("%s; an artifact of class %s has %s", quote(t.s), class, known))
 			continue
 		}
 		list = append(list, k)
 	}
-	if !contains(list, KindProvenance) {
+	if !slices.Contains(list, KindProvenance) {
 		n.fail("%s is required: the builder writes it for every artifact", KindProvenance)
 	}
-	if class == Image && !contains(list, kindSignature) {
+	if class == Image && !slices.Contains(list, kindSignature) {
 		n.fail("%s is required; every image is signed", kindSignature)
 	}
 	return list
@@ -76,14 +78,7 @@ func readEvidence(n node, class Class) (list []Kind) {
 
 func readSurroundings(o object) surroundings {
 	a := surroundings{limits: readLimits(o.get("limits"))}
-	if m := o.get("tools"); m.given() {
-		a.tools = m.words("names of tools")
-		for _, t := range a.tools {
-			if !isName(t.s) {
-				o.r.faults = append(o.r.faults, t.at.fault("tool %s: want lower-case letters, digits and dashes", quote(t.s)))
-			}
-		}
-	}
+	a.tools = o.get("tools").wordsThat("names of tools", isName, "tool %s: want lower-case letters, digits and dashes")
 	if m := o.get("root"); m.given() {
 		a.root = m.choice(rootMachine, Scratch)
 	}
@@ -175,26 +170,17 @@ func (a surroundings) withDefaults(d surroundings) surroundings {
 	if a.network == nil {
 		a.network = d.network
 	}
-	for _, f := range []struct{ own, fallback *int64 }{
-		{&a.limits.CPUs, &d.limits.CPUs}, {&a.limits.Memory, &d.limits.Memory},
-		{&a.limits.Seconds, &d.limits.Seconds}, {&a.limits.Processes, &d.limits.Processes},
-		{&a.limits.Disk, &d.limits.Disk},
-	} {
-		if *f.own == 0 {
-			*f.own = *f.fallback
-		}
+	a.limits = Limits{
+		CPUs: cmp.Or(a.limits.CPUs, d.limits.CPUs), Memory: cmp.Or(a.limits.Memory, d.limits.Memory),
+		Seconds: cmp.Or(a.limits.Seconds, d.limits.Seconds), Processes: cmp.Or(a.limits.Processes, d.limits.Processes),
+		Disk: cmp.Or(a.limits.Disk, d.limits.Disk),
 	}
-	own := map[string]bool{}
-	for _, v := range a.env {
-		own[v.key.s] = true
-	}
-	merged := append([]pair{}, a.env...)
+	own := a.env
 	for _, v := range d.env {
-		if !own[v.key.s] {
-			merged = append(merged, v)
+		if !slices.ContainsFunc(own, func(o pair) bool { return o.key.s == v.key.s }) {
+			a.env = append(slices.Clip(a.env), v)
 		}
 	}
-	a.env = merged
 	return a
 }
 
@@ -203,13 +189,4 @@ func isVariable(s string) bool {
 		return false
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
-}
-
-func contains(list []Kind, k Kind) bool {
-	for _, l := range list {
-		if l == k {
-			return true
-		}
-	}
-	return false
 }
