@@ -16,6 +16,7 @@ package github
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -326,7 +328,7 @@ func (c *Client) Drafts(ctx context.Context) (drafts []Release, err error) {
 			drafts = append(drafts, r)
 		}
 	}
-	sortByID(drafts)
+	slices.SortFunc(drafts, func(a, b Release) int { return cmp.Compare(a.ID, b.ID) })
 	return drafts, err
 }
 
@@ -365,7 +367,7 @@ func (c *Client) Download(ctx context.Context, a Asset) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := &body{ReadCloser: resp.Body, c: c, op: op}
+	body := transport.Reporting(resp.Body, func(err error) error { return c.Unavailable(op, err) })
 	if a.Digest.Algorithm() != digest.SHA256 {
 		return body, nil
 	}
@@ -377,20 +379,4 @@ func (c *Client) Download(ctx context.Context, a Asset) (io.ReadCloser, error) {
 
 func (c *Client) asset(id int64) string {
 	return c.api() + "/releases/assets/" + strconv.FormatInt(id, 10)
-}
-
-// body reports failures in the middle as unavailability.
-type body struct {
-	io.ReadCloser
-	c  *Client
-	op string
-}
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = b.c.Unavailable(b.op, err)
-	}
-	return n, err
 }

@@ -1,23 +1,17 @@
 package github
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
-
-func sortByID(releases []Release) {
-	slices.SortFunc(releases, func(a, b Release) int { return cmp.Compare(a.ID, b.ID) })
-}
 
 // maxTags is how many annotated tags may follow each other.
 const maxTags = 4

@@ -23,19 +23,10 @@ const aheadBytes = 256 << 10
 // answers and errors are remembered for the later reader. The caller must call
 // end, which waits for all requests under way.
 func (m *Memory) Ahead(ctx context.Context, repo string, d digest.Digest) (end func()) {
-	ctx, stop := context.WithCancel(ctx)
-	a := m.ahead(ctx, repo, d)
-	return func() {
-		stop()
-		a.wait.Wait()
-	}
-}
-
-func (m *Memory) ahead(ctx context.Context, repo string, d digest.Digest) *ahead {
-	a := &ahead{Memory: m, repo: repo}
+	ctx, a, end := m.ahead(ctx, repo)
 	a.wait.Go(func() { a.bundles(ctx, d) })
 	a.wait.Go(func() { a.manifests(ctx, d) })
-	return a
+	return end
 }
 
 // ahead prefetches one image.
@@ -45,13 +36,23 @@ type ahead struct {
 	wait sync.WaitGroup
 }
 
+func (m *Memory) ahead(ctx context.Context, repo string) (_ context.Context, a *ahead, end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	a = &ahead{Memory: m, repo: repo}
+	return ctx, a, func() {
+		stop()
+		a.wait.Wait()
+	}
+}
+
 // manifests reads an image and, if it is an index, its children.
 func (a *ahead) manifests(ctx context.Context, d digest.Digest) {
 	root, err := a.Resolve(ctx, a.repo, d.String())
 	if err != nil || !root.IsIndex() {
 		return
 	}
-	for i, child := range a.children(ctx, root) {
+	children, _ := referring(ctx, a, a.repo, root) // a caller that reads them itself gets the error
+	for i, child := range children {
 		if i == aheadAtMost {
 			return
 		}
@@ -65,11 +66,6 @@ func (a *ahead) manifests(ctx context.Context, d digest.Digest) {
 			}
 		})
 	}
-}
-
-func (a *ahead) children(ctx context.Context, index Descriptor) []Descriptor {
-	children, _ := referring(ctx, a, a.repo, index) // a caller that reads them itself gets the error
-	return children
 }
 
 // bundles reads the bundles that refer to a manifest.
@@ -93,15 +89,11 @@ func (a *ahead) bundles(ctx context.Context, d digest.Digest) {
 // a copy that follows. As with [Memory.Ahead], only what will be read anyway is
 // requested.
 func (m *Memory) referrersAhead(ctx context.Context, repo string, of []*Node) (end func()) {
-	ctx, stop := context.WithCancel(ctx)
-	a := &ahead{Memory: m, repo: repo}
+	ctx, a, end := m.ahead(ctx, repo)
 	for _, n := range of {
 		a.wait.Go(func() { a.referrers(ctx, n.Descriptor.Digest) })
 	}
-	return func() {
-		stop()
-		a.wait.Wait()
-	}
+	return end
 }
 
 // referrers reads the manifests that refer to another and will be copied.

@@ -55,7 +55,11 @@ func TestAhead(t *testing.T) {
 	inOrder := count(Remember(r, false))
 
 	before, m := asked.Load(), Remember(r, false)
-	m.ahead(t.Context(), "demo", root.Digest).wait.Wait()
+	ctx, a, end := m.ahead(t.Context(), "demo")
+	a.bundles(ctx, root.Digest)
+	a.manifests(ctx, root.Digest)
+	a.wait.Wait()
+	end()
 	if n := asked.Load() - before; n != inOrder {
 		t.Errorf("ahead, %d requests were made, and %d in order", n, inOrder)
 	}

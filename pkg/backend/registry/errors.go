@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -66,7 +67,9 @@ func (e *FormError) Code() string { return "MANIFEST_PARSE" }
 
 // verified returns the bytes of d from body, hashed as they are read.
 func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
-	world := &failing{r: body, place: place, op: "reading " + d.Digest.String()}
+	world := transport.Reporting(body, func(err error) error {
+		return &verdict.UnavailableError{Place: place, Op: "reading " + d.Digest.String(), Err: err}
+	})
 	return &verifiedBody{
 		Closer: body,
 		r:      digest.NewVerifyingReader(world, d.Digest, d.Size),
@@ -74,21 +77,6 @@ func verified(body io.ReadCloser, place string, d Descriptor) io.ReadCloser {
 		want:   d.Digest,
 		bytes:  d.Size,
 	}
-}
-
-// failing reports failures of a connection as unavailability.
-type failing struct {
-	r         io.Reader
-	place, op string
-}
-
-// Read implements [io.Reader].
-func (f *failing) Read(p []byte) (int, error) {
-	n, err := f.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = &verdict.UnavailableError{Place: f.place, Op: f.op, Err: err}
-	}
-	return n, err
 }
 
 type verifiedBody struct {

@@ -42,8 +42,11 @@ func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 	for seen := map[string]bool{}; l.Pages < maxPages; {
 		seen[q.path] = true
 		next, err := r.listPage(ctx, q, &l, bound)
-		if err != nil || next == "" {
-			return l.orNothing(err)
+		if err != nil {
+			return Listing{}, err
+		}
+		if next == "" {
+			return l, nil
 		}
 		if seen[next] {
 			return Listing{}, q.unavailable(errors.New("the list does not advance"))
@@ -51,14 +54,6 @@ func (r *Remote) Listing(ctx context.Context, repo string) (Listing, error) {
 		q.path = next
 	}
 	return Listing{}, tooLarge(target.Name(), "pages of a list", maxPages)
-}
-
-// orNothing returns the listing, or nothing after an error.
-func (l Listing) orNothing(err error) (Listing, error) {
-	if err != nil {
-		return Listing{}, err
-	}
-	return l, nil
 }
 
 // listPage reads one page as a stream, within the rest of the limit, and
@@ -95,11 +90,6 @@ func (c *counting) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
 	return n, err
-}
-
-// manifestEntry is an entry of the manifests in a list of Google's registries.
-type manifestEntry struct {
-	Tags []string `json:"tag"`
 }
 
 // read reads a page key by key, without keeping it in memory.
@@ -139,7 +129,9 @@ func (l *Listing) manifest(in *json.Decoder, name string) error {
 	if err != nil {
 		return err
 	}
-	var e manifestEntry
+	var e struct {
+		Tags []string `json:"tag"`
+	}
 	if err := in.Decode(&e); err != nil {
 		return err
 	}

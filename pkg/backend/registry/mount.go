@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -42,19 +41,13 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 		return false, q.unavailable(err)
 	}
 	ask := url.Values{"mount": {d.Digest.String()}, "from": {origin.RepositoryStr()}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.Scheme()+"://"+target.RegistryStr()+"/v2/"+target.RepositoryStr()+"/blobs/uploads/?"+ask.Encode(), nil)
-	if err != nil {
-		return false, nil //nolint:nilerr // as below
-	}
-	resp, err := s.client.Do(req)
+	resp, err := query{target: target, method: http.MethodPost, path: "blobs/uploads/?" + ask.Encode()}.send(ctx, s, nil, "")
 	if err != nil {
 		return false, nil //nolint:nilerr // the longer way finds out what is wrong
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
-	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		r.unmountable.Store(true)
-		r.abandon(ctx, s, resp)
+		s.abandon(ctx, resp)
 		return false, nil
 	}
 	there, err := r.holds(ctx, q)
@@ -64,9 +57,9 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 	return there, err
 }
 
-// abandon cancels an upload that a registry opened because it could not mount.
-// An upload that cannot be cancelled expires in the registry.
-func (r *Remote) abandon(ctx context.Context, s *session, begun *http.Response) {
+// abandon cancels an upload that a registry opened, because it could not mount or
+// was only asked for it. One that cannot be cancelled expires in the registry.
+func (s *session) abandon(ctx context.Context, begun *http.Response) {
 	location, err := begun.Location()
 	if begun.StatusCode != http.StatusAccepted || err != nil || !strings.EqualFold(location.Host, begun.Request.URL.Host) {
 		return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
 
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -37,36 +36,16 @@ func (r *Remote) ProbePush(ctx context.Context, repo string) error {
 	if err != nil {
 		return q.denied(err)
 	}
-	base := &url.URL{Scheme: target.Scheme(), Host: target.RegistryStr(), Path: "/v2/" + target.RepositoryStr() + "/blobs/uploads/"}
-	begun, err := send(ctx, s.client, http.MethodPost, base)
+	q.method, q.path = http.MethodPost, "blobs/uploads/"
+	begun, err := q.send(ctx, s, nil, "")
 	if err != nil {
 		return q.unavailable(err)
 	}
-	defer begun.Body.Close()
 	if err := ggcr.CheckError(begun, http.StatusAccepted); err != nil {
 		return q.denied(err)
 	}
-	where, err := base.Parse(begun.Header.Get("Location"))
-	if err == nil && where.Host == base.Host && where.Path != base.Path {
-		cancel(ctx, s.client, where)
-	}
+	s.abandon(ctx, begun)
 	return nil
-}
-
-// cancel is best effort: an unused upload expires.
-func cancel(ctx context.Context, client *http.Client, where *url.URL) {
-	if cancelled, err := send(ctx, client, http.MethodDelete, where); err == nil {
-		_ = cancelled.Body.Close()
-	}
-}
-
-// send sends a request without a body. The caller closes the answer's body.
-func send(ctx context.Context, client *http.Client, method string, to *url.URL) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, to.String(), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	return client.Do(request)
 }
 
 // denied tells a denial from an unavailable registry.

@@ -1,9 +1,7 @@
 package registry
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"sync"
 
@@ -33,17 +31,11 @@ func (r *Remote) putReferrer(ctx context.Context, q query, subject string, m raw
 	if err != nil {
 		return false
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, q.target.Scheme()+"://"+q.target.RegistryStr()+"/v2/"+q.target.RepositoryStr()+"/"+q.path, bytes.NewReader(m.raw))
+	q.method = http.MethodPut
+	resp, err := q.send(ctx, s, m.raw, m.mediaType)
 	if err != nil {
 		return false
 	}
-	req.Header.Set("Content-Type", m.mediaType)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return false
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
-	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		return false
 	}

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -29,18 +28,11 @@ func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descripto
 	if err != nil {
 		return false, err
 	}
-	target := q.target.Scheme() + "://" + q.target.RegistryStr() + "/v2/" + q.target.RepositoryStr() + "/blobs/uploads/?digest=" + url.QueryEscape(d.Digest.String())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(raw))
+	post := query{target: q.target, method: http.MethodPost, path: "blobs/uploads/?digest=" + url.QueryEscape(d.Digest.String())}
+	resp, err := post.send(ctx, s, raw, "application/octet-stream")
 	if err != nil {
 		return false, nil
 	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return false, nil
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
-	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusCreated:
 		r.written.add(q)

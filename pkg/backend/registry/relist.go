@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -25,21 +24,15 @@ func (r *Remote) Delete(ctx context.Context, repo string, d digest.Digest) error
 	if err != nil {
 		return err
 	}
-	q := query{target: target, op: "deleting " + d.String(), path: "manifests/" + d.String()}
+	q := query{target: target, op: "deleting " + d.String(), method: http.MethodDelete, path: "manifests/" + d.String()}
 	s, err := r.session(ctx, target, ggcr.DeleteScope)
 	if err != nil {
 		return q.unavailable(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, target.Scheme()+"://"+target.RegistryStr()+"/v2/"+target.RepositoryStr()+"/"+q.path, nil)
-	if err != nil {
-		return fmt.Errorf("%s at %q: %w", q.op, target, err)
-	}
-	resp, err := s.client.Do(req)
+	resp, err := q.send(ctx, s, nil, "")
 	if err != nil {
 		return q.unavailable(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, MaxManifest)) // drain it, so that the connection is reused
-	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusAccepted, http.StatusOK, http.StatusNoContent, http.StatusNotFound:
 		r.written.forget(q)

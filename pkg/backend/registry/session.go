@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -193,8 +194,7 @@ func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
 	if err != nil {
 		return nil, q.unavailable(err)
 	}
-	target := q.target.Scheme() + "://" + q.target.RegistryStr() + "/v2/" + q.target.RepositoryStr() + "/" + q.path
-	req, err := http.NewRequestWithContext(ctx, q.method, target, nil)
+	req, err := http.NewRequestWithContext(ctx, q.method, q.url(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s at %q: %w", q.op, q.target, err)
 	}
@@ -210,6 +210,30 @@ func (r *Remote) askOnce(ctx context.Context, q query) (*http.Response, error) {
 	}
 	defer resp.Body.Close()
 	return nil, q.refused(resp)
+}
+
+func (q query) url() string {
+	return q.target.Scheme() + "://" + q.target.RegistryStr() + "/v2/" + q.target.RepositoryStr() + "/" + q.path
+}
+
+// send sends q with a body, if it is not nil. The body of the answer is in memory,
+// so that the connection is reused.
+func (q query) send(ctx context.Context, s *session, body []byte, mediaType string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, q.method, q.url(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if mediaType != "" {
+		req.Header.Set("Content-Type", mediaType)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, MaxManifest)) // only for the text of an error
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	return resp, nil
 }
 
 // refused turns an answer other than 200 into an error.

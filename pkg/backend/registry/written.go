@@ -95,12 +95,8 @@ func (r *Remote) ask(ctx context.Context, q query) (*http.Response, error) {
 		if time.Since(begun)+wait > patience {
 			return nil, q.unavailable(errLost)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, q.unavailable(context.Cause(ctx))
+		if err := transport.Sleep(ctx, wait); err != nil {
+			return nil, q.unavailable(err)
 		}
 		wait *= 2
 	}

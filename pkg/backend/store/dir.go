@@ -128,7 +128,7 @@ func (d *dir) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 		return nil, 0, d.unavailable(op, err)
 	}
 	if f, info, is := quick(d.path, name); is {
-		return &body{ReadCloser: f, place: d.uri, op: op}, info.Size(), nil
+		return reporting(f, d.uri, op), info.Size(), nil
 	}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *dir) Open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 	case err != nil:
 		return nil, 0, err
 	}
-	return &body{ReadCloser: f, place: d.uri, op: op}, info.Size(), nil
+	return reporting(f, d.uri, op), info.Size(), nil
 }
 
 // openRegular opens a plain file without following a link in any part of the
@@ -202,19 +202,4 @@ func (d *dir) lstat(root *os.Root, name string) (fs.FileInfo, error) {
 		}
 	}
 	return info, nil
-}
-
-// body reports read failures as unavailability.
-type body struct {
-	io.ReadCloser
-	place, op string
-}
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if refusal := new(verdict.Error); err != nil && err != io.EOF && !errors.As(err, &refusal) {
-		err = &verdict.UnavailableError{Place: b.place, Op: b.op, Err: err}
-	}
-	return n, err
 }

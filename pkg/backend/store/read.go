@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -29,4 +30,9 @@ func Read(ctx context.Context, from Place, name string, limit int64) ([]byte, er
 		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", limit)
 	}
 	return buf.Bytes(), nil
+}
+
+// reporting returns a body whose failures are unavailability.
+func reporting(body io.ReadCloser, place, op string) io.ReadCloser {
+	return transport.Reporting(body, func(err error) error { return &verdict.UnavailableError{Place: place, Op: op, Err: err} })
 }

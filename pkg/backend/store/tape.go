@@ -99,7 +99,7 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 		io.Reader
 		io.Closer
 	}{io.NewSectionReader(archive, at.offset, at.size), f}
-	return &body{ReadCloser: section, place: t.uri, op: op}, at.size, nil
+	return reporting(section, t.uri, op), at.size, nil
 }
 
 // open opens the file, and returns the archive in it and its index.

@@ -58,7 +58,7 @@ func fetch(ctx context.Context, client *http.Client, target string, failed *verd
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return &body{ReadCloser: resp.Body, place: failed.Place, op: failed.Op}, resp.ContentLength, nil
+		return reporting(resp.Body, failed.Place, failed.Op), resp.ContentLength, nil
 	case http.StatusNotFound:
 		err = fmt.Errorf("%s at %q: %w", failed.Op, failed.Place, ErrNotFound)
 	case http.StatusUnauthorized, http.StatusForbidden:

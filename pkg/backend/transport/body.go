@@ -10,6 +10,8 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // bytesPerSecond is the minimum rate of a body.
@@ -217,4 +219,25 @@ func (b *watchedBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.cancel(nil)
 	return err
+}
+
+// Reporting returns a body whose failures are passed through wrap: a place says
+// that an answer which breaks off is no answer. A refusal stays.
+func Reporting(body io.ReadCloser, wrap func(error) error) io.ReadCloser {
+	return &reporting{body, wrap}
+}
+
+type reporting struct {
+	io.ReadCloser
+
+	wrap func(error) error
+}
+
+// Read implements [io.Reader].
+func (r *reporting) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if refusal := new(verdict.Error); err != nil && err != io.EOF && !errors.As(err, &refusal) {
+		err = r.wrap(err)
+	}
+	return n, err
 }

@@ -202,26 +202,8 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 	case err != nil:
 		return nil, 0, b.unavailable(op, flat(err))
 	}
-	return &reader{Reader: r, failed: func(err error) error { return b.unavailable(op, flat(err)) }}, r.Size(), nil
+	return transport.Reporting(r, func(err error) error { return b.unavailable(op, flat(err)) }), r.Size(), nil
 }
-
-// reader reports failures in the middle as unavailability.
-type reader struct {
-	*blob.Reader
-	failed func(error) error
-}
-
-// Read implements [io.Reader].
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		err = r.failed(err)
-	}
-	return n, err
-}
-
-// WriteTo would bypass Read.
-func (r *reader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{r}) }
 
 // flat keeps the text of a library's error and the end of a context, but not
 // the library's own types: some have a Code method with another meaning.

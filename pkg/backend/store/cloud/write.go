@@ -104,12 +104,8 @@ func (b *Bucket) awaitObject(ctx context.Context, bucket *blob.Bucket, name stri
 		if time.Since(begun)+wait > patience {
 			return errLost
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := transport.Sleep(ctx, wait); err != nil {
+			return err
 		}
 		wait *= 2
 	}
