@@ -22,6 +22,7 @@ package trace
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // ID names a trace. The zero value names none.
@@ -89,31 +90,15 @@ func parseHex(id []byte, text, what string) error {
 	if len(text) != 2*len(id) {
 		return fmt.Errorf("a %s has %d hexadecimal digits, not %d characters", what, 2*len(id), len(text))
 	}
-	some := false
-	for i := range len(text) {
-		value, ok := digit(text[i])
-		if !ok {
-			clear(id)
-			return fmt.Errorf("%s %q: want lower-case hexadecimal digits", what, text)
-		}
-		id[i/2] = id[i/2]<<4 | value
-		some = some || value != 0
+	raw, err := hex.DecodeString(text)
+	if err != nil || strings.ToLower(text) != text {
+		return fmt.Errorf("%s %q: want lower-case hexadecimal digits", what, text)
 	}
-	if !some {
+	if strings.Trim(text, "0") == "" {
 		return fmt.Errorf("%s %q: all digits are zero, which is no id", what, text)
 	}
+	copy(id, raw)
 	return nil
-}
-
-// digit is the value of a lower-case hexadecimal digit.
-func digit(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // Context is where an action belongs: its trace, its parent span, and the initial

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,12 +66,11 @@ func ParseTraceparent(text string) (Context, error) {
 
 // octet reads two lower-case hexadecimal digits.
 func octet(text string) (byte, error) {
-	high, ok := digit(text[0])
-	low, too := digit(text[1])
-	if !ok || !too {
+	raw, err := hex.DecodeString(text)
+	if err != nil || strings.ToLower(text) != text {
 		return 0, fmt.Errorf("%q are not two lower-case hexadecimal digits", text)
 	}
-	return high<<4 | low, nil
+	return raw[0], nil
 }
 
 // Traceparent writes c in version 00, and nothing for no action.
