@@ -1,7 +1,6 @@
 package sign
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -135,13 +134,7 @@ func (c *credential) request(subject string) ([]byte, error) {
 // ask sends the request and returns the issued certificate. A refused token
 // must not look like an unreachable authority.
 func (a *authority) ask(ctx context.Context, body []byte, text string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(a.address, "/")+"/api/v2/signingCert", bytes.NewReader(body))
-	if err != nil {
-		return nil, verdict.Wrap(verdict.ConfigParse, a.name, err)
-	}
-	r.Header.Set("Authorization", "Bearer "+text)
-	r.Header.Set("Content-Type", "application/json")
-	raw, response, err := a.do(r, text, http.StatusOK, http.StatusCreated)
+	raw, response, err := a.send(ctx, question{path: "/api/v2/signingCert", mediaType: mediaJSON, body: body, secret: text}, http.StatusOK, http.StatusCreated)
 	var no *verdict.Error
 	if errors.As(err, &no) && response != nil {
 		return nil, verdict.Refuse(verdict.TokenRefused, "identity token", "the %s: %s", a.name, no.Finding.Message)

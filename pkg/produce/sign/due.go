@@ -73,13 +73,3 @@ func (s *Signer) As(ctx context.Context) (none identity.Identity, _ error) {
 	}
 	return none, nil
 }
-
-// known is the stored record of a content; zero if there is none.
-func (k *Kept) known(name string) record {
-	if k == nil {
-		return record{}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.records[name]
-}

@@ -86,10 +86,6 @@ func (l *logger) checkpoint(ctx context.Context) (head, error) {
 
 // read reads what the log publishes at a path.
 func (l *logger) read(ctx context.Context, what string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, l.endpoint(what), nil)
-	if err != nil {
-		return nil, l.refuse("%v", err)
-	}
-	raw, _, err := l.doLimit(r, tiles.MaxTile, "", http.StatusOK)
+	raw, _, err := l.send(ctx, question{path: "/api/v2/" + what, limit: tiles.MaxTile}, http.StatusOK)
 	return raw, err
 }

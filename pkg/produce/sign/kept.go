@@ -139,18 +139,21 @@ func (k *Kept) lock(ctx context.Context, name string) (record, func(), error) {
 // earlier run; zero if unknown.
 func (s *Signer) Began(o Order) trace.Context {
 	c, err := s.content(o)
-	if err != nil || s.config.Work.Kept == nil {
+	if err != nil {
 		return trace.Context{}
 	}
-	began, err := trace.ParseTraceparent(s.config.Work.Kept.recalled(c.name(s.as)).Traceparent)
+	began, err := trace.ParseTraceparent(s.config.Work.Kept.known(c.name(s.as)).Traceparent)
 	if err != nil {
 		return trace.Context{}
 	}
 	return began
 }
 
-// recalled is what is stored about one content.
-func (k *Kept) recalled(name string) record {
+// known is the stored record of a content; zero if there is none.
+func (k *Kept) known(name string) record {
+	if k == nil {
+		return record{}
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.records[name]
@@ -159,7 +162,7 @@ func (k *Kept) recalled(name string) record {
 // SignerOf returns the certificate or public key of a stored signature, by the name of its
 // content, if it is of this content. Who issued the certificate is not checked.
 func (k *Kept) SignerOf(name string) (certificate, key []byte) {
-	m := k.recalled(name).made
+	m := k.known(name).made
 	_, text, _ := strings.Cut(name, " sha256:")
 	sum, err := hex.DecodeString(text)
 	leaf, no := x509.ParseCertificate(m.Certificate)

@@ -1,13 +1,11 @@
 package sign
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
@@ -147,11 +145,12 @@ func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err
 
 // submit sends an entry once.
 func (l *legacyLog) submit(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
-	raw, status, err := l.post(ctx, "log/entries", body, http.StatusCreated, http.StatusConflict)
+	raw, response, err := l.send(ctx, question{path: "/api/v1/log/entries", mediaType: mediaJSON, body: body, limit: legacy.MaxBundle},
+		http.StatusCreated, http.StatusConflict)
 	if err != nil {
 		return answer{}, err
 	}
-	if status == http.StatusConflict {
+	if response.StatusCode == http.StatusConflict {
 		a, err := l.lookUp(ctx, m, body)
 		if errors.Is(err, errUnlogged) {
 			return answer{}, l.refuse("the log reports a duplicate, but does not return the existing entry")
@@ -163,11 +162,11 @@ func (l *legacyLog) submit(ctx context.Context, m legacy.Material, body []byte) 
 
 // lookUp finds the log entry of the same proposal.
 func (l *legacyLog) lookUp(ctx context.Context, m legacy.Material, body []byte) (answer, error) {
-	question, err := json.Marshal(map[string][]json.RawMessage{"entries": {body}})
+	asked, err := json.Marshal(map[string][]json.RawMessage{"entries": {body}})
 	if err != nil {
 		return answer{}, verdict.Wrap(verdict.InternalBug, l.name, err)
 	}
-	raw, _, err := l.post(ctx, "log/entries/retrieve", question, http.StatusOK)
+	raw, _, err := l.send(ctx, question{path: "/api/v1/log/entries/retrieve", mediaType: mediaJSON, body: asked, limit: legacy.MaxBundle}, http.StatusOK)
 	if err != nil {
 		return answer{}, err
 	}
@@ -189,18 +188,4 @@ func checkAnswer(m legacy.Material, raw []byte) error {
 	}
 	_, err = m.With(entry)
 	return err
-}
-
-func (l *legacyLog) post(ctx context.Context, what string, body []byte, expected ...int) ([]byte, int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.address, "/")+"/api/v1/"+what, bytes.NewReader(body))
-	if err != nil {
-		return nil, 0, l.refuse("%v", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
-	raw, response, err := l.doLimit(r, legacy.MaxBundle, "", expected...)
-	if err != nil {
-		return nil, 0, err
-	}
-	return raw, response.StatusCode, nil
 }

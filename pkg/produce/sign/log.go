@@ -1,11 +1,9 @@
 package sign
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
@@ -62,12 +60,7 @@ func request(c content, signed made) ([]byte, error) {
 
 // submit sends an entry once.
 func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.TransparencyLogEntry, had bool, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.endpoint("log/entries"), bytes.NewReader(body))
-	if err != nil {
-		return nil, false, l.refuse("%v", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	raw, response, err := l.do(r, "", http.StatusCreated, http.StatusConflict)
+	raw, response, err := l.send(ctx, question{path: "/api/v2/log/entries", mediaType: mediaJSON, body: body}, http.StatusCreated, http.StatusConflict)
 	if err != nil {
 		return nil, false, err
 	}
@@ -84,10 +77,6 @@ func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.Transpar
 		return nil, false, l.refuse("the answer is not a log entry: %v", err)
 	}
 	return entry, false, nil
-}
-
-func (l *logger) endpoint(what string) string {
-	return strings.TrimSuffix(l.address, "/") + "/api/v2/" + what
 }
 
 // verifier is the certificate or key of a signature, in the log's format.

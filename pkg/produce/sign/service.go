@@ -1,6 +1,8 @@
 package sign
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,13 +95,42 @@ func (s *service) away(cause error) error {
 // Unwrap returns the kind of the error.
 func (e *awayError) Unwrap() error { return &e.UnavailableError }
 
-// do sends one request and returns the response with its body, if the status
-// is an expected one. secret is removed from errors.
-func (s *service) do(r *http.Request, secret string, expected ...int) ([]byte, *http.Response, error) {
-	return s.doLimit(r, maxAnswer, secret, expected...)
+const mediaJSON = "application/json"
+
+// question is one request to a service.
+type question struct {
+	path      string // below the address; empty for the address itself
+	mediaType string
+	body      []byte
+	secret    string // a bearer token, which is removed from errors
+	limit     int64  // of the answer; default maxAnswer
 }
 
-func (s *service) doLimit(r *http.Request, limit int64, secret string, expected ...int) ([]byte, *http.Response, error) {
+// send sends a request, a GET without a body, and returns the response with its
+// body, if the status is an expected one.
+func (s *service) send(ctx context.Context, q question, expected ...int) ([]byte, *http.Response, error) {
+	address := s.address
+	if q.path != "" {
+		address = strings.TrimSuffix(address, "/") + q.path
+	}
+	method := http.MethodPost
+	if q.body == nil {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(q.body))
+	if err != nil {
+		return nil, nil, verdict.Wrap(verdict.ConfigParse, s.name, err)
+	}
+	if q.body != nil {
+		r.Header.Set("Content-Type", q.mediaType)
+	}
+	if q.mediaType == mediaJSON {
+		r.Header.Set("Accept", mediaJSON)
+	}
+	if q.secret != "" {
+		r.Header.Set("Authorization", "Bearer "+q.secret)
+	}
+	limit := cmp.Or(q.limit, maxAnswer)
 	response, err := s.client.Do(r)
 	switch {
 	case err != nil && isPermanent(err):
@@ -119,7 +151,7 @@ func (s *service) doLimit(r *http.Request, limit int64, secret string, expected 
 			return body, response, nil
 		}
 	}
-	answer := fmt.Errorf("the service answered %d: %.200q", response.StatusCode, redactSecret(string(body), secret))
+	answer := fmt.Errorf("the service answered %d: %.200q", response.StatusCode, redactSecret(string(body), q.secret))
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
 	default:

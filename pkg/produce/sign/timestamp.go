@@ -64,12 +64,7 @@ func (a *stampAuthority) ask(ctx context.Context, signature []byte) ([]byte, err
 	if err != nil {
 		return nil, verdict.Wrap(verdict.InternalBug, "timestamp", err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.address, bytes.NewReader(query))
-	if err != nil {
-		return nil, verdict.Wrap(verdict.ConfigParse, a.name, err)
-	}
-	r.Header.Set("Content-Type", "application/timestamp-query")
-	body, _, err := a.do(r, "", http.StatusOK, http.StatusCreated)
+	body, _, err := a.send(ctx, question{mediaType: "application/timestamp-query", body: query}, http.StatusOK, http.StatusCreated)
 	return body, err
 }
 
