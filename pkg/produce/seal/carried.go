@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pathend"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -214,7 +215,7 @@ func (l carriedFiles) namesBytesOf(said intoto.Statement, a plan.Artifact) error
 	}
 	most, nearest := 0, []intoto.Subject(nil)
 	for _, s := range said.Subjects() {
-		n := max(sameEnd(s.Name, a.Name), sameEnd(s.Name, l.nameInPlace[a.Name]))
+		n := max(pathend.Common(s.Name, a.Name), pathend.Common(s.Name, l.nameInPlace[a.Name]))
 		if n > most {
 			most, nearest = n, nil
 		}
@@ -232,15 +233,6 @@ func (l carriedFiles) namesBytesOf(said intoto.Statement, a plan.Artifact) error
 	}
 	return &verdict.Error{Finding: verdict.Find(verdict.NotBound, a.Name, "the supplied provenance has another digest for %.200q", nearest[0].Name).
 		Differ(set.SHA256.String(), nearest[0].Digests.SHA256.String())}
-}
-
-// sameEnd counts the equal path elements at the end of two paths.
-func sameEnd(a, b string) (n int) {
-	x, y := strings.Split(a, "/"), strings.Split(b, "/")
-	for n < len(x) && n < len(y) && x[len(x)-1-n] == y[len(y)-1-n] {
-		n++
-	}
-	return n
 }
 
 // sboms compares the supplied SBOMs with their artifacts. A document in
@@ -301,7 +293,7 @@ func (l carriedFiles) describes(document spdx.Document, name string, users []pla
 		got := whole.String()
 		most, found := 0, false
 		for _, thing := range things(document) {
-			n := max(sameEnd(thing.name, a.Name), sameEnd(thing.name, l.nameInPlace[a.Name]))
+			n := max(pathend.Common(thing.name, a.Name), pathend.Common(thing.name, l.nameInPlace[a.Name]))
 			if n > most {
 				most, found, got = n, false, thing.digests.SHA256.String()
 			}
