@@ -17,7 +17,7 @@ func BenchmarkParseOpen(b *testing.B) {
 	for i := range list {
 		list[i] = Subject{Name: fmt.Sprintf("bin/linux/amd64/tool-%06d", i), Digests: digest.SetOf(fmt.Append(nil, i))}
 	}
-	plain, _, _, err := encode(TypeV1, "https://example.test/p/v1", list, map[string]any{"builder": map[string]any{"id": "https://example.test/b"}})
+	plain, err := encode(TypeV1, "https://example.test/p/v1", list, map[string]any{"builder": map[string]any{"id": "https://example.test/b"}})
 	if err != nil {
 		b.Fatal(err)
 	}

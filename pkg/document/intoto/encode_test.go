@@ -10,12 +10,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// lots are subjects of every kind of name, more than are read again.
+// lots are subjects of every kind of name.
 func lots(edit func([]Subject) []Subject) []Subject {
 	list := []Subject{
 		{Name: `quoted "so" \ and <so> & so`}, {Name: "umlaut ä, line\nend, \u2028, \x7f"}, {Name: ""}, {Name: ""},
 	}
-	for i := range many {
+	for i := range 64 {
 		list = append(list, Subject{Name: fmt.Sprint("file-", i)})
 	}
 	for i := range list {
@@ -27,8 +27,8 @@ func lots(edit func([]Subject) []Subject) []Subject {
 	return edit(list)
 }
 
-// TestNewOfMany: what is written is what encoding/json writes, and a statement
-// that was not read again is the one that is read, or is refused as that is.
+// TestNewOfMany: what is written is what encoding/json writes of the form that is
+// read, and the statement is the one that is read, or is refused as that is.
 func TestNewOfMany(t *testing.T) {
 	same := func(list []Subject) []Subject { return list }
 	plainly := func(list []Subject) []Subject {

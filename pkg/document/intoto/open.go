@@ -243,9 +243,8 @@ func (r Resource) clone() Resource {
 // Resources are the subjects as they were written, in the order of
 // [Statement.Subjects].
 func (s Statement) Resources() []Resource {
-	subjects := s.list()
-	list := make([]Resource, 0, len(subjects))
-	for i, sub := range subjects {
+	list := make([]Resource, 0, len(s.subjects))
+	for i, sub := range s.subjects {
 		r, more := s.extra[i]
 		if !more {
 			r = Resource{Name: sub.Name, Digest: sub.Digests.Map()}

@@ -61,7 +61,6 @@ type Statement struct {
 	kind          string
 	predicateType string
 	subjects      []Subject
-	written       *written         // in place of subjects
 	open          bool             // parsed by the open reader
 	plain         bool             // parsed in full by plainStatement
 	extra         map[int]Resource // everything else that was written about a subject, by index
@@ -88,14 +87,11 @@ type wireStatement struct {
 
 // New encodes a statement, once. Subjects keep their order.
 func New(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, said, plain, err := encode(TypeV1, predicateType, subjects, predicate)
+	raw, err := encode(TypeV1, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
-	if !plain {
-		return Parse(raw)
-	}
-	return made(raw, said, predicateType, len(subjects))
+	return Parse(raw)
 }
 
 // NewFor encodes a statement, and parses it as its readers will.
@@ -113,7 +109,7 @@ func NewFor[T any](parse func(Statement) (T, error), predicateType string, subje
 // NewV01 encodes a statement of version 0.1, for a predicate whose readers know
 // no newer version.
 func NewV01(predicateType string, subjects []Subject, predicate any) (Statement, error) {
-	raw, _, _, err := encode(typeV01, predicateType, subjects, predicate)
+	raw, err := encode(typeV01, predicateType, subjects, predicate)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -199,16 +195,7 @@ func (s Statement) Type() string { return s.kind }
 func (s Statement) PredicateType() string { return s.predicateType }
 
 // Subjects are the things that the statement covers.
-func (s Statement) Subjects() []Subject { return slices.Clone(s.list()) }
-
-// list returns the subjects without a copy, for callers that do not change
-// them.
-func (s Statement) list() []Subject {
-	if s.written != nil {
-		return s.written.read(s.raw)
-	}
-	return s.subjects
-}
+func (s Statement) Subjects() []Subject { return slices.Clone(s.subjects) }
 
 // Predicate is the predicate as it was read.
 func (s Statement) Predicate() json.RawMessage { return slices.Clone(s.predicate) }
@@ -221,11 +208,10 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // one. A digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
-	subjects := s.list()
-	if len(subjects) > few {
-		return slices.ContainsFunc(s.names.of(subjects, name), func(i int32) bool { return subjects[i].Binds(bytes) })
+	if len(s.subjects) > few {
+		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
 	}
-	return slices.ContainsFunc(subjects, func(sub Subject) bool {
+	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
 		return sub.Name == name && sub.Binds(bytes)
 	})
 }
@@ -234,7 +220,7 @@ func (s Statement) Names(name string, bytes digest.Set) bool {
 // under any name. That is enough only where the digest is the name, as in a
 // registry.
 func (s Statement) Binds(bytes digest.Set) bool {
-	return slices.ContainsFunc(s.list(), func(sub Subject) bool { return sub.Binds(bytes) })
+	return slices.ContainsFunc(s.subjects, func(sub Subject) bool { return sub.Binds(bytes) })
 }
 
 // Binds reports whether the subject has these bytes, under any name.

@@ -35,10 +35,8 @@ package digest
 import (
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -231,23 +229,6 @@ func (d Digest) Bytes() []byte {
 
 // Hex returns the hash value as lower-case hex, "" for the zero Digest.
 func (d Digest) Hex() string { return hex.EncodeToString(d.sum[:d.alg.Size()]) }
-
-// AppendHex appends what [Digest.Hex] returns, for lists of very many: four
-// bytes at a time, each half of them in a byte of its own.
-func (d *Digest) AppendHex(to []byte) []byte {
-	const each = 0x0101010101010101
-	sum, n := d.sum[:d.alg.Size()], len(to)
-	to = slices.Grow(to, 2*len(sum))[:n+2*len(sum)]
-	for text := to[n:]; len(sum) >= 4 && len(text) >= 8; sum, text = sum[4:], text[8:] {
-		x := uint64(binary.BigEndian.Uint32(sum))
-		x = (x | x<<16) & 0x0000ffff0000ffff
-		x = (x | x<<8) & 0x00ff00ff00ff00ff
-		x = (x | x<<4) & (0x0f * each)
-		letters := (x + 6*each) >> 4 & each
-		binary.BigEndian.PutUint64(text, x+'0'*each+letters*('a'-'0'-10))
-	}
-	return to
-}
 
 // String returns the text form that [Parse] reads, "" for the zero Digest.
 func (d Digest) String() string {
