@@ -6,7 +6,6 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
-	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -54,8 +53,6 @@ func (m Material) digestSigned() []byte {
 	if m.envelope == nil {
 		return m.signed.Bytes()
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "DSSEv1 %d %s %d ", len(m.envelope.PayloadType), m.envelope.PayloadType, len(m.envelope.Payload))
-	h.Write(m.envelope.Payload)
-	return h.Sum(nil)
+	sum := sha256.Sum256(m.envelope.PAE())
+	return sum[:]
 }

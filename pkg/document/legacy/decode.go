@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/pem"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -25,8 +24,6 @@ const whiteSpace = " \t\r\n"
 func decodeBase64(text []byte) ([]byte, error) {
 	return base64.StdEncoding.Strict().DecodeString(string(bytes.Trim(text, whiteSpace)))
 }
-
-func digestHex(b []byte) string { return hex.EncodeToString(b) }
 
 func decodeSignature(text []byte) ([]byte, error) {
 	if len(text) > MaxSignature {

@@ -34,6 +34,7 @@ package legacy
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -166,5 +167,5 @@ func (m Material) EntryName() string {
 // leafHash is the hash of an entry as a leaf of the log (RFC 6962, 2.1).
 func leafHash(body []byte) string {
 	sum := sha256.Sum256(append([]byte{0}, body...))
-	return digestHex(sum[:])
+	return hex.EncodeToString(sum[:])
 }

@@ -1,6 +1,8 @@
 package legacy
 
 import (
+	"encoding/hex"
+
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	rekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -16,12 +18,9 @@ func Open(bundle []byte) (Material, error) {
 	refuse := func(why string) (Material, error) {
 		return Material{}, verdict.Refuse(verdict.BundleParse, "bundle", "%s", why)
 	}
-	if len(bundle) > MaxBundle {
-		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
-	}
-	var b protobundle.Bundle
-	if err := protojson.Unmarshal(bundle, &b); err != nil {
-		return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	b, err := decodeBundle(bundle)
+	if err != nil {
+		return Material{}, err
 	}
 	vm := b.GetVerificationMaterial()
 	if b.GetMediaType() != promised || len(vm.GetTlogEntries()) != 1 || len(vm.GetX509CertificateChain().GetCertificates()) != 1 {
@@ -29,7 +28,6 @@ func Open(bundle []byte) (Material, error) {
 	}
 	certificate := vm.GetX509CertificateChain().GetCertificates()[0].GetRawBytes()
 	var m Material
-	var err error
 	if envelope := b.GetDsseEnvelope(); envelope != nil {
 		if len(envelope.GetSignatures()) != 1 || envelope.GetPayloadType() != intoto.PayloadType {
 			return refuse("the envelope does not have exactly one signature of a statement")
@@ -37,7 +35,7 @@ func Open(bundle []byte) (Material, error) {
 		m, err = NewAttestation(envelope.GetPayload(), envelope.GetSignatures()[0].GetSig(), certificate)
 	} else {
 		var signed digest.Digest
-		if signed, err = digest.ParseHex(digest.SHA256, digestHex(b.GetMessageSignature().GetMessageDigest().GetDigest())); err != nil {
+		if signed, err = digest.ParseHex(digest.SHA256, hex.EncodeToString(b.GetMessageSignature().GetMessageDigest().GetDigest())); err != nil {
 			return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
 		}
 		m, err = New(signed, b.GetMessageSignature().GetSignature(), certificate)
@@ -52,16 +50,24 @@ func Open(bundle []byte) (Material, error) {
 	return m.With(e)
 }
 
+func decodeBundle(raw []byte) (*protobundle.Bundle, error) {
+	if len(raw) > MaxBundle {
+		return nil, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(raw), MaxBundle)
+	}
+	var b protobundle.Bundle
+	if err := protojson.Unmarshal(raw, &b); err != nil {
+		return nil, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	}
+	return &b, nil
+}
+
 // Convert parses a bundle of any version that can be written in the legacy
 // forms: signed with one certificate, with a promise of a log of version 1. It
 // refuses other bundles with the reason. The bundle is parsed, not verified.
 func Convert(bundle []byte) (Material, error) {
-	if len(bundle) > MaxBundle {
-		return Material{}, verdict.Refuse(verdict.Limit, "bundle", "%d bytes, the limit is %d", len(bundle), MaxBundle)
-	}
-	var b protobundle.Bundle
-	if err := protojson.Unmarshal(bundle, &b); err != nil {
-		return Material{}, verdict.Wrap(verdict.BundleParse, "bundle", err)
+	b, err := decodeBundle(bundle)
+	if err != nil {
+		return Material{}, err
 	}
 	lacks := func(why string) (Material, error) {
 		return Material{}, verdict.Refuse(verdict.BundleLacks, "bundle", "%s", why)

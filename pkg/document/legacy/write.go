@@ -3,6 +3,7 @@ package legacy
 import (
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -129,7 +130,7 @@ func (m Material) Attached(payload []byte, chain [][]byte, kind string) (oci.Sig
 	options := []static.Option{
 		static.WithCertChain(encodePEM(m.chain[:1]), encodePEM(chain)),
 		static.WithBundle(&bundle.RekorBundle{SignedEntryTimestamp: m.entry.promise, Payload: bundle.RekorPayload{
-			Body: string(text(m.entry.body)), IntegratedTime: m.entry.integrated, LogIndex: m.entry.index, LogID: digestHex(m.entry.log),
+			Body: string(text(m.entry.body)), IntegratedTime: m.entry.integrated, LogIndex: m.entry.index, LogID: hex.EncodeToString(m.entry.log),
 		}}),
 	}
 	if !m.IsAttestation() {
