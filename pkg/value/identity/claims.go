@@ -22,20 +22,31 @@ type Claims struct {
 	SourceRepositoryScope string `json:"sourceRepositoryVisibilityAtSigning,omitempty"`
 }
 
+// claim is one field of Claims and its name.
+type claim struct {
+	name  string
+	value *string
+}
+
+// fields are all claims, in the order of the fields.
+func (c *Claims) fields() []claim {
+	return []claim{
+		{"buildSignerURI", &c.BuildSignerURI}, {"buildSignerDigest", &c.BuildSignerDigest},
+		{"runnerEnvironment", &c.RunnerEnvironment},
+		{"sourceRepositoryURI", &c.SourceRepository}, {"sourceRepositoryIdentifier", &c.SourceRepositoryID},
+		{"sourceRepositoryOwnerURI", &c.SourceOwner}, {"sourceRepositoryOwnerIdentifier", &c.SourceOwnerID},
+		{"sourceRepositoryRef", &c.SourceRef}, {"sourceRepositoryDigest", &c.SourceDigest},
+		{"buildConfigURI", &c.BuildConfigURI}, {"buildConfigDigest", &c.BuildConfigDigest},
+		{"buildTrigger", &c.BuildTrigger}, {"runInvocationURI", &c.RunInvocation},
+		{"sourceRepositoryVisibilityAtSigning", &c.SourceRepositoryScope},
+	}
+}
+
 // All lists the claims that are not empty, by name, in the order of the fields.
 func (c Claims) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
-		for _, claim := range [][2]string{
-			{"buildSignerURI", c.BuildSignerURI}, {"buildSignerDigest", c.BuildSignerDigest},
-			{"runnerEnvironment", c.RunnerEnvironment},
-			{"sourceRepositoryURI", c.SourceRepository}, {"sourceRepositoryIdentifier", c.SourceRepositoryID},
-			{"sourceRepositoryOwnerURI", c.SourceOwner}, {"sourceRepositoryOwnerIdentifier", c.SourceOwnerID},
-			{"sourceRepositoryRef", c.SourceRef}, {"sourceRepositoryDigest", c.SourceDigest},
-			{"buildConfigURI", c.BuildConfigURI}, {"buildConfigDigest", c.BuildConfigDigest},
-			{"buildTrigger", c.BuildTrigger}, {"runInvocationURI", c.RunInvocation},
-			{"sourceRepositoryVisibilityAtSigning", c.SourceRepositoryScope},
-		} {
-			if claim[1] != "" && !yield(claim[0], claim[1]) {
+		for _, f := range c.fields() {
+			if *f.value != "" && !yield(f.name, *f.value) {
 				return
 			}
 		}
@@ -43,28 +54,18 @@ func (c Claims) All() iter.Seq2[string, string] {
 }
 
 // ClaimNames lists the names that [Claims.All] gives.
-func ClaimNames() []string {
-	all := Claims{
-		BuildSignerURI: "x", BuildSignerDigest: "x", RunnerEnvironment: "x", SourceRepository: "x", SourceRepositoryID: "x",
-		SourceOwner: "x", SourceOwnerID: "x", SourceRef: "x", SourceDigest: "x", BuildConfigURI: "x", BuildConfigDigest: "x",
-		BuildTrigger: "x", RunInvocation: "x", SourceRepositoryScope: "x",
-	}
-	var names []string
-	for name := range all.All() {
-		names = append(names, name)
+func ClaimNames() (names []string) {
+	for _, f := range new(Claims).fields() {
+		names = append(names, f.name)
 	}
 	return names
 }
 
 // ClaimsOf makes Claims from names and values; names that [ClaimNames] does not
 // list are dropped.
-func ClaimsOf(said map[string]string) Claims {
-	return Claims{
-		BuildSignerURI: said["buildSignerURI"], BuildSignerDigest: said["buildSignerDigest"], RunnerEnvironment: said["runnerEnvironment"],
-		SourceRepository: said["sourceRepositoryURI"], SourceRepositoryID: said["sourceRepositoryIdentifier"],
-		SourceOwner: said["sourceRepositoryOwnerURI"], SourceOwnerID: said["sourceRepositoryOwnerIdentifier"],
-		SourceRef: said["sourceRepositoryRef"], SourceDigest: said["sourceRepositoryDigest"],
-		BuildConfigURI: said["buildConfigURI"], BuildConfigDigest: said["buildConfigDigest"], BuildTrigger: said["buildTrigger"],
-		RunInvocation: said["runInvocationURI"], SourceRepositoryScope: said["sourceRepositoryVisibilityAtSigning"],
+func ClaimsOf(said map[string]string) (c Claims) {
+	for _, f := range c.fields() {
+		*f.value = said[f.name]
 	}
+	return c
 }
