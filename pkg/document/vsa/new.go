@@ -167,7 +167,7 @@ func (c Claim) statement(w written) (intoto.Statement, error) {
 		return intoto.Statement{}, refuse("want the digest of the policy, and 1 to %d subjects; there are %d, of %d artifacts", MaxSubjects, len(c.Subjects), c.Artifacts)
 	}
 	subjects := slices.Clone(c.Subjects)
-	slices.SortFunc(subjects, byName)
+	slices.SortFunc(subjects, func(a, b intoto.Subject) int { return strings.Compare(a.Name, b.Name) })
 	return intoto.NewFor(Parse, PredicateType, subjects, w)
 }
 
@@ -227,16 +227,6 @@ func Gist(s intoto.Statement) (digest.Digest, error) {
 		return digest.Digest{}, fmt.Errorf("encoding the gist of a summary: %w", err)
 	}
 	return digest.Of(digest.SHA256, raw), nil
-}
-
-func byName(a, b intoto.Subject) int {
-	switch {
-	case a.Name < b.Name:
-		return -1
-	case a.Name > b.Name:
-		return 1
-	}
-	return 0
 }
 
 // Name is the n-th name, from 1, of a summary of a release, beside its
