@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func parentGroup(name string, version int) (string, error) {
 		if version == 0 && part[0] == "0" {
 			return unified(name, part[2])
 		}
-		if version == 1 && contains(strings.Split(part[1], ","), name) {
+		if version == 1 && slices.Contains(strings.Split(part[1], ","), name) {
 			return filepath.Join(groups, name, part[2]), nil
 		}
 	}
@@ -129,21 +130,12 @@ func unified(name, own string) (string, error) {
 	for _, top := range []string{groups, groups + "/unified"} {
 		for _, dir := range []string{filepath.Join(top, own), filepath.Join(top, filepath.Dir(own))} {
 			raw, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-			if err == nil && contains(strings.Fields(string(raw)), name) {
+			if err == nil && slices.Contains(strings.Fields(string(raw)), name) {
 				return dir, nil
 			}
 		}
 	}
 	return "", errors.New("no group delegates this controller")
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *group) has(name string) bool { return g != nil && g.dirs[name] != "" }
