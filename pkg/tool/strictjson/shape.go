@@ -117,9 +117,6 @@ type candidate struct {
 // deeply embedded field wins, among those one that is named by its tag; after a
 // tie the key has no field.
 func (all shapes) fields(t reflect.Type) map[string]*shape {
-	if found, alone := all.ownFields(t); alone {
-		return found
-	}
 	found := map[string]*shape{}
 	decided := map[string]bool{}
 	visited := map[reflect.Type]bool{}
@@ -131,7 +128,10 @@ func (all shapes) fields(t reflect.Type) map[string]*shape {
 				continue
 			}
 			for i := range s.NumField() {
-				if embedded := all.compete(here, s.Field(i)); embedded != nil {
+				name, c, embedded := all.read(s.Field(i))
+				if c.shape != nil {
+					here[name] = append(here[name], c)
+				} else if embedded != nil {
 					deeper = append(deeper, embedded)
 				}
 			}
@@ -148,32 +148,6 @@ func (all shapes) fields(t reflect.Type) map[string]*shape {
 		level = deeper
 	}
 	return found
-}
-
-// ownFields finds the keys of a struct type without competing fields, which is
-// true for almost all: no struct is embedded, and no two fields have one key.
-func (all shapes) ownFields(t reflect.Type) (found map[string]*shape, alone bool) {
-	found = make(map[string]*shape, t.NumField())
-	for i := range t.NumField() {
-		name, own, embedded := all.read(t.Field(i))
-		if _, rival := found[name]; rival || embedded != nil {
-			return nil, false
-		}
-		if own.shape != nil {
-			found[name] = own.shape
-		}
-	}
-	return found, true
-}
-
-// compete adds one field under its key, or returns the struct whose fields
-// replace it.
-func (all shapes) compete(here map[string][]candidate, f reflect.StructField) (embedded reflect.Type) {
-	name, c, embedded := all.read(f)
-	if c.shape != nil {
-		here[name] = append(here[name], c)
-	}
-	return embedded
 }
 
 // read finds the key of a field, or the struct whose fields replace it; a
