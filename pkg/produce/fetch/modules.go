@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -167,24 +166,10 @@ func (s *Store) zipHash(p pinned, name string) (hash string, set digest.Set, siz
 	if set, size, err = digest.Sum(f); err != nil {
 		return "", digest.Set{}, 0, err
 	}
-	if hash, err = hashZip(f, size); err != nil {
+	if hash, err = dirhash.HashZip(s.path(name), dirhash.Hash1); err != nil {
 		return "", digest.Set{}, 0, verdict.Refuse(verdict.FetchHash, p.String(), "the file from the proxy cannot be read: %.300s", err)
 	}
 	return hash, set, size, p.matches(hash)
-}
-
-func hashZip(f io.ReaderAt, size int64) (string, error) {
-	archive, err := zip.NewReader(f, size)
-	if err != nil {
-		return "", err
-	}
-	byName := map[string]*zip.File{}
-	var names []string
-	for _, entry := range archive.File {
-		names = append(names, entry.Name)
-		byName[entry.Name] = entry
-	}
-	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) { return byName[name].Open() })
 }
 
 // matches refuses a hash that go.sum does not list.
