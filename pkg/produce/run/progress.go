@@ -3,10 +3,9 @@ package run
 import (
 	"bytes"
 	"io"
-	"sync"
 )
 
-// Progress shows the running steps. Calls are serialized.
+// Progress shows the running steps. Several goroutines call it.
 type Progress interface {
 	// Began is called when a step starts.
 	Began(step string)
@@ -23,37 +22,6 @@ type silent struct{}
 func (silent) Began(string)        {}
 func (silent) Said(string, string) {}
 func (silent) Ended(string)        {}
-
-func oneAtATime(p Progress) Progress {
-	if p == nil {
-		return silent{}
-	}
-	return &shared{to: p}
-}
-
-// shared serializes the calls of concurrent steps.
-type shared struct {
-	mu sync.Mutex
-	to Progress
-}
-
-func (s *shared) Began(step string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.to.Began(step)
-}
-
-func (s *shared) Said(step, line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.to.Said(step, line)
-}
-
-func (s *shared) Ended(step string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.to.Ended(step)
-}
 
 // listener reports the newest complete line that is written to a log.
 type listener struct {

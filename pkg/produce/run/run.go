@@ -102,7 +102,10 @@ func Run(ctx context.Context, req Request) error {
 	defer repo.Close()
 	r := &run{Request: req, repo: repo, products: products{space: req.Workspace}}
 	r.version = sync.OnceValue(version)
-	r.Report, r.Progress = oneByOne(req.Report), oneAtATime(req.Progress)
+	r.Report = oneByOne(req.Report)
+	if r.Progress == nil {
+		r.Progress = silent{}
+	}
 	if err := r.Workspace.Sweep(ctx); err != nil {
 		return err
 	}
