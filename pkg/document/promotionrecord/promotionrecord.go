@@ -87,9 +87,9 @@ type wire struct {
 	Tags        []string  `json:"tags,omitempty"`
 	Source      *Resource `json:"source,omitempty"`
 	Destination *Resource `json:"destination,omitempty"`
-	Manifest    *Resource `json:"manifest,omitempty"`
-	Promoter    *Promoter `json:"promoter,omitempty"`
-	Job         *Job      `json:"job,omitempty"`
+	Manifest    Resource  `json:"manifest,omitzero"`
+	Promoter    Promoter  `json:"promoter,omitzero"`
+	Job         Job       `json:"job,omitzero"`
 }
 
 // New makes the statement of a record. Its subjects are the names under which
@@ -105,18 +105,10 @@ func New(r Record, names ...string) (intoto.Statement, error) {
 	w := wire{
 		DstRef: r.Destination, Digest: r.Digest.String(), Time: r.Time.UTC().Format(time.RFC3339), Builder: r.Builder,
 		Tags: slices.Compact(slices.Sorted(slices.Values(r.Tags))), Destination: sum(r.Destination),
+		Manifest: r.Manifest, Promoter: r.Promoter, Job: r.Job,
 	}
 	if r.Source != "" {
 		w.SrcRef, w.Source = r.Source+"@"+r.Digest.String(), sum(r.Source)
-	}
-	if r.Manifest.Name != "" || r.Manifest.URI != "" {
-		w.Manifest = &r.Manifest
-	}
-	if r.Promoter != (Promoter{}) {
-		w.Promoter = &r.Promoter
-	}
-	if r.Job != (Job{}) {
-		w.Job = &r.Job
 	}
 	var subjects []intoto.Subject
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append([]string{r.Destination}, names...)))) {
@@ -135,20 +127,11 @@ func Parse(s intoto.Statement) (Record, error) {
 	if err := strictjson.UnmarshalOpen(s.Predicate(), &w, strictjson.MaxSize(maxPredicate)); err != nil {
 		return Record{}, verdict.Wrap(verdict.StatementParse, "promotion record", err)
 	}
-	r := Record{Destination: w.DstRef, Builder: w.Builder, Tags: w.Tags}
+	r := Record{Destination: w.DstRef, Builder: w.Builder, Tags: w.Tags, Manifest: w.Manifest, Promoter: w.Promoter, Job: w.Job}
 	for _, read := range []func(wire) error{r.what, r.whence, r.tagged} {
 		if err := read(w); err != nil {
 			return Record{}, err
 		}
-	}
-	if w.Manifest != nil {
-		r.Manifest = *w.Manifest
-	}
-	if w.Promoter != nil {
-		r.Promoter = *w.Promoter
-	}
-	if w.Job != nil {
-		r.Job = *w.Job
 	}
 	if err := r.of(s); err != nil {
 		return Record{}, err
