@@ -67,11 +67,6 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	if s.User != "" {
 		run.User = s.User
 	}
-	run.Labels = maps.Clone(base.Config.Labels)
-	if run.Labels == nil && len(s.Labels) > 0 {
-		run.Labels = map[string]string{}
-	}
-	maps.Copy(run.Labels, s.Labels)
 	out := v1.ConfigFile{
 		Architecture: base.Architecture, OS: base.OS, OSVersion: base.OSVersion, OSFeatures: base.OSFeatures,
 		Created: at, Config: run,

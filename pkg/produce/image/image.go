@@ -59,8 +59,6 @@ type Spec struct {
 	User string
 	// Created is the time of everything in the image, to the second.
 	Created time.Time
-	// Labels are added to the base's labels and win over them.
-	Labels map[string]string
 	// Annotations are set on the index and on every manifest.
 	Annotations map[string]string
 }

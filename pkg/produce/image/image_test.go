@@ -36,7 +36,6 @@ func file(path, content string, mode fs.FileMode) image.File {
 func spec() image.Spec {
 	return image.Spec{
 		Base: image.Scratch(), Entrypoint: []string{"/usr/local/bin/lantern"}, Created: commitTime,
-		Labels:      map[string]string{"title": "lantern"},
 		Annotations: map[string]string{"org.opencontainers.image.version": "v0.1.0"},
 		Platforms: []image.Platform{
 			{OS: "linux", Arch: "arm64", Files: []image.File{file("/usr/local/bin/lantern", "arm64", 0o755), file("/etc/lantern", "conf", 0o600)}},
@@ -193,7 +192,7 @@ func TestBuildDocuments(t *testing.T) {
 		}
 		got := config(t, c)
 		if got.OS+"/"+got.Architecture != c.Platform || got.Config.Entrypoint[0] != "/usr/local/bin/lantern" ||
-			!got.Created.Equal(commitTime.Truncate(time.Second)) || len(got.History) != 1 || got.Config.Labels["title"] != "lantern" ||
+			!got.Created.Equal(commitTime.Truncate(time.Second)) || len(got.History) != 1 ||
 			got.RootFS.DiffIDs[0].String() != c.Layers[0].DiffID.String() {
 			t.Errorf("configuration of child %d: %+v", i, got)
 		}
@@ -258,7 +257,7 @@ func TestBuildOnBase(t *testing.T) {
 		got.Author+got.Container != "" || len(got.RootFS.DiffIDs) != 3 || len(got.History) != 3 {
 		t.Errorf("configuration: %+v", got)
 	}
-	equalMaps(t, got.Config.Labels, map[string]string{"title": "lantern", "kept": "yes"})
+	equalMaps(t, got.Config.Labels, map[string]string{"title": "base", "kept": "yes"})
 }
 
 // TestBuildPlatform: a base says itself for which platform it is.
