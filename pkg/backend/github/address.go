@@ -85,19 +85,15 @@ func (a Address) cloud() bool { return a.Host == publicHost || strings.HasSuffix
 
 // api is the base address of the repository in the API. It is computed and
 // never taken from an answer, because each request to it carries the token.
-func (a Address) api() string {
-	base := a.scheme + "://" + a.Host + "/api/v3"
-	if a.cloud() {
-		base = "https://api." + a.Host
-	}
-	return base + "/repos/" + a.Owner + "/" + a.Repo
-}
+func (a Address) api() string { return a.service("api", "v3") }
 
 // uploads is the same for uploads.
-func (a Address) uploads() string {
-	base := a.scheme + "://" + a.Host + "/api/uploads"
+func (a Address) uploads() string { return a.service("uploads", "uploads") }
+
+func (a Address) service(name, path string) string {
+	base := a.scheme + "://" + a.Host + "/api/" + path
 	if a.cloud() {
-		base = "https://uploads." + a.Host
+		base = "https://" + name + "." + a.Host
 	}
 	return base + "/repos/" + a.Owner + "/" + a.Repo
 }
