@@ -2,12 +2,8 @@ package promotionplan
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"iter"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -76,59 +72,4 @@ func (p Plan) AllFiles() iter.Seq[FileMove] {
 			}
 		}
 	}
-}
-
-// bucketOf is the part of a place that determines its bucket: names in two
-// buckets never clash.
-func bucketOf(place string) string {
-	scheme, rest, _ := strings.Cut(place, "://")
-	bucket, _, _ := strings.Cut(rest, "/")
-	return scheme + "://" + bucket
-}
-
-// checkFiles finds names that two files with different digests would get, one
-// bucket after another.
-func (p Plan) checkFiles() error {
-	byBucket := map[string][]int{} // bucket: indexes of stores that go there
-	for i, s := range p.Stores {
-		for _, d := range s.Destinations {
-			b := bucketOf(d)
-			if list := byBucket[b]; len(list) == 0 || list[len(list)-1] != i {
-				byBucket[b] = append(list, i)
-			}
-		}
-	}
-	of := make([][]File, len(p.Stores))
-	for _, f := range p.Files {
-		of[f.Store] = append(of[f.Store], f)
-	}
-	var conflicts []error
-	for _, bucket := range slices.Sorted(maps.Keys(byBucket)) {
-		conflicts = append(conflicts, p.fileConflicts(bucket, byBucket[bucket], of)...)
-	}
-	if more := len(conflicts) - maxConflicts; more > 0 {
-		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
-	}
-	return errors.Join(conflicts...)
-}
-
-func (p Plan) fileConflicts(bucket string, stores []int, of [][]File) (found []error) {
-	taken := map[string]File{}
-	for _, i := range stores {
-		for _, d := range p.Stores[i].Destinations {
-			if bucketOf(d) != bucket {
-				continue
-			}
-			for _, f := range of[i] {
-				other, there := taken[d+f.Name]
-				if !there {
-					taken[d+f.Name] = f
-				} else if !other.Digest.Equal(f.Digest) {
-					c := verdict.Find(verdict.FileConflict, d+f.Name, "%s and %s would write different files to this name", p.Stores[other.Store].Manifest, p.Stores[i].Manifest)
-					found = append(found, &verdict.Error{Finding: c.Differ(other.Digest.String(), f.Digest.String())})
-				}
-			}
-		}
-	}
-	return found
 }

@@ -24,11 +24,8 @@ package promotionplan
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -37,9 +34,6 @@ import (
 
 // Schema names the form of a plan.
 const Schema = "waybill/promotion-plan/v1"
-
-// maxConflicts is how many conflicts are listed.
-const maxConflicts = 20
 
 // Plan lists everything that a promotion moves.
 type Plan struct {
@@ -120,89 +114,3 @@ func (p Plan) JSON() []byte {
 
 // Digest is the digest of the plan's saved form.
 func (p Plan) Digest() digest.Digest { return digest.Of(digest.SHA256, p.JSON()) }
-
-// check finds names that two edges with different digests would get, one
-// destination host after another, to bound memory. Of hosts that get the same
-// names, such as twenty regions, one is searched if it has no conflict.
-func (p Plan) check() error {
-	byHost := map[string][]int{} // host: indexes of routes that go there
-	for i, r := range p.Routes {
-		for _, d := range r.Destinations {
-			host, _, _ := strings.Cut(d, "/")
-			if list := byHost[host]; len(list) == 0 || list[len(list)-1] != i {
-				byHost[host] = append(list, i)
-			}
-		}
-	}
-	of := p.byRoute()
-	var conflicts []error
-	clean := map[string]bool{}
-	for _, host := range slices.Sorted(maps.Keys(byHost)) {
-		names := p.namesOn(host, byHost[host])
-		if clean[names] {
-			continue
-		}
-		found := p.conflicts(host, byHost[host], of)
-		clean[names] = len(found) == 0
-		conflicts = append(conflicts, found...)
-	}
-	if more := len(conflicts) - maxConflicts; more > 0 {
-		conflicts = append(conflicts[:maxConflicts], fmt.Errorf("and %d more", more))
-	}
-	return errors.Join(append(conflicts, p.checkFiles())...)
-}
-
-// namesOn says which routes go to which paths of a host. It determines the names
-// that they write there.
-func (p Plan) namesOn(host string, routes []int) string {
-	var names strings.Builder
-	for _, i := range routes {
-		for _, d := range p.Routes[i].Destinations {
-			if at, path, _ := strings.Cut(d, "/"); at == host {
-				fmt.Fprintf(&names, "%d %q\n", i, path)
-			}
-		}
-	}
-	return names.String()
-}
-
-// byRoute returns the edges of each route.
-func (p Plan) byRoute() [][]Edge {
-	of := make([][]Edge, len(p.Routes))
-	first := 0
-	for i := range p.Edges {
-		if i+1 == len(p.Edges) || p.Edges[i+1].Route != p.Edges[i].Route {
-			of[p.Edges[i].Route], first = p.Edges[first:i+1], i+1
-		}
-	}
-	return of
-}
-
-// conflicts are the names below a host that two edges with different digests
-// would get.
-func (p Plan) conflicts(host string, routes []int, of [][]Edge) (found []error) {
-	taken := map[string]Edge{}
-	take := func(name string, e Edge) {
-		other, there := taken[name]
-		if !there {
-			taken[name] = e
-		}
-		if there && !other.Digest.Equal(e.Digest) {
-			f := verdict.Find(verdict.TagConflict, name, "%s and %s would write different images to this name", p.Routes[other.Route].Manifest, p.Routes[e.Route].Manifest)
-			found = append(found, &verdict.Error{Finding: f.Differ(other.Digest.String(), e.Digest.String())})
-		}
-	}
-	for _, i := range routes {
-		for _, d := range p.Routes[i].Destinations {
-			if at, _, _ := strings.Cut(d, "/"); at != host {
-				continue
-			}
-			for _, e := range of[i] {
-				for _, tag := range e.Tags {
-					take(d+"/"+e.Image+":"+tag, e)
-				}
-			}
-		}
-	}
-	return found
-}
