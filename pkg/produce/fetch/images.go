@@ -26,9 +26,6 @@ type Root struct {
 	Dir string
 	// Env is the environment that the image sets, such as its PATH.
 	Env []string
-	// Digest is that of the manifest for this machine's platform; the one in
-	// the lock may be that of an index.
-	Digest digest.Digest
 }
 
 // Root gets the image of a reference, as for [Store.Base], unpacked for the
@@ -45,12 +42,6 @@ func (s *Store) Root(ctx context.Context, ref string) (Root, error) {
 	if err != nil {
 		return Root{}, verdict.Wrap(verdict.ConfigParse, ref, err)
 	}
-	return s.RootOf(ctx, base, pin)
-}
-
-// RootOf is [Store.Root] for an image that is available already, such as one
-// of a layout in the source. pin is its digest in the lock.
-func (s *Store) RootOf(ctx context.Context, base image.Base, pin digest.Digest) (Root, error) {
 	r, err := s.unpack(ctx, base, "roots/"+pin.Hex())
 	if err != nil {
 		return Root{}, fmt.Errorf("unpacking image %s: %w", pin, err)
@@ -82,7 +73,7 @@ func (s *Store) unpack(ctx context.Context, base image.Base, name string) (Root,
 		return Root{}, err
 	}
 	s.report(ctx, "image %s unpacked for %s; %s left out", u.Digest, platform, plural.Of(u.Dropped, "device"))
-	return Root{Dir: s.path(name), Env: u.Env, Digest: u.Digest}, nil
+	return Root{Dir: s.path(name), Env: u.Env}, nil
 }
 
 // Base is the image "host/repository@sha256:…", with its layers cached in the

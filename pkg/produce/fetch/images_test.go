@@ -100,7 +100,7 @@ func TestRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := tree(t, root.Dir); !slices.Equal(names, []string{"bin/cc", "bin/ld"}) || root.Digest.IsZero() {
+	if names := tree(t, root.Dir); !slices.Equal(names, []string{"bin/cc", "bin/ld"}) {
 		t.Errorf("root: %+v %q", root, names)
 	}
 	layers := h.asked() - 1 // and the configuration
@@ -122,7 +122,7 @@ func TestRoot(t *testing.T) {
 		}
 	}
 	again, err := open(t, dir).Root(t.Context(), second)
-	if err != nil || again.Digest != root.Digest || again.Dir != root.Dir || h.asked() != 1+1 {
+	if err != nil || again.Dir != root.Dir || h.asked() != 1+1 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(again.Dir, "bin", "cc")); err != nil || string(raw) != "compiler" {

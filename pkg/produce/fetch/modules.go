@@ -37,13 +37,11 @@ type Modules struct {
 // Module is one module at one version.
 type Module struct {
 	Path, Version string
-	// H1 and GoMod are the hashes of go.sum that match: of the code, and of
-	// go.mod only. One of them may be empty: most graphs need the go.mod of
-	// modules whose code is not built.
-	H1, GoMod string
-	// Zip and Size are of the file with the code; zero without H1.
-	Zip  digest.Set
-	Size int64
+	// H1 is the hash of the code in go.sum. It may be empty: most graphs need the
+	// go.mod of modules whose code is not built.
+	H1 string
+	// Zip is of the file with the code; zero without H1.
+	Zip digest.Set
 }
 
 // Modules gets every module and go.mod that the go.sum files list, from a
@@ -104,10 +102,7 @@ func (s *Store) module(ctx context.Context, proxy string, p pinned) (fetchedFile
 		return err
 	}}
 	if p.goMod {
-		f.bring, f.check = s.from(proxy+"/"+at, modzip.MaxGoMod), func(name string) (err error) {
-			h.hash, err = s.goModHash(p, name)
-			return err
-		}
+		f.bring, f.check = s.from(proxy+"/"+at, modzip.MaxGoMod), func(name string) error { return s.checkGoMod(p, name) }
 	}
 	h.fetched, err = s.ensure(ctx, f)
 	if err != nil {
@@ -136,19 +131,19 @@ func proxyPath(p pinned) (string, error) {
 // String names the line as go.sum does.
 func (p pinned) String() string { return p.Version.String() + p.kind() }
 
-// goModHash is the hash of a go.mod in the form of go.sum.
-func (s *Store) goModHash(p pinned, name string) (string, error) {
+// checkGoMod compares a go.mod with its hash in go.sum.
+func (s *Store) checkGoMod(p pinned, name string) error {
 	raw, err := s.root.ReadFile(name)
 	if err != nil {
-		return "", err
+		return err
 	}
 	hash, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(raw)), nil
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return hash, p.matches(hash)
+	return p.matches(hash)
 }
 
 // zipHash is the hash of a module's code in the form of go.sum, and the
@@ -188,12 +183,9 @@ func merge(pins []pinned, found []fetchedFile) (list []Module) {
 		if n := len(list); n == 0 || list[n-1].Path != p.Path || list[n-1].Version != p.Version.Version {
 			list = append(list, Module{Path: p.Path, Version: p.Version.Version})
 		}
-		m := &list[len(list)-1]
-		if p.goMod {
-			m.GoMod = found[i].hash
-			continue
+		if m := &list[len(list)-1]; !p.goMod {
+			m.H1, m.Zip = found[i].hash, found[i].digests
 		}
-		m.H1, m.Zip, m.Size = found[i].hash, found[i].digests, found[i].size
 	}
 	return list
 }
