@@ -85,7 +85,7 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 		if m.H1 == "" {
 			continue // its code is not built; go.sum, in the commit, pins its go.mod
 		}
-		files, err := digestOfH1(m.H1)
+		files, err := hexOfH1(m.H1)
 		if err != nil {
 			return err
 		}
@@ -96,9 +96,9 @@ func (r *run) fetchModules(ctx context.Context, f *fetched) error {
 
 // moduleResource makes the resource of a Go module: its archive as it was
 // fetched, and the hash of its files in go.sum.
-func moduleResource(path, version string, archive digest.Set, files digest.Digest) provenance.Resource {
+func moduleResource(path, version string, archive digest.Set, files string) provenance.Resource {
 	ids := archive.Map()
-	ids["dirHash"] = files.Hex()
+	ids["dirHash"] = files
 	return provenance.Resource{Name: "module " + path, URI: "pkg:golang/" + path + "@" + version, Digest: ids}
 }
 
@@ -121,15 +121,7 @@ func (r *run) fetchRoots(ctx context.Context, f *fetched) error {
 	return nil
 }
 
-// digestOfH1 parses a hash of go.sum.
-func digestOfH1(h1 string) (digest.Digest, error) {
-	text, err := hexOfH1(h1)
-	if err != nil {
-		return digest.Digest{}, err
-	}
-	return digest.ParseHex(digest.SHA256, text)
-}
-
+// hexOfH1 is a hash of go.sum in hexadecimal.
 func hexOfH1(h1 string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(h1, "h1:"))
 	if err != nil {
