@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -71,9 +72,7 @@ func (f *facts) release() distro.Release {
 
 // licensed adds the licences that a copyright file declares.
 func (f *facts) licensed(p distro.Package) distro.Package {
-	if p.Licence == "" {
-		p.Licence = f.copyrights[p.Name]
-	}
+	p.Licence = cmp.Or(p.Licence, f.copyrights[p.Name])
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"strings"
 
@@ -77,8 +78,6 @@ func filesIn(ctx context.Context, l Layer, names map[string]bool, found map[stri
 			}
 		}
 	}
-	for name, f := range fresh {
-		found[name] = f
-	}
+	maps.Copy(found, fresh)
 	return nil
 }

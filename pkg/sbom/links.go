@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -166,9 +167,7 @@ func (l *layerFacts) takesAway(x *examiner, entry, name string) {
 
 // doubts records that programs which run images disagree about the layer.
 func (l *layerFacts) doubts(name string) {
-	if l.doubt == "" {
-		l.doubt = name
-	}
+	l.doubt = cmp.Or(l.doubt, name)
 }
 
 // doubts returns, for each layer, a name that programs which run images

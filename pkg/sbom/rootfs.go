@@ -53,20 +53,9 @@ func (r *rootFS) apply(n int, l *layerFacts) {
 // a directory above it, or the contents of one. A non-directory replaces a
 // directory with everything below it.
 func (l *layerFacts) removes(name string) bool {
-	if l.isBelowLeaf(name) {
-		return true
-	}
-	for _, dir := range l.opaque {
-		if strings.HasPrefix(name, dir) {
-			return true
-		}
-	}
-	for _, w := range l.whiteouts {
-		if name == w || strings.HasPrefix(name, w+"/") {
-			return true
-		}
-	}
-	return false
+	return l.isBelowLeaf(name) ||
+		slices.ContainsFunc(l.opaque, func(dir string) bool { return strings.HasPrefix(name, dir) }) ||
+		slices.ContainsFunc(l.whiteouts, func(w string) bool { return name == w || strings.HasPrefix(name, w+"/") })
 }
 
 // found is a package of a distribution with the layer that brought it.

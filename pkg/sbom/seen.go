@@ -130,12 +130,7 @@ func isArchive(name string, head []byte) bool {
 // isProgram recognises the header of an executable for a system that Go
 // supports.
 func isProgram(head []byte) bool {
-	for _, magic := range []string{
+	return slices.ContainsFunc([]string{
 		"\x7fELF", "MZ", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\x01\xdf", "\x01\xf7",
-	} {
-		if strings.HasPrefix(string(head), magic) {
-			return true
-		}
-	}
-	return false
+	}, func(magic string) bool { return strings.HasPrefix(string(head), magic) })
 }

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -21,9 +22,7 @@ func (r *Repository) CheckUnmoved(ctx context.Context, c Commit) error {
 	if now == c.named() {
 		return nil
 	}
-	if now == "" {
-		now = "no such tag"
-	}
+	now = cmp.Or(now, "no such tag")
 	return &verdict.Error{Finding: verdict.Find(verdict.SourceMoved, c.Ref, "the tag moved at %s after it was resolved", r.uri).Differ(c.named(), now)}
 }
 

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -91,9 +92,7 @@ func (r *Repository) verifyTag(ctx context.Context, c Commit, signers []byte) (T
 // tried.
 func notVerifiable(c Commit, raw []byte, kind string, signers []byte) string {
 	commit := c.Commit
-	if c.Release != "" {
-		commit = c.Release
-	}
+	commit = cmp.Or(c.Release, commit)
 	names := "object " + commit + "\ntype commit\ntag " + strings.TrimPrefix(c.Ref, "refs/tags/") + "\n"
 	switch {
 	case kind == Unsigned:

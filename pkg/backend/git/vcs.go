@@ -36,6 +36,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -69,10 +70,7 @@ type Commit struct {
 // AskedFor is the reference that was resolved, or else the commit id that was
 // given.
 func (c Commit) AskedFor() string {
-	if c.Ref == "" {
-		return c.Commit
-	}
-	return c.Ref
+	return cmp.Or(c.Ref, c.Commit)
 }
 
 // named is the id of the object that the reference named.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,10 +38,7 @@ func (r reference) means(repo, tag string) bool {
 }
 
 func referenceOf(e v1.Descriptor) reference {
-	name := e.Annotations[AnnotationImageName]
-	if name == "" {
-		name = e.Annotations[AnnotationRefName]
-	}
+	name := cmp.Or(e.Annotations[AnnotationImageName], e.Annotations[AnnotationRefName])
 	name, _, _ = strings.Cut(name, "@")
 	i := strings.LastIndexByte(name, ':')
 	if i < 0 || i < strings.LastIndexByte(name, '/') {

@@ -42,6 +42,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -100,9 +101,7 @@ type Transport struct {
 // New returns a transport for c. An invalid environment variable becomes the
 // error of every request.
 func New(c Config) *Transport {
-	if c.UserAgent == "" {
-		c.UserAgent = "waybill"
-	}
+	c.UserAgent = cmp.Or(c.UserAgent, "waybill")
 	if c.Attempts < 1 {
 		c.Attempts = 10
 	}

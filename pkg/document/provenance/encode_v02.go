@@ -1,6 +1,8 @@
 package provenance
 
 import (
+	"cmp"
+
 	slsa02 "github.com/in-toto/in-toto-golang/in_toto/slsa_provenance/v0.2"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
@@ -32,9 +34,7 @@ func EncodeV02(subjects []intoto.Subject, p Predicate) (intoto.Statement, error)
 	out.Metadata.Completeness = slsa02.ProvenanceComplete{Parameters: true, Materials: d.InternalParameters.Hermetic}
 	for _, r := range d.ResolvedDependencies {
 		m := slsa02.ProvenanceMaterial{URI: r.URI, Digest: r.Digest}
-		if m.URI == "" {
-			m.URI = r.Name
-		}
+		m.URI = cmp.Or(m.URI, r.Name)
 		if commit := r.Digest["gitCommit"]; commit != "" {
 			m.Digest = slsa02.DigestSet{"sha1": commit}
 			if len(commit) == 64 {

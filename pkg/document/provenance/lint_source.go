@@ -1,8 +1,10 @@
 package provenance
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
@@ -39,12 +41,8 @@ func (l *linter) entryPoint(c Claim) {
 
 // hasRevision reports whether a part of an address is a Git object name.
 func hasRevision(address string) bool {
-	for _, piece := range strings.FieldsFunc(address, func(r rune) bool { return strings.ContainsRune("/@?#=&", r) }) {
-		if revision.MatchString(piece) {
-			return true
-		}
-	}
-	return false
+	pieces := strings.FieldsFunc(address, func(r rune) bool { return strings.ContainsRune("/@?#=&", r) })
+	return slices.ContainsFunc(pieces, revision.MatchString)
 }
 
 func (l *linter) source(c Claim) {
@@ -87,10 +85,7 @@ func (l *linter) subjects(list []intoto.Resource) {
 	names := make(map[string]bool, len(list))
 	bytes := make(map[string]bool, len(list))
 	for _, r := range list {
-		name := r.Name
-		if name == "" {
-			name = r.URI
-		}
+		name := cmp.Or(r.Name, r.URI)
 		sum := r.Digest["sha256"]
 		if sum == "" {
 			weak = append(weak, name)

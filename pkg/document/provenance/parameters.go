@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -82,9 +83,7 @@ func (f *flattener) leaf(name string, raw json.RawMessage) error {
 	if len(f.list) == maxParameters {
 		return tooMany()
 	}
-	if name == "" {
-		name = whole
-	}
+	name = cmp.Or(name, whole)
 	f.list = append(f.list, Parameter{Name: name, Value: slices.Clone(raw)})
 	return nil
 }

@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"cmp"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -59,9 +60,7 @@ func (c *Claim) findSource() Source {
 	if c.DefinedIn >= 0 && c.DefinedIn < len(c.Dependencies) {
 		s = sourceOf(c.Dependencies[c.DefinedIn])
 	}
-	if s.Ref == "" {
-		s.Ref = c.substitutedRef()
-	}
+	s.Ref = cmp.Or(s.Ref, c.substitutedRef())
 	return s
 }
 

@@ -1,6 +1,7 @@
 package spdx
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spdx/tools-golang/spdx/v2/common"
@@ -32,10 +33,7 @@ func encodeError(d Draft, err error) error {
 
 // orNothing returns s, or NOASSERTION if it is empty.
 func orNothing(s string) string {
-	if s == "" {
-		return NoAssertion
-	}
-	return s
+	return cmp.Or(s, NoAssertion)
 }
 
 func checksums(s digest.Set) []common.Checksum {

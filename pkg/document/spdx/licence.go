@@ -88,9 +88,7 @@ func (e *expression) operator(op string) bool {
 }
 
 func (e *expression) fail(reason string) {
-	if e.fault == "" {
-		e.fault = reason
-	}
+	e.fault = cmp.Or(e.fault, reason)
 }
 
 func (e *expression) either() {

@@ -62,7 +62,7 @@ func (r *reader) addPackage(v *values) {
 		case ref.category != "OTHER" && p.Identifier == "":
 			p.Identifier = ref.locator
 		}
-		if ref.locator == "" || spaced(ref.locator) {
+		if ref.locator == "" || strings.ContainsAny(ref.locator, " \t\r\n") {
 			r.fault(ruleReference, "reference %s: the locator contains spaces", quote(ref.locator))
 		} else if ref.kind == "purl" && !isPURL(ref.locator) {
 			r.fault(ruleReference, "reference %s: not a package URL", quote(ref.locator))
@@ -73,16 +73,6 @@ func (r *reader) addPackage(v *values) {
 	for _, id := range r.hasFiles {
 		r.relate(Relationship{From: p.ID, Type: Contains, To: id})
 	}
-}
-
-// spaced reports whether s contains white space.
-func spaced(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c == ' ' || c == '\t' || c == '\n' || c == '\r' {
-			return true
-		}
-	}
-	return false
 }
 
 // minimum checks the elements of a component that NTIA required in 2021, and

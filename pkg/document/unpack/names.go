@@ -3,6 +3,7 @@ package unpack
 import (
 	"hash/maphash"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -185,10 +186,5 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneErro
 // hasDots looks for ".." with either separator: a single path element here may
 // be two where the archive is unpacked.
 func hasDots(name string) bool {
-	for _, segment := range strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == ".." {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), "..")
 }

@@ -3,6 +3,7 @@ package unpack
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"path"
 	"strconv"
@@ -127,9 +128,7 @@ func (m *merged) entry(f field, h *tar.Header, name string, by rules) error {
 	case m.longName != "":
 		m.name = m.longName
 	}
-	if m.longLink != "" {
-		m.link = m.longLink
-	}
+	m.link = cmp.Or(m.longLink, m.link)
 	if err := m.pax.apply(m, name); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@
 package vsa
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -165,10 +166,7 @@ func (s *Summary) levels(w *wire) error {
 		if err != nil {
 			return err
 		}
-		key := l.Track()
-		if key == "" {
-			key = string(l) // a custom value without a track may occur once
-		}
+		key := cmp.Or(l.Track(), string(l)) // a custom value without a track may occur once
 		if tracks[key] {
 			return refuse("verifiedLevels: %q is a second level on its track", short(text))
 		}

@@ -22,6 +22,7 @@
 package attest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -277,10 +278,7 @@ func (r *Records) claim(resource string, subjects []intoto.Subject, artifacts in
 }
 
 func (a As) version() string {
-	if a.Version == "" {
-		return "unknown"
-	}
-	return a.Version
+	return cmp.Or(a.Version, "unknown")
 }
 
 // summary is the verification summary of one manifest. Its resource is the
@@ -301,9 +299,7 @@ func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto
 
 func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, error) {
 	as, job := r.config.As, r.config.Job
-	if job.BuildID == "" {
-		job.BuildID = trace.URI(ids)
-	}
+	job.BuildID = cmp.Or(job.BuildID, trace.URI(ids))
 	said := promotionrecord.Record{
 		Source: made.Source, Destination: made.Destinations[0].Ref, Digest: made.Digest, Time: r.config.Clock().UTC(),
 		Builder: builder + "@" + as.version(), Manifest: made.Manifest, Promoter: as.Promoter, Job: job,

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,9 +65,7 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 	run := base.Config
 	run.Image, run.Hostname = "", ""
 	run.Entrypoint, run.Cmd = slices.Clone(s.Entrypoint), nil
-	if s.User != "" {
-		run.User = s.User
-	}
+	run.User = cmp.Or(s.User, run.User)
 	out := v1.ConfigFile{
 		Architecture: base.Architecture, OS: base.OS, OSVersion: base.OSVersion, OSFeatures: base.OSFeatures,
 		Created: at, Config: run,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -97,12 +98,7 @@ func arrange(files []File) ([]entry, error) {
 			byPath[dir] = entry{name: dir[1:] + "/"}
 		}
 	}
-	entries := make([]entry, 0, len(byPath))
-	for _, e := range byPath {
-		entries = append(entries, e)
-	}
-	slices.SortFunc(entries, func(x, y entry) int { return cmp.Compare(x.name, y.name) })
-	return entries, nil
+	return slices.SortedFunc(maps.Values(byPath), func(x, y entry) int { return cmp.Compare(x.name, y.name) }), nil
 }
 
 func pathFault(f File) string {

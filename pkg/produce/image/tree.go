@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -79,10 +80,8 @@ func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
 
 // inside is a name relative to the root of the image.
 func inside(name string) (string, error) {
-	for elem := range strings.SplitSeq(name, "/") {
-		if elem == ".." {
-			return "", verdict.Refuse(verdict.Path, bounded(name), "the name of an entry contains \"..\"")
-		}
+	if slices.Contains(strings.Split(name, "/"), "..") {
+		return "", verdict.Refuse(verdict.Path, bounded(name), "the name of an entry contains \"..\"")
 	}
 	if len(name) > 4096 || strings.ContainsRune(name, 0) {
 		return "", verdict.Refuse(verdict.Path, bounded(name), "the name of an entry is too long or contains a zero byte")
@@ -92,12 +91,9 @@ func inside(name string) (string, error) {
 
 // isReserved reports whether a name is for AUFS only, and has no meaning here.
 func isReserved(name string) bool {
-	for elem := range strings.SplitSeq(name, "/") {
-		if strings.HasPrefix(elem, reserved) && elem != opaque {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(name, "/"), func(elem string) bool {
+		return strings.HasPrefix(elem, reserved) && elem != opaque
+	})
 }
 
 // locate is the location of a name after following the links in its directory

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -119,11 +120,7 @@ func checksum(dir, version, platform string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hashing the toolchain: %w", err)
 	}
-	names := make([]string, 0, len(from))
-	for name := range from {
-		names = append(names, name)
-	}
-	return dirhash.Hash1(names, func(name string) (io.ReadCloser, error) {
+	return dirhash.Hash1(slices.Collect(maps.Keys(from)), func(name string) (io.ReadCloser, error) {
 		if name != prefix+"go.env" {
 			return os.Open(from[name])
 		}

@@ -80,15 +80,9 @@ func (l OutputLimits) declared() map[string]bool {
 }
 
 func (l OutputLimits) filled() OutputLimits {
-	if l.File == 0 {
-		l.File = 64 << 30
-	}
-	if l.Total == 0 {
-		l.Total = 1 << 40
-	}
-	if l.Count == 0 {
-		l.Count = 200_000
-	}
+	l.File = cmp.Or(l.File, 64<<30)
+	l.Total = cmp.Or(l.Total, 1<<40)
+	l.Count = cmp.Or(l.Count, 200_000)
 	return l
 }
 

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,7 @@ func (l *Limits) fill(scratch string) {
 	if err := unix.Sysinfo(&info); l.Memory == 0 && err == nil {
 		l.Memory = int64(uint64(info.Totalram) * uint64(info.Unit) / 4 * 3) //nolint:unconvert // its width differs between architectures
 	}
-	if l.Processes == 0 {
-		l.Processes = 4096
-	}
+	l.Processes = cmp.Or(l.Processes, 4096)
 	if l.Disk == 0 {
 		if free, _, err := freeSpace(scratch); err == nil {
 			l.Disk = free / 2

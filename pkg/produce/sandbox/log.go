@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -52,10 +53,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	n := len(p)
 	for len(p) > 0 {
-		end := bytes.IndexByte(p[:min(len(p), maxLine)], '\n') + 1
-		if end == 0 {
-			end = min(len(p), maxLine)
-		}
+		end := cmp.Or(bytes.IndexByte(p[:min(len(p), maxLine)], '\n')+1, min(len(p), maxLine))
 		l.line = append(l.line, p[:end]...)
 		p = p[end:]
 		if l.line[len(l.line)-1] == '\n' || len(l.line) >= maxLine+l.longest() {
@@ -184,10 +182,5 @@ func harmless(text string) string {
 }
 
 func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < ' ' || c > '~') && c != '\n' && c != '\t' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 }

@@ -37,17 +37,13 @@ func SealedFrom(ctx context.Context, req Request, from Origin, config []byte) (b
 }
 
 func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before manifest.Manifest) error {
-	listed := map[string]manifest.Artifact{}
-	for _, a := range before.Artifacts {
-		listed[a.Name] = a
-	}
 	for _, g := range p.Given {
 		now, err := hashGiven(ctx, from.Files, g.From)
 		if err != nil {
 			return err
 		}
-		if was := listed[g.Name].Digests; !was.Equal(now) {
-			return otherBytes(g.Name, was.SHA256, now.SHA256)
+		if was, _ := before.Find(g.Name); !was.Digests.Equal(now) {
+			return otherBytes(g.Name, was.Digests.SHA256, now.SHA256)
 		}
 	}
 	for _, g := range p.GivenImages {
@@ -56,8 +52,8 @@ func sealedOtherwise(ctx context.Context, p plan.Plan, from Origin, before manif
 		if err != nil {
 			return fmt.Errorf("resolving %s: %w", g.From, err)
 		}
-		if was := listed[g.Name].Digests.SHA256; !was.Equal(now.Digest) {
-			return otherBytes(g.Name, was, now.Digest)
+		if was, _ := before.Find(g.Name); !was.Digests.SHA256.Equal(now.Digest) {
+			return otherBytes(g.Name, was.Digests.SHA256, now.Digest)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package plan
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -131,20 +132,13 @@ func (c *Config) readChecksums(n node) *checksums {
 // check refuses steps whose outputs do not fit their kind.
 func (s step) check(r *reader) {
 	fail := func(at where, format string, args ...any) { r.faults = append(r.faults, at.fault(format, args...)) }
-	repeats := func(name string) bool {
-		for _, l := range s.each {
-			if l.name.s == name {
-				return true
-			}
-		}
-		return false
-	}
+	platforms := slices.ContainsFunc(s.each, func(l loop) bool { return l.name.s == platformVar })
 	switch {
-	case s.image != nil && repeats(platformVar):
+	case s.image != nil && platforms:
 		fail(s.at, "each.platform: an image is one step for all its platforms")
 	case (s.image != nil || s.gobuild != nil) && len(s.outputs) > 1:
 		fail(s.at, "outputs: this step makes exactly one")
-	case s.gobuild != nil && !repeats(platformVar):
+	case s.gobuild != nil && !platforms:
 		fail(s.at, "a go step needs each.platform: it compiles for one platform at a time")
 	}
 	for _, o := range s.outputs {

@@ -164,9 +164,7 @@ func (a surroundings) withDefaults(d surroundings) surroundings {
 	if a.tools == nil {
 		a.tools = d.tools
 	}
-	if a.root == "" {
-		a.root = d.root
-	}
+	a.root = cmp.Or(a.root, d.root)
 	if a.network == nil {
 		a.network = d.network
 	}

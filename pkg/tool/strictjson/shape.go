@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -27,8 +28,6 @@ func opaque() *shape {
 	sh.elem = sh
 	return sh
 }
-
-func (sh *shape) length() (n int, fixed bool) { return sh.size, sh.kind == reflect.Array }
 
 // fold returns the field that encoding/json would use for key in spite of a
 // different spelling, "" if there is none.
@@ -173,7 +172,7 @@ func (all shapes) read(f reflect.StructField) (name string, c candidate, embedde
 	if !c.tagged {
 		name = f.Name
 	}
-	if hasOption(options, "string") {
+	if slices.Contains(strings.Split(options, ","), "string") {
 		c.shape = opaque() // the number is in a string; encoding/json checks it
 	} else {
 		c.shape = all.of(f.Type)
@@ -203,13 +202,4 @@ func dominant(rivals []candidate) *shape {
 // notInTag reports characters that make encoding/json ignore a name in a tag.
 func notInTag(r rune) bool {
 	return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-}
-
-func hasOption(options, want string) bool {
-	for option := range strings.SplitSeq(options, ",") {
-		if option == want {
-			return true
-		}
-	}
-	return false
 }

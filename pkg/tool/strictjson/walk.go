@@ -1,6 +1,9 @@
 package strictjson
 
-import "strconv"
+import (
+	"reflect"
+	"strconv"
+)
 
 // value reads one value with the shape of its target. If the shape is open,
 // keys without a field are ignored.
@@ -31,8 +34,8 @@ func (s *Scanner[T]) array(sh *shape, open bool) {
 		}
 	}
 	// encoding/json would drop elements or fill up with zeros
-	if want, fixed := sh.length(); fixed && n != want {
-		s.FailAt(start, CodeType, "%d elements, want %d", n, want)
+	if sh.kind == reflect.Array && n != sh.size {
+		s.FailAt(start, CodeType, "%d elements, want %d", n, sh.size)
 	}
 }
 

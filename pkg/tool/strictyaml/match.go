@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"cmp"
 	"encoding"
 	"maps"
 	"reflect"
@@ -123,9 +124,7 @@ func (m matcher) keysOf(t reflect.Type) *keySet {
 			m.inline(keys, f.Type)
 			continue
 		}
-		if name == "" {
-			name = strings.ToLower(f.Name)
-		}
+		name = cmp.Or(name, strings.ToLower(f.Name))
 		keys.named[name] = f.Type
 	}
 	return keys

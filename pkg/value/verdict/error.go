@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,9 +59,7 @@ func FindingOf(subject string, err error) Finding {
 	var carried *Error
 	if errors.As(err, &carried) {
 		f := carried.Finding
-		if f.Subject == "" {
-			f.Subject = subject
-		}
+		f.Subject = cmp.Or(f.Subject, subject)
 		return f
 	}
 	var coded interface{ Code() string }

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,10 +36,7 @@ func (v Verdict) Headline() string {
 
 // About is what the verdict is about, in a few words.
 func (v Verdict) About() string {
-	if v.Subject != "" {
-		return v.Subject
-	}
-	return v.Question
+	return cmp.Or(v.Subject, v.Question)
 }
 
 // reservations says what an accepting verdict set aside, warned of and left out.

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,9 +94,7 @@ type machine struct {
 
 func ofMachine(rt http.RoundTripper) (oauth2.TokenSource, error) {
 	m := machine{client: transport.Client(rt), host: os.Getenv("GCE_METADATA_HOST")}
-	if m.host == "" {
-		m.host = "169.254.169.254" // link-local: only the machine's own host answers
-	}
+	m.host = cmp.Or(m.host, "169.254.169.254") // link-local: only the machine's own host answers
 	first, err := m.Token()
 	if err != nil {
 		return nil, fmt.Errorf("finding credentials: set GOOGLE_APPLICATION_CREDENTIALS; no credentials file was found, and this machine has no service account: %w", err)

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,7 @@ func (b *Bucket) held(ctx context.Context, bucket *blob.Bucket, name, op string)
 }
 
 func (b *Bucket) uploadOver(ctx context.Context, bucket *blob.Bucket, name string, src *source, o over) error {
-	if o.mediaType == "" {
-		o.mediaType = "application/octet-stream"
-	}
+	o.mediaType = cmp.Or(o.mediaType, "application/octet-stream")
 	return b.send(ctx, bucket, name, src, &blob.WriterOptions{ContentType: o.mediaType, BeforeWrite: o.makeConditional, BufferSize: buffer(src.want)})
 }
 

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5"
 	"encoding/binary"
@@ -46,9 +47,7 @@ func (b *Bucket) Put(ctx context.Context, name string, size int64, r io.Reader, 
 	if err != nil {
 		return b.unavailable(op, err)
 	}
-	if opts.MediaType == "" {
-		opts.MediaType = "application/octet-stream"
-	}
+	opts.MediaType = cmp.Or(opts.MediaType, "application/octet-stream")
 	src := b.source(r, size)
 	err = b.upload(ctx, bucket, name, src, opts)
 	switch {

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,9 +20,7 @@ const attempts = 3
 
 // upload sends an asset until it is there, and reads it back.
 func (r *Release) upload(ctx context.Context, release int64, a github.Asset, media string, content *spooled) (made github.Asset, err error) {
-	if media == "" {
-		media = "application/octet-stream"
-	}
+	media = cmp.Or(media, "application/octet-stream")
 	for range attempts {
 		made, err = r.api.Upload(ctx, release, a, media, content.open)
 		taken := errors.Is(err, github.ErrExists)

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -85,9 +86,7 @@ func (d device) Token(ctx context.Context) (string, error) {
 	if json.Unmarshal(body, &asked) != nil || asked.Code == "" || asked.UserCode == "" || asked.Address == "" {
 		return "", refused("the answer of %s has no device login", d.Issuer)
 	}
-	if asked.Complete != "" {
-		asked.Address = asked.Complete
-	}
+	asked.Address = cmp.Or(asked.Complete, asked.Address)
 	if u, err := url.Parse(asked.Address); err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return "", refused("the login address of %s is not a web address", d.Issuer)
 	}

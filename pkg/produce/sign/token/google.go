@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -35,10 +36,7 @@ func (google) String() string { return "the Google metadata server" }
 // metadata makes a request about the machine's own account. Only a metadata
 // server answers with the header; a captive portal does not.
 func (g google) metadata(ctx context.Context, what string, query url.Values) ([]byte, error) {
-	host := g.Env(googleHostVar)
-	if host == "" {
-		host = googleHost
-	}
+	host := cmp.Or(g.Env(googleHostVar), googleHost)
 	u := url.URL{Scheme: "http", Host: host, Path: "/computeMetadata/v1/instance/service-accounts/default/" + what, RawQuery: query.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -73,10 +71,7 @@ func (i impersonated) Token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	base := i.Env(credentialsVar)
-	if base == "" {
-		base = googleCredentials
-	}
+	base := cmp.Or(i.Env(credentialsVar), googleCredentials)
 	address := base + "/v1/projects/-/serviceAccounts/" + url.PathEscape(i.account) + ":generateIdToken"
 	question, err := json.Marshal(map[string]any{"audience": i.audience(), "includeEmail": true})
 	if err != nil {

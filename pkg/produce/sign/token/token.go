@@ -19,6 +19,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -67,10 +68,7 @@ type World struct {
 }
 
 func (w World) audience() string {
-	if w.Audience == "" {
-		return audience
-	}
-	return w.Audience
+	return cmp.Or(w.Audience, audience)
 }
 
 // Claims are the claims of a token.
@@ -131,12 +129,8 @@ func Read(text string) (Claims, error) {
 	if said.Begins > 0 {
 		c.Begins = moment(said.Begins)
 	}
-	if said.Email != "" {
-		c.Subject = said.Email
-	}
-	if said.Federated.Connector != "" {
-		c.issuer = said.Federated.Connector // an issuer that federates others
-	}
+	c.Subject = cmp.Or(said.Email, c.Subject)
+	c.issuer = cmp.Or(said.Federated.Connector, c.issuer) // an issuer that federates others
 	c.names = said.names(c.issuer)
 	return c, nil
 }
