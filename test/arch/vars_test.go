@@ -18,6 +18,8 @@ var makers = map[string][]string{
 	"net/netip":     {"MustParseAddr", "MustParsePrefix"},
 	"text/template": {"Must"},
 	"html/template": {"Must"},
+
+	"github.com/waybill-release/waybill/pkg/value/verdict": {"Coded"}, // errors with a code
 }
 
 // packageVariables refuses init functions and package variables, except
