@@ -205,7 +205,7 @@ func TestRequireProvenance(t *testing.T) {
 		if err != nil {
 			return feature.Outcome{}, err
 		}
-		if f.Mode("r.example.test/a", nil) != feature.ModeWarn {
+		if f.Mode("r.example.test/a") != feature.ModeWarn {
 			t.Errorf("while it is audited the gate does not warn: %s", f.Status.State)
 		}
 		o, err := coverage.Audit{Public: p, Judge: p}.Sweep(ctx, w)
