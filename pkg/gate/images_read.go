@@ -6,8 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -33,27 +32,21 @@ type imageAnswer struct {
 func (g gathered) readImages(ctx context.Context) map[string]imageAnswer {
 	all := map[string]imageAnswer{}
 	var mu sync.Mutex // guards all
-	var group errgroup.Group
-	group.SetLimit(imagesAtOnce)
 	due := slices.DeleteFunc(g.release.manifest.Images(), func(a manifest.Artifact) bool { return !g.release.covers(a) })
 	p := g.release.Options.watch(Progress{What: "reading", Unit: "images", OfFiles: len(due)})
-	for _, a := range due {
-		group.Go(func() error {
-			defer p.add(0, 1)
-			if g.release.asks(a.Class) {
-				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
-			}
-			if a.Class != plan.Image {
-				return nil
-			}
-			l := g.release.reader.readImage(ctx, a)
-			mu.Lock()
-			defer mu.Unlock()
-			all[a.Name] = l
-			return nil
-		})
-	}
-	_ = group.Wait() // none returns an error
+	atonce.Each(imagesAtOnce, due, func(_ int, a manifest.Artifact) {
+		defer p.add(0, 1)
+		if g.release.asks(a.Class) {
+			_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
+		}
+		if a.Class != plan.Image {
+			return
+		}
+		l := g.release.reader.readImage(ctx, a)
+		mu.Lock()
+		defer mu.Unlock()
+		all[a.Name] = l
+	})
 	return all
 }
 

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -126,19 +125,13 @@ func (o imageJob) deliver(ctx context.Context, pending []*target, judged *verdic
 // each does a step at each destination, and returns those where it succeeded.
 func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
 	done := make([]bool, len(pending))
-	group := errgroup.Group{}
-	group.SetLimit(toAtOnce)
-	for i, t := range pending {
-		group.Go(func() error {
-			err := step(t)
-			o.regions.saw(t.name, err)
-			if done[i] = err == nil; err != nil {
-				o.failAt(ctx, t, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each error is reported for its destination
+	atonce.Each(toAtOnce, pending, func(i int, t *target) {
+		err := step(t)
+		o.regions.saw(t.name, err)
+		if done[i] = err == nil; err != nil {
+			o.failAt(ctx, t, err)
+		}
+	})
 	var left []*target
 	for i, t := range pending {
 		if done[i] {

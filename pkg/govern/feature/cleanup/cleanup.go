@@ -34,8 +34,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
@@ -203,24 +202,18 @@ func (s *Sweeps) places(scope feature.Scope) ([]string, error) {
 func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do func(context.Context, *place) error) error {
 	o := opener{Sweeps: s, opened: map[string]*registry.Remote{}}
 	failed := make([]error, len(places))
-	var group errgroup.Group
-	group.SetLimit(placesAtOnce)
-	for i, name := range places {
-		group.Go(func() error {
-			p, err := o.place(ctx, name)
-			if err == nil {
-				err = do(ctx, p)
-			}
-			if err == nil {
-				err = p.told(remains)
-			}
-			if err != nil {
-				failed[i] = fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in failed
+	atonce.Each(placesAtOnce, places, func(i int, name string) {
+		p, err := o.place(ctx, name)
+		if err == nil {
+			err = do(ctx, p)
+		}
+		if err == nil {
+			err = p.told(remains)
+		}
+		if err != nil {
+			failed[i] = fmt.Errorf("%s: %w", name, err)
+		}
+	})
 	return errors.Join(failed...)
 }
 
