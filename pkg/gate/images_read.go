@@ -100,15 +100,14 @@ type imageReader struct {
 	verifier *verify.Verifier
 	platform string // read only the blobs of this platform; empty reads all
 
-	referring sync.Map // repository@digest: func() (attached, error)
+	referring atonce.Memo[attached] // by repository@digest
 }
 
 // evidenceOf returns the evidence that refers to a manifest.
 func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
-	ask, _ := r.referring.LoadOrStore(repo+"@"+manifest.String(), sync.OnceValues(func() (attached, error) {
+	return r.referring.Get(repo+"@"+manifest.String(), func() (attached, error) {
 		return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
-	}))
-	return ask.(func() (attached, error))()
+	})
 }
 
 // summariesOf returns the summaries that refer to an image.

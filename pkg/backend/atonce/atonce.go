@@ -1,5 +1,5 @@
 // Package atonce makes calls at the same time, and never more than a given number
-// of them.
+// of them, and makes for all of them once what they share.
 //
 //	atonce.Each(8, files, func(i int, f File) { sums[i] = sum(f) })
 //	err := atonce.Try(ctx, 8, files, func(ctx context.Context, i int, f File) error { return copy(ctx, f) })
@@ -9,6 +9,7 @@ package atonce
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -35,4 +36,15 @@ func Try[T any](ctx context.Context, limit int, items []T, do func(ctx context.C
 		})
 	}
 	return group.Wait()
+}
+
+// Memo keeps what was made for each key, or why it could not be made. The zero Memo
+// is empty.
+type Memo[V any] struct{ made sync.Map } // of func() (V, error)
+
+// Get returns what was made for a key. It is made by the first call, and the others
+// wait for that one alone.
+func (m *Memo[V]) Get(key string, make func() (V, error)) (V, error) {
+	once, _ := m.made.LoadOrStore(key, sync.OnceValues(make))
+	return once.(func() (V, error))()
 }

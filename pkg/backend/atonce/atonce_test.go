@@ -47,3 +47,25 @@ func TestTry(t *testing.T) {
 		t.Errorf("after the context ended: %v", err)
 	}
 }
+
+// TestMemo: what a key has is made once, also if that failed.
+func TestMemo(t *testing.T) {
+	var memo atonce.Memo[string]
+	var made atomic.Int64
+	no := errors.New("no")
+	atonce.Each(4, []string{"a", "b", "a", "b", "bad", "bad"}, func(_ int, key string) {
+		got, err := memo.Get(key, func() (string, error) {
+			made.Add(1)
+			if key == "bad" {
+				return "", no
+			}
+			return "made for " + key, nil
+		})
+		if key == "bad" && !errors.Is(err, no) || key != "bad" && got != "made for "+key {
+			t.Errorf("%s: %q, %v", key, got, err)
+		}
+	})
+	if made.Load() != 3 {
+		t.Errorf("%d were made", made.Load())
+	}
+}

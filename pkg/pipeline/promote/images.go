@@ -101,9 +101,9 @@ type applying struct {
 	Images
 	plan     digest.Digest
 	report   *report
-	remotes  remotes
+	remotes  atonce.Memo[*registry.Remote] // by their prefix
 	regions  regions
-	attached attachedTags
+	attached atonce.Memo[[]string] // the evidence tags of the sources: each repository is listed once
 
 	mu   sync.Mutex // owns done
 	done int
@@ -115,7 +115,7 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 	if p.Judge == nil || p.Open == nil || len(p.Plan.Edges) == 0 {
 		return Applied{}, verdict.Refuse(verdict.Usage, "plan", "the plan has no images, or no policy to judge them")
 	}
-	a := &applying{Images: p, plan: p.Plan.Digest(), remotes: remotes{open: p.Open}}
+	a := &applying{Images: p, plan: p.Plan.Digest()}
 	a.report = newReport(p, a.plan)
 	mine := p.Shard.Edges(p.Plan)
 	atonce.Each(inFlight, mine, func(_, i int) {
@@ -187,7 +187,7 @@ func (o imageJob) promote(ctx context.Context) {
 		return
 	}
 	o.there = there
-	from, err := o.remotes.remote(o.route.Source)
+	from, err := o.remote(o.route.Source)
 	if err == nil && o.regions.down(o.route.Source) {
 		err = &verdict.UnavailableError{Place: o.route.Source, Op: "reading " + o.edge.Image, Err: errDown}
 	}

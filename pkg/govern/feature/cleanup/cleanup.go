@@ -200,10 +200,15 @@ func (s *Sweeps) places(scope feature.Scope) ([]string, error) {
 // each visits repositories. An error in one does not stop the others. A manifest that
 // cannot be read is added to remains; without remains it is an error.
 func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do func(context.Context, *place) error) error {
-	o := opener{Sweeps: s, opened: map[string]*registry.Remote{}}
+	var opened atonce.Memo[*registry.Remote] // by their host
 	failed := make([]error, len(places))
 	atonce.Each(placesAtOnce, places, func(i int, name string) {
-		p, err := o.place(ctx, name)
+		host, path, _ := strings.Cut(name, "/")
+		at, err := opened.Get(host, func() (*registry.Remote, error) { return s.c.Open(host) })
+		p := &place{Sweeps: s, name: name, at: at, path: path}
+		if err == nil {
+			err = p.list(ctx)
+		}
 		if err == nil {
 			err = do(ctx, p)
 		}
@@ -215,31 +220,6 @@ func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do f
 		}
 	})
 	return errors.Join(failed...)
-}
-
-// opener opens each registry once in a pass.
-type opener struct {
-	*Sweeps
-
-	mu     sync.Mutex // owns opened
-	opened map[string]*registry.Remote
-}
-
-func (o *opener) place(ctx context.Context, name string) (*place, error) {
-	host, path, _ := strings.Cut(name, "/")
-	o.mu.Lock()
-	at, err := o.opened[host], error(nil)
-	if at == nil {
-		if at, err = o.c.Open(host); err == nil {
-			o.opened[host] = at
-		}
-	}
-	o.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	p := &place{Sweeps: o.Sweeps, name: name, at: at, path: path}
-	return p, p.list(ctx)
 }
 
 // tally counts, and remembers some of the names.

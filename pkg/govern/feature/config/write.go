@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -409,5 +408,3 @@ func (p page) history(all []feature.Entry) {
 }
 
 func went(t featuretransition.Predicate) string { return t.From + " to " + t.To }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

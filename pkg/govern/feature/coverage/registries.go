@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -32,28 +31,16 @@ type registries struct {
 	Registries
 	limit int // tags
 
-	mu     sync.Mutex // owns opened
-	opened map[string]*registry.Remote
+	opened atonce.Memo[*registry.Remote] // by their host
 }
 
-func (r Registries) open() *registries {
-	return &registries{Registries: r, limit: maxImages, opened: map[string]*registry.Remote{}}
-}
+func (r Registries) open() *registries { return &registries{Registries: r, limit: maxImages} }
 
-// of returns the registry of a repository, which is opened once, and its path there.
+// of returns the registry of a repository, and its path there.
 func (r *registries) of(repository string) (*registry.Remote, string, error) {
 	host, path, _ := strings.Cut(repository, "/")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, known := r.opened[host]; known {
-		return at, path, nil
-	}
-	at, err := registry.OpenRemote(host, r.Transport)
-	if err != nil {
-		return nil, "", err
-	}
-	r.opened[host] = at
-	return at, path, nil
+	at, err := r.opened.Get(host, func() (*registry.Remote, error) { return registry.OpenRemote(host, r.Transport) })
+	return at, path, err
 }
 
 // evidence matches tags that attach evidence, or a list of referrers, to a digest:
