@@ -31,14 +31,6 @@ type Writer struct {
 	Known feature.Registry
 }
 
-// Check refuses an unknown format.
-func (w Writer) Check() error {
-	if !w.table() && w.Format != string(render.JSON) {
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
-	}
-	return nil
-}
-
 func (w Writer) table() bool { return w.Format == string(render.Table) }
 
 // List writes features, a line each, and what each is waiting for. Forgotten
