@@ -35,7 +35,7 @@ func doctorCommand() *cobra.Command {
 	o.addTokenFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.purpose, "for", string(doctor.Stage), "check what this needs: "+strings.Join(purposes(), ", "))
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &o.output, "table or json", "table", "json")
 	f.BoolVar(&o.confirm, "confirm", false, "also make the checks that need a write, and undo the write")
 	f.StringVar(&o.attack, "attack-builder", "", "attack the isolation of steps on this host; no other can be named")
 	f.Lookup("attack-builder").NoOptDefVal = thisHost
@@ -107,11 +107,8 @@ func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {
 
 // printReport prints the report, and returns what it amounts to.
 func printReport(w io.Writer, output string, r doctor.Report) error {
-	switch output {
-	case "json":
+	if output == "json" {
 		return errors.Join(render.WriteJSON(w, r), r.Err())
-	case "table":
-		return errors.Join(r.Write(w), r.Err())
 	}
-	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+	return errors.Join(r.Write(w), r.Err())
 }

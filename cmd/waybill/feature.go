@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/govern/feature/config"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
-	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -79,15 +79,12 @@ func (o *siteFlags) open() (featurestore.Site, error) {
 }
 
 func addFeatureOutput(cmd *cobra.Command, w *config.Writer) {
-	cmd.Flags().StringVarP(&w.Format, "output", "o", string(render.Table), "table or json")
+	cli.AddFormat(cmd, &w.Format, "table or json", "table", "json")
 }
 
 func featureListCommand() *cobra.Command {
 	at, out := &siteFlags{}, &config.Writer{Known: known.Registry()}
 	cmd := newCommand("feature_list", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		if err := out.Check(); err != nil {
-			return err
-		}
 		site, err := at.open()
 		if err != nil {
 			return err
@@ -109,9 +106,6 @@ func featureGetCommand() *cobra.Command {
 	cmd := newCommand("feature_get", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 		k, err := config.ParseName(args[0])
 		if err != nil {
-			return err
-		}
-		if err := out.Check(); err != nil {
 			return err
 		}
 		site, err := at.open()

@@ -64,9 +64,7 @@ func featureReconcileCommand() *cobra.Command {
 }
 
 func (o *reconciling) run(cmd *cobra.Command, args []string) error {
-	switch err := o.output.Check(); {
-	case err != nil:
-		return err
+	switch {
 	case o.wait < 0:
 		return verdict.Refuse(verdict.Usage, "--patience", "%s: want 0 or more", o.wait)
 	case !o.once && cmd.Flags().Changed("output"):

@@ -10,16 +10,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/report/notes"
-	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func notesCommand() *cobra.Command {
 	o := &cli.VerifyRelease{Rules: rules(), OpenPlace: cloud.OpenPlace, Output: *cli.TableOutput(), Part: cli.Part{Depth: "provenance"}}
-	format := "markdown"
+	var format string
 	cmd := newCommand("notes", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		if format != "markdown" && format != "json" {
-			return verdict.Refuse(verdict.Usage, "--output", "%q: want markdown or json", format)
-		}
 		o.Answer = func(w io.Writer, d gate.Decided) error {
 			n, err := notes.Of(d, o.Profile)
 			if err != nil {
@@ -34,7 +30,7 @@ func notesCommand() *cobra.Command {
 	})
 	f := cmd.Flags()
 	f.StringVar(&o.Profile, "profile", "", "profile that names places, policy and trust root (required)")
-	f.StringVarP(&format, "output", "o", format, "markdown or json")
+	cli.AddFormat(cmd, &format, "markdown or json", "markdown", "json")
 	f.BoolVar(&o.Trust.Offline, "offline", false, "make no network connection: every place must be local, and a profile without a trust root uses the public-good one that is built into this program")
 	o.At.AddFlags(cmd)
 	o.Trust.AddFlags(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -53,7 +54,7 @@ func planCommand() *cobra.Command {
 	f.StringVar(&o.source, "source", "", "repository to plan from: a path, git+file://, git+https:// or git+ssh://, with @REF if the tag is not the version (default: this repository, if release.yaml is at its top)")
 	f.StringVar(&o.dir, "dir", "", "directory to plan from instead of a repository, committed or not")
 	f.StringVar(&o.profile, "profile", "", "also check that this profile loads")
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &o.output, "table or json", "table", "json")
 	o.chosen.addFlags(cmd)
 	cmd.AddCommand(planDiffCommand())
 	return cmd
@@ -117,8 +118,6 @@ func printPlans(w io.Writer, output string, releases plan.Releases) error {
 		return render.WriteJSON(w, releases[0])
 	case output == "json":
 		return render.WriteJSON(w, releases)
-	case output != "table":
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
 	}
 	for _, p := range releases {
 		if err := p.Write(w); err != nil {
@@ -153,24 +152,15 @@ func planDiffCommand() *cobra.Command {
 		}
 		return printDiff(cmd.OutOrStdout(), output, plan.Compare(plans[0], plans[1]))
 	})
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &output, "table or json", "table", "json")
 	cmd.Flags().StringVar(&at, "version", "", "version to plan for, if the directory or the ref names none")
 	chosen.addFlags(cmd)
 	return cmd
 }
 
 func printDiff(w io.Writer, output string, d plan.Diff) error {
-	var err error
-	switch output {
-	case "json":
-		err = render.WriteJSON(w, d)
-	case "table":
-		err = d.Write(w)
-	default:
-		err = verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+	if output == "json" {
+		return errors.Join(render.WriteJSON(w, d), d.Err())
 	}
-	if err != nil {
-		return err
-	}
-	return d.Err()
+	return errors.Join(d.Write(w), d.Err())
 }

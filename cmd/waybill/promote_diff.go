@@ -11,15 +11,11 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/report/render"
-	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func promoteDiffCommand() *cobra.Command {
 	output := ""
 	cmd := newCommand("promote_diff", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
-		if output != "table" && output != "json" {
-			return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
-		}
 		plan, err := readPlan(args[0])
 		if err != nil {
 			return err
@@ -43,7 +39,7 @@ func promoteDiffCommand() *cobra.Command {
 		}
 		return d.Err()
 	})
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &output, "table or json", "table", "json")
 	return cmd
 }
 

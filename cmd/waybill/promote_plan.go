@@ -45,7 +45,7 @@ func promotePlanCommand() *cobra.Command {
 	f.StringVar(&o.to, "to", "", "destination of a version: staging or release")
 	f.StringVar(&o.policy, "policy", "", "policy that must judge the images: under any other, promote apply refuses the plan")
 	addStateFlag(cmd, &o.state, "directory with the files of the release, for --to staging")
-	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &o.output, "table or json", "table", "json")
 	f.BoolVar(&o.keepGoing, "keep-going", false, "leave out what faulty lists name, list it, print the plan of the rest, and end with status 1")
 	f.BoolVar(&o.diff, "diff", false, "compare the files with those at the destinations")
 	o.waivers.AddFlags(cmd)
@@ -55,9 +55,6 @@ func promotePlanCommand() *cobra.Command {
 }
 
 func (o *planning) run(cmd *cobra.Command, args []string) error {
-	if o.output != "table" && o.output != "json" {
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", o.output)
-	}
 	plan, err := o.plan(cmd, args)
 	switch {
 	case err != nil: // stdout is reserved for the plan

@@ -150,7 +150,7 @@ func statusCommand() *cobra.Command {
 	o.addFlags(cmd)
 	o.feature.gate = newGate()
 	addGatesFlag(cmd, o.feature.gate)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &output, "table or json", "table", "json")
 	return cmd
 }
 
@@ -166,39 +166,36 @@ func pointsAt(m pipeline.Marker) string {
 }
 
 func printStatus(w io.Writer, output string, s pipeline.Status) error {
-	switch output {
-	case "json":
+	if output == "json" {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(s)
-	case "table":
-		if s.Name == "" {
-			fmt.Fprintf(w, "%s: the state directory has no release\n\n", s.Version)
-		} else {
-			fmt.Fprintf(w, "%s %s, commit %.12s\n\n", render.Safe(s.Name), s.Version, s.Commit)
-		}
-		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		for _, stage := range s.Stages {
-			far := fmt.Sprintf("%d of %d", stage.Done, stage.Of)
-			if stage.Of == 0 {
-				far = "not wanted"
-			}
-			fmt.Fprintf(t, "  %s\t%s\t%s\n", stage.Name, far, stage.Note)
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		for _, m := range s.Markers {
-			fmt.Fprintf(w, "  marker %s: %s\n", render.Safe(m.Name), render.Safe(pointsAt(m)))
-		}
-		if s.Last != "" {
-			fmt.Fprintf(w, "\nlast:   %s", render.Safe(s.Last))
-		}
-		if !s.Trace.IsZero() {
-			fmt.Fprintf(w, "\ntrace:  %s (initial %s)", s.Trace.Trace, s.Trace.Initial)
-		}
-		fmt.Fprintf(w, "\npublic: %s\nsafe:   %s\nnext:   %s\n        %s\n", s.Public, s.Safe, render.Safe(s.Why), render.Safe(s.Next))
-		return nil
 	}
-	return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
+	if s.Name == "" {
+		fmt.Fprintf(w, "%s: the state directory has no release\n\n", s.Version)
+	} else {
+		fmt.Fprintf(w, "%s %s, commit %.12s\n\n", render.Safe(s.Name), s.Version, s.Commit)
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, stage := range s.Stages {
+		far := fmt.Sprintf("%d of %d", stage.Done, stage.Of)
+		if stage.Of == 0 {
+			far = "not wanted"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", stage.Name, far, stage.Note)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, m := range s.Markers {
+		fmt.Fprintf(w, "  marker %s: %s\n", render.Safe(m.Name), render.Safe(pointsAt(m)))
+	}
+	if s.Last != "" {
+		fmt.Fprintf(w, "\nlast:   %s", render.Safe(s.Last))
+	}
+	if !s.Trace.IsZero() {
+		fmt.Fprintf(w, "\ntrace:  %s (initial %s)", s.Trace.Trace, s.Trace.Initial)
+	}
+	fmt.Fprintf(w, "\npublic: %s\nsafe:   %s\nnext:   %s\n        %s\n", s.Public, s.Safe, render.Safe(s.Why), render.Safe(s.Next))
+	return nil
 }

@@ -58,7 +58,7 @@ func sbomGenerateCommand() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", "", "base address of the document namespace, ending in a slash; name and digests are appended (default: a generated one)")
 	f.StringVar(&o.platform, "platform", "", "describe only the image of this platform, such as linux/amd64")
 	f.StringVar(&o.image, "image", "", "image in a layout or file with several, by reference name or digest")
-	f.StringVarP(&o.output, "output", "o", "json", "json, tag-value, or table for people")
+	cli.AddFormat(cmd, &o.output, "json, tag-value, or table for people", "json", "tag-value", "table")
 	f.StringVar(&o.to, "to", "", "write the document to this file instead of standard output")
 	f.StringVar(&o.modules, "modules", "", "Go module cache (go env GOMODCACHE), to find the licences of Go modules by their licence files")
 	f.BoolVar(&o.packages, "packages-only", false, "for a directory, list only packages: files are neither hashed nor listed; fast, and never complete")
@@ -67,11 +67,6 @@ func sbomGenerateCommand() *cobra.Command {
 }
 
 func (o *described) generate(cmd *cobra.Command, arg string) error {
-	switch o.output {
-	case "json", "tag-value", "table":
-	default:
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want json, tag-value or table", o.output)
-	}
 	in, err := o.input()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
@@ -27,9 +28,6 @@ import (
 func sbomDiffCommand() *cobra.Command {
 	var output string
 	cmd := newCommand("sbom_diff", cobra.ExactArgs(2), func(cmd *cobra.Command, args []string) error {
-		if output != "table" && output != "json" {
-			return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", output)
-		}
 		from, one, err := documentsOf(args[0])
 		if err != nil {
 			return err
@@ -50,7 +48,7 @@ func sbomDiffCommand() *cobra.Command {
 		}
 		return printChanges(cmd.OutOrStdout(), output, changes, compared)
 	})
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	cli.AddFormat(cmd, &output, "table or json", "table", "json")
 	return cmd
 }
 

@@ -78,9 +78,6 @@ func (s *sealing) addFlags(cmd *cobra.Command) {
 
 // check refuses flags that exclude each other.
 func (s *sealing) check() error {
-	if err := s.ahead.check(); err != nil {
-		return err
-	}
 	switch {
 	case s.amend && s.withdraw:
 		return verdict.Refuse(verdict.Usage, "--amend", "excludes --withdraw; give one of the two")

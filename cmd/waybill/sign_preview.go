@@ -9,7 +9,6 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
-	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // ahead are the options of a command that prints what it would sign, and signs only
@@ -21,14 +20,7 @@ type ahead struct {
 
 func (a *ahead) addFlags(cmd *cobra.Command, confirm string) {
 	cmd.Flags().BoolVar(&a.confirm, "confirm", false, confirm)
-	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "table or json: what would be signed; with --confirm, what was signed")
-}
-
-func (a *ahead) check() error {
-	if a.output != "table" && a.output != "json" {
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", a.output)
-	}
-	return nil
+	cli.AddFormat(cmd, &a.output, "table or json: what would be signed; with --confirm, what was signed", "table", "json")
 }
 
 // printForecast prints a forecast, and returns an error if the command would fail.

@@ -37,9 +37,6 @@ func buildCommand() *cobra.Command {
 func signCommand() *cobra.Command {
 	o, s := &project{}, &ahead{}
 	cmd := newCommand("stages_sign", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		if err := s.check(); err != nil {
-			return err
-		}
 		p, ctx, err := o.open(c, args)
 		if err != nil {
 			return err

@@ -47,15 +47,12 @@ func traceCommand() *cobra.Command {
 	o.mirror.AddInstead(cmd)
 	o.trust.AddChoice(cmd)
 	o.trust.AddFlags(cmd)
-	f.StringVarP((*string)(&o.output.Format), "output", "o", string(lineage.Table), "table or json")
+	cli.AddFormat(cmd, (*string)(&o.output.Format), "table or json", string(lineage.Table), string(lineage.JSON))
 	f.BoolVar(&o.output.Verbose, "verbose", false, "list every artifact, and print full digests")
 	return cmd
 }
 
 func (o *tracing) run(cmd *cobra.Command, args []string) error {
-	if err := o.output.Check(); err != nil {
-		return err
-	}
 	of, _ := cli.Versions(args[1:]) // a word that is no version is refused below
 	o.state = stateDir(o.state, append(of, version.Version{})[0])
 	ctx, rt := cmd.Context(), cli.Transport(o.trust.Offline)

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -315,10 +316,10 @@ func (g gathered) checkWhole(ctx context.Context, name string) (spdx.Document, [
 // sayOmitted reports what the documents leave out, and what could not be
 // compared.
 func (d *documents) sayOmitted(f *facts) {
-	if names := sortedKeys(d.whole); len(names) > 0 {
+	if names := slices.Sorted(maps.Keys(d.whole)); len(names) > 0 {
 		f.note("the SBOMs of %s omit something, the first: %s: %s", plural.Of(len(names), "artifact"), names[0], d.whole[names[0]][0])
 	}
-	if names := sortedKeys(d.blind); len(names) > 0 {
+	if names := slices.Sorted(maps.Keys(d.blind)); len(names) > 0 {
 		f.note("module checksums not compared with a go.sum, which neither the lock nor the release has: %s: %s", plural.Of(len(names), "program"), firstFew(names))
 	}
 }
@@ -330,13 +331,4 @@ func firstFew(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return strings.Join(names[:few], ", ") + ", …"
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

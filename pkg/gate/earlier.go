@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func compareEarlier(s *sealed, j *judge) (lines []string, f facts) {
 	if s.asked != nil || s.Options.Scope.Depth != allEvidence || s.Options.AcceptSummaries || len(f.differences) > 0 && policy.Regression(s.Policy) != policy.Off {
 		return nil, f
 	}
-	return slices.DeleteFunc(sortedKeys(has), func(line string) bool {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(has)), func(line string) bool {
 		kind, _, _ := strings.Cut(line, " by ")
 		return lacks[kind]
 	}), f

@@ -6,9 +6,8 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
@@ -143,13 +142,5 @@ func mostOf(files []manifest.Artifact) func(o store.Object) int64 {
 
 // inParallel calls do for each number below n, on all processors.
 func inParallel(n int, do func(i int)) {
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range n {
-		group.Go(func() error {
-			do(i)
-			return nil
-		})
-	}
-	_ = group.Wait() // errors are findings, so no function returns one
+	atonce.Each(runtime.GOMAXPROCS(0), make([]struct{}, n), func(i int, _ struct{}) { do(i) })
 }

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -33,27 +32,21 @@ type imageAnswer struct {
 func (g gathered) readImages(ctx context.Context) map[string]imageAnswer {
 	all := map[string]imageAnswer{}
 	var mu sync.Mutex // guards all
-	var group errgroup.Group
-	group.SetLimit(imagesAtOnce)
 	due := slices.DeleteFunc(g.release.manifest.Images(), func(a manifest.Artifact) bool { return !g.release.covers(a) })
 	p := g.release.Options.watch(Progress{What: "reading", Unit: "images", OfFiles: len(due)})
-	for _, a := range due {
-		group.Go(func() error {
-			defer p.add(0, 1)
-			if g.release.asks(a.Class) {
-				_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
-			}
-			if a.Class != plan.Image {
-				return nil
-			}
-			l := g.release.reader.readImage(ctx, a)
-			mu.Lock()
-			defer mu.Unlock()
-			all[a.Name] = l
-			return nil
-		})
-	}
-	_ = group.Wait() // none returns an error
+	atonce.Each(imagesAtOnce, due, func(_ int, a manifest.Artifact) {
+		defer p.add(0, 1)
+		if g.release.asks(a.Class) {
+			_, _ = g.release.reader.evidenceOf(ctx, a.Repository, a.Digests.SHA256) // cached for the next caller
+		}
+		if a.Class != plan.Image {
+			return
+		}
+		l := g.release.reader.readImage(ctx, a)
+		mu.Lock()
+		defer mu.Unlock()
+		all[a.Name] = l
+	})
 	return all
 }
 
@@ -107,15 +100,14 @@ type imageReader struct {
 	verifier *verify.Verifier
 	platform string // read only the blobs of this platform; empty reads all
 
-	referring sync.Map // repository@digest: func() (attached, error)
+	referring atonce.Memo[attached] // by repository@digest
 }
 
 // evidenceOf returns the evidence that refers to a manifest.
 func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
-	ask, _ := r.referring.LoadOrStore(repo+"@"+manifest.String(), sync.OnceValues(func() (attached, error) {
+	return r.referring.Get(repo+"@"+manifest.String(), func() (attached, error) {
 		return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
-	}))
-	return ask.(func() (attached, error))()
+	})
 }
 
 // summariesOf returns the summaries that refer to an image.

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -144,16 +143,10 @@ func (r PlanRequest) ask(ctx context.Context, cases []*planCase) (left int) {
 			a.sources[route.Source] = &planSource{open: sync.OnceValues(func() (registry.Source, error) { return r.Open(route.Source) })}
 		}
 	}
-	var group errgroup.Group
-	group.SetLimit(inFlight)
-	for _, c := range cases {
-		group.Go(func() error {
-			c.answer, c.err = a.image(ctx, c)
-			a.keep(c)
-			return nil
-		})
-	}
-	_ = group.Wait() // errors are in the cases
+	atonce.Each(inFlight, cases, func(_ int, c *planCase) {
+		c.answer, c.err = a.image(ctx, c)
+		a.keep(c)
+	})
 	return a.left
 }
 

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -81,7 +83,7 @@ func (m signedManifest) agrees(e verify.Evidence) error {
 		}
 		delete(sboms, s.Name)
 	}
-	if left := sortedKeys(sboms); len(left) > 0 {
+	if left := slices.Sorted(maps.Keys(sboms)); len(left) > 0 {
 		return differ(verdict.Conflict, left[0], "not listed", "the list leaves out SBOMs of the manifest: %s", firstFew(left))
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -22,13 +22,12 @@ import (
 // image that the build made.
 type onceVerified struct {
 	verifier
-	kept sync.Map // digest: func() (verify.Evidence, error)
+	kept atonce.Memo[verify.Evidence] // by the digest of the bundle
 }
 
 // Attestation implements [verifier].
 func (o *onceVerified) Attestation(raw []byte) (verify.Evidence, error) {
-	verified, _ := o.kept.LoadOrStore(digest.Of(digest.SHA256, raw), sync.OnceValues(func() (verify.Evidence, error) { return o.verifier.Attestation(raw) }))
-	return verified.(func() (verify.Evidence, error))()
+	return o.kept.Get(digest.Of(digest.SHA256, raw).String(), func() (verify.Evidence, error) { return o.verifier.Attestation(raw) })
 }
 
 // readReferrers adds the provenance and the verification summaries that refer to

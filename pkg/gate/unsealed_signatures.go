@@ -5,8 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
@@ -28,16 +27,10 @@ func (u unsealed) checkSignatures(ctx context.Context, sbom signedSBOM, files ha
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !holds(name) || files.digests[name].IsZero() })
 	items := make([]item, len(due))
 	p := u.Options.watch(Progress{What: "reading the signatures of", Unit: "files", OfFiles: len(due)})
-	var group errgroup.Group
-	group.SetLimit(maxAsked) // they wait for a log, not for a processor
-	for i, name := range due {
-		group.Go(func() error {
-			items[i] = u.answered(u.fileItem(ctx, name, files.digests[name]))
-			p.add(0, 1)
-			return nil
-		})
-	}
-	_ = group.Wait() // no function returns an error: all are answers
+	atonce.Each(maxAsked, due, func(i int, name string) { // they wait for a log, not for a processor
+		items[i] = u.answered(u.fileItem(ctx, name, files.digests[name]))
+		p.add(0, 1)
+	})
 	for i, name := range due {
 		if k8slayout.KindOf(name).Signed && items[i].isProven() {
 			items[i].differ(u.bindFile(ctx, sbom, name, files.digests[name]))

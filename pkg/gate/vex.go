@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,7 +128,7 @@ func newestVEX(claims []vexClaim, f *facts) map[string]vexClaim {
 			offered[c.key] = c
 		}
 	}
-	for _, key := range sortedKeys(offered) {
+	for _, key := range slices.Sorted(maps.Keys(offered)) {
 		if c, n := offered[key], newest[key]; c.rank < n.rank {
 			refuse(openvex.Superseded, c, n, "the newest file has an older VEX statement than another")
 		}

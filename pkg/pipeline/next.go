@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -99,35 +100,20 @@ func commandOn(p *job, verb string, more ...string) string {
 		program = p.Typed.Args[0]
 	}
 	args := append([]string{program, verb, p.Version.String(), "--profile", p.Typed.Profile, "--state", p.State}, more...)
-	return quoted(args)
+	return render.Shell(args...)
 }
 
 // verifyCommand is how users verify the release.
 func verifyCommand(p *job) string {
-	return quoted([]string{"k8s-verify-release", p.Version.String(), "--profile", p.Typed.Profile})
+	return render.Shell("k8s-verify-release", p.Version.String(), "--profile", p.Typed.Profile)
 }
 
 // rerun is a command line, prefixed with cd if it was typed in another
 // directory.
 func rerun(t Typed, here string) string {
-	line := quoted(t.Args)
+	line := render.Shell(t.Args...)
 	if t.Dir != "" && t.Dir != here {
-		line = fmt.Sprintf("cd %s && %s", quoted([]string{t.Dir}), line)
+		line = fmt.Sprintf("cd %s && %s", render.Shell(t.Dir), line)
 	}
 	return line
-}
-
-// quoted quotes words for a shell.
-func quoted(words []string) string {
-	list := make([]string, len(words))
-	for i, word := range words {
-		list[i] = word
-		plain := func(r rune) bool {
-			return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=:@,+%", r)
-		}
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-			list[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(list, " ")
 }

@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
@@ -268,22 +267,13 @@ func (r recording) promotions(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(recordersAtOnce)
-	n := 0
-	for _, a := range r.manifest.Images() {
-		if a.Class != plan.Image {
-			continue
+	images := slices.DeleteFunc(r.manifest.Images(), func(a manifest.Artifact) bool { return a.Class != plan.Image })
+	return len(images), atonce.Try(ctx, recordersAtOnce, images, func(ctx context.Context, _ int, a manifest.Artifact) error {
+		if err := r.promotion(ctx, from, a); err != nil {
+			return fmt.Errorf("recording the promotion of %s: %w", a.Name, err)
 		}
-		n++
-		group.Go(func() error {
-			if err := r.promotion(ctx, from, a); err != nil {
-				return fmt.Errorf("recording the promotion of %s: %w", a.Name, err)
-			}
-			return nil
-		})
-	}
-	return n, group.Wait()
+		return nil
+	})
 }
 
 func (r recording) promotion(ctx context.Context, from string, a manifest.Artifact) error {

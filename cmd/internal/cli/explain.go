@@ -24,9 +24,6 @@ and what to do about it. Without CODE all codes are listed, by subject.
 ` + exit.Table("the explanation was printed"),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return verdict.Refuse(verdict.Usage, "--output", "%q: want text or json", format)
-			}
 			var value any = explain.All()
 			show := explain.List
 			if len(args) > 0 {
@@ -50,7 +47,7 @@ and what to do about it. Without CODE all codes are listed, by subject.
 		}
 		return codes, cobra.ShellCompDirectiveNoFileComp
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	AddFormat(cmd, &format, "text or json", "text", "json")
 	return cmd
 }
 

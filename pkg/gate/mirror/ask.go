@@ -19,9 +19,9 @@ import (
 	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
-	"golang.org/x/sync/errgroup"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/backend/marker"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -59,27 +59,22 @@ func (r *running) each(ctx context.Context, name, what string, mine []int, do fu
 	if err != nil {
 		return err
 	}
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for _, i := range mine {
-		group.Go(func() error {
-			key := r.artifacts[i].name + "@" + r.artifacts[i].parts[0].Want.String()
-			if r.Manifests {
-				key += " without layers"
-			}
-			detail, err := do(inner, p, i, recorded(key))
-			if err = cmp.Or(context.Cause(inner), err); err == nil && detail != nil && to != nil {
-				raw, _ := json.Marshal(detail) // texts and digests
-				err = to.Append(inner, journal.Entry{Time: time.Now(), Act: "look", Subject: key, Detail: raw})
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.done++
-			r.Progress(r.done, r.all)
-			return err
-		})
-	}
-	return group.Wait()
+	return atonce.Try(ctx, atOnce, mine, func(ctx context.Context, _, i int) error {
+		key := r.artifacts[i].name + "@" + r.artifacts[i].parts[0].Want.String()
+		if r.Manifests {
+			key += " without layers"
+		}
+		detail, err := do(ctx, p, i, recorded(key))
+		if err = cmp.Or(context.Cause(ctx), err); err == nil && detail != nil && to != nil {
+			raw, _ := json.Marshal(detail) // texts and digests
+			err = to.Append(ctx, journal.Entry{Time: time.Now(), Act: "look", Subject: key, Detail: raw})
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.done++
+		r.Progress(r.done, r.all)
+		return err
+	})
 }
 
 // recorded opens the record of a place for this run, and returns the newest answer

@@ -21,7 +21,7 @@
 //     window, and none the old value. A missing report does not count.
 //   - There is no transition from TurningOn to Off, or from TurningOff to On: a
 //     transition that was begun may be half done, and is undone by tasks of its own.
-//   - A [Floor] comes from a signed policy. No state in a store lowers it.
+//   - A signed policy can set a minimum mode for a feature. No state in a store lowers it.
 //
 // A [Registry] is the table of the features that a program knows. It is made of
 // [Namespace] values, each with one owner; there is no global registry.
@@ -296,10 +296,6 @@ func (f Feature) Condition(kind string) Condition {
 	}
 	return Condition{Type: kind, Status: "Unknown"}
 }
-
-// Shows reports whether the additions of the feature to documents and help are shown:
-// not while it is Off.
-func (f Feature) Shows() bool { return f.Status.State != Off }
 
 // clone copies all lists that are modified.
 func (f Feature) clone() Feature {

@@ -170,7 +170,7 @@ func TestScope(t *testing.T) {
 	modes := func(want ...feature.Mode) {
 		t.Helper()
 		for i, name := range []string{"r.example.test/a", "r.example.test/a/deep", "r.example.test/b", "r.example.test/c", "r.example.test/ab"} {
-			if got := w.in.Feature.Mode(name, nil); got != want[i] {
+			if got := w.in.Feature.Mode(name); got != want[i] {
 				t.Errorf("%s, %s: %s, want %s", w.state(), name, got, want[i])
 			}
 		}

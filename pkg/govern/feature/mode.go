@@ -33,18 +33,6 @@ func Stricter(a, b Mode) Mode {
 	return a
 }
 
-// Floor is the minimum mode that a signed policy sets for each feature. Features that
-// it does not name have none.
-type Floor map[Key]Mode
-
-// Of is the minimum mode of a feature.
-func (l Floor) Of(k Key) Mode {
-	if m, named := l[k]; named {
-		return m
-	}
-	return ModeOff
-}
-
 // ModeOf is the mode of a state inside of the scope, raised to the floor. An unknown
 // state requires.
 func ModeOf(s State, floor Mode) Mode {
@@ -57,23 +45,17 @@ func ModeOf(s State, floor Mode) Mode {
 	return ModeRequire
 }
 
-// Mode is what a gate does for one repository. Outside of the scope it is the floor,
-// which has no scope: otherwise a narrower scope could bypass the floor. The caller must
-// have read the feature: if the store did not answer, nothing is decided.
-func (f Feature) Mode(repository string, floor Floor) Mode {
-	least := floor.Of(f.Key())
+// Mode is what a gate does for one repository, unless the policy has a floor for the
+// feature. The caller must have read the feature: if the store did not answer, nothing
+// is decided.
+func (f Feature) Mode(repository string) Mode {
 	switch s := f.Status; {
-	case s.State == Off:
-		return ModeOf(Off, least)
 	case s.State == On && Covers(s.Enforced, repository), s.State == TurningOn && Covers(s.Enforced, repository):
-		return ModeOf(On, least) // preparing a wider scope does not weaken the enforced one
-	case s.State == On:
-		return ModeOf(Off, least)
-	case s.State == TurningOn || s.State == TurningOff:
-		if Covers(s.Preparing, repository) {
-			return ModeOf(s.State, least)
-		}
-		return ModeOf(Off, least)
+		return ModeRequire // preparing a wider scope does not weaken the enforced one
+	case (s.State == TurningOn || s.State == TurningOff) && Covers(s.Preparing, repository):
+		return ModeWarn
+	case s.State.IsSteady(), s.State == TurningOn, s.State == TurningOff:
+		return ModeOff
 	}
 	return ModeRequire
 }

@@ -23,18 +23,18 @@ func TestMode(t *testing.T) {
 			}
 		}
 	}
-	f := reach(t, feature.Off).in.Feature
-	floor := feature.Floor{gateKey: feature.ModeWarn}
-	if got := f.Mode("r.example.test/a", floor); got != feature.ModeWarn {
-		t.Errorf("Off, with a floor of warn: %s", got)
-	}
 	on := reach(t, feature.Off)
+	if got := on.in.Feature.Mode("r.example.test/a"); got != feature.ModeOff {
+		t.Errorf("Off: %s", got)
+	}
 	on.in.Wanted = &feature.Wanted{Desired: feature.On, Scope: feature.Scope{Repositories: []string{"r.example.test/a"}}}
 	on.finish()
-	if got := on.in.Feature.Mode("r.example.test/b", floor); got != feature.ModeWarn {
-		t.Errorf("outside the scope, with a floor of warn: %s", got)
+	for repository, want := range map[string]feature.Mode{"r.example.test/a": feature.ModeRequire, "r.example.test/b": feature.ModeOff} {
+		if got := on.in.Feature.Mode(repository); got != want {
+			t.Errorf("On at r.example.test/a, at %s: %s", repository, got)
+		}
 	}
-	if got := (feature.Feature{}).Mode("r.example.test/a", nil); got != feature.ModeRequire {
+	if got := (feature.Feature{}).Mode("r.example.test/a"); got != feature.ModeRequire {
 		t.Errorf("the zero feature: %s", got)
 	}
 }
@@ -200,7 +200,7 @@ func TestF02(t *testing.T) {
 	w.in.Running = v(t, "v0.4.1")
 	w.pass()
 	s := w.in.Feature.Status
-	if w.state() != feature.On || !slices.Equal(kinds(w.in.Feature), []string{"WaitForUses", "Rewrite"}) || s.Schema != 1 || w.in.Feature.Mode("r.example.test/a", nil) != feature.ModeRequire {
+	if w.state() != feature.On || !slices.Equal(kinds(w.in.Feature), []string{"WaitForUses", "Rewrite"}) || s.Schema != 1 || w.in.Feature.Mode("r.example.test/a") != feature.ModeRequire {
 		t.Fatalf("%s, %q, form %d", w.state(), kinds(w.in.Feature), s.Schema)
 	}
 	old := w.in
@@ -357,7 +357,7 @@ func TestOnByDefault(t *testing.T) {
 	}
 	w.in.Feature = f
 	w.pass()
-	if got := kinds(w.in.Feature); w.state() != feature.TurningOn || w.in.Feature.Mode("r.example.test/a", nil) != feature.ModeWarn || !slices.Equal(got, []string{"WaitForUses", "Audit"}) {
+	if got := kinds(w.in.Feature); w.state() != feature.TurningOn || w.in.Feature.Mode("r.example.test/a") != feature.ModeWarn || !slices.Equal(got, []string{"WaitForUses", "Audit"}) {
 		t.Errorf("it is %s, with %q before it", w.state(), got)
 	}
 	w.heard(true)
@@ -367,18 +367,12 @@ func TestOnByDefault(t *testing.T) {
 	}
 }
 
-// TestF12: what a feature adds is not shown while it is off, and a part of the
-// repositories can go first.
+// TestF12: a part of the repositories can go first.
 func TestF12(t *testing.T) {
-	for s, shows := range map[feature.State]bool{feature.Off: false, feature.TurningOn: true, feature.On: true, feature.TurningOff: true} {
-		if w := reach(t, s); w.in.Feature.Shows() != shows {
-			t.Errorf("%s shows: %t", s, !shows)
-		}
-	}
 	w := newWorld(t)
 	w.in.Wanted = &feature.Wanted{Desired: feature.On, Scope: feature.Scope{Repositories: []string{"r.example.test/canary"}}}
 	w.finish()
-	if a, b := w.in.Feature.Mode("r.example.test/canary", nil), w.in.Feature.Mode("r.example.test/rest", nil); a != feature.ModeRequire || b != feature.ModeOff {
+	if a, b := w.in.Feature.Mode("r.example.test/canary"), w.in.Feature.Mode("r.example.test/rest"); a != feature.ModeRequire || b != feature.ModeOff {
 		t.Errorf("the canary %s, the rest %s", a, b)
 	}
 }

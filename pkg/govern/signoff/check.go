@@ -190,7 +190,7 @@ func (j *judging) report(v *verdict.Verdict) Checked {
 	number, _, _ := strings.Cut(path.Base(j.e.Dir), "-")
 	c := Checked{
 		Dir: j.e.Dir, Number: number, Stage: j.at, Status: j.k.Status, Sections: j.sections, Boxes: boxes,
-		ReviewRequired: j.k.needsReview(), ReviewApproved: j.reviewed, Gates: gateNames(j.k.Gates),
+		ReviewRequired: j.k.needsReview(), ReviewApproved: j.reviewed, Gates: j.k.Gates,
 		Unapproved: j.unasked, Findings: j.findings, Warnings: j.warnings,
 	}
 	if j.d != nil {

@@ -70,7 +70,7 @@ func (j *judging) checkFields() {
 		{"stage", []string{j.k.Stage}, Alpha, false},
 		{"creation-date", []string{j.k.CreationDate}, Alpha, false},
 		{"latest-milestone", []string{j.k.LatestMilestone}, Alpha, false},
-		{"feature-gates", gateNames(j.k.Gates), Alpha, true},
+		{"feature-gates", j.k.Gates, Alpha, true},
 		{"disable-supported", []string{j.k.DisableSupported}, Alpha, false},
 		{"metrics", j.k.Metrics, Beta, true},
 	} {
@@ -90,13 +90,6 @@ func (j *judging) checkFields() {
 	if v := j.k.DisableSupported; v != "" && v != "true" && v != "false" {
 		j.find(verdict.SignoffField, j.kep(), "disable-supported is %s, want true or false", quoted(v))
 	}
-}
-
-func gateNames(gates []Gate) (names []string) {
-	for _, g := range gates {
-		names = append(names, g.Name)
-	}
-	return names
 }
 
 // checkReview checks the approval of production readiness, if one is needed.

@@ -19,22 +19,14 @@ type KEP struct {
 	OwningSIG        string
 	Status           string
 	CreationDate     string
-	LastUpdated      string
 	Approvers        []string
 	Stage            string
 	LatestMilestone  string
-	Milestones       map[string]string // by stage
-	Gates            []Gate
+	Gates            []string
 	DisableSupported string // true or false; "" if absent
 	Metrics          []string
 
 	said map[string]bool // keys that are present
-}
-
-// Gate is a feature gate that a kep.yaml names.
-type Gate struct {
-	Name       string
-	Components []string
 }
 
 // statuses and kepStages are the valid values.
@@ -53,40 +45,20 @@ func ParseKEP(raw []byte) (KEP, error) {
 	if err != nil {
 		return KEP{}, err
 	}
-	k := KEP{said: map[string]bool{}, Milestones: map[string]string{}}
+	k := KEP{said: map[string]bool{}}
 	r := reader{file: "kep.yaml"}
+	fields := map[string]any{
+		"title": &k.Title, "kep-number": &k.Number, "authors": &k.Authors, "owning-sig": &k.OwningSIG, "status": &k.Status,
+		"creation-date": &k.CreationDate, "last-updated": new(string), "approvers": &k.Approvers, "stage": &k.Stage,
+		"latest-milestone": &k.LatestMilestone, "disable-supported": &k.DisableSupported, "metrics": &k.Metrics,
+	}
 	for name, n := range pairs(root) {
 		k.said[name] = true
+		r.value(n, fields[name])
 		switch name {
-		case "title":
-			r.text(n, &k.Title)
-		case "kep-number":
-			r.text(n, &k.Number)
-		case "authors":
-			r.list(n, &k.Authors)
-		case "owning-sig":
-			r.text(n, &k.OwningSIG)
-		case "status":
-			r.text(n, &k.Status)
-		case "creation-date":
-			r.text(n, &k.CreationDate)
-		case "last-updated":
-			r.text(n, &k.LastUpdated)
-		case "approvers":
-			r.list(n, &k.Approvers)
-		case "stage":
-			r.text(n, &k.Stage)
-		case "latest-milestone":
-			r.text(n, &k.LatestMilestone)
-		case "disable-supported":
-			r.text(n, &k.DisableSupported)
-		case "metrics":
-			r.list(n, &k.Metrics)
 		case "milestone":
-			for stage, v := range pairs(n) {
-				var at string
-				r.text(v, &at)
-				k.Milestones[stage] = at
+			for _, v := range pairs(n) {
+				r.text(v, new(string))
 			}
 		case "feature-gates":
 			r.gates(n, &k.Gates)
@@ -138,6 +110,16 @@ func (r *reader) fail(n *yaml.Node, want string) {
 	}
 }
 
+// value reads a text or a list; there is no place for what is ignored.
+func (r *reader) value(n *yaml.Node, to any) {
+	switch to := to.(type) {
+	case *string:
+		r.text(n, to)
+	case *[]string:
+		r.list(n, to)
+	}
+}
+
 func (r *reader) text(n *yaml.Node, to *string) {
 	switch {
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
@@ -163,29 +145,24 @@ func (r *reader) list(n *yaml.Node, to *[]string) {
 	}
 }
 
-func (r *reader) gates(n *yaml.Node, to *[]Gate) {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+// gates reads the names of feature gates.
+func (r *reader) gates(n *yaml.Node, to *[]string) {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
 		return
-	}
-	if n.Kind != yaml.SequenceNode {
+	case n.Kind != yaml.SequenceNode:
 		r.fail(n, "a list")
-		return
 	}
 	for _, item := range n.Content {
-		var g Gate
+		name := ""
 		if item.Kind != yaml.MappingNode {
 			r.fail(item, "a gate with a name")
 			continue
 		}
-		for name, v := range pairs(item) {
-			switch name {
-			case "name":
-				r.text(v, &g.Name)
-			case "components":
-				r.list(v, &g.Components)
-			}
+		for key, v := range pairs(item) {
+			r.value(v, map[string]any{"name": &name, "components": new([]string)}[key])
 		}
-		*to = append(*to, g)
+		*to = append(*to, name)
 	}
 }
 

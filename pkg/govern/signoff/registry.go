@@ -85,15 +85,15 @@ func (r *Registry) check(name string, k KEP, at Stage) (found []verdict.Finding)
 		found = append(found, verdict.Find(verdict.SignoffFeature, name, format, args...))
 	}
 	for _, g := range k.Gates {
-		has, there := r.gates[g.Name]
+		has, there := r.gates[g]
 		switch {
 		case !there:
-			say("the release has no feature gate %s", quoted(g.Name))
+			say("the release has no feature gate %s", quoted(g))
 		case has.Stage != at:
-			found = append(found, verdict.Find(verdict.SignoffFeature, name, "the release has the gate %s at another stage", quoted(g.Name)).
+			found = append(found, verdict.Find(verdict.SignoffFeature, name, "the release has the gate %s at another stage", quoted(g)).
 				Differ(string(at), string(has.Stage)))
 		case strings.EqualFold(k.DisableSupported, "true") && !has.OffTasks:
-			say("disable-supported is true, but the release has no tasks that switch %s off", quoted(g.Name))
+			say("disable-supported is true, but the release has no tasks that switch %s off", quoted(g))
 		}
 	}
 	if at.reaches(Beta) && r.metrics != nil {

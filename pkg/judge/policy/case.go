@@ -202,7 +202,14 @@ func resolve(raw map[string]map[string]any, name string) (testCase, error) {
 		if raw[like] == nil || raw[like]["like"] != nil {
 			return testCase{}, fmt.Errorf("like %q: no such case, or that case itself uses like", like)
 		}
-		tree = copied(raw[like]).(map[string]any)
+		data, err := json.Marshal(raw[like]) // to change a copy
+		if err == nil {
+			tree = nil
+			err = strictyaml.Unmarshal(data, &tree)
+		}
+		if err != nil {
+			return testCase{}, err
+		}
 		tree["want"] = own["want"]
 		if err := change(tree, own); err != nil {
 			return testCase{}, err
@@ -277,24 +284,6 @@ func drop(tree map[string]any, path []string) error {
 	}
 	delete(holder, last)
 	return nil
-}
-
-func copied(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[key] = copied(value)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, value := range v {
-			out[i] = copied(value)
-		}
-		return out
-	}
-	return v
 }
 
 // rehearse runs the case against a policy.

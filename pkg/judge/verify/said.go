@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"math/big"
 	"slices"
 	"time"
 
@@ -75,6 +76,12 @@ func Read(raw []byte) (Said, error) {
 		s.Algorithm, s.Digest = hash.GetAlgorithm().String(), hash.GetDigest()
 	}
 	return s, nil
+}
+
+// Timestamp is the time and the serial number in one of the timestamps, unverified.
+func (s Said) Timestamp(i int) (at time.Time, serial *big.Int, err error) {
+	token, err := readStamp(s.Timestamps[i])
+	return token.at, token.number, err
 }
 
 func certificates(vm *protobundle.VerificationMaterial) [][]byte {

@@ -65,6 +65,7 @@ type stamp struct {
 	hash    asn1.ObjectIdentifier
 	imprint []byte
 	at      time.Time
+	number  *big.Int
 	issuer  []byte // of the certificate that its signature names
 	serial  *big.Int
 }
@@ -146,7 +147,7 @@ func readStamp(raw []byte) (stamp, error) {
 	}
 	at, err := time.Parse("20060102150405Z0700", string(info.Time.Bytes))
 	return stamp{
-		hash: info.Imprint.Hash.Algorithm, imprint: info.Imprint.Sum, at: at,
+		hash: info.Imprint.Hash.Algorithm, imprint: info.Imprint.Sum, at: at, number: info.Serial,
 		issuer: signed.Signers[0].Name.Issuer.FullBytes, serial: signed.Signers[0].Name.Serial,
 	}, err
 }

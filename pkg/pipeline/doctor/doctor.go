@@ -26,8 +26,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -92,17 +91,11 @@ const together = 16
 // Examine runs all checks concurrently, and lists every result.
 func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 	answers := make([][]Check, len(asks))
-	var group errgroup.Group
-	group.SetLimit(together)
-	for i, ask := range asks {
-		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			answers[i] = ask(ctx)
-			return nil
-		})
-	}
-	_ = group.Wait() // failures are results, so there is no error
+	atonce.Each(together, asks, func(i int, ask Ask) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		answers[i] = ask(ctx)
+	})
 	r := Report{Schema: doctorSchema, For: p, Time: at.UTC()}
 	for _, checks := range answers {
 		r.Checks = append(r.Checks, checks...)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -84,13 +85,10 @@ func (d Diff) Compare(ctx context.Context) (Difference, error) {
 	c := &comparing{Diff: d, standings: map[string]*DestinationDiff{}}
 	c.out.Plan = d.Plan.Digest()
 	hosts := c.byHost()
-	group := errgroup.Group{}
-	group.SetLimit(toAtOnce)
-	for _, host := range slices.Sorted(maps.Keys(hosts)) {
-		group.Go(func() error { return c.compareHost(ctx, host, hosts[host]) })
-	}
-	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
-		return Difference{}, err
+	if err := atonce.Try(ctx, toAtOnce, slices.Sorted(maps.Keys(hosts)), func(ctx context.Context, _ int, host string) error {
+		return c.compareHost(ctx, host, hosts[host])
+	}); err != nil || ctx.Err() != nil {
+		return Difference{}, errors.Join(err, context.Cause(ctx))
 	}
 	for _, to := range slices.Sorted(maps.Keys(c.standings)) {
 		s := c.standings[to]

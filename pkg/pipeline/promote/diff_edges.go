@@ -8,8 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -52,31 +51,26 @@ func (c *comparing) resolveListed(ctx context.Context, at *registry.Remote, all 
 	slices.Sort(ask)
 	ask = slices.Compact(ask)
 	var mu sync.Mutex // owns l
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(toAtOnce)
-	for _, tag := range ask {
-		group.Go(func() error {
-			d, err := at.Claimed(inner, all[0].repo, tag)
-			if err != nil && !errors.Is(err, registry.ErrNotFound) {
-				return err
+	return len(ask), atonce.Try(ctx, toAtOnce, ask, func(ctx context.Context, _ int, tag string) error {
+		d, err := at.Claimed(ctx, all[0].repo, tag)
+		if err != nil && !errors.Is(err, registry.ErrNotFound) {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch _, listed := l.Tags[tag]; {
+		case err != nil:
+			delete(l.Tags, tag) // removed since it was listed
+		case listed:
+			l.Tags[tag] = d
+		default:
+			if l.Digests == nil {
+				l.Digests = map[digest.Digest]bool{}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch _, listed := l.Tags[tag]; {
-			case err != nil:
-				delete(l.Tags, tag) // removed since it was listed
-			case listed:
-				l.Tags[tag] = d
-			default:
-				if l.Digests == nil {
-					l.Digests = map[digest.Digest]bool{}
-				}
-				l.Digests[d] = true
-			}
-			return nil
-		})
-	}
-	return len(ask), group.Wait()
+			l.Digests[d] = true
+		}
+		return nil
+	})
 }
 
 // compared is the state of an edge in a repository, and whether it is as

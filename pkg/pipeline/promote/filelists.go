@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -119,18 +118,12 @@ func (p Files) begin(question string, checks ...string) (*filing, error) {
 
 // run processes every file of the plan, several at a time.
 func (a *filing) run(ctx context.Context, do func(context.Context, fileJob)) (*verdict.Verdict, error) {
-	group := errgroup.Group{}
-	group.SetLimit(writers)
-	for _, one := range fileJobs(a.Plan) {
-		group.Go(func() error {
-			if ctx.Err() == nil {
-				do(ctx, one)
-				a.progress(one.weight())
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // failures are in the verdict
+	atonce.Each(writers, fileJobs(a.Plan), func(_ int, one fileJob) {
+		if ctx.Err() == nil {
+			do(ctx, one)
+			a.progress(one.weight())
+		}
+	})
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package promote
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 
@@ -97,13 +98,8 @@ func Compared(all []FileState) error {
 			return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.To+f.Name, "the destination has other bytes under this name").
 				Differ("the planned bytes, or no file", f.Got.String())}
 		case Unknown:
-			away = &verdict.UnavailableError{Place: f.To, Op: "comparing " + f.Name, Err: errFilesAway(f.Why)}
+			away = &verdict.UnavailableError{Place: f.To, Op: "comparing " + f.Name, Err: errors.New(f.Why)}
 		}
 	}
 	return away
 }
-
-// errFilesAway is why a place did not answer, as text.
-type errFilesAway string
-
-func (e errFilesAway) Error() string { return string(e) }

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -102,9 +101,9 @@ type applying struct {
 	Images
 	plan     digest.Digest
 	report   *report
-	remotes  remotes
+	remotes  atonce.Memo[*registry.Remote] // by their prefix
 	regions  regions
-	attached attachedTags
+	attached atonce.Memo[[]string] // the evidence tags of the sources: each repository is listed once
 
 	mu   sync.Mutex // owns done
 	done int
@@ -116,19 +115,13 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 	if p.Judge == nil || p.Open == nil || len(p.Plan.Edges) == 0 {
 		return Applied{}, verdict.Refuse(verdict.Usage, "plan", "the plan has no images, or no policy to judge them")
 	}
-	a := &applying{Images: p, plan: p.Plan.Digest(), remotes: remotes{open: p.Open}}
+	a := &applying{Images: p, plan: p.Plan.Digest()}
 	a.report = newReport(p, a.plan)
 	mine := p.Shard.Edges(p.Plan)
-	group := errgroup.Group{}
-	group.SetLimit(inFlight)
-	for _, i := range mine {
-		group.Go(func() error {
-			a.edge(ctx, i)
-			a.progress(len(mine))
-			return nil
-		})
-	}
-	_ = group.Wait() // failures are in the report
+	atonce.Each(inFlight, mine, func(_, i int) {
+		a.edge(ctx, i)
+		a.progress(len(mine))
+	})
 	done := a.report.applied()
 	done.tell(p.Plan)
 	return done, nil
@@ -194,7 +187,7 @@ func (o imageJob) promote(ctx context.Context) {
 		return
 	}
 	o.there = there
-	from, err := o.remotes.remote(o.route.Source)
+	from, err := o.remote(o.route.Source)
 	if err == nil && o.regions.down(o.route.Source) {
 		err = &verdict.UnavailableError{Place: o.route.Source, Op: "reading " + o.edge.Image, Err: errDown}
 	}
@@ -231,26 +224,20 @@ func (o imageJob) ref(to string) string {
 // different image under one of the tags gets nothing.
 func (o imageJob) checkTargets(ctx context.Context) (pending []*target, there []string) {
 	all := make([]*target, len(o.route.Destinations))
-	group := errgroup.Group{}
-	group.SetLimit(toAtOnce)
-	for i, to := range o.route.Destinations {
-		group.Go(func() error {
-			t := &target{name: to}
-			if o.regions.down(to) {
-				o.failAt(ctx, t, &verdict.UnavailableError{Place: to, Op: "promoting " + o.edge.Image, Err: errDown})
-				return nil
-			}
-			err := o.checkTarget(ctx, t)
-			o.regions.saw(to, err)
-			if err != nil {
-				o.failAt(ctx, t, err)
-				return nil
-			}
-			all[i] = t
-			return nil
-		})
-	}
-	_ = group.Wait() // each error is reported for its destination
+	atonce.Each(toAtOnce, o.route.Destinations, func(i int, to string) {
+		t := &target{name: to}
+		if o.regions.down(to) {
+			o.failAt(ctx, t, &verdict.UnavailableError{Place: to, Op: "promoting " + o.edge.Image, Err: errDown})
+			return
+		}
+		err := o.checkTarget(ctx, t)
+		o.regions.saw(to, err)
+		if err != nil {
+			o.failAt(ctx, t, err)
+			return
+		}
+		all[i] = t
+	})
 	for _, t := range all {
 		switch {
 		case t == nil:

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -41,7 +40,7 @@ type target struct {
 // run left is compared with what is there now. Otherwise nothing is assumed:
 // the image is copied again, which adds what is missing.
 func (o imageJob) checkTarget(ctx context.Context, t *target) (err error) {
-	if t.remote, err = o.remotes.remote(t.name); err != nil {
+	if t.remote, err = o.remote(t.name); err != nil {
 		return err
 	}
 	t.moves = map[string]digest.Digest{}
@@ -126,19 +125,13 @@ func (o imageJob) deliver(ctx context.Context, pending []*target, judged *verdic
 // each does a step at each destination, and returns those where it succeeded.
 func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
 	done := make([]bool, len(pending))
-	group := errgroup.Group{}
-	group.SetLimit(toAtOnce)
-	for i, t := range pending {
-		group.Go(func() error {
-			err := step(t)
-			o.regions.saw(t.name, err)
-			if done[i] = err == nil; err != nil {
-				o.failAt(ctx, t, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // each error is reported for its destination
+	atonce.Each(toAtOnce, pending, func(i int, t *target) {
+		err := step(t)
+		o.regions.saw(t.name, err)
+		if done[i] = err == nil; err != nil {
+			o.failAt(ctx, t, err)
+		}
+	})
 	var left []*target
 	for i, t := range pending {
 		if done[i] {
@@ -158,7 +151,7 @@ func (o imageJob) copyTo(ctx context.Context, t *target) error {
 		return err
 	}
 	var listing sync.WaitGroup // the tags are needed later; read them in parallel
-	listing.Go(func() { _, _ = o.attached.list(ctx, o.src, o.route.Source, o.edge.Image) })
+	listing.Go(func() { _, _ = o.attachedTags(ctx) })
 	defer listing.Wait()
 	if t.copied, err = registry.Copy(ctx, registry.ReadLater{Remote: t.remote}, o.src, o.edge.Image, root); err != nil {
 		return err
@@ -171,7 +164,7 @@ func (o imageJob) copyTo(ctx context.Context, t *target) error {
 // was attached before there were referrers. Tags that the judge used are
 // copied even if the registry does not list them.
 func (o imageJob) copyAttached(ctx context.Context, t *target) error {
-	tags, err := o.attached.list(ctx, o.src, o.route.Source, o.edge.Image)
+	tags, err := o.attachedTags(ctx)
 	if err != nil {
 		return err
 	}
@@ -237,27 +230,8 @@ func (o imageJob) unmoved(ctx context.Context, t *target, tag string) error {
 	return registry.TagRace(t.name+"/"+o.edge.Image+":"+tag, o.edge.Digest, held.Digest)
 }
 
-// remotes are the registries of a plan, each opened once.
-type remotes struct {
-	open func(prefix string) (*registry.Remote, error)
-	mu   sync.Mutex // owns all
-	all  map[string]*registry.Remote
-}
-
-func (r *remotes) remote(prefix string) (*registry.Remote, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = map[string]*registry.Remote{}
-	}
-	if at := r.all[prefix]; at != nil {
-		return at, nil
-	}
-	at, err := r.open(prefix)
-	if err == nil {
-		r.all[prefix] = at
-	}
-	return at, err
+func (a *applying) remote(prefix string) (*registry.Remote, error) {
+	return a.remotes.Get(prefix, func() (*registry.Remote, error) { return a.Open(prefix) })
 }
 
 // maxSilent is after how many consecutive failures a destination is no longer
@@ -299,33 +273,11 @@ func (r *regions) count(to string, failed bool) {
 	}
 }
 
-// attachedTags caches the evidence tags of the sources: each repository is
-// listed once.
-type attachedTags struct {
-	mu    sync.Mutex // owns known, not what it points to
-	known map[string]*listed
-}
-
-type listed struct {
-	once sync.Once
-	tags []string
-	err  error
-}
-
-func (a *attachedTags) list(ctx context.Context, src registry.Source, prefix, repo string) ([]string, error) {
-	a.mu.Lock()
-	if a.known == nil {
-		a.known = map[string]*listed{}
-	}
-	l := a.known[prefix+"/"+repo]
-	if l == nil {
-		l = &listed{}
-		a.known[prefix+"/"+repo] = l
-	}
-	a.mu.Unlock()
-	l.once.Do(func() {
-		all, err := src.Tags(ctx, repo)
-		l.tags, l.err = slices.DeleteFunc(all, func(tag string) bool { return !isAttached(tag) }), err
+// attachedTags are the tags of the image's repository at its source that attach
+// evidence.
+func (o imageJob) attachedTags(ctx context.Context) ([]string, error) {
+	return o.attached.Get(o.route.Source+"/"+o.edge.Image, func() ([]string, error) {
+		all, err := o.src.Tags(ctx, o.edge.Image)
+		return slices.DeleteFunc(all, func(tag string) bool { return !isAttached(tag) }), err
 	})
-	return l.tags, l.err
 }

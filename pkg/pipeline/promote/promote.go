@@ -26,9 +26,8 @@ import (
 	"io/fs"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
@@ -286,23 +285,18 @@ func copyFiles(ctx context.Context, p Plan, from From, to To) error {
 	}
 	to.tell(far)
 	var mu sync.Mutex // guards far, and serializes reports
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
-	for _, f := range p.Files {
-		group.Go(func() error {
-			defer func() {
-				mu.Lock()
-				defer mu.Unlock()
-				far.Files, far.Bytes = far.Files+1, far.Bytes+f.Size
-				to.tell(far)
-			}()
-			return put(ctx, f, to, func() (io.ReadCloser, error) {
-				body, _, err := from.Files.Open(ctx, f.Name)
-				return body, err
-			})
+	return atonce.Try(ctx, writers, p.Files, func(ctx context.Context, _ int, f File) error {
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			far.Files, far.Bytes = far.Files+1, far.Bytes+f.Size
+			to.tell(far)
+		}()
+		return put(ctx, f, to, func() (io.ReadCloser, error) {
+			body, _, err := from.Files.Open(ctx, f.Name)
+			return body, err
 		})
-	}
-	return group.Wait()
+	})
 }
 
 // put writes one file, unless the same bytes are there. Other bytes under the

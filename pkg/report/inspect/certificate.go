@@ -6,11 +6,9 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"strings"
 	"time"
 
@@ -140,56 +138,16 @@ func keyWords(key any) string {
 	return fmt.Sprintf("%T", key)
 }
 
-// The parts of a timestamp token (RFC 3161, RFC 5652) up to its time. The
-// decoder skips the fields after these.
-type (
-	timestampReply struct {
-		Status asn1.RawValue
-		Token  contentInfo
-	}
-	contentInfo struct {
-		Type    asn1.ObjectIdentifier
-		Content asn1.RawValue
-	}
-	signedData struct {
-		Version int
-		Digests asn1.RawValue
-		Encap   contentInfo
-	}
-	timestampInfo struct {
-		Version int
-		Policy  asn1.ObjectIdentifier
-		Imprint asn1.RawValue
-		Serial  *big.Int
-		Time    time.Time `asn1:"generalized"`
-	}
-)
-
 // timestamp shows the time in a token. An unreadable token is shown as
 // unreadable; verifying it is the verifier's job.
-func timestamp(token []byte) Document {
-	d := Document{Kind: Timestamp, Digest: digest.Of(digest.SHA256, token)}
-	var reply timestampReply
-	var data signedData
-	var info timestampInfo
-	var octets []byte
-	_, err := asn1.Unmarshal(token, &reply)
-	for _, step := range []struct {
-		from *asn1.RawValue
-		to   any
-	}{{&reply.Token.Content, &data}, {&data.Encap.Content, &octets}} {
-		if err == nil {
-			_, err = asn1.Unmarshal(step.from.Bytes, step.to)
-		}
-	}
-	if err == nil {
-		_, err = asn1.Unmarshal(octets, &info)
-	}
+func timestamp(said verify.Said, i int) Document {
+	d := Document{Kind: Timestamp, Digest: digest.Of(digest.SHA256, said.Timestamps[i])}
+	at, serial, err := said.Timestamp(i)
 	if err != nil {
 		d.say("unreadable", err.Error())
 		return d
 	}
-	d.say("time", info.Time.UTC().Format(time.RFC3339))
-	d.say("serial", fmt.Sprintf("%x", info.Serial))
+	d.say("time", at.UTC().Format(time.RFC3339))
+	d.say("serial", fmt.Sprintf("%x", serial))
 	return d
 }

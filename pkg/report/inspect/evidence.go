@@ -52,8 +52,8 @@ func fromBundle(raw []byte) (Document, error) {
 	for _, e := range said.Entries {
 		d.Parts = append(d.Parts, entry(e))
 	}
-	for _, token := range said.Timestamps {
-		d.Parts = append(d.Parts, timestamp(token))
+	for i := range said.Timestamps {
+		d.Parts = append(d.Parts, timestamp(said, i))
 	}
 	if said.PayloadType != intoto.PayloadType {
 		return d, nil

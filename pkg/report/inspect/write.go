@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -45,27 +46,23 @@ func Write(w io.Writer, f Format, d Document, notes ...provenance.Note) error {
 	case JSON:
 		return render.WriteJSON(w, output{Schema: inspectSchema, Verified: d.verified, Document: d, Lint: notes})
 	case Text:
-		p := &page{w: w}
+		p := &page{}
 		p.line(0, "%s", map[bool]string{true: proven, false: heading}[d.verified])
 		p.document(d, 0)
 		for _, n := range notes {
 			p.line(0, "%s", render.Safe(n.String()))
 		}
-		return p.err
+		_, err := p.WriteTo(w)
+		return err
 	}
 	return verdict.Refuse(verdict.Usage, "--output", "%q: want %s or %s", f, Text, JSON)
 }
 
-// page writes lines and keeps the first error.
-type page struct {
-	w   io.Writer
-	err error
-}
+// page is the text of a document.
+type page struct{ bytes.Buffer }
 
 func (p *page) line(depth int, format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, strings.Repeat("  ", depth)+format+"\n", args...)
-	}
+	fmt.Fprintf(p, strings.Repeat("  ", depth)+format+"\n", args...)
 }
 
 func (p *page) document(d Document, depth int) {

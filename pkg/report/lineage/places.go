@@ -3,12 +3,12 @@ package lineage
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
@@ -88,20 +88,15 @@ func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) er
 			signs[a.Signature] = a
 		}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readers)
-	for _, a := range m.Files() {
+	return atonce.Try(ctx, readers, m.Files(), func(ctx context.Context, _ int, a manifest.Artifact) error {
 		if a.MediaType != plan.MediaBundle {
-			continue
-		}
-		group.Go(func() error {
-			if err := t.file(ctx, p, a, signs[a.Name]); err != nil {
-				return t.failed(ctx, p.Name, err)
-			}
 			return nil
-		})
-	}
-	return group.Wait()
+		}
+		if err := t.file(ctx, p, a, signs[a.Name]); err != nil {
+			return t.failed(ctx, p.Name, err)
+		}
+		return nil
+	})
 }
 
 // file reads one bundle of a place: a statement, or the signature of an
@@ -170,20 +165,15 @@ func (t *Trail) Registry(ctx context.Context, name string, from registry.Source)
 	if from == nil {
 		return nil
 	}
-	asked := map[string]bool{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readers)
+	asked := map[string]manifest.Artifact{}
 	for _, m := range t.sealed {
 		for _, a := range m.Images() {
-			key := a.Repository + a.Digests.SHA256.String()
-			if asked[key] {
-				continue
-			}
-			asked[key] = true
-			group.Go(func() error { return t.referrers(ctx, name, from, a.Repository, a.Digests.SHA256) })
+			asked[a.Repository+a.Digests.SHA256.String()] = a
 		}
 	}
-	return group.Wait()
+	return atonce.Try(ctx, readers, slices.Collect(maps.Values(asked)), func(ctx context.Context, _ int, a manifest.Artifact) error {
+		return t.referrers(ctx, name, from, a.Repository, a.Digests.SHA256)
+	})
 }
 
 // Image reads what refers to an image and to each of its platforms, and returns

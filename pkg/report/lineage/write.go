@@ -31,14 +31,6 @@ type Writer struct {
 	Verbose bool
 }
 
-// Check refuses an unknown format.
-func (w Writer) Check() error {
-	if w.Format != Table && w.Format != JSON {
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
-	}
-	return nil
-}
-
 // Write prints a lineage. Foreign text is made harmless for a terminal; JSON
 // has it unchanged.
 func (w Writer) Write(to io.Writer, l Lineage) error {

@@ -238,13 +238,3 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		t.Errorf("kinds %v", enum)
 	}
 }
-
-// TestUnknownFormat: nothing is printed in a form that nobody asked for.
-func TestUnknownFormat(t *testing.T) {
-	if err := (Writer{Format: "xml"}).Check(); verdict.OutcomeOf(err) != verdict.Malformed {
-		t.Errorf("%v", err)
-	}
-	if err := (Writer{}).Check(); err == nil {
-		t.Error("no format is one")
-	}
-}

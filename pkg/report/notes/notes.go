@@ -175,10 +175,4 @@ func code(s any) string {
 }
 
 // word is an argument of a command line, in quotes where a shell needs them.
-func word(s string) string {
-	s = render.Safe(s)
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@=") == "" && s != "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func word(s string) string { return render.Shell(render.Safe(s)) }

@@ -137,12 +137,15 @@ func sumOf(d digest.Digest, file string) string {
 // plain is a word that a shell reads as it is.
 var plain = regexp.MustCompile(`\A[A-Za-z0-9@%+=:,./_-]+\z`)
 
-// command writes a line for a shell; foreign text is quoted.
-func command(words ...string) string {
+// command writes a line for a shell, of foreign text.
+func command(words ...string) string { return printable(Shell(words...)) }
+
+// Shell writes words as a line for a shell, quoted where they must be.
+func Shell(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		if quoted[i] = word; !plain.MatchString(word) {
-			quoted[i] = "'" + strings.ReplaceAll(printable(word), "'", `'\''`) + "'"
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(quoted, " ")

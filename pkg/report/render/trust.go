@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -36,18 +37,19 @@ func (r TrustRoot) Write(w io.Writer, f Format) error {
 
 // Headline prints the name of the root and its age.
 func (r TrustRoot) Headline(w io.Writer) error {
-	p := &errWriter{w: w}
-	p.printf("trust root  %s\nsource      %s\n", r.Root.Digest(), Safe(r.Source))
+	var p bytes.Buffer
+	fmt.Fprintf(&p, "trust root  %s\nsource      %s\n", r.Root.Digest(), Safe(r.Source))
 	if !r.Date.IsZero() {
-		p.printf("current on  %s, %s ago\n", r.Date.UTC().Format(time.DateOnly), days(r.Now.Sub(r.Date)))
+		fmt.Fprintf(&p, "current on  %s, %s ago\n", r.Date.UTC().Format(time.DateOnly), days(r.Now.Sub(r.Date)))
 	}
 	if r.Metadata != "" {
-		p.printf("metadata    %s; valid until %s\n", r.Metadata, r.Expires.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&p, "metadata    %s; valid until %s\n", r.Metadata, r.Expires.UTC().Format(time.RFC3339))
 	}
 	if r.Root.IsLab() {
-		p.printf("%s  these keys are public: never trust this root outside a test\n", trust.LabMark)
+		fmt.Fprintf(&p, "%s  these keys are public: never trust this root outside a test\n", trust.LabMark)
 	}
-	return p.err
+	_, err := p.WriteTo(w)
+	return err
 }
 
 func (r TrustRoot) writeTable(w io.Writer) error {
@@ -55,13 +57,9 @@ func (r TrustRoot) writeTable(w io.Writer) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	p := &errWriter{w: t}
-	p.printf("\nAUTHORITY\tBELIEVED\tNOW\tKEY\tWHO\n")
+	fmt.Fprint(t, "\nAUTHORITY\tBELIEVED\tNOW\tKEY\tWHO\n")
 	for _, a := range r.Root.Authorities() {
-		p.printf("%s\t%s\t%s\t%.16s\t%s\n", a.Kind, window(a), state(a, r.Now), a.KeyID, Safe(who(a)))
-	}
-	if p.err != nil {
-		return p.err
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.16s\t%s\n", a.Kind, window(a), state(a, r.Now), a.KeyID, Safe(who(a)))
 	}
 	return t.Flush()
 }
@@ -119,16 +117,4 @@ func (r TrustRoot) writeJSON(w io.Writer) error {
 		TrustSchema, r.Root.Digest().String(), r.Source, r.Date.UTC(), r.Expires.UTC(), r.Metadata,
 		r.Root.IsLab(), r.Root.Authorities(),
 	})
-}
-
-// errWriter keeps the first error of several prints.
-type errWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (e *errWriter) printf(format string, args ...any) {
-	if e.err == nil {
-		_, e.err = fmt.Fprintf(e.w, format, args...)
-	}
 }

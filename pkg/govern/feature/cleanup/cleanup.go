@@ -34,8 +34,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
@@ -201,52 +200,26 @@ func (s *Sweeps) places(scope feature.Scope) ([]string, error) {
 // each visits repositories. An error in one does not stop the others. A manifest that
 // cannot be read is added to remains; without remains it is an error.
 func (s *Sweeps) each(ctx context.Context, places []string, remains *tally, do func(context.Context, *place) error) error {
-	o := opener{Sweeps: s, opened: map[string]*registry.Remote{}}
+	var opened atonce.Memo[*registry.Remote] // by their host
 	failed := make([]error, len(places))
-	var group errgroup.Group
-	group.SetLimit(placesAtOnce)
-	for i, name := range places {
-		group.Go(func() error {
-			p, err := o.place(ctx, name)
-			if err == nil {
-				err = do(ctx, p)
-			}
-			if err == nil {
-				err = p.told(remains)
-			}
-			if err != nil {
-				failed[i] = fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // the errors are in failed
-	return errors.Join(failed...)
-}
-
-// opener opens each registry once in a pass.
-type opener struct {
-	*Sweeps
-
-	mu     sync.Mutex // owns opened
-	opened map[string]*registry.Remote
-}
-
-func (o *opener) place(ctx context.Context, name string) (*place, error) {
-	host, path, _ := strings.Cut(name, "/")
-	o.mu.Lock()
-	at, err := o.opened[host], error(nil)
-	if at == nil {
-		if at, err = o.c.Open(host); err == nil {
-			o.opened[host] = at
+	atonce.Each(placesAtOnce, places, func(i int, name string) {
+		host, path, _ := strings.Cut(name, "/")
+		at, err := opened.Get(host, func() (*registry.Remote, error) { return s.c.Open(host) })
+		p := &place{Sweeps: s, name: name, at: at, path: path}
+		if err == nil {
+			err = p.list(ctx)
 		}
-	}
-	o.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	p := &place{Sweeps: o.Sweeps, name: name, at: at, path: path}
-	return p, p.list(ctx)
+		if err == nil {
+			err = do(ctx, p)
+		}
+		if err == nil {
+			err = p.told(remains)
+		}
+		if err != nil {
+			failed[i] = fmt.Errorf("%s: %w", name, err)
+		}
+	})
+	return errors.Join(failed...)
 }
 
 // tally counts, and remembers some of the names.

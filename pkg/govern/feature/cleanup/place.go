@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -169,21 +170,13 @@ func (p *place) told(remains *tally) error {
 
 // eachImage visits every manifest that is not evidence, several at a time.
 func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(imagesAtOnce)
-	for _, d := range p.images {
-		group.Go(func() error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			err := do(ctx, p, d, t)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", d.Digest, err)
-			}
-			return err
-		})
-	}
-	return group.Wait()
+	return atonce.Try(ctx, imagesAtOnce, slices.Collect(maps.Values(p.images)), func(ctx context.Context, _ int, d registry.Descriptor) error {
+		err := do(ctx, p, d, t)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", d.Digest, err)
+		}
+		return err
+	})
 }
 
 // named is the name of a manifest in messages.

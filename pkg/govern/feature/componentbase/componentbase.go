@@ -11,7 +11,7 @@
 //	if gate.Enabled("RequireProvenance") { … }
 //	…
 //	gate.InitReporter(componentbase.Reporter{Store: s, Namespace: "waybill", Identity: "promoter", Version: v})
-//	defer gate.Report(ctx) // a job reports once, a service runs gate.Run
+//	defer gate.Report(ctx) // a job reports once, a service again and again
 //
 // [Gate.Enabled] does not block or write. A report contains everything recorded so
 // far, with at most one write per feature. If the store does not answer, only the
@@ -134,39 +134,6 @@ func (g *Gate) Report(ctx context.Context) error {
 	}
 	return errors.Join(failed...)
 }
-
-// Run reports now and then at regular intervals, until the context ends, and then
-// once more. Errors are passed to failed, and the next report tries again.
-func (g *Gate) Run(ctx context.Context, every time.Duration, failed func(error)) error {
-	if every <= 0 || failed == nil {
-		return &verdict.UsageError{Err: errors.New("reporting features: want an interval and a function for errors")}
-	}
-	if _, err := g.to(); err != nil {
-		return err
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := g.Report(ctx); err != nil && ctx.Err() == nil {
-			failed(err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return g.reportLast(ctx)
-		}
-	}
-}
-
-// reportLast reports after the context has ended.
-func (g *Gate) reportLast(ctx context.Context) error {
-	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), parting)
-	defer end()
-	return g.Report(ctx)
-}
-
-// parting is how long the last report may take.
-const parting = 10 * time.Second
 
 // to is the reporter that was set.
 func (g *Gate) to() (Reporter, error) {

@@ -269,28 +269,6 @@ func TestUnannounced(t *testing.T) {
 	}
 }
 
-// TestRun: a service that ends reports once more.
-func TestRun(t *testing.T) {
-	g, s := gate(t), shelf(t)
-	clock := noon()
-	r := reporter(t, s)
-	r.Clock = func() time.Time { clock = clock.Add(time.Minute); return clock }
-	if err := g.InitReporter(r); err != nil {
-		t.Fatal(err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if err := g.Run(ended, time.Hour, func(err error) { t.Error(err) }); err != nil {
-		t.Error(err)
-	}
-	if got := uses(t, s, wick); len(got) != 1 {
-		t.Errorf("after it ended: %+v", got)
-	}
-	if err := g.Run(t.Context(), 0, nil); err == nil {
-		t.Error("an interval of nothing is taken")
-	}
-}
-
 // TestF03: a program that leaves a feature to the store has what is wanted there,
 // as often as that changes; a flag that is set stays.
 func TestF03(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func Preflight(ctx context.Context, m Move, now time.Time) (*verdict.Verdict, er
 			v.Counts.Verified++
 		}
 	}
-	for _, namespace := range sortedKeys(groups) {
+	for _, namespace := range slices.Sorted(maps.Keys(groups)) {
 		v.Groups = append(v.Groups, *groups[namespace])
 	}
 	return v, nil

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -30,14 +29,6 @@ type Writer struct {
 	// Known has the features that the program knows, for descriptions in tables.
 	// Default: none.
 	Known feature.Registry
-}
-
-// Check refuses an unknown format.
-func (w Writer) Check() error {
-	if !w.table() && w.Format != string(render.JSON) {
-		return verdict.Refuse(verdict.Usage, "--output", "%q: want table or json", w.Format)
-	}
-	return nil
 }
 
 func (w Writer) table() bool { return w.Format == string(render.Table) }
@@ -409,5 +400,3 @@ func (p page) history(all []feature.Entry) {
 }
 
 func went(t featuretransition.Predicate) string { return t.From + " to " + t.To }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

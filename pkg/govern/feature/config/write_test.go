@@ -252,14 +252,6 @@ func TestNews(t *testing.T) {
 	}
 }
 
-func TestWriterCheck(t *testing.T) {
-	for format, known := range map[string]bool{"table": true, "json": true, "": false, "html": false} {
-		if err := (config.Writer{Format: format}).Check(); (err == nil) != known {
-			t.Errorf("%q: %v", format, err)
-		}
-	}
-}
-
 func TestParseName(t *testing.T) {
 	for text, want := range map[string]string{"EmitVSA": "waybill/EmitVSA", "fleet/Drain": "fleet/Drain"} {
 		k, err := config.ParseName(text)

@@ -29,8 +29,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -92,8 +91,6 @@ type Judge interface {
 type Audit struct {
 	Public Public
 	Judge  Judge
-	// AtOnce is how many images are judged at the same time. Default 32.
-	AtOnce int
 }
 
 const (
@@ -120,10 +117,7 @@ func (a Audit) Sweep(ctx context.Context, w reconcile.Work) (feature.Outcome, er
 			return feature.Outcome{}, fmt.Errorf("listing public images: %q is not in the scope", i.Repository)
 		}
 	}
-	answers, err := askAll(ctx, a.AtOnce, len(images), func(ctx context.Context, n int) error {
-		err := a.Judge.Judge(ctx, images[n])
-		return undecided(images[n].String(), err)
-	})
+	answers, err := askAll(ctx, images, func(ctx context.Context, i Image) error { return undecided(i.String(), a.Judge.Judge(ctx, i)) })
 	if err != nil {
 		return feature.Outcome{}, err
 	}
@@ -174,30 +168,16 @@ func undecided(name string, err error) error {
 	return undecidedError{fmt.Errorf("judging %s: %w", name, err)}
 }
 
-// askAll judges n things, some at a time. It stops at the first that cannot be judged.
-func askAll(ctx context.Context, some, n int, ask func(context.Context, int) error) ([]error, error) {
-	answers := make([]error, n)
-	group, ctx := errgroup.WithContext(ctx)
-	if some < 1 {
-		some = atOnce
-	}
-	group.SetLimit(some)
-	for i := range n {
-		group.Go(func() error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			answers[i] = ask(ctx, i)
-			if none := (undecidedError{}); errors.As(answers[i], &none) {
-				return none.error
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return answers, nil
+// askAll judges things, some at a time. It stops at the first that cannot be judged.
+func askAll[T any](ctx context.Context, things []T, ask func(context.Context, T) error) ([]error, error) {
+	answers := make([]error, len(things))
+	return answers, atonce.Try(ctx, atOnce, things, func(ctx context.Context, i int, thing T) error {
+		answers[i] = ask(ctx, thing)
+		if none := (undecidedError{}); errors.As(answers[i], &none) {
+			return none.error
+		}
+		return nil
+	})
 }
 
 // code is the reason of a refusal.

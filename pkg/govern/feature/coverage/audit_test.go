@@ -168,7 +168,7 @@ func TestMany(t *testing.T) {
 		p.images = append(p.images, coverage.Image{Repository: name, Digest: digest.Of(digest.SHA256, []byte(name))})
 		p.why[name] = lacking(name)
 	}
-	o, err := coverage.Audit{Public: p, Judge: p, AtOnce: 32}.Sweep(t.Context(), everywhere())
+	o, err := coverage.Audit{Public: p, Judge: p}.Sweep(t.Context(), everywhere())
 	if err != nil || o.Remaining != 1000 || p.asked.Load() != 1000 || o.Message != "1000 of 1000 images would be refused" || len(slices.Compact(o.Names)) != 1000 || !slices.IsSorted(o.Names) {
 		t.Errorf("%+v, %v, asked %d times", o, err, p.asked.Load())
 	}
@@ -205,7 +205,7 @@ func TestRequireProvenance(t *testing.T) {
 		if err != nil {
 			return feature.Outcome{}, err
 		}
-		if f.Mode("r.example.test/a", nil) != feature.ModeWarn {
+		if f.Mode("r.example.test/a") != feature.ModeWarn {
 			t.Errorf("while it is audited the gate does not warn: %s", f.Status.State)
 		}
 		o, err := coverage.Audit{Public: p, Judge: p}.Sweep(ctx, w)

@@ -9,10 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
@@ -33,28 +31,16 @@ type registries struct {
 	Registries
 	limit int // tags
 
-	mu     sync.Mutex // owns opened
-	opened map[string]*registry.Remote
+	opened atonce.Memo[*registry.Remote] // by their host
 }
 
-func (r Registries) open() *registries {
-	return &registries{Registries: r, limit: maxImages, opened: map[string]*registry.Remote{}}
-}
+func (r Registries) open() *registries { return &registries{Registries: r, limit: maxImages} }
 
-// of returns the registry of a repository, which is opened once, and its path there.
+// of returns the registry of a repository, and its path there.
 func (r *registries) of(repository string) (*registry.Remote, string, error) {
 	host, path, _ := strings.Cut(repository, "/")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, known := r.opened[host]; known {
-		return at, path, nil
-	}
-	at, err := registry.OpenRemote(host, r.Transport)
-	if err != nil {
-		return nil, "", err
-	}
-	r.opened[host] = at
-	return at, path, nil
+	at, err := r.opened.Get(host, func() (*registry.Remote, error) { return registry.OpenRemote(host, r.Transport) })
+	return at, path, err
 }
 
 // evidence matches tags that attach evidence, or a list of referrers, to a digest:
@@ -94,18 +80,14 @@ func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error
 // has them.
 func (r *registries) list(ctx context.Context, repositories []string) ([]tag, error) {
 	listings := make([]registry.Listing, len(repositories))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for n, repository := range repositories {
-		group.Go(func() error {
-			at, path, err := r.of(repository)
-			if err == nil {
-				listings[n], err = at.Listing(ctx, path)
-			}
-			return unlisted(repository, err)
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := atonce.Try(ctx, atOnce, repositories, func(ctx context.Context, n int, repository string) error {
+		at, path, err := r.of(repository)
+		if err == nil {
+			listings[n], err = at.Listing(ctx, path)
+		}
+		return unlisted(repository, err)
+	})
+	if err != nil {
 		return nil, err
 	}
 	var tags []tag
@@ -125,25 +107,17 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 // resolve finds the digests of the other tags. They are claims of the registry, which
 // is safe: the gate reads and judges the bytes with that digest.
 func (r *registries) resolve(ctx context.Context, tags []tag) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for n := range tags {
+	return atonce.Try(ctx, atOnce, tags, func(ctx context.Context, n int, _ tag) error {
 		t := &tags[n]
 		if !t.digest.IsZero() {
-			continue
+			return nil
 		}
-		group.Go(func() error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			at, path, err := r.of(t.repository)
-			if err == nil {
-				t.digest, err = at.Claimed(ctx, path, t.name)
-			}
-			return unlisted(t.repository+":"+t.name, err)
-		})
-	}
-	return group.Wait()
+		at, path, err := r.of(t.repository)
+		if err == nil {
+			t.digest, err = at.Claimed(ctx, path, t.name)
+		}
+		return unlisted(t.repository+":"+t.name, err)
+	})
 }
 
 // unlisted is the error of a repository that cannot be listed, or does not exist. The

@@ -50,8 +50,8 @@ func (r releases) Sweep(ctx context.Context, _ reconcile.Work) (feature.Outcome,
 	case len(r.Versions) == 0:
 		return feature.Outcome{Remaining: 1, Message: "no release is listed under releases; an audit without releases proves nothing"}, nil
 	}
-	answers, err := askAll(ctx, 0, len(r.Versions), func(ctx context.Context, n int) error {
-		return undecided("release "+r.Versions[n].String(), r.judge(ctx, now, r.Versions[n]))
+	answers, err := askAll(ctx, r.Versions, func(ctx context.Context, v version.Version) error {
+		return undecided("release "+v.String(), r.judge(ctx, now, v))
 	})
 	if err != nil {
 		return feature.Outcome{}, err

@@ -308,10 +308,10 @@ func modeAt(s featuretransition.State, place string) feature.Mode {
 		Metadata: feature.Metadata{Namespace: s.Namespace, Name: s.Name},
 		Status:   feature.Status{State: feature.State(s.State), Enforced: s.Enforced, Preparing: s.Preparing},
 	}
-	mode := f.Mode(place, nil)
+	mode := f.Mode(place)
 	for _, inside := range slices.Concat(s.Enforced.Repositories, s.Preparing.Repositories) {
 		if address.Covers(place, inside) {
-			mode = feature.Stricter(mode, f.Mode(inside, nil))
+			mode = feature.Stricter(mode, f.Mode(inside))
 		}
 	}
 	return mode

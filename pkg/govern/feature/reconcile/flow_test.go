@@ -95,7 +95,7 @@ func TestF01(t *testing.T) {
 			if got := f.Status.History[1].Transition.Tasks[0].Reporters; !slices.Equal(got, []string{"nightly", "promoter"}) {
 				t.Errorf("the statement names %q", got)
 			}
-			if f.Mode("r.example.test/a", nil) != feature.ModeRequire {
+			if f.Mode("r.example.test/a") != feature.ModeRequire {
 				t.Error("it is On and does not require")
 			}
 		})
