@@ -29,7 +29,7 @@ func watchCommand() *cobra.Command {
 	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each pass verifies it where it is published; repeats")
 	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; their signatures are verified, but who has a signing identity and can write here can explain any entry of it; repeats")
 	f.StringArrayVar(&o.Explained.Handled, "handled", nil, "LOG/INDEX of an alarm that was dealt with; repeats")
-	f.DurationVar(&o.Reverify, "reverify", 0, "verify each --release again when its last accepted verdict is so old, such as 24h (default: in each pass)")
+	f.DurationVar(&o.Explained.Reverify, "reverify", 0, "verify each --release again when its last accepted verdict is so old, such as 24h (default: in each pass)")
 	f.DurationVar(&o.Stalled, "stalled", 24*time.Hour, "how long a log may be without a new entry; 0 for any time")
 	f.DurationVar(&o.Every, "interval", 0, "repeat the pass at this interval until the process is ended, such as 5m (default: one pass)")
 	f.StringVar(&o.Webhook, "webhook", "", "address to which each pass posts the alarms that are new, as a verdict in JSON; its path is never printed")

@@ -103,7 +103,11 @@ func checkReleaseChanged(t *testing.T, s *scene.Scene) {
 		t.Helper()
 		r := s.Run(t.Context(), append([]string{"waybill", "watch", "--profile", "profile.yaml", "--log", s.Lab.Rekor, "--state", "watch", "--releases", "state", "--release", "v0.1.0", "--output", "json"}, flags...)...)
 		want(t, r, code)
-		return parse(t, r).Findings
+		var v verdict.Verdict
+		if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Findings
 	}
 	for what, change := range map[string]func(v *verdict.Verdict){
 		"other bytes":    func(v *verdict.Verdict) { v.Objects[0].Digest = v.Objects[1].Digest },

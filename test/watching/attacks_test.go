@@ -181,17 +181,23 @@ func TestAnswers(t *testing.T) {
 // TestStopped: a log without new entries is not accepted for ever, and neither is one that
 // was followed and that no address answers for.
 func TestStopped(t *testing.T) {
-	w := newWorld(t)
-	w.Stalled = time.Hour
-	w.release(t, "a", "first")
-	w.pass(t)
-	w.now = w.now.Add(2 * time.Hour)
-	w.pass(t, "LOG_STALLED")
-	w.release(t, "b", "second")
-	w.pass(t)
-	other := newWorld(t)
-	other.State = w.State
-	other.pass(t, "LOG_STALLED")
+	for _, v1 := range []bool{false, true} {
+		w := worldOf(t, lab.New(t), v1)
+		w.Stalled = time.Hour
+		w.release(t, "a", "first")
+		w.pass(t)
+		w.now = w.now.Add(2 * time.Hour)
+		w.pass(t, "LOG_STALLED")
+		w.release(t, "b", "second")
+		w.pass(t)
+		w.down()
+		w.pass(t, verdict.PlaceDown) // not yet
+		w.now = w.now.Add(2 * time.Hour)
+		w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+		other := worldOf(t, lab.New(t), v1)
+		other.State = w.State
+		other.pass(t, "LOG_STALLED")
+	}
 }
 
 // TestStrangers: a certificate that names our identity and that no authority of the trust

@@ -28,13 +28,11 @@ func (l *Log) Heads(ctx context.Context) (checkpoints []string, err error) {
 		tree
 		Inactive []tree `json:"inactiveShards"`
 	}
-	if err := l.ask(ctx, http.MethodGet, "/api/v1/log", nil, &info); err != nil {
-		return nil, err
-	}
+	err = l.ask(ctx, http.MethodGet, "/api/v1/log", nil, &info)
 	for _, t := range append(info.Inactive, info.tree) {
 		checkpoints = append(checkpoints, t.Signed)
 	}
-	return checkpoints, nil
+	return checkpoints, err
 }
 
 // Consistency retrieves the proof that a tree had a beginning of so many entries.

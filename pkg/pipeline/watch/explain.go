@@ -23,7 +23,10 @@ import (
 // with bundles and state of releases; alarms dealt with, as LOG/INDEX. A file in a directory
 // counts if an identity of the policy signed what it has. That it was meant to, nothing
 // proves: a thief's bundle is as valid. So who can write to a directory is trusted.
-type Sources struct{ Versions, Dirs, Handled []string }
+type Sources struct {
+	Versions, Dirs, Handled []string
+	Reverify                time.Duration // how old the last verdict on a version may be; 0 verifies in each pass
+}
 
 // explain removes the entries that are explained. Sources are read after the checkpoint:
 // what a release had logged by then is in its journal. A file that is about none of the
@@ -72,7 +75,7 @@ func (r *run) verify(ctx context.Context) {
 		var last verdict.Verdict
 		err := r.read(release+verdictSuffix, &last)
 		r.prove(last)
-		if err == nil && (last.Time.IsZero() || r.now.Sub(last.Time) >= r.Reverify) {
+		if err == nil && (last.Time.IsZero() || r.now.Sub(last.Time) >= r.Explained.Reverify) {
 			err = r.reverify(ctx, release, last)
 		}
 		if err != nil {
@@ -96,19 +99,18 @@ func (r *run) prove(v verdict.Verdict) {
 
 // reverify verifies a release where it is published, and refuses what differs from the last
 // verdict that was accepted. The next ones are compared with that, too, until the difference
-// is handled. Its owner withdrew a release by the manifest that is its only proof then.
+// is handled. Of a release that was withdrawn, the manifest that says so is still explained.
 func (r *run) reverify(ctx context.Context, release string, last verdict.Verdict) error {
 	v, err := r.Gate.Verify(ctx, release)
 	if err != nil {
 		return err
 	}
 	if err := v.Err(); err != nil {
-		if !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn }) {
+		if len(v.Findings) > 0 && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn }) {
 			r.prove(*v)
 		}
 		return err
 	}
-	r.prove(*v)
 	was, is := essence(last), essence(*v)
 	without := func(all, some []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(line string) bool { _, in := slices.BinarySearch(some, line); return in })
@@ -119,6 +121,7 @@ func (r *run) reverify(ctx context.Context, release string, last verdict.Verdict
 		return &verdict.Error{Finding: verdict.Find("RELEASE_CHANGED", name, "it is not what was verified at %s", last.Time.Format(time.RFC3339)).
 			Differ(strings.Join(gone[:min(len(gone), 5)], ", "), strings.Join(added[:min(len(added), 5)], ", "))}
 	}
+	r.prove(*v)
 	return r.write(ctx, release+verdictSuffix, v)
 }
 

@@ -34,7 +34,6 @@ type Config struct {
 	State     string        // directory for what is remembered between two passes
 	From      int64         // entry where the first pass over a log begins; negative is its end
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
-	Reverify  time.Duration // how old the last verdict on a release may be; 0 is from an earlier pass
 	Explained Sources
 	Told
 }
