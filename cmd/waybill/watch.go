@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
-	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -21,22 +20,16 @@ import (
 
 func watchCommand() *cobra.Command {
 	o, output, path, metrics := watch.Service{}, cli.Output{}, "", ""
-	cmd := &cobra.Command{
-		Use:     "watch --state DIR",
-		Short:   "Follow transparency logs, and report entries of your identities that no release explains",
-		GroupID: "check",
-		Long:    help("watch") + exit.Table("each log was read to its end, and each entry of the policy's identities is explained;\nwith --interval: the service stopped as requested"),
-		Example: help("watch.examples"),
-		Args:    cobra.NoArgs,
-	}
+	cmd := newCommand("watch", cobra.NoArgs, nil)
 	f := cmd.Flags()
 	f.StringVar(&path, "profile", "profile.yaml", "profile that names the policy, the trust root and where releases are published")
 	f.StringVar(&o.State, "state", "", "directory for what was read and what is not explained yet; it is created")
-	f.StringArrayVar(&o.Logs, "log", nil, "address of a Rekor v2 log (default: the logs of the trust root that are valid now); repeats")
+	f.StringArrayVar(&o.Logs, "log", nil, "address of a log of Rekor v1 or v2 (default: the logs of the trust root that are valid now); repeats")
 	f.Int64Var(&o.From, "from", -1, "first entry to read of a log that was not followed before; -1 reads only new entries")
 	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each pass verifies it where it is published; repeats")
 	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; their signatures are verified, but who has a signing identity and can write here can explain any entry of it; repeats")
 	f.StringArrayVar(&o.Explained.Handled, "handled", nil, "LOG/INDEX of an alarm that was dealt with; repeats")
+	f.DurationVar(&o.Explained.Reverify, "reverify", 0, "verify each --release again when its last accepted verdict is so old, such as 24h (default: in each pass)")
 	f.DurationVar(&o.Stalled, "stalled", 24*time.Hour, "how long a log may be without a new entry; 0 for any time")
 	f.DurationVar(&o.Every, "interval", 0, "repeat the pass at this interval until the process is ended, such as 5m (default: one pass)")
 	f.StringVar(&o.Webhook, "webhook", "", "address to which each pass posts the alarms that are new, as a verdict in JSON; its path is never printed")

@@ -53,6 +53,7 @@ type rekorV1 struct {
 
 	mu    sync.Mutex // owns what follows
 	tree  *testonly.Tree
+	old   []*testonly.Tree // shards that get no more entries
 	kept  []keptEntry
 	where map[string]int64    // hexadecimal leaf hash -> index
 	keys  map[string][]string // search key -> entry IDs
@@ -201,28 +202,49 @@ func (r *rekorV1) promise(entry models.LogEntryAnon) ([]byte, error) {
 	return r.signer.SignMessage(bytes.NewReader(canonical))
 }
 
-// proof proves that the tree includes an entry; r.mu is held.
-func (r *rekorV1) proof(index int64) (*models.InclusionProof, error) {
-	path, err := r.tree.InclusionProof(uint64(index), r.tree.Size())
+// proof proves that its tree includes an entry; r.mu is held.
+func (r *rekorV1) proof(global int64) (*models.InclusionProof, error) {
+	all, index, n := r.trees(), global, 0
+	for ; n < len(r.old) && index >= int64(all[n].Size()); n++ {
+		index -= int64(all[n].Size())
+	}
+	tree := all[n]
+	path, err := tree.InclusionProof(uint64(index), tree.Size())
 	if err != nil {
 		return nil, err
 	}
-	checkpoint, err := r.checkpoint()
+	checkpoint, err := r.checkpoint(n)
 	if err != nil {
 		return nil, err
 	}
-	hashes := []string{}
-	for _, h := range path {
-		hashes = append(hashes, hex.EncodeToString(h))
-	}
-	size, root := int64(r.tree.Size()), hex.EncodeToString(r.tree.Hash())
-	return &models.InclusionProof{Checkpoint: &checkpoint, Hashes: hashes, LogIndex: &index, RootHash: &root, TreeSize: &size}, nil
+	size, root := int64(tree.Size()), hex.EncodeToString(tree.Hash())
+	return &models.InclusionProof{Checkpoint: &checkpoint, Hashes: texts(path), LogIndex: &index, RootHash: &root, TreeSize: &size}, nil
 }
 
-// checkpoint signs the tree as it is; r.mu is held.
-func (r *rekorV1) checkpoint() (string, error) {
-	b, err := util.CreateAndSignCheckpoint(context.Background(), rekorV1Host, rekorV1Tree, r.tree.Size(), r.tree.Hash(), r.signer)
+// texts are hashes as the API has them.
+func texts(hashes [][]byte) []string {
+	all := []string{}
+	for _, h := range hashes {
+		all = append(all, hex.EncodeToString(h))
+	}
+	return all
+}
+
+// trees are the shards in the order of their entries; r.mu is held.
+func (r *rekorV1) trees() []*testonly.Tree { return append(r.old[:len(r.old):len(r.old)], r.tree) }
+
+// checkpoint signs a shard as it is; r.mu is held.
+func (r *rekorV1) checkpoint(shard int) (string, error) {
+	tree := r.trees()[shard]
+	b, err := util.CreateAndSignCheckpoint(context.Background(), rekorV1Host, rekorV1Tree+int64(shard), tree.Size(), tree.Hash(), r.signer)
 	return string(b), err
+}
+
+// RotateV1 lets the Rekor v1 log continue in a new shard, until the lab is closed.
+func (l *Lab) RotateV1() {
+	l.rekorV1.mu.Lock()
+	defer l.rekorV1.mu.Unlock()
+	l.rekorV1.old, l.rekorV1.tree = l.rekorV1.trees(), testonly.New(rfc6962.DefaultHasher)
 }
 
 // SignPromise makes the version 1 log promise anything: that it took body in

@@ -29,6 +29,7 @@ func (r *rekorV1) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/log/entries/retrieve", r.retrieve)
 	mux.HandleFunc("POST /api/v1/index/retrieve", r.search)
 	mux.HandleFunc("GET /api/v1/log", r.getLog)
+	mux.HandleFunc("GET /api/v1/log/proof", r.getProof)
 	mux.HandleFunc("GET /api/v1/log/publicKey", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-pem-file")
 		_, _ = w.Write(r.pem)
@@ -168,15 +169,48 @@ func (r *rekorV1) search(w http.ResponseWriter, req *http.Request) {
 
 func (r *rekorV1) getLog(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
-	checkpoint, err := r.checkpoint()
-	root, size := r.tree.Hash(), int64(r.tree.Size())
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	var info models.LogInfo
+	for i, t := range r.trees() {
+		checkpoint, err := r.checkpoint(i)
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, err)
+			return
+		}
+		root, size, tree := hex.EncodeToString(t.Hash()), int64(t.Size()), strconv.FormatInt(rekorV1Tree+int64(i), 10)
+		if i < len(r.old) {
+			info.InactiveShards = append(info.InactiveShards, &models.InactiveShardLogInfo{RootHash: &root, TreeSize: &size, SignedTreeHead: &checkpoint, TreeID: &tree})
+			continue
+		}
+		info.RootHash, info.TreeSize, info.SignedTreeHead, info.TreeID = &root, &size, &checkpoint, &tree
+	}
+	answerJSON(w, http.StatusOK, info)
+}
+
+// getProof proves that a shard extends what it was before.
+func (r *rekorV1) getProof(w http.ResponseWriter, req *http.Request) {
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(req.URL.Query().Get(name), 10, 64)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, shard := r.trees(), number("treeID")-rekorV1Tree
+	first, last := number("firstSize"), number("lastSize")
+	if shard < 0 || shard >= int64(len(all)) || first < 1 || last < first || last > int64(all[shard].Size()) {
+		refuse(w, http.StatusBadRequest, errors.New("no such sizes or tree"))
+		return
+	}
+	path, err := all[shard].ConsistencyProof(uint64(first), uint64(last))
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
 		return
 	}
-	hash, tree := hex.EncodeToString(root), strconv.FormatInt(rekorV1Tree, 10)
-	answerJSON(w, http.StatusOK, models.LogInfo{RootHash: &hash, TreeSize: &size, SignedTreeHead: &checkpoint, TreeID: &tree})
+	root := hex.EncodeToString(all[shard].HashAt(uint64(last)))
+	answerJSON(w, http.StatusOK, models.ConsistencyProof{RootHash: &root, Hashes: texts(path)})
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/watched"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -46,9 +48,10 @@ func TestDocsWatch(t *testing.T) {
 			want(t, s.Run(t.Context(), append([]string{"waybill", "watch"}, args...)...), 0)
 		}
 	}
-	if ran != 3 || service == nil {
+	if ran != 4 || service == nil {
 		t.Errorf("%d commands on the page", ran)
 	}
+	checkReleaseChanged(t, s)
 	if !bytes.Contains(sceneFile(t, s, "watch.prom"), []byte(`outcome="done"} 1`)) {
 		t.Error("the metrics of an accepting run lack its outcome")
 	}
@@ -84,6 +87,53 @@ func TestDocsWatch(t *testing.T) {
 		if alarmed := strings.Contains(r.Stdout, `"LOG_UNEXPLAINED"`); alarmed != (code == 1) {
 			t.Errorf("without an answer, %s: %s", state, r.Stdout)
 		}
+	}
+}
+
+// checkReleaseChanged: a published release that is accepted, and is not what it was when it
+// was verified last, is an alarm until that is handled.
+func checkReleaseChanged(t *testing.T, s *scene.Scene) {
+	t.Helper()
+	raw := sceneFile(t, s, "watch", "v0.1.0.verdict.json")
+	var last verdict.Verdict
+	if err := json.Unmarshal(raw, &last); err != nil || len(last.Objects) == 0 || last.Least == nil {
+		t.Fatal(err, len(last.Objects), last.Least)
+	}
+	again := func(code int, flags ...string) (found []verdict.Finding) {
+		t.Helper()
+		r := s.Run(t.Context(), append([]string{"waybill", "watch", "--profile", "profile.yaml", "--log", s.Lab.Rekor, "--state", "watch", "--releases", "state", "--release", "v0.1.0", "--output", "json"}, flags...)...)
+		want(t, r, code)
+		var v verdict.Verdict
+		if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Findings
+	}
+	for what, change := range map[string]func(v *verdict.Verdict){
+		"other bytes":    func(v *verdict.Verdict) { v.Objects[0].Digest = v.Objects[1].Digest },
+		"one file less":  func(v *verdict.Verdict) { v.Objects = v.Objects[1:] },
+		"another level":  func(v *verdict.Verdict) { v.Least = &verdict.Least{Level: 3} },
+		"another source": func(v *verdict.Verdict) { v.Source += "0" },
+	} {
+		other := last
+		other.Objects = slices.Clone(last.Objects)
+		change(&other)
+		text, err := json.Marshal(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.Path("watch", "v0.1.0.verdict.json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again(0, "--reverify", "24h") // not yet
+		found := again(1)
+		if len(found) != 1 || found[0].Code != "RELEASE_CHANGED" || found[0].Want == "" && found[0].Got == "" {
+			t.Fatalf("%s: %+v", what, found)
+		}
+		_, name, _ := strings.Cut(found[0].Subject, ": ")
+		again(1)
+		again(0, "--handled", name)
+		again(0)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestWebhook(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.State, "alarms.json"), []byte("null"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+	w.pass(t, verdict.PlaceDown)
 	expect("an outage, and a file of alarms without any")
 	w.answer.Store(honest)
 	w.pass(t)
@@ -84,16 +84,16 @@ func TestWebhook(t *testing.T) {
 	expect("another alarm", "LOG_UNEXPLAINED")
 
 	w.down()
-	w.pass(t, verdict.PlaceDown, "LOG_STALLED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
+	w.pass(t, verdict.PlaceDown, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("an outage")
 	w.answer.Store(honest)
 	w.pass(t, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	expect("after a short outage")
 	for range 3 {
 		w.down()
-		w.pass(t, verdict.PlaceDown, "LOG_STALLED", "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
+		w.pass(t, verdict.PlaceDown, "LOG_UNEXPLAINED", "LOG_UNEXPLAINED")
 	}
-	expect("a long outage", string(verdict.PlaceDown), "LOG_STALLED")
+	expect("a long outage", string(verdict.PlaceDown))
 	w.answer.Store(honest)
 
 	w.sign(t, lab.RoleRelease, "planted last")

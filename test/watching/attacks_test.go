@@ -21,7 +21,7 @@ import (
 
 // contradicts makes a world whose log had three entries when it was watched, and
 // continues without the third, with others in its place.
-func contradicts(t *testing.T, others int) *world {
+func contradicts(t *testing.T, others int, v1 bool) *world {
 	t.Helper()
 	dir, copied := t.TempDir(), t.TempDir()
 	start := func(dir string) *lab.Lab {
@@ -32,7 +32,7 @@ func contradicts(t *testing.T, others int) *world {
 		return l
 	}
 	l := start(dir)
-	w := worldOf(t, l)
+	w := worldOf(t, l, v1)
 	w.release(t, "a", "first")
 	w.release(t, "b", "second")
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
@@ -57,9 +57,13 @@ func TestContradictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		others int
 		want   verdict.Code
-	}{"another entry": {1, "LOG_FORK"}, "a larger fork": {4, "LOG_FORK"}, "fewer entries": {0, "LOG_ROLLBACK"}} {
+		v1     bool
+	}{
+		"another entry": {1, "LOG_FORK", false}, "a larger fork": {4, "LOG_FORK", false}, "fewer entries": {0, "LOG_ROLLBACK", false},
+		"v1, another entry": {1, "LOG_FORK", true}, "v1, a larger fork": {4, "LOG_FORK", true}, "v1, fewer entries": {0, "LOG_ROLLBACK", true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := contradicts(t, c.others)
+			w := contradicts(t, c.others, c.v1)
 			w.pass(t, c.want)
 			w.pass(t, c.want) // it stays
 			files, err := filepath.Glob(filepath.Join(w.State, "*."+strings.ToLower(string(c.want))+".json"))
@@ -177,17 +181,23 @@ func TestAnswers(t *testing.T) {
 // TestStopped: a log without new entries is not accepted for ever, and neither is one that
 // was followed and that no address answers for.
 func TestStopped(t *testing.T) {
-	w := newWorld(t)
-	w.Stalled = time.Hour
-	w.release(t, "a", "first")
-	w.pass(t)
-	w.now = w.now.Add(2 * time.Hour)
-	w.pass(t, "LOG_STALLED")
-	w.release(t, "b", "second")
-	w.pass(t)
-	other := newWorld(t)
-	other.State = w.State
-	other.pass(t, "LOG_STALLED")
+	for _, v1 := range []bool{false, true} {
+		w := worldOf(t, lab.New(t), v1)
+		w.Stalled = time.Hour
+		w.release(t, "a", "first")
+		w.pass(t)
+		w.now = w.now.Add(2 * time.Hour)
+		w.pass(t, "LOG_STALLED")
+		w.release(t, "b", "second")
+		w.pass(t)
+		w.down()
+		w.pass(t, verdict.PlaceDown) // not yet
+		w.now = w.now.Add(2 * time.Hour)
+		w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+		other := worldOf(t, lab.New(t), v1)
+		other.State = w.State
+		other.pass(t, "LOG_STALLED")
+	}
 }
 
 // TestStrangers: a certificate that names our identity and that no authority of the trust
@@ -236,7 +246,7 @@ func TestManyActs(t *testing.T) {
 			}
 		case act < 8:
 			w.answer.Store(away)
-			w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+			w.pass(t, verdict.PlaceDown)
 			w.answer.Store(honest)
 		case n%20 == 0 && n > 900:
 			w.sign(t, lab.RoleBuilder, fmt.Sprint("planted ", n))

@@ -84,7 +84,7 @@ func TestNotFollowed(t *testing.T) {
 	w.State = filepath.Join(w.State, "state[1")
 	w.pass(t) // the twin
 	w.down()
-	w.pass(t, verdict.PlaceDown, "LOG_STALLED")
+	w.pass(t, verdict.PlaceDown)
 	w.State, w.Logs, w.now = filepath.Join(w.State, "new"), nil, time.Unix(0, 0)
 	if v := w.pass(t, verdict.PlaceDown); v.Findings[0].Subject != "trust root" {
 		t.Errorf("%+v", v.Findings)

@@ -39,16 +39,17 @@ type world struct {
 	answer atomic.Value // func(http.ResponseWriter, *http.Request) bool: true if it answered
 	now    time.Time
 	real   http.Handler
+	v1     bool // the log is the one of Rekor v1
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return worldOf(t, lab.New(t))
+	return worldOf(t, lab.New(t), false)
 }
 
-func worldOf(t testing.TB, l *lab.Lab) *world {
+func worldOf(t testing.TB, l *lab.Lab, v1 bool) *world {
 	t.Helper()
-	w := &world{Lab: l, now: time.Now()}
+	w := &world{Lab: l, now: time.Now(), v1: v1}
 	w.answer.Store(func(http.ResponseWriter, *http.Request) bool { return false })
 	p, err := policy.Parse([]byte(policyText(l)), nil)
 	if err != nil {
@@ -62,7 +63,8 @@ func worldOf(t testing.TB, l *lab.Lab) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := url.Parse(l.Rekor)
+	address, _ := w.log()
+	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +85,14 @@ func worldOf(t testing.TB, l *lab.Lab) *world {
 		Transport: transport.New(transport.Config{Attempts: 1, Patience: 20 * time.Second}),
 	}
 	return w
+}
+
+// log is the address of the log, and its version.
+func (w *world) log() (address string, version uint32) {
+	if w.v1 {
+		return w.RekorV1, 1
+	}
+	return w.Rekor, 2
 }
 
 func policyText(l *lab.Lab) string {
@@ -112,16 +122,22 @@ closed: {files: require, images: require}
 // sign signs text as a role, which the log then has, and returns the bundle.
 func (w *world) sign(t testing.TB, role, text string) []byte {
 	t.Helper()
+	return w.signAs(t, role, &sign.PlainData{Data: []byte(text)})
+}
+
+func (w *world) signAs(t testing.TB, role string, content sign.Content) []byte {
+	t.Helper()
+	address, version := w.log()
 	pair, err := sign.NewEphemeralKeypair(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := sign.Bundle(&sign.PlainData{Data: []byte(text)}, pair, sign.BundleOptions{
+	b, err := sign.Bundle(content, pair, sign.BundleOptions{
 		Context:                    t.Context(),
 		CertificateProvider:        sign.NewFulcio(&sign.FulcioOptions{BaseURL: w.Fulcio}),
 		CertificateProviderOptions: &sign.CertificateProviderOptions{IDToken: w.Token(role)},
 		TimestampAuthorities:       []*sign.TimestampAuthority{sign.NewTimestampAuthority(&sign.TimestampAuthorityOptions{URL: w.TSA})},
-		TransparencyLogs:           []sign.Transparency{sign.NewRekor(&sign.RekorOptions{BaseURL: w.Rekor, Version: 2})},
+		TransparencyLogs:           []sign.Transparency{sign.NewRekor(&sign.RekorOptions{BaseURL: address, Version: version})},
 	})
 	if err != nil {
 		t.Fatal(err)

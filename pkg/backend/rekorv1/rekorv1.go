@@ -1,5 +1,6 @@
 // Package rekorv1 retrieves from a Rekor v1 log the entry that a legacy
-// signature lacks, and stores the answer for later runs.
+// signature lacks, and stores the answer for later runs; and reads all entries
+// of a log, for who follows it.
 //
 //	log, err := rekorv1.Open("https://log.example.org", rt)
 //	kept, err := rekorv1.OpenEvidence("evidence")
@@ -39,7 +40,6 @@ import (
 const (
 	maxAnswer = 32 << 20
 	maxFound  = 200 // entries of one artifact that are examined
-	batch     = 10  // entries that a log returns at once
 )
 
 // Log is a Rekor v1 log.
@@ -86,7 +86,7 @@ func (l *Log) Find(ctx context.Context, m legacy.Material) (answer []byte, found
 	if len(names) > maxFound {
 		return nil, legacy.Material{}, verdict.Refuse(verdict.Limit, "log", "%d entries for this digest, the limit is %d", len(names), maxFound)
 	}
-	for asked := range slices.Chunk(names, batch) {
+	for asked := range slices.Chunk(names, Batch) {
 		if err := l.retrieve(ctx, s, asked); err != nil || s.answer != nil {
 			return s.answer, s.found, err
 		}
@@ -175,14 +175,19 @@ func (s *search) consider(raw []byte, names []string) error {
 // leafOf removes the name of the tree from an entry's name.
 func leafOf(name string) string { return name[max(0, len(name)-64):] }
 
-// post sends one request to the API.
+// post sends one question to the API.
 func (l *Log) post(ctx context.Context, path string, question, answer any) error {
-	failed := &verdict.UnavailableError{Place: l.address, Op: "asking the log"}
 	body, err := json.Marshal(question)
 	if err != nil {
 		return fmt.Errorf("asking the log: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, l.address+path, bytes.NewReader(body))
+	return l.ask(ctx, http.MethodPost, path, body, answer)
+}
+
+// ask sends one request to the API.
+func (l *Log) ask(ctx context.Context, method, path string, body []byte, answer any) error {
+	failed := &verdict.UnavailableError{Place: l.address, Op: "asking the log"}
+	request, err := http.NewRequestWithContext(ctx, method, l.address+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("asking the log: %w", err)
 	}
@@ -205,7 +210,7 @@ func (l *Log) post(ctx context.Context, path string, question, answer any) error
 	case len(raw) > maxAnswer:
 		return verdict.Refuse(verdict.Limit, "log", "the answer has more than %d bytes", maxAnswer)
 	}
-	if err := strictjson.Unmarshal(raw, answer, strictjson.MaxSize(maxAnswer)); err != nil {
+	if err := strictjson.UnmarshalOpen(raw, answer, strictjson.MaxSize(maxAnswer)); err != nil {
 		return verdict.Wrap(verdict.LogEntryParse, "log", err)
 	}
 	return nil

@@ -179,6 +179,14 @@ func explainAsked(p Policy) Section {
 	r := p.counts.rules
 	s.add("every signature is recorded in %s and timestamped by %s, and its certificate is recorded in %s",
 		count(r.Logs, "transparency log"), count(r.Times, "trusted authority"), count(r.SCTs, "certificate log"))
+	var names []string
+	for _, key := range r.Witnesses {
+		name, _, _ := strings.Cut(key, "+")
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		s.add("%d of these witnesses have cosigned each checkpoint of a log (WITNESS_FEW, WITNESS_SIG): %s", r.Cosigned, strings.Join(names, ", "))
+	}
 	return s
 }
 

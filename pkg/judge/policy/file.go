@@ -34,6 +34,7 @@ type file struct {
 	Rebuilt    *fileRebuilt      `yaml:"rebuilt"`
 	Signoff    *fileSignoff      `yaml:"signoff"`
 	Thresholds map[string]int    `yaml:"thresholds"`
+	Witnesses  *fileWitnesses    `yaml:"witnesses"`
 	Limits     map[string]string `yaml:"limits"`
 	Summaries  []fileSummary     `yaml:"summaries"`
 	Defects    *fileDefects      `yaml:"defects"`
@@ -42,6 +43,12 @@ type file struct {
 	Features map[string]fileFeature `yaml:"features"`
 	// Unsigned accepts artifacts without any signed evidence.
 	Unsigned bool `yaml:"insecureAcceptUnsigned"`
+}
+
+// fileWitnesses says whose cosignatures checkpoints need.
+type fileWitnesses struct {
+	AtLeast int      `yaml:"atLeast"`
+	Keys    []string `yaml:"keys"`
 }
 
 // fileTrustRoot says which trust roots are accepted beside those of real

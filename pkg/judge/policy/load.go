@@ -430,6 +430,12 @@ func (l *loader) loadThresholds() error {
 		}
 		*field = n
 	}
+	if w := l.Witnesses; w != nil {
+		l.policy.counts.rules.Cosigned, l.policy.counts.rules.Witnesses = w.AtLeast, w.Keys
+		if err := l.policy.counts.rules.CheckWitnesses(); err != nil {
+			return l.fail(codeValue, at("witnesses"), "%v", err)
+		}
+	}
 	l.policy.counts.rules.Stated = l.Thresholds["logs"]+l.Thresholds["scts"] > 0
 	if n := l.policy.counts.builders; n > max(1, len(l.policy.actors.builders)) {
 		return l.fail(codeValue, at("thresholds", "builders"), "%d builders must agree, but only %d are listed", n, len(l.policy.actors.builders))

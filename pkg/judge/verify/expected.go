@@ -183,9 +183,9 @@ func asExpected(m material, threshold int, seen *memory) (logged, bool) {
 		return logged{}, false
 	}
 	out := logged{index: -1}
-	known := map[*witness]bool{}
+	known := map[*logKey]bool{}
 	for _, e := range m.entity.GetVerificationMaterial().GetTlogEntries() {
-		w := seen.witnesses[hex.EncodeToString(e.GetLogId().GetKeyId())]
+		w := seen.logs[hex.EncodeToString(e.GetLogId().GetKeyId())]
 		if w == nil || known[w] {
 			return logged{}, false
 		}
@@ -213,7 +213,7 @@ func asExpected(m material, threshold int, seen *memory) (logged, bool) {
 
 // promises reports whether a log of version 1 signed that it will include the
 // entry, at this time, with a key that the trust root trusts at this time.
-func (w *witness) promises(e *protorekor.TransparencyLogEntry, at time.Time) bool {
+func (w *logKey) promises(e *protorekor.TransparencyLogEntry, at time.Time) bool {
 	key, ok := w.log.PublicKey.(*ecdsa.PublicKey)
 	const exact = 1 << 53 // larger numbers are rounded in canonical JSON
 	if !ok || at.Unix() <= 0 || at.Unix() >= exact || e.GetLogIndex() >= exact || w.log.ValidityPeriodStart.IsZero() || !believedAt(w.log, at) {
@@ -230,7 +230,7 @@ func (w *witness) promises(e *protorekor.TransparencyLogEntry, at time.Time) boo
 }
 
 // includesV1 reports whether a tree that the log signed includes the entry.
-func (w *witness) includesV1(e *protorekor.TransparencyLogEntry) bool {
+func (w *logKey) includesV1(e *protorekor.TransparencyLogEntry) bool {
 	p := e.GetInclusionProof()
 	tree, ok := w.checkpoint(p.GetCheckpoint().GetEnvelope(), true)
 	return ok && bytes.Equal(tree.root, p.GetRootHash()) && includes(tree.root, p.GetTreeSize(), p.GetLogIndex(), e)
@@ -238,7 +238,7 @@ func (w *witness) includesV1(e *protorekor.TransparencyLogEntry) bool {
 
 // includesV2 does the same for a log of version 2, which numbers its entries
 // from the start of its only tree.
-func (w *witness) includesV2(e *protorekor.TransparencyLogEntry) bool {
+func (w *logKey) includesV2(e *protorekor.TransparencyLogEntry) bool {
 	tree, ok := w.checkpoint(e.GetInclusionProof().GetCheckpoint().GetEnvelope(), false)
 	return ok && includes(tree.root, tree.size, e.GetLogIndex(), e)
 }

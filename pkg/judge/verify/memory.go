@@ -30,9 +30,9 @@ type memory struct {
 	leaves  memo[*named] // also by the signer's certificate
 	anchors memo[anchor] // by the authority's index in the trust root, and its name
 
-	alone     bool                         // see [Rules]
-	stamping  []root.TimestampingAuthority // each has its own cache
-	witnesses map[string]*witness          // by hexadecimal identifier; so are the logs in each
+	alone    bool                         // see [Rules]
+	stamping []root.TimestampingAuthority // each has its own cache
+	logs     map[string]*logKey           // by hexadecimal identifier; so are the logs in each
 }
 
 // named is a parsed signer's certificate with its identity. It is kept once a
@@ -45,7 +45,7 @@ type named struct {
 }
 
 func newMemory(material root.TrustedMaterial) *memory {
-	return &memory{stamping: stampers(material), witnesses: witnesses(material)}
+	return &memory{stamping: stampers(material), logs: logKeys(material)}
 }
 
 // memo is a bounded map that is safe for concurrent use. When full, it drops

@@ -283,7 +283,7 @@ func TestRememberedCheckpoint(t *testing.T) {
 		envelope := m.entity.GetVerificationMaterial().GetTlogEntries()[0].GetInclusionProof().GetCheckpoint().GetEnvelope()
 		yes := 0
 		for range 2 { // the second time from memory
-			for _, w := range v.seen.witnesses {
+			for _, w := range v.seen.logs {
 				if _, ok := w.checkpoint(envelope, v1); ok {
 					yes++
 				}
@@ -299,8 +299,8 @@ func TestRememberedCheckpoint(t *testing.T) {
 				}
 			}
 		}
-		if len(v.seen.witnesses) < 2 || yes != 2 {
-			t.Errorf("%s: %d answers of %d logs asked twice", name, yes, len(v.seen.witnesses))
+		if len(v.seen.logs) < 2 || yes != 2 {
+			t.Errorf("%s: %d answers of %d logs asked twice", name, yes, len(v.seen.logs))
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestPromiseWindow(t *testing.T) {
 	m, v := known(t, "blob-rekor-v1")
 	entry := m.entity.GetVerificationMaterial().GetTlogEntries()[0]
 	at := time.Unix(entry.GetIntegratedTime(), 0)
-	for _, w := range v.seen.witnesses {
+	for _, w := range v.seen.logs {
 		log := *w.log
 		for what, change := range map[string]func(){
 			"starts after":  func() { w.log.ValidityPeriodStart = at.Add(time.Second) },

@@ -71,7 +71,7 @@ func recordedStatement(m material, trusted root.TrustedMaterial, threshold int, 
 	entries := m.entity.GetVerificationMaterial().GetTlogEntries()
 	e := entries[0]
 	want := m.expectedStatement(trusted, e.GetCanonicalizedBody())
-	w, at := seen.witnesses[hex.EncodeToString(e.GetLogId().GetKeyId())], time.Unix(e.GetIntegratedTime(), 0)
+	w, at := seen.logs[hex.EncodeToString(e.GetLogId().GetKeyId())], time.Unix(e.GetIntegratedTime(), 0)
 	refuse := func(code verdict.Code, why string) (logged, error) {
 		return logged{}, verdict.Refuse(code, "log entry", "entry of kind intoto 0.0.1: %s", why)
 	}

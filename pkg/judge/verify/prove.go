@@ -29,6 +29,11 @@ func prove(m material, trusted root.TrustedMaterial, rules Rules, seen *memory) 
 	if err != nil {
 		return Evidence{}, err
 	}
+	for _, e := range m.entity.GetVerificationMaterial().GetTlogEntries() {
+		if err := rules.cosigned([]byte(e.GetInclusionProof().GetCheckpoint().GetEnvelope())); err != nil {
+			return Evidence{}, err
+		}
+	}
 	// "First, establish a time for the signature."
 	at, unknown, err := observed(m, trusted, logged, rules.Times, seen)
 	if err != nil {

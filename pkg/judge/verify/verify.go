@@ -5,6 +5,7 @@ import (
 	"crypto"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
@@ -30,6 +31,11 @@ type Rules struct {
 	// Keys may sign in place of an identity. A signature without a certificate,
 	// by none of these keys, is refused.
 	Keys []crypto.PublicKey
+	// Cosigned is how many of the Witnesses, at least, must have cosigned the checkpoint
+	// that proves a log entry. The keys are as in C2SP signed-note.
+	Cosigned  int
+	Witnesses []string
+	witnesses note.Verifiers
 	// LibraryAlone leaves every log entry and every promise of a certificate
 	// log to sigstore-go, without the shortcuts of this package. Tests check
 	// that the results are the same; it takes up to twice the time.
@@ -58,8 +64,11 @@ func NewWith(r trust.Root, rules Rules) (*Verifier, error) {
 	if r.IsZero() {
 		return nil, verdict.Refuse(verdict.TrustRootParse, "trust root", "no trust root was given")
 	}
-	if min(rules.Logs, rules.Times, rules.SCTs) < 1 || r.IsLogless() && (rules.Stated || max(rules.Logs, rules.SCTs) > 1) {
+	if min(rules.Logs, rules.Times, rules.SCTs) < 1 || r.IsLogless() && (rules.Stated || max(rules.Logs, rules.SCTs, rules.Cosigned+1) > 1) {
 		return nil, verdict.Refuse(verdict.Usage, "rules", "each threshold must be at least 1, and logs need a trust root that has some, got %+v", rules)
+	}
+	if err := rules.CheckWitnesses(); err != nil {
+		return nil, err
 	}
 	if r.IsLogless() {
 		rules.Logs, rules.SCTs = 0, 0

@@ -1,153 +1,59 @@
 package verify
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
-	network "encoding/binary"
-	"math"
-	"net/url"
-	"regexp"
+	"errors"
+	"slices"
 	"strings"
 
-	rekornote "github.com/sigstore/rekor-tiles/v2/pkg/note"
-	tiles "github.com/sigstore/rekor-tiles/v2/pkg/verify"
-	"github.com/sigstore/rekor/pkg/util"
-	"github.com/sigstore/sigstore-go/pkg/root"
-	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
-	"github.com/sigstore/sigstore/pkg/signature"
-	"github.com/sigstore/sigstore/pkg/signature/options"
-	"github.com/waybill-release/waybill/pkg/value/verdict"
+	cosignature "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// witness is a transparency log of the trust root, with its prepared key, and
-// its checkpoints whose signatures were proven.
-type witness struct {
-	log    *root.TransparencyLog
-	key    signature.Verifier
-	hint   uint32        // by which checkpoints of Rekor v1 identify the key
-	name   note.Verifier // nil for a log without a name in which it signs checkpoints
-	signed memo[tree]    // by the checkpoint
-}
+// A witness (C2SP tlog-witness) cosigns a checkpoint of a log if it extends each
+// checkpoint of the log that it cosigned before. So who asks for enough witnesses sees
+// the same tree as others, even if the log would show several.
 
-// tree is what a checkpoint states.
-type tree struct {
-	size int64
-	root []byte
-}
-
-// witnesses prepares the logs that this package supports; the library verifies
-// entries of the others.
-func witnesses(material root.TrustedMaterial) map[string]*witness {
-	all := map[string]*witness{}
-	for id, l := range material.RekorLogs() {
-		key, err := signature.LoadVerifier(l.PublicKey, l.SignatureHashFunc)
+// CheckWitnesses reads the keys of the witnesses. One key counts once, whatever its names.
+func (r *Rules) CheckWitnesses() error {
+	if r.Cosigned < 0 || r.Cosigned > len(r.Witnesses) || r.Cosigned == 0 && len(r.Witnesses) > 0 {
+		return verdict.Refuse(verdict.Usage, "witnesses", "%d of %d must cosign; want at least 1, and not more than there are", r.Cosigned, len(r.Witnesses))
+	}
+	var verifiers []note.Verifier
+	var keys []string
+	for _, text := range r.Witnesses {
+		v, err := cosignature.NewVerifierForCosignatureV1(text)
 		if err != nil {
-			continue
+			return verdict.Refuse(verdict.Usage, "witnesses", "%.200q is no key of a witness, want NAME+HASH+KEY: %v", text, err)
 		}
-		der, err := x509.MarshalPKIXPublicKey(l.PublicKey)
-		if err != nil {
-			continue
+		raw, _ := base64.StdEncoding.DecodeString(strings.SplitN(text, "+", 3)[2])
+		if raw = raw[1:]; slices.Contains(keys, string(raw)) {
+			return verdict.Refuse(verdict.Usage, "witnesses", "%.200q has the key of another witness", text)
 		}
-		sum := sha256.Sum256(der)
-		w := &witness{log: l, key: key, hint: network.BigEndian.Uint32(sum[:])}
-		if u, err := url.Parse(l.BaseURL); err == nil && l.BaseURL != "" {
-			if n, err := rekornote.NewNoteVerifier(u.Hostname(), key); err == nil {
-				w.name = n
-			}
-		}
-		all[id] = w
+		verifiers, keys = append(verifiers, v), append(keys, string(raw))
 	}
-	return all
+	r.witnesses = note.VerifierList(verifiers...)
+	return nil
 }
 
-// numbered matches the end of the first line of a checkpoint of Rekor v1.
-var numbered = regexp.MustCompile(`.* - [0-9]+$`)
+// Cosigned refuses a checkpoint that fewer witnesses cosigned than the rules ask for.
+func (v *Verifier) Cosigned(checkpoint []byte) error { return v.rules.cosigned(checkpoint) }
 
-// checkpoint proves that the log signed a checkpoint, in the form of its
-// version, and returns what it states.
-func (w *witness) checkpoint(envelope string, v1 bool) (tree, bool) {
-	if first, _, _ := strings.Cut(envelope, "\n"); numbered.MatchString(first) != v1 {
-		return tree{}, false
+func (r Rules) cosigned(checkpoint []byte) error {
+	if r.Cosigned == 0 {
+		return nil
 	}
-	key := []byte(envelope)
-	if t, ok := w.signed.find(key); ok {
-		return t, true
+	have, err := note.Open(checkpoint, r.witnesses)
+	if wrong := (*note.InvalidSignatureError)(nil); errors.As(err, &wrong) {
+		return verdict.Refuse("WITNESS_SIG", "checkpoint", "it has a cosignature under the key of the witness %q, who did not sign it", wrong.Name)
 	}
-	prove := w.signedV2
-	if v1 {
-		prove = w.signedV1
+	if have == nil { // no witness signed it
+		have = &note.Note{}
 	}
-	t, ok := prove(envelope)
-	if ok {
-		w.signed.keep(key, t)
+	if len(have.Sigs) < r.Cosigned { // of each key there is one
+		return verdict.Refuse("WITNESS_FEW", "checkpoint", "%d of %d witnesses cosigned it, want at least %d", len(have.Sigs), len(r.Witnesses), r.Cosigned)
 	}
-	return t, ok
-}
-
-func (w *witness) signedV1(envelope string) (tree, bool) {
-	var c util.SignedCheckpoint
-	if err := c.UnmarshalText([]byte(envelope)); err != nil || !w.signs(c.SignedNote) || c.Size > math.MaxInt64 {
-		return tree{}, false
-	}
-	return tree{int64(c.Size), c.Hash}, true
-}
-
-// signs reports whether a note has at least one signature and all are the
-// log's. The library checks the same, but computes the key's name each time.
-func (w *witness) signs(n util.SignedNote) bool {
-	sum := sha256.Sum256([]byte(n.Note))
-	var how []signature.VerifyOption
-	switch w.log.PublicKey.(type) {
-	case *ecdsa.PublicKey, *rsa.PublicKey:
-		how = append(how, options.WithDigest(sum[:]))
-	case ed25519.PublicKey:
-	default:
-		return false
-	}
-	for _, s := range n.Signatures {
-		raw, err := base64.StdEncoding.DecodeString(s.Base64)
-		if err != nil || s.Hash != w.hint || w.key.VerifySignature(bytes.NewReader(raw), strings.NewReader(n.Note), how...) != nil {
-			return false
-		}
-	}
-	return len(n.Signatures) > 0
-}
-
-func (w *witness) signedV2(envelope string) (tree, bool) {
-	if w.name == nil {
-		return tree{}, false
-	}
-	c, err := tiles.VerifyCheckpoint(envelope, w.name)
-	if err != nil || c.Size > math.MaxInt64 {
-		return tree{}, false
-	}
-	return tree{int64(c.Size), c.Hash}, true
-}
-
-// Checkpoint verifies that a log of the trust root signed a checkpoint, at any time,
-// and returns the log's identifier and what the checkpoint states.
-func (v *Verifier) Checkpoint(raw []byte) (log string, size int64, root []byte, err error) {
-	for id, w := range v.seen.witnesses {
-		for _, older := range []bool{false, true} {
-			if t, ok := w.checkpoint(string(raw), older); ok && len(t.root) == sha256.Size {
-				return id, t.size, t.root, nil
-			}
-		}
-	}
-	return "", 0, nil, verdict.Refuse(verdict.CheckpointSig, "checkpoint", "no log of the trust root signed this checkpoint: %.200q", raw)
-}
-
-// Issued reports whether an authority of the trust root issued a certificate.
-func (v *Verifier) Issued(certificate []byte) bool {
-	leaf, err := x509.ParseCertificate(certificate)
-	if err == nil {
-		_, err = sigstore.VerifyLeafCertificate(leaf.NotBefore, leaf, v.material)
-	}
-	return err == nil
+	return nil
 }

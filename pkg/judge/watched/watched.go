@@ -9,11 +9,16 @@ package watched
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -62,6 +67,39 @@ func By(p policy.Policy, v *verify.Verifier) Identities {
 		}
 	}
 	return i
+}
+
+// EntryV1 reads an entry of a Rekor v1 log, of any kind and version, and reports whether
+// it is ours: whether any text in it is a certificate or key of ours, in PEM and base64.
+func (i Identities) EntryV1(body []byte) (e Entry, ours bool, err error) {
+	type hash struct{ Value string }
+	var read struct {
+		Spec struct {
+			Data    struct{ Hash hash }        // hashedrekord
+			Payload hash                       `json:"payloadHash"` // dsse
+			Content struct{ PayloadHash hash } // intoto
+		}
+	}
+	leaf := tlog.RecordHash(body)
+	if err := json.Unmarshal(body, &read); err == nil { // other kinds have other forms
+		e.Content = cmp.Or(read.Spec.Data.Hash.Value, read.Spec.Payload.Value, read.Spec.Content.PayloadHash.Value)
+	}
+	e.Content = cmp.Or(e.Content, hex.EncodeToString(leaf[:]))
+	for d := json.NewDecoder(bytes.NewReader(body)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return e, ours, nil
+		} else if err != nil {
+			return e, false, verdict.Wrap(verdict.LogEntryParse, "log entry", err)
+		}
+		text, _ := token.(string)
+		rest, _ := base64.StdEncoding.DecodeString(text)
+		for block, rest := pem.Decode(rest); block != nil && !ours; block, rest = pem.Decode(rest) {
+			var who identity.Identity
+			who, ours = i.Signer(block.Bytes, block.Bytes)
+			e.Signer = who.String()
+		}
+	}
 }
 
 // signed is the content of hashedrekord or dsse of version 0.0.2, and signer who signed it.
@@ -134,12 +172,13 @@ type Contradiction struct {
 	Path   [][]byte     `json:"path,omitempty"`
 }
 
-// heads verifies both checkpoints.
+// heads verifies both checkpoints. Their first line names the log, and its tree.
 func (c *Contradiction) heads(v *verify.Verifier) (a, b tlog.Tree, err error) {
 	log, n, root, err := v.Checkpoint([]byte(c.First))
 	other, m, end, no := v.Checkpoint([]byte(c.Second))
-	if err = errors.Join(err, no); err == nil && (log != other || log != c.Log) {
-		err = verdict.Refuse(verdict.LogProof, "proof", "the checkpoints are not both of the log %q", c.Log)
+	tree, _, _ := strings.Cut(c.First, "\n")
+	if err = errors.Join(err, no); err == nil && (log != other || log != c.Log || !strings.HasPrefix(c.Second, tree+"\n")) {
+		err = verdict.Refuse(verdict.LogProof, "proof", "the checkpoints are not both of one tree of the log %q", c.Log)
 	}
 	if err != nil {
 		return a, b, err
@@ -148,8 +187,9 @@ func (c *Contradiction) heads(v *verify.Verifier) (a, b tlog.Tree, err error) {
 }
 
 // Compare fills in c if the checkpoint Second does not extend First, and reports whether it
-// is of a larger tree. The hashes are those of the second tree, and proven.
-func (c *Contradiction) Compare(v *verify.Verifier, hashes tlog.HashReader) (grown bool, err error) {
+// is of a larger tree. Prefix returns what as many entries of tree b hash to as a has: the
+// hash of a, if that is proven; else another, with its proof.
+func (c *Contradiction) Compare(v *verify.Verifier, prefix func(a, b tlog.Tree) (tlog.Hash, tlog.TreeProof, error)) (grown bool, err error) {
 	a, b, err := c.heads(v)
 	switch {
 	case err != nil || a == b || a.N == 0:
@@ -158,18 +198,18 @@ func (c *Contradiction) Compare(v *verify.Verifier, hashes tlog.HashReader) (gro
 		c.Code = map[bool]verdict.Code{true: Rollback, false: Fork}[b.N < a.N]
 		return false, nil
 	}
-	root, err := tlog.TreeHash(a.N, hashes)
+	root, path, err := prefix(a, b)
 	if err != nil || root == a.Hash {
 		return err == nil, err
 	}
-	path, err := tlog.ProveTree(b.N, a.N, hashes)
+	if err := tlog.CheckTree(path, b.N, b.Hash, a.N, root); err != nil {
+		return false, verdict.Wrap(verdict.LogProof, "log", fmt.Errorf("it does not prove that the tree of %d entries extends that of %d: %w", b.N, a.N, err))
+	}
 	for _, h := range path {
 		c.Path = append(c.Path, bytes.Clone(h[:]))
 	}
-	if c.Root = root[:]; err == nil {
-		c.Code = Fork
-	}
-	return false, err
+	c.Code, c.Root = Fork, root[:]
+	return false, nil
 }
 
 // Check refuses what does not prove a contradiction. Signatures prove a fork. Which tree of

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/journal"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -22,7 +23,10 @@ import (
 // with bundles and state of releases; alarms dealt with, as LOG/INDEX. A file in a directory
 // counts if an identity of the policy signed what it has. That it was meant to, nothing
 // proves: a thief's bundle is as valid. So who can write to a directory is trusted.
-type Sources struct{ Versions, Dirs, Handled []string }
+type Sources struct {
+	Versions, Dirs, Handled []string
+	Reverify                time.Duration // how old the last verdict on a version may be; 0 verifies in each pass
+}
 
 // explain removes the entries that are explained. Sources are read after the checkpoint:
 // what a release had logged by then is in its journal. A file that is about none of the
@@ -63,27 +67,76 @@ func (r *run) explain(ctx context.Context, c *cursor) error {
 	return nil
 }
 
-// verify verifies the releases, once in a pass. What proves an accepted one is explained.
+// verify verifies the releases, once in a pass, unless their last verdict is new enough.
+// What proves a release is explained, also if that was so before and is not any more.
 func (r *run) verify(ctx context.Context) {
 	for ; r.verified < len(r.Explained.Versions); r.verified++ {
-		v, err := r.Gate.Verify(ctx, r.Explained.Versions[r.verified])
-		if err == nil {
-			err = v.Err()
+		release := r.Explained.Versions[r.verified]
+		var last verdict.Verdict
+		err := r.read(release+verdictSuffix, &last)
+		r.prove(last)
+		if err == nil && (last.Time.IsZero() || r.now.Sub(last.Time) >= r.Explained.Reverify) {
+			err = r.reverify(ctx, release, last)
 		}
 		if err != nil {
 			f := verdict.FindingOf("release", err)
-			f.Subject = r.Explained.Versions[r.verified] + ": " + f.Subject
+			f.Subject = release + ": " + f.Subject
 			r.v.Add(f)
 			r.partial = r.partial || f.Code.Outcome() == verdict.Unavailable
-			continue
-		}
-		for _, p := range v.Proofs {
-			r.known[fmt.Sprintf("%s/%d", p.Log, p.LogIndex)] = true
-		}
-		for _, x := range v.VEX {
-			r.known[x.Entry] = true
 		}
 	}
+}
+
+// prove marks what proves a release as explained.
+func (r *run) prove(v verdict.Verdict) {
+	for _, p := range v.Proofs {
+		r.known[fmt.Sprintf("%s/%d", p.Log, p.LogIndex)] = true
+	}
+	for _, x := range v.VEX {
+		r.known[x.Entry] = true
+	}
+}
+
+// reverify verifies a release where it is published, and refuses what differs from the last
+// verdict that was accepted. The next ones are compared with that, too, until the difference
+// is handled. Of a release that was withdrawn, the manifest that says so is still explained.
+func (r *run) reverify(ctx context.Context, release string, last verdict.Verdict) error {
+	v, err := r.Gate.Verify(ctx, release)
+	if err != nil {
+		return err
+	}
+	if err := v.Err(); err != nil {
+		if len(v.Findings) > 0 && !slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return f.Code != verdict.Withdrawn }) {
+			r.prove(*v)
+		}
+		return err
+	}
+	was, is := essence(last), essence(*v)
+	without := func(all, some []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(line string) bool { _, in := slices.BinarySearch(some, line); return in })
+	}
+	gone, added := without(was, is), without(is, was)
+	name := fmt.Sprintf("%s/%s", release, digest.Of(digest.SHA256, []byte(strings.Join(is, "\n"))).Hex())
+	if !last.Time.IsZero() && len(gone)+len(added) > 0 && !slices.Contains(r.Explained.Handled, name) {
+		return &verdict.Error{Finding: verdict.Find("RELEASE_CHANGED", name, "it is not what was verified at %s", last.Time.Format(time.RFC3339)).
+			Differ(strings.Join(gone[:min(len(gone), 5)], ", "), strings.Join(added[:min(len(added), 5)], ", "))}
+	}
+	r.prove(*v)
+	return r.write(ctx, release+verdictSuffix, v)
+}
+
+// essence is what must stay the same in verdicts on a release: the bytes, the source and
+// the level of SLSA, which do not depend on the time.
+func essence(v verdict.Verdict) []string {
+	lines := []string{v.Source}
+	for _, o := range v.Objects {
+		lines = append(lines, o.Name+" "+o.Digest.String())
+	}
+	if v.Least != nil {
+		lines = append(lines, fmt.Sprintf("the SLSA Build level %d", v.Least.Level))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // readBundle verifies a bundle that is about a wanted entry. What it signs is explained,
@@ -99,8 +152,9 @@ func (r *run) readBundle(raw []byte, wanted map[string]bool) {
 		pae := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(bundle.PayloadType), bundle.PayloadType, len(bundle.Payload), bundle.Payload))
 		sum = pae[:]
 	}
-	content := hex.EncodeToString(sum)
-	if !wanted[content] && !slices.ContainsFunc(bundle.Entries, func(e verify.SaidEntry) bool {
+	content, payload := hex.EncodeToString(sum), sha256.Sum256(bundle.Payload)
+	inside := hex.EncodeToString(payload[:]) // what entries of kind dsse and intoto have
+	if !wanted[content] && !(bundle.IsAttestation() && wanted[inside]) && !slices.ContainsFunc(bundle.Entries, func(e verify.SaidEntry) bool {
 		return wanted[fmt.Sprintf("%x/%d", e.LogID, e.LogIndex)]
 	}) {
 		return
@@ -117,6 +171,7 @@ func (r *run) readBundle(raw []byte, wanted map[string]bool) {
 	}
 	if err == nil && r.ours.Has(e) {
 		r.known[content], r.known[fmt.Sprintf("%s/%d", e.Log(), e.LogIndex())] = true, true
+		r.known[inside] = r.known[inside] || bundle.IsAttestation()
 	}
 }
 

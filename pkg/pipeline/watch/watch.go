@@ -1,4 +1,4 @@
-// Package watch follows Rekor v2 logs, and reports every entry by an identity of the policy
+// Package watch follows Rekor logs, and reports every entry by an identity of the policy
 // that no release or record explains: Config{Gate: g, State: "watch"}.Once(ctx, now).
 //
 // Other projects should not import this package: it changes without notice.
@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -19,10 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/backend/tiles"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/watched"
@@ -56,7 +53,8 @@ type Seen struct {
 
 // cursor is what is remembered about a log, and written as a whole after what it is about.
 type cursor struct {
-	Log        string    `json:"log"`
+	Log        string    `json:"log"`        // of Rekor v1, with the tree
+	Address    string    `json:"address"`    // where it was read last
 	Checkpoint string    `json:"checkpoint"` // the last one, which extended all before it
 	Grown      time.Time `json:"grown"`      // when it was first seen
 	Next       int64     `json:"next"`       // the first entry that was not read
@@ -82,7 +80,7 @@ type run struct {
 
 // perBatch is how many tiles of entries are proven before the cursor is written. While
 // maxOpen entries are not explained, no others are read, so that memory stays bounded.
-const perBatch, maxOpen, cursorSuffix = 64, 10_000, ".cursor.json"
+const perBatch, maxOpen, cursorSuffix, verdictSuffix = 64, 10_000, ".cursor.json", ".verdict.json"
 
 // Once makes a pass.
 func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
@@ -98,17 +96,24 @@ func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
 		}
 	}
 	if len(r.Logs) == 0 {
-		r.v.AddError("trust root", verdict.Refuse(verdict.PlaceDown, "trust root", "it has no log that is valid now, so no log was read").Advise("name each Rekor v2 log to follow with --log, or use a newer trust root"))
+		r.v.AddError("trust root", verdict.Refuse(verdict.PlaceDown, "trust root", "it has no log that is valid now, so no log was read").Advise("name each log to follow with --log, or use a newer trust root"))
 	}
 	files, _ := fs.Glob(os.DirFS(c.State), "*"+cursorSuffix) // the pattern is valid
+	down := map[string]bool{}
 	for _, address := range r.Logs {
-		id, err := r.follow(ctx, address)
+		heads, err := r.heads(ctx, address)
+		down[address] = verdict.OutcomeOf(err) == verdict.Unavailable
 		r.v.AddError(address, err)
-		files = slices.DeleteFunc(files, func(f string) bool { return f == id+cursorSuffix })
+		for _, h := range heads {
+			files = slices.DeleteFunc(files, func(f string) bool { return f == h.id()+cursorSuffix })
+			r.v.AddError(address, r.follow(ctx, address, h))
+		}
 	}
 	for _, f := range files {
-		r.v.Add(verdict.Find(watched.Stalled, filepath.Join(c.State, f), "the log was followed before, and no address answered for it"))
 		c, err := r.cursor(strings.TrimSuffix(f, cursorSuffix))
+		if !down[c.Address] {
+			r.v.Add(verdict.Find(watched.Stalled, filepath.Join(r.State, f), "the log was followed before, and no address answered for it"))
+		}
 		if err == nil {
 			err = r.judge(ctx, &c)
 		}
@@ -123,69 +128,55 @@ func (c Config) Once(ctx context.Context, now time.Time) *verdict.Verdict {
 	return r.v
 }
 
-// follow reads a log from where the last pass ended, and judges its open entries.
-func (r *run) follow(ctx context.Context, address string) (id string, err error) {
-	at, err := store.Open(strings.TrimSuffix(address, "/")+"/api/v2/", r.Transport)
+// follow reads a tree from where the last pass ended, and judges its open entries.
+func (r *run) follow(ctx context.Context, address string, h head) error {
+	c, err := r.cursor(h.id())
 	if err != nil {
-		return "", err
+		return err
 	}
-	log := tiles.Log(func(ctx context.Context, path string) ([]byte, error) {
-		return store.Read(ctx, at, path, tiles.MaxTile)
-	})
-	raw, err := log(ctx, "checkpoint")
-	if errors.Is(err, store.ErrNotFound) {
-		return "", verdict.Refuse(verdict.PlaceDown, address, "it has no checkpoint, so it is no Rekor v2 log: %v", err).Advise("name each Rekor v2 log to follow with --log; logs of Rekor v1 cannot be followed")
-	}
-	if err != nil {
-		return "", err
-	}
-	id, size, root, err := r.Gate.Verifier().Checkpoint(raw)
-	if err != nil {
-		return "", err
-	}
-	c, err := r.cursor(id)
-	if err != nil {
-		return id, err
-	}
-	hashes := log.Hashes(ctx, tlog.Tree{N: size, Hash: tlog.Hash(root)})
 	if c.Checkpoint == "" {
-		if c.Next = r.From; r.From < 0 || r.From > size {
-			c.Next = size
+		if c.Next = max(0, r.From-h.base); r.From < 0 || c.Next > h.N {
+			c.Next = h.N
 		}
-		c.Checkpoint, c.Grown = string(raw), r.now
+		c.Checkpoint, c.Grown = h.raw, r.now
 	}
-	found := watched.Contradiction{Log: id, First: c.Checkpoint, Second: string(raw), Seen: r.now.UTC()}
-	grown, err := found.Compare(r.Gate.Verifier(), hashes)
+	c.Address = address
+	found := watched.Contradiction{Log: h.log, First: c.Checkpoint, Second: h.raw, Seen: r.now.UTC()}
+	grown, err := found.Compare(r.Gate.Verifier(), func(a, b tlog.Tree) (tlog.Hash, tlog.TreeProof, error) { return h.prefix(ctx, a, b) })
 	switch {
 	case found.Code != "":
-		name := id + "." + strings.ToLower(string(found.Code)) + ".json"
-		err = verdict.Refuse(found.Code, "log "+id, "the checkpoint contradicts one that the log signed before; the proof is %s in the state directory", name)
-		return id, errors.Join(err, r.write(ctx, name, found), r.judge(ctx, &c))
-	case err != nil:
-		return id, errors.Join(err, r.judge(ctx, &c))
-	case grown:
-		c.Checkpoint, c.Grown = string(raw), r.now
+		name := h.id() + "." + strings.ToLower(string(found.Code)) + ".json"
+		err = verdict.Refuse(found.Code, "log "+h.id(), "the checkpoint contradicts one that the log signed before; the proof is %s in the state directory", name)
+		return errors.Join(err, r.write(ctx, name, found), r.judge(ctx, &c))
+	case err == nil:
+		err = r.Gate.Verifier().Cosigned([]byte(h.raw))
 	}
-	for r.Seen(Seen{id, address, 0, c.Next, size, c.Grown}); c.Next < size && err == nil; {
+	if err != nil {
+		return errors.Join(err, r.judge(ctx, &c))
+	}
+	if grown {
+		c.Checkpoint, c.Grown = h.raw, r.now
+	}
+	for r.Seen(Seen{h.id(), address, 0, c.Next, h.N, c.Grown}); c.Next < h.N && err == nil; {
 		if len(c.Open) >= maxOpen {
 			if err = r.explain(ctx, &c); err == nil && len(c.Open) >= maxOpen {
-				err = verdict.Refuse(verdict.Limit, "log "+id, "%d entries before entry %d are not explained; no others are read until fewer are", len(c.Open), c.Next).
+				err = verdict.Refuse(verdict.Limit, "log "+h.id(), "%d entries before entry %d are not explained; no others are read until fewer are", len(c.Open), h.base+c.Next).
 					Advise("name what explains them with --release or --releases, or the entries with --handled")
 			}
 		}
 		before := c.Next
 		if err == nil {
-			err = r.scan(ctx, log, hashes, &c, min((c.Next/tiles.Width+perBatch)*tiles.Width, size))
+			err = h.scan(ctx, &c, h.Tree)
 		}
 		if err == nil {
-			err = r.write(ctx, id+cursorSuffix, c)
-			r.Seen(Seen{id, address, c.Next - before, c.Next, size, c.Grown})
+			err = r.write(ctx, h.id()+cursorSuffix, c)
+			r.Seen(Seen{h.id(), address, c.Next - before, c.Next, h.N, c.Grown})
 		}
 	}
-	return id, errors.Join(err, r.judge(ctx, &c))
+	return errors.Join(err, r.judge(ctx, &c))
 }
 
-// cursor reads what is remembered about a log.
+// cursor reads what is remembered about a tree.
 func (r *run) cursor(id string) (c cursor, err error) {
 	err = r.read(id+cursorSuffix, &c)
 	c.Log = id
@@ -202,44 +193,6 @@ func (r *run) read(name string, value any) error {
 		return verdict.Wrap(verdict.ConfigParse, name, err)
 	}
 	return nil
-}
-
-// scan reads the entries before end, which the hashes prove, and opens those that are ours.
-func (r *run) scan(ctx context.Context, log tiles.Log, hashes tlog.HashReader, c *cursor, end int64) error {
-	indexes := make([]int64, end-c.Next)
-	for i := range indexes {
-		indexes[i] = tlog.StoredHashIndex(0, c.Next+int64(i))
-	}
-	proven, err := hashes.ReadHashes(indexes)
-	if err != nil {
-		return err
-	}
-	var found [perBatch][]open
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8) // tiles in memory
-	first := c.Next / tiles.Width
-	for tile := first; tile*tiles.Width < end; tile++ {
-		group.Go(func() error {
-			bodies, err := log.Entries(ctx, tile, int(min(end-tile*tiles.Width, tiles.Width)))
-			for i := max(0, c.Next-tile*tiles.Width); i < int64(len(bodies)); i++ {
-				n := tile*tiles.Width + i
-				e, is, err := r.ours.Entry(bodies[i])
-				switch {
-				case tlog.RecordHash(bodies[i]) != proven[n-c.Next]:
-					return verdict.Refuse(verdict.LogProof, "log", "entry %d is not the one that the checkpoint proves", n)
-				case err != nil:
-					return err
-				case is:
-					found[tile-first] = append(found[tile-first], open{e, fmt.Sprintf("%s/%d", c.Log, n)})
-				}
-			}
-			return err
-		})
-	}
-	if err = group.Wait(); err == nil {
-		c.Open, c.Next = slices.Concat(c.Open, slices.Concat(found[:]...)), end
-	}
-	return err
 }
 
 // judge reports the entries that are not explained, and writes the cursor.

@@ -39,8 +39,9 @@ import (
 	"github.com/waybill-release/waybill/test/lab"
 )
 
-// certificates is how many different ones the entries have.
-const certificates = 128
+// certificates is how many different ones the entries have, and distinct how many entries
+// differ: those after them are the same again, so that their tiles take no space.
+const certificates, distinct = 128, 4096 * tiles.Width
 
 const rootName, policyName = "trusted_root.json", "policy.yaml"
 
@@ -76,7 +77,7 @@ func Make(ctx context.Context, dir string, n int) (err error) {
 		if i == n/2 {
 			return forms[certificates].entry(i)
 		}
-		return forms[i%certificates].entry(i)
+		return forms[i%certificates].entry(i % distinct)
 	})
 	if err != nil {
 		return err
@@ -145,7 +146,19 @@ func (f form) entry(i int) []byte {
 func write(dir string, n int, entry func(int) []byte) ([]byte, error) {
 	var hashes [][]byte
 	var bundle []byte
-	for i := range n {
+	for i := 0; i < n; i++ {
+		before, planted := i-distinct, n/2/tiles.Width
+		if tile := i / tiles.Width; before >= 0 && i%tiles.Width == 0 && i+tiles.Width <= n && tile != planted && before/tiles.Width != planted {
+			hashes = append(hashes, hashes[before:before+tiles.Width]...)
+			if err := os.MkdirAll(filepath.Dir(tilePath(dir, -1, tile, tiles.Width)), 0o755); err != nil {
+				return nil, err
+			}
+			if err := os.Link(tilePath(dir, -1, before/tiles.Width, tiles.Width), tilePath(dir, -1, tile, tiles.Width)); err != nil {
+				return nil, err
+			}
+			i += tiles.Width - 1
+			continue
+		}
 		body := entry(i)
 		bundle = append(binary.BigEndian.AppendUint16(bundle, uint16(len(body))), body...) //nolint:gosec // an entry is small
 		hashes = append(hashes, rfc6962.DefaultHasher.HashLeaf(body))
@@ -173,9 +186,13 @@ func write(dir string, n int, entry func(int) []byte) ([]byte, error) {
 	return root, nil
 }
 
-func writeTile(dir string, level, n, width int, raw []byte) error {
+func tilePath(dir string, level, n, width int) string {
 	path := tlog.Tile{H: 8, L: level, N: int64(n), W: width}.Path()
-	path = filepath.Join(dir, filepath.FromSlash(strings.NewReplacer("tile/8/data/", "tile/entries/", "tile/8/", "tile/").Replace(path)))
+	return filepath.Join(dir, filepath.FromSlash(strings.NewReplacer("tile/8/data/", "tile/entries/", "tile/8/", "tile/").Replace(path)))
+}
+
+func writeTile(dir string, level, n, width int, raw []byte) error {
+	path := tilePath(dir, level, n, width)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
