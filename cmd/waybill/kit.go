@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	kits "github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
@@ -61,6 +62,12 @@ func kitCommand() *cobra.Command {
 	})
 	into.Flags().StringVar(&files, "to", "", "directory or bucket to copy the files to")
 	into.Flags().StringVar(&images, "to-images", "", "registry to copy the images to")
+	packed := false
+	delta := &cobra.Command{Use: "delta OLD NEW DELTA", Short: "Write only what a kit has that an older one lacks", Long: help("kit") + exit.Table("the delta was written"), Example: "  waybill kit delta lantern-v0.1.0.kit lantern-v0.1.1.kit change.kit", Args: cobra.ExactArgs(3), RunE: func(c *cobra.Command, args []string) error {
+		return kits.WriteDelta(c.Context(), args[0], args[1], args[2], packed)
+	}}
+	delta.Flags().BoolVar(&packed, "zstd", false, "compress the delta")
+	cmd.AddCommand(delta)
 	return cmd
 }
 

@@ -326,6 +326,13 @@ func readManifest(ctx context.Context, req Request) (m signedManifest, f facts, 
 	return m, f, m.isOf(req)
 }
 
+// Manifest returns the manifest of a release, which the policy accepts, before what it
+// lists is judged.
+func (g Gate) Manifest(ctx context.Context, r Request) (manifest.Manifest, error) {
+	m, _, err := readManifest(ctx, r)
+	return m.Manifest, err
+}
+
 // fixManifest is the next act where a place has no manifest.
 const fixManifest = "check version, profile and address; if the release is published without a manifest, use a profile that says so; if it is sealed, fetch it again"
 

@@ -15,7 +15,7 @@ import (
 // time. No file is overwritten.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
-	large := bytes.Repeat([]byte("some bytes that fit no frame "), 100_000)
+	large := bytes.Repeat([]byte("some bytes that fit no frame "), 700_000)
 	for name, raw := range map[string][]byte{"a": large, "b": nil, "c": []byte("c")} {
 		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o600); err != nil {
 			t.Fatal(err)

@@ -28,13 +28,18 @@ type tape struct {
 	looked os.FileInfo
 	index  map[string]span
 	frames *unpack.Frames // of a compressed kit; else nil
+	older  *tape          // of which a kit is a delta; else nil
+	chain  int            // how many deltas are before it
 }
 
 // kitSuffix ends the name of a kit, which is an archive: see package kit.
 const kitSuffix = ".kit"
 
-// span locates the bytes of an object.
-type span struct{ offset, size int64 }
+// span locates the bytes of an object: in the older kit, or from an offset here.
+type span struct {
+	offset, size int64
+	older        bool
+}
 
 // splitTape splits the path of an archive, or of a directory in a kit, and reports
 // whether there is such an archive.
@@ -91,6 +96,10 @@ func (t *tape) Open(ctx context.Context, name string) (io.ReadCloser, int64, err
 		return nil, 0, err
 	}
 	at, found := index[t.dir+name]
+	if at.older {
+		_ = f.Close()
+		return t.older.Open(ctx, t.dir+name)
+	}
 	if !found {
 		_ = f.Close()
 		return nil, 0, fmt.Errorf("%s at %q: %w", op, t.uri, ErrNotFound)
@@ -141,10 +150,15 @@ func (t *tape) read(ctx context.Context, f *os.File) (archive *io.SectionReader,
 		}
 		return archive, t.index, nil
 	}
-	if t.index, err = t.scan(ctx, archive); err != nil {
+	if index, err = t.scan(ctx, archive); err != nil {
 		return nil, nil, err
 	}
-	t.looked = info
+	if _, is := index[deltaName]; is && strings.HasSuffix(t.path, kitSuffix) {
+		if err := t.add(ctx, archive, index); err != nil {
+			return nil, nil, err
+		}
+	}
+	t.index, t.looked = index, info
 	return archive, t.index, nil
 }
 
@@ -167,7 +181,7 @@ func (t *tape) scan(ctx context.Context, archive *io.SectionReader) (map[string]
 		if len(index) >= MaxObjects {
 			return TooMany(t.uri)
 		}
-		index[e.Name] = span{e.Offset, e.Size}
+		index[e.Name] = span{offset: e.Offset, size: e.Size}
 		names = append(names, e.Name)
 		return nil
 	})

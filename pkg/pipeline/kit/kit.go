@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -31,22 +33,32 @@ import (
 // Import judges a release, and copies it to other places if it is accepted: what
 // the manifest lists, and what is beside it in its place, such as summaries.
 func Import(ctx context.Context, g gate.Gate, r gate.Request, to promote.To) (gate.Decided, error) {
-	return transfer(ctx, g, r, to, Form{})
-}
-
-func transfer(ctx context.Context, g gate.Gate, r gate.Request, to promote.To, form Form) (gate.Decided, error) {
-	if g.Profile().Unsealed != nil {
-		return gate.Decided{}, verdict.Refuse(verdict.Usage, "kit", "the release has no manifest, which lists what belongs into a kit").Advise("carry its files as --download keeps them, with the answers of the log: docs/how-to/air-gap.md")
-	}
-	decided, err := g.Decide(ctx, r)
+	decided, err := decide(ctx, g, r)
 	if err != nil || decided.Verdict.Err() != nil {
 		return decided, err
 	}
-	raw, err := store.Read(ctx, r.Files, releasemanifest.Name, verify.MaxBundle)
+	p, err := toCopy(ctx, r, decided.Verified(), Form{})
 	if err != nil {
 		return decided, err
 	}
-	p := promote.Make(decided.Verified(), raw)
+	return decided, promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
+}
+
+func decide(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, error) {
+	if g.Profile().Unsealed != nil {
+		return gate.Decided{}, verdict.Refuse(verdict.Usage, "kit", "the release has no manifest, which lists what belongs into a kit").Advise("carry its files as --download keeps them, with the answers of the log: docs/how-to/air-gap.md")
+	}
+	return g.Decide(ctx, r)
+}
+
+// toCopy is what belongs to a release: what the manifest lists, and the summaries
+// and the like beside it.
+func toCopy(ctx context.Context, r gate.Request, m manifest.Manifest, form Form) (p promote.Plan, err error) {
+	raw, err := store.Read(ctx, r.Files, releasemanifest.Name, verify.MaxBundle)
+	if err != nil {
+		return p, err
+	}
+	p = promote.Make(m, raw)
 	known := map[string]bool{releasemanifest.Name: true}
 	for _, f := range p.Files {
 		known[f.Name] = true
@@ -61,16 +73,13 @@ func transfer(ctx context.Context, g gate.Gate, r gate.Request, to promote.To, f
 			p.Files = append(p.Files, promote.File{Name: o.Name, Digests: digest.SetOf(raw), Size: int64(len(raw)), MediaType: plan.MediaBundle})
 		}
 	}
-	if err != nil {
-		return decided, err
-	}
-	if m := decided.Verified(); form.EvidenceOnly {
+	if form.EvidenceOnly {
 		p.Images, p.Files = nil, slices.DeleteFunc(p.Files, func(f promote.File) bool {
 			a, _ := m.Find(f.Name)
 			return slices.Contains(policy.ChecksOf(a.Class), policy.Provenance)
 		})
 	}
-	return decided, promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
+	return p, err
 }
 
 // Form is how a kit is written: compressed, and without the images and the files
@@ -78,7 +87,10 @@ func transfer(ctx context.Context, g gate.Gate, r gate.Request, to promote.To, f
 type Form struct{ Compressed, EvidenceOnly bool }
 
 // Export judges a release, and writes it into a kit if it is accepted, with the
-// policy and trust root. Every byte is hashed again while it is copied.
+// policy and trust root. The kit is written first and judged itself, so that each
+// byte of a file is hashed once, and appears only then. If that fails, if the place
+// cannot be listed, or if the kit is to have evidence only, the release is judged where
+// it is; then each byte is hashed again while it is copied.
 func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form Form) (decided gate.Decided, err error) {
 	if err := kit.CheckNew(path); err != nil {
 		return decided, err
@@ -88,8 +100,58 @@ func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form 
 		return decided, &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
 	}
 	defer os.RemoveAll(temp) //nolint:errcheck // it is temporary
-	dir, files, to := filepath.Join(temp, "kit"), filepath.Join(temp, "kit", kit.Files), promote.To{}
-	err = errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, kit.LayoutName), []byte(kit.LayoutText), 0o644), os.WriteFile(filepath.Join(dir, kit.IndexName), []byte(emptyIndex), 0o644))
+	first, inKit := filepath.Join(temp, "first"+kit.Suffix), r
+	_, failed := r.Files.List(ctx)
+	m, refused := g.Manifest(ctx, r)
+	if failed = errors.Join(failed, refused); failed == nil && !form.EvidenceOnly && g.Profile().Unsealed == nil {
+		failed = exporting{g, r, form}.pack(ctx, m, first, false)
+		files, wrong := store.Open(first+"/"+kit.Files, nil)
+		if inKit.Files = (copyOf{files, r.Files.URI()}); r.Images != nil {
+			inKit.Images, refused = registry.OpenLayout(first)
+		}
+		if errors.Join(failed, wrong, refused) == nil {
+			decided, failed = g.Decide(ctx, inKit)
+		}
+		if failed == nil && decided.Verdict.Err() == nil && len(decided.Verified().Artifacts) == len(m.Artifacts) {
+			return decided, os.Rename(first, path)
+		}
+	}
+	if decided, err = decide(ctx, g, r); err != nil || decided.Verdict.Err() != nil {
+		return decided, err
+	}
+	return decided, exporting{g, r, form}.pack(ctx, decided.Verified(), path, true)
+}
+
+// copyOf is a copy of another place.
+type copyOf struct {
+	store.Place
+	uri string
+}
+
+// URI implements [store.Place].
+func (c copyOf) URI() string { return c.uri }
+
+// exporting is what goes into a kit, and how.
+type exporting struct {
+	gate.Gate
+	from gate.Request
+	Form
+}
+
+// pack writes a kit, with files that are hashed while they are copied or, if they
+// are judged in the kit, are not.
+func (e exporting) pack(ctx context.Context, m manifest.Manifest, path string, hashed bool) error {
+	p, err := toCopy(ctx, e.from, m, e.Form)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".kit-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	files, to := filepath.Join(dir, kit.Files), promote.To{}
+	err = errors.Join(os.WriteFile(filepath.Join(dir, kit.LayoutName), []byte(kit.LayoutText), 0o644), os.WriteFile(filepath.Join(dir, kit.IndexName), []byte(emptyIndex), 0o644))
 	if err == nil {
 		to.Writer, err = store.OpenWriter(files)
 	}
@@ -99,20 +161,31 @@ func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form 
 	if err == nil {
 		to.Images, err = registry.OpenLayout(dir)
 	}
+	copied := p.Files
+	if p.Files = nil; err == nil { // only the images, and the manifest
+		err = promote.Apply(ctx, p, promote.From{Files: e.from.Files, Images: e.from.Images}, to)
+	}
 	if err == nil {
-		decided, err = transfer(ctx, g, r, to, form)
+		err = lists(e.Gate, dir)
 	}
-	if err != nil || decided.Verdict.Err() != nil {
-		return decided, err
+	rest, failed := store.Open(dir, nil)
+	if err = errors.Join(err, failed); err != nil {
+		return err
 	}
-	if err := lists(g, dir); err != nil {
-		return decided, err
+	var entries []kit.Entry
+	for _, f := range copied {
+		entries = append(entries, kit.Entry{Object: store.Object{Name: kit.Files + f.Name, Size: f.Size}, Open: func(ctx context.Context, _ string) (io.ReadCloser, int64, error) {
+			body, _, err := e.from.Files.Open(ctx, f.Name)
+			if err != nil || !hashed {
+				return body, f.Size, err
+			}
+			return struct {
+				io.Reader
+				io.Closer
+			}{digest.NewVerifyingReader(body, f.Digests.SHA256, f.Size), body}, f.Size, nil
+		}})
 	}
-	all, err := store.Open(dir, nil)
-	if err != nil {
-		return decided, err
-	}
-	return decided, kit.Write(ctx, path, all, form.Compressed)
+	return kit.Write(ctx, path, rest, e.Compressed, entries...)
 }
 
 const emptyIndex = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}`
