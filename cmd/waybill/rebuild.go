@@ -1,23 +1,31 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
+	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // rebuilding are the options of rebuild.
 type rebuilding struct {
 	officer
-	source, id string
-	output     *cli.Output
+	source, id, bundle, ldflags string
+	output                      *cli.Output
 }
 
 func rebuildCommand() *cobra.Command {
@@ -26,6 +34,8 @@ func rebuildCommand() *cobra.Command {
 	o.addFlags(cmd)
 	cmd.Flags().StringVar(&o.source, "source", "", "repository to read the commit from, in place of the one that the provenance names")
 	cmd.Flags().StringVar(&o.id, "sign", "", "sign, as the rebuilder with this id in the policy, that the bytes are the same, and write the statement beside the manifest")
+	cmd.Flags().StringVar(&o.bundle, "bundle", "", "provenance of FILE, instead of FILE"+gate.BundleSuffix)
+	cmd.Flags().StringVar(&o.ldflags, "ldflags", "", "flags of the linker with which a Go program without provenance was built, which it does not say itself: -s, -w, -buildid=ID, -X NAME=VALUE")
 	o.output.AddFlags(cmd)
 	return cmd
 }
@@ -34,16 +44,63 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 	if o.confirm && o.id == "" {
 		return verdict.Refuse(verdict.Usage, "--confirm", "without --sign, nothing is signed")
 	}
+	word := args[0]
+	v, isVersion := version.Parse(word)
+	_, isFile := os.Stat(word)
+	_, hasBundle := os.Stat(cmp.Or(o.bundle, word+gate.BundleSuffix))
+	switch {
+	case isVersion != nil && isFile == nil && o.bundle == "" && errors.Is(hasBundle, fs.ErrNotExist):
+		return o.program(c, args)
+	case o.ldflags != "":
+		return verdict.Refuse(verdict.Usage, "--ldflags", "the flag is for a Go program without provenance; provenance names all flags")
+	case isVersion == nil && o.bundle != "":
+		return verdict.Refuse(verdict.Usage, "--bundle", "the flag is for a file; a release names its provenance")
+	}
+	from := &project{profile: o.profile, source: o.source}
+	from.settle(nil)
+	by, err := from.gate(c.Context())
+	if err != nil {
+		return err
+	}
+	o.profile = from.profile
 	off, err := o.open(c)
 	if err != nil {
 		return err
 	}
-	from := &project{profile: o.profile, source: o.source}
-	p, ctx, err := from.open(c, args[:1])
+	conf, ctx, err := from.config(c, by)
 	if err != nil {
 		return err
 	}
-	v, made, err := pipeline.Rebuild(ctx, p, args[1:]...)
+	var one *pipeline.Found
+	switch {
+	case isVersion == nil:
+		conf.Version = v
+	case isFile == nil:
+		one, err = pipeline.FindFile(ctx, by, word, cmp.Or(o.bundle, word+gate.BundleSuffix))
+	case strings.Contains(word, "/"):
+		var image gate.Image
+		if image, err = cli.Image(word, conf.Transport); err == nil {
+			one, err = pipeline.FindImage(ctx, by, image)
+		}
+	default:
+		err = verdict.Refuse(verdict.Usage, word, "neither a version, nor a file, nor an image as HOST/PATH:TAG or HOST/PATH@sha256:…")
+	}
+	if err != nil {
+		return err
+	}
+	return o.rebuild(ctx, c, off, conf, one, args[1:])
+}
+
+// rebuild builds again what has provenance, and signs if that is asked for.
+func (o *rebuilding) rebuild(ctx context.Context, c *cobra.Command, off pipeline.Officer, conf pipeline.Config, one *pipeline.Found, names []string) error {
+	if one != nil {
+		conf.Version = one.Version
+	}
+	p, err := pipeline.New(conf)
+	if err != nil {
+		return err
+	}
+	v, made, err := pipeline.Rebuild(ctx, p, one, names...)
 	if err != nil {
 		return err
 	}
@@ -57,10 +114,22 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 	if !o.confirm {
 		return o.finish(c, off, draft, rebuildrecord.Name(1))
 	}
-	name, proof, err := off.PublishRebuilt(ctx, args[0], draft)
+	name, proof, err := off.PublishRebuilt(ctx, conf.Version.String(), draft)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: signed by %s at %s; read back and verified\n", name, render.Safe(proof.Identity), proof.SignedAt.Format(time.RFC3339))
 	return err
+}
+
+// program builds a Go program again that has no provenance.
+func (o *rebuilding) program(c *cobra.Command, args []string) error {
+	if o.id != "" || o.source != "" || len(args) > 1 {
+		return verdict.Refuse(verdict.Usage, args[0], "no provenance is beside it, so nothing is signed about it, and no other source or artifact counts; name its provenance with --bundle")
+	}
+	logger := (&project{}).observe(c)
+	report := func(ctx context.Context, format string, args ...any) {
+		logger.InfoContext(ctx, fmt.Sprintf(format, args...))
+	}
+	return answer(c, o.output, pipeline.RebuildProgram(c.Context(), pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: report}, args[0], o.ldflags), nil)
 }
