@@ -32,6 +32,7 @@ func rebuildCommand() *cobra.Command {
 	o := &rebuilding{officer: officer{signsAs: []string{rebuildrecord.Role}}, output: cli.TableOutput()}
 	cmd := newCommand("rebuild", cobra.MinimumNArgs(1), o.run)
 	o.addFlags(cmd)
+	cmd.Flags().Lookup("profile").Usage = "profile that names places, policy, trust root and signing services (default: profile.yaml here, or above up to the top of the repository)"
 	cmd.Flags().StringVar(&o.source, "source", "", "repository to read the commit from, in place of the one that the provenance names")
 	cmd.Flags().StringVar(&o.id, "sign", "", "sign, as the rebuilder with this id in the policy, that the bytes are the same, and write the statement beside the manifest")
 	cmd.Flags().StringVar(&o.bundle, "bundle", "", "provenance of FILE, instead of FILE"+gate.BundleSuffix)
@@ -45,62 +46,30 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 		return verdict.Refuse(verdict.Usage, "--confirm", "without --sign, nothing is signed")
 	}
 	word := args[0]
-	v, isVersion := version.Parse(word)
-	_, isFile := os.Stat(word)
-	_, hasBundle := os.Stat(cmp.Or(o.bundle, word+gate.BundleSuffix))
+	_, noVersion := version.Parse(word)
+	_, noFile := os.Stat(word)
+	_, noBundle := os.Stat(word + gate.BundleSuffix)
 	switch {
-	case isVersion != nil && isFile == nil && o.bundle == "" && errors.Is(hasBundle, fs.ErrNotExist):
+	case noVersion != nil && noFile == nil && o.bundle == "" && errors.Is(noBundle, fs.ErrNotExist):
 		return o.program(c, args)
 	case o.ldflags != "":
 		return verdict.Refuse(verdict.Usage, "--ldflags", "the flag is for a Go program without provenance; provenance names all flags")
-	case isVersion == nil && o.bundle != "":
+	case noVersion == nil && o.bundle != "":
 		return verdict.Refuse(verdict.Usage, "--bundle", "the flag is for a file; a release names its provenance")
 	}
-	from := &project{profile: o.profile, source: o.source}
-	from.settle(nil)
-	by, err := from.gate(c.Context())
+	conf, one, ctx, err := o.find(c, word)
 	if err != nil {
 		return err
 	}
-	o.profile = from.profile
 	off, err := o.open(c)
 	if err != nil {
 		return err
-	}
-	conf, ctx, err := from.config(c, by)
-	if err != nil {
-		return err
-	}
-	var one *pipeline.Found
-	switch {
-	case isVersion == nil:
-		conf.Version = v
-	case isFile == nil:
-		one, err = pipeline.FindFile(ctx, by, word, cmp.Or(o.bundle, word+gate.BundleSuffix))
-	case strings.Contains(word, "/"):
-		var image gate.Image
-		if image, err = cli.Image(word, conf.Transport); err == nil {
-			one, err = pipeline.FindImage(ctx, by, image)
-		}
-	default:
-		err = verdict.Refuse(verdict.Usage, word, "neither a version, nor a file, nor an image as HOST/PATH:TAG or HOST/PATH@sha256:…")
-	}
-	if err != nil {
-		return err
-	}
-	return o.rebuild(ctx, c, off, conf, one, args[1:])
-}
-
-// rebuild builds again what has provenance, and signs if that is asked for.
-func (o *rebuilding) rebuild(ctx context.Context, c *cobra.Command, off pipeline.Officer, conf pipeline.Config, one *pipeline.Found, names []string) error {
-	if one != nil {
-		conf.Version = one.Version
 	}
 	p, err := pipeline.New(conf)
 	if err != nil {
 		return err
 	}
-	v, made, err := pipeline.Rebuild(ctx, p, one, names...)
+	v, made, err := pipeline.Rebuild(ctx, p, one, args[1:]...)
 	if err != nil {
 		return err
 	}
@@ -120,6 +89,41 @@ func (o *rebuilding) rebuild(ctx context.Context, c *cobra.Command, off pipeline
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: signed by %s at %s; read back and verified\n", name, render.Safe(proof.Identity), proof.SignedAt.Format(time.RFC3339))
 	return err
+}
+
+// find reads the profile, and finds the version to rebuild: the one that is named,
+// or that of which a file or an image is a part.
+func (o *rebuilding) find(c *cobra.Command, word string) (conf pipeline.Config, one *pipeline.Found, ctx context.Context, err error) {
+	from := &project{profile: o.profile, source: o.source}
+	from.settle(nil)
+	by, err := from.gate(c.Context())
+	if err == nil {
+		conf, ctx, err = from.config(c, by)
+	}
+	if err != nil {
+		return conf, nil, nil, err
+	}
+	o.profile = from.profile
+	v, noVersion := version.Parse(word)
+	_, noFile := os.Stat(word)
+	switch {
+	case noVersion == nil:
+		conf.Version = v
+		return conf, nil, ctx, nil
+	case noFile == nil:
+		one, err = pipeline.FindFile(ctx, by, word, cmp.Or(o.bundle, word+gate.BundleSuffix))
+	case strings.Contains(word, "/"):
+		var image gate.Image
+		if image, err = cli.Image(word, conf.Transport); err == nil {
+			one, err = pipeline.FindImage(ctx, by, image)
+		}
+	default:
+		err = verdict.Refuse(verdict.Usage, word, "neither a version, nor a file, nor an image as HOST/PATH:TAG or HOST/PATH@sha256:…")
+	}
+	if err == nil {
+		conf.Version = one.Version
+	}
+	return conf, one, ctx, err
 }
 
 // program builds a Go program again that has no provenance.

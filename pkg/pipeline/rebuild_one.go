@@ -46,7 +46,7 @@ func FindFile(ctx context.Context, by gate.Gate, path, bundle string) (*Found, e
 	if err != nil {
 		return nil, err
 	}
-	return identify(by, path, sum, at, nil, raw)
+	return identify(by, path, sum, copyOf{files: at}, raw)
 }
 
 // FindImage finds out what an image is by the provenance that is attached to it.
@@ -59,12 +59,12 @@ func FindImage(ctx context.Context, by gate.Gate, image gate.Image) (*Found, err
 	if err != nil {
 		return nil, err
 	}
-	return identify(by, image.Name, d.Digest, oneFile{}, oneImage{image.Source, image.Repository}, bundles...)
+	return identify(by, image.Name, d.Digest, copyOf{images: oneImage{image.Source, image.Repository}}, bundles...)
 }
 
 // identify names an artifact as the first bundle does that the policy accepts as
 // its provenance. Anybody can attach others.
-func identify(by gate.Gate, name string, sum digest.Digest, file oneFile, image registry.Source, bundles ...[]byte) (*Found, error) {
+func identify(by gate.Gate, name string, sum digest.Digest, at copyOf, bundles ...[]byte) (*Found, error) {
 	var err error = verdict.Refuse(verdict.EvidenceMissing, name, "no provenance is attached to it")
 	for _, raw := range bundles {
 		var e verify.Evidence
@@ -86,12 +86,11 @@ func identify(by gate.Gate, name string, sum digest.Digest, file oneFile, image 
 		f.m.Source = manifest.Source{Repository: asked.Config.Repository, Ref: asked.Config.Ref, Commit: said.SourceCommit()}
 		for _, s := range e.Statement().Subjects() {
 			if s.Digests.SHA256.Equal(sum) {
-				file.provenance, file.bundle = s.Name+gate.BundleSuffix, raw
+				with := s.Name + gate.BundleSuffix
 				f.m.Artifacts = []manifest.Artifact{
-					{Artifact: plan.Artifact{Name: s.Name}, Digests: s.Digests, Provenance: file.provenance},
-					{Artifact: plan.Artifact{Name: file.provenance}, Digests: digest.SetOf(raw)},
+					{Artifact: plan.Artifact{Name: s.Name}, Digests: s.Digests, Provenance: with}, {Artifact: plan.Artifact{Name: with}, Digests: digest.SetOf(raw)},
 				}
-				f.published = copyOf{file, image}
+				f.published = copyOf{oneFile{at.files, s.Name, with, raw}, at.images}
 				return f, nil
 			}
 		}

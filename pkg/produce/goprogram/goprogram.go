@@ -156,7 +156,7 @@ func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (stri
 		return "", err
 	}
 	// The hosts that the program names are not asked, but only the first proxy.
-	proxy := strings.FieldsFunc(proxies, func(r rune) bool { return strings.ContainsRune(",|\n", r) })[0]
+	proxy := proxies[:strings.IndexAny(proxies+"\n", ",|\n")]
 	if _, err := command("GOPROXY="+proxy, append(append([]string{"list", "-deps"}, p.flags...), p.Path)...); err != nil {
 		return "", verdict.Wrap(run.InputGone, "modules", err)
 	}
