@@ -293,7 +293,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 		if got.unread != nil || got.refused != nil || got.run != nil {
 			continue // reported as a finding or a warning by another check
 		}
-		report, err := g.release.session.Level(got.evidence, g.release.question(a))
+		report, err := g.release.session.Level(got.evidence, g.release.question(a), g.late[a.Digests.SHA256]...)
 		if err != nil && g.release.manifest.isGiven() {
 			continue // reported elsewhere: the provenance is about another artifact
 		}

@@ -101,7 +101,7 @@ func (b byPolicyAlone) rate(session *policy.Session, answer *verdict.Verdict, i 
 		}) {
 			continue
 		}
-		report, err := session.Level(e, i.question)
+		report, err := session.Level(e, i.question, i.evidence...)
 		if err != nil || report.Level(slsa.Build) <= best {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,14 +30,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The codes of rebuilds, with those of [run.HasTool] and REBUILD_MISMATCH. Only
-// the first is an answer about the release.
-const (
-	rebuildClaim  verdict.Code = "REBUILD_CLAIM"
-	rebuildFailed verdict.Code = "REBUILD_FAILED"
-	sourceGone    verdict.Code = "SOURCE_GONE"
-)
-
 // rebuild is a rebuild in progress.
 type rebuild struct {
 	*job
@@ -48,16 +41,16 @@ type rebuild struct {
 	found     found
 }
 
-// Rebuild builds artifacts of a public release again, all of them if none is
-// named, from their provenance alone, and compares the bytes. What cannot be had
-// again is reported before any step runs. The verdict accepts if all bytes are
-// equal; it refuses if some differ, and is unavailable if the build could not be
-// repeated.
-func Rebuild(ctx context.Context, p *Pipeline, names ...string) (*verdict.Verdict, Rebuilt, error) {
+// Rebuild builds artifacts again from their provenance alone, and compares the
+// bytes: those of what was found, or artifacts of a public release, all of them if
+// none is named. What cannot be had again is reported before any step runs. The
+// verdict accepts if all bytes are equal; it refuses if some differ, and is
+// unavailable if the build could not be repeated.
+func Rebuild(ctx context.Context, p *Pipeline, one *Found, names ...string) (*verdict.Verdict, Rebuilt, error) {
 	r := &rebuild{job: p.job, v: verdict.New("rebuild of release "+p.Version.String(), p.Clock()), said: map[string]provenance.Provenance{}}
 	r.v.Scope.Checks = []string{"provenance", "rebuild"}
 	for _, act := range []func(context.Context) error{
-		func(ctx context.Context) error { return r.read(ctx, names) }, r.readSource, r.checkTools,
+		func(ctx context.Context) error { return r.find(ctx, one) }, func(ctx context.Context) error { return r.read(ctx, names) }, r.readSource, r.checkTools,
 	} {
 		if err := act(ctx); err != nil {
 			r.v.AddError("release", err)
@@ -109,8 +102,12 @@ func (o Officer) PublishRebuilt(ctx context.Context, release string, d Draft) (s
 	return "", verdict.Proof{}, err
 }
 
-// read reads and verifies the manifest, and the provenance of what is wanted.
-func (r *rebuild) read(ctx context.Context, names []string) (err error) {
+// find reads and verifies the manifest, unless one artifact was found without it.
+func (r *rebuild) find(ctx context.Context, one *Found) (err error) {
+	if one != nil {
+		r.m, r.published = one.m, one.published
+		return nil
+	}
 	if r.published.files, err = r.filesAt(profile.Release); err != nil {
 		return err
 	}
@@ -119,9 +116,12 @@ func (r *rebuild) read(ctx context.Context, names []string) (err error) {
 			return err
 		}
 	}
-	if r.m, _, err = published(ctx, r.job, r.Version); err != nil {
-		return err
-	}
+	r.m, _, err = published(ctx, r.job, r.Version)
+	return err
+}
+
+// read reads and verifies the provenance of what is wanted.
+func (r *rebuild) read(ctx context.Context, names []string) (err error) {
 	r.v.Subject, r.v.Source = r.m.Name+" "+r.Version.String(), r.m.Source.Repository+"@"+r.m.Source.Commit
 	if err := r.choose(names); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (r *rebuild) choose(names []string) error {
 		}
 	}
 	if len(r.wanted) == 0 {
-		return verdict.Refuse(rebuildFailed, "release", "nothing in it was built with provenance, so there is nothing to build again")
+		return verdict.Refuse(run.RebuildFailed, "release", "nothing in it was built with provenance, so there is nothing to build again")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (r *rebuild) readProvenance(ctx context.Context, name string) (e verify.Evi
 	}
 	said, err := provenance.Parse(e.Statement())
 	if err != nil {
-		return e, &verdict.Error{Finding: verdict.Find(rebuildFailed, name, "no build of Waybill's, so nothing says how to repeat it: %v", err), Cause: err}
+		return e, &verdict.Error{Finding: verdict.Find(run.RebuildFailed, name, "no build of Waybill's, so nothing says how to repeat it: %v", err), Cause: err}
 	}
 	if found, differs := r.m.Source.Differs(name, said); differs {
 		return e, &verdict.Error{Finding: found}
@@ -189,11 +189,11 @@ func (r *rebuild) readProvenance(ctx context.Context, name string) (e verify.Evi
 	asked := said.BuildDefinition.ExternalParameters
 	for other, one := range r.said {
 		if before := one.BuildDefinition.ExternalParameters; asked.Config != before.Config || !maps.Equal(asked.Parameters, before.Parameters) {
-			return e, verdict.Refuse(rebuildClaim, name, "it names another configuration or other parameters than %s", other)
+			return e, verdict.Refuse(run.RebuildClaim, name, "it names another configuration or other parameters than %s", other)
 		}
 	}
 	if asked.Version != r.Version.String() {
-		return e, &verdict.Error{Finding: verdict.Find(rebuildClaim, name, "it is of another version").Differ(r.Version.String(), asked.Version)}
+		return e, &verdict.Error{Finding: verdict.Find(run.RebuildClaim, name, "it is of another version").Differ(r.Version.String(), asked.Version)}
 	}
 	r.said[name] = said
 	return e, nil
@@ -211,54 +211,67 @@ func (r *rebuild) readSource(ctx context.Context) (err error) {
 	}
 	from := Source{Repository: cmp.Or(r.Source.Repository, r.m.Source.Repository), Ref: ref}
 	if r.found.plan, r.found.source, err = ReadPlan(ctx, from, r.Version, asked.Parameters); err != nil {
-		code := sourceGone
+		code := run.SourceGone
 		if slices.Contains([]verdict.Code{verdict.LockStale, verdict.ConfigParse}, verdict.FindingOf("", err).Code) {
-			code = rebuildClaim
+			code = run.RebuildClaim
 		}
 		return &verdict.Error{Finding: verdict.Find(code, from.Repository, "commit %.12s: %v", ref, err), Cause: err}
 	}
-	r.found.plan.Steps = run.Needs(r.found.plan.Steps, func(s plan.Step) bool { _, is := r.said[plan.ProvenanceName(s.Instance)]; return is })
+	r.found.plan.Steps = run.Needs(r.found.plan.Steps, func(s plan.Step) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(r.said)), func(said provenance.Provenance) bool { return isOfStep(said, s) })
+	})
 	for _, name := range slices.Sorted(maps.Keys(r.said)) {
 		if err := r.compareClaim(name, r.said[name]); err != nil {
 			return err
 		}
 	}
+	for i, a := range r.wanted {
+		n := slices.IndexFunc(r.found.plan.Artifacts, func(planned plan.Artifact) bool { return planned.Name == a.Name })
+		if n < 0 {
+			return verdict.Refuse(run.RebuildClaim, a.Name, "the source makes no artifact of this name")
+		}
+		r.wanted[i].Artifact = r.found.plan.Artifacts[n]
+	}
 	return nil
+}
+
+// isOfStep reports whether provenance says that it is of a step.
+func isOfStep(said provenance.Provenance, s plan.Step) bool {
+	asked := said.BuildDefinition.ExternalParameters
+	return asked.Step == s.Name && maps.Equal(asked.Each, s.Each)
 }
 
 // compareClaim refuses provenance that says something else of its source than the
 // source does: another commit, configuration, lock, command, environment or network.
 func (r *rebuild) compareClaim(name string, said provenance.Provenance) error {
-	differ := func(what, want, got string) error {
-		return &verdict.Error{Finding: verdict.Find(rebuildClaim, name, "the source that it names has another %s", what).Differ(want, got)}
-	}
-	i := slices.IndexFunc(r.found.plan.Steps, func(s plan.Step) bool { return plan.ProvenanceName(s.Instance) == name })
+	i := slices.IndexFunc(r.found.plan.Steps, func(s plan.Step) bool { return isOfStep(said, s) })
 	if i < 0 {
-		return verdict.Refuse(rebuildClaim, name, "the release.yaml that it names has no such step")
+		return verdict.Refuse(run.RebuildClaim, name, "the release.yaml that it names has no such step")
 	}
-	step, commit := r.found.plan.Steps[i].At(r.found.source.Commit.Commit, r.found.source.Commit.Epoch()), r.found.source.Commit
-	inside, config := said.BuildDefinition.InternalParameters, digest.Of(digest.SHA256, r.found.source.Config).Hex()
-	var network []string
+	commit, inside := r.found.source.Commit, said.BuildDefinition.InternalParameters
+	step, lock, network := r.found.plan.Steps[i].At(commit.Commit, commit.Epoch()), digest.Set{}, []string(nil)
 	if inside.Walls != nil {
 		network = inside.Walls.Network
 	}
 	if len(step.Run) == 0 { // no command has it
 		step.Env, step.Network = nil, nil
 	}
-	switch used := said.Used(plan.LockName); {
-	case said.SourceCommit() != commit.Commit:
-		return differ("commit", commit.Commit, said.SourceCommit())
-	case said.BuildDefinition.ExternalParameters.Config.SHA256 != config:
-		return differ(plan.ConfigName, config, said.BuildDefinition.ExternalParameters.Config.SHA256)
-	case r.found.plan.Locked && !used.Equal(digest.SetOf(r.found.source.Lock)):
-		return differ(plan.LockName, digest.Of(digest.SHA256, r.found.source.Lock).String(), used.SHA256.String())
-	case !slices.Equal(inside.Command, step.Run):
-		return differ("command", strings.Join(step.Run, " "), strings.Join(inside.Command, " "))
-	case !slices.Equal(inside.Env, step.Env):
-		return differ("environment", strings.Join(step.Env, " "), strings.Join(inside.Env, " "))
-	case !slices.Equal(network, step.Network):
-		return differ("network", strings.Join(step.Network, " "), strings.Join(network, " "))
-	case len(step.Network) > 0:
+	if r.found.plan.Locked {
+		lock = digest.SetOf(r.found.source.Lock)
+	}
+	for _, claim := range []struct{ what, want, got string }{
+		{"commit", commit.Commit, said.SourceCommit()},
+		{plan.ConfigName, digest.Of(digest.SHA256, r.found.source.Config).Hex(), said.BuildDefinition.ExternalParameters.Config.SHA256},
+		{plan.LockName, lock.SHA256.Hex(), said.Used(plan.LockName).SHA256.Hex()},
+		{"command", fmt.Sprintf("%q", step.Run), fmt.Sprintf("%q", inside.Command)},
+		{"environment", fmt.Sprintf("%q", step.Env), fmt.Sprintf("%q", inside.Env)},
+		{"network", fmt.Sprintf("%q", step.Network), fmt.Sprintf("%q", network)},
+	} {
+		if claim.want != claim.got {
+			return &verdict.Error{Finding: verdict.Find(run.RebuildClaim, name, "the source that it names has another %s", claim.what).Differ(claim.want, claim.got)}
+		}
+	}
+	if len(step.Network) > 0 {
 		return verdict.Refuse(run.InputGone, step.Instance, "the step could reach %s, and what it read there is not recorded", strings.Join(step.Network, ", "))
 	}
 	return nil
@@ -278,7 +291,7 @@ func (r *rebuild) checkTools(context.Context) error {
 			checked[key] = true
 			pin := r.found.source.Pins.Tools[tool]
 			if want := pin.Digest; !want.IsZero() && want.Hex() != one.Digest["sha256"] {
-				r.v.Add(verdict.Find(rebuildClaim, name, "%s is not what the lock of its source pins", one.Name).Differ(want.String(), "sha256:"+one.Digest["sha256"]))
+				r.v.Add(verdict.Find(run.RebuildClaim, name, "%s is not what the lock of its source pins", one.Name).Differ(want.String(), "sha256:"+one.Digest["sha256"]))
 			} else if pin.Image == "" {
 				if err := run.HasTool(cmp.Or(pin.Program, tool), one); err != nil {
 					r.v.AddError(one.Name, err)
@@ -345,8 +358,8 @@ func buildUnsigned(ctx context.Context, j *job, dir string, f found, jobs int) (
 // unbuilt says why a build could not be repeated. No reason for that says anything
 // about the release, so none is a refusal.
 func unbuilt(err error) error {
-	if verdict.FindingOf("", err).Code == run.InputGone {
+	if slices.Contains([]verdict.Code{run.InputGone, run.ToolchainUnavailable}, verdict.FindingOf("", err).Code) {
 		return err
 	}
-	return &verdict.Error{Finding: verdict.Find(rebuildFailed, "build", "%v", err), Cause: err}
+	return &verdict.Error{Finding: verdict.Find(run.RebuildFailed, "build", "%v", err), Cause: err}
 }

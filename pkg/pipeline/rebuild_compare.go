@@ -57,10 +57,7 @@ func (c comparison) differences(ctx context.Context, a plan.Artifact, want diges
 	if err != nil {
 		return nil, err
 	}
-	list, err := differ(a.Name, func(of copyOf) (io.ReadCloser, error) {
-		body, _, err := of.files.Open(ctx, a.Name)
-		return body, err
-	}, c.want, c.got)
+	list, err := differ(a.Name, func(of copyOf) (io.ReadCloser, int64, error) { return of.files.Open(ctx, a.Name) }, c.want, c.got)
 	if err == nil && len(list) == 0 { // a place served other bytes the second time
 		err = verdict.Refuse(verdict.Tampered, a.Name, "its bytes changed while they were compared")
 	}
@@ -78,18 +75,18 @@ func sumIn(ctx context.Context, place store.Place, name string) (digest.Digest, 
 }
 
 // differ compares what open returns of two sides.
-func differ[T any](where string, open func(T) (io.ReadCloser, error), want, got T) ([]difference.Difference, error) {
-	a, err := open(want)
+func differ[T any](where string, open func(T) (io.ReadCloser, int64, error), want, got T) ([]difference.Difference, error) {
+	a, size, err := open(want)
 	if err != nil {
 		return nil, err
 	}
 	defer a.Close()
-	b, err := open(got)
+	b, _, err := open(got)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	return difference.Of(where, a, b)
+	return difference.Of(where, a, b, size)
 }
 
 // images compares two images.
@@ -140,7 +137,10 @@ func (c comparison) nodes(ctx context.Context, a plan.Artifact, where string, of
 		if one.Digest == other.Digest {
 			return nil
 		}
-		more, err := differ(where+": "+name, func(b blob) (io.ReadCloser, error) { return b.from.Fetch(ctx, a.Repository, b.Descriptor) }, blob{c.want.images, one}, blob{c.got.images, other})
+		more, err := differ(where+": "+name, func(b blob) (io.ReadCloser, int64, error) {
+			body, err := b.from.Fetch(ctx, a.Repository, b.Descriptor)
+			return body, b.Size, err
+		}, blob{c.want.images, one}, blob{c.got.images, other})
 		list = append(list, more...)
 		return err
 	}
@@ -152,6 +152,6 @@ func (c comparison) nodes(ctx context.Context, a plan.Artifact, where string, of
 	if err := compare("config", x.Config, y.Config); err != nil {
 		return nil, err
 	}
-	more, err := difference.Of(where+": manifest", bytes.NewReader(x.Raw), bytes.NewReader(y.Raw))
+	more, err := difference.Of(where+": manifest", bytes.NewReader(x.Raw), bytes.NewReader(y.Raw), int64(len(x.Raw)))
 	return append(list, more...), err
 }

@@ -41,7 +41,7 @@ func TestRebuildClaim(t *testing.T) {
 		"release.yaml":    {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Config = []byte("other") }, "REBUILD_CLAIM"},
 		"the lock":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Lock = []byte("other") }, "REBUILD_CLAIM"},
 		"the commit":      {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.source.Commit.Commit = "2" }, "REBUILD_CLAIM"},
-		"the step":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.plan.Steps[0].Instance = "pack" }, "REBUILD_CLAIM"},
+		"the step":        {func(r *rebuild, _ *provenance.BuildDefinition) { r.found.plan.Steps[0].Name = "pack" }, "REBUILD_CLAIM"},
 		"an environment of no command": {func(r *rebuild, d *provenance.BuildDefinition) {
 			r.found.plan.Steps[0].Run, d.InternalParameters.Command = nil, nil
 		}, "REBUILD_CLAIM"},

@@ -70,6 +70,8 @@ func TestRebuild(t *testing.T) {
 	twice := s.Run(t.Context(), "waybill", "build", scene.Version, "--twice", "--profile", "profile.yaml", "--source", s.Source())
 	want(t, twice, 1, "REBUILD_MISMATCH", "stamp.txt", "oci/stamp", "6 of 9 artifacts built twice")
 
+	rebuildOne(t, s)
+
 	want(t, rebuild("news.txt"), 3, "INPUT_GONE", "proxy.example.test")
 	empty := s.Path("empty")
 	if err := os.Mkdir(empty, 0o755); err != nil {
@@ -84,6 +86,70 @@ func TestRebuild(t *testing.T) {
 	}
 	t.Setenv("PATH", s.Path("other")+":"+os.Getenv("PATH"))
 	want(t, rebuild(reproduced...), 3, "TOOLCHAIN_UNAVAILABLE", "tool go")
+}
+
+// object is a file of the published release.
+func object(t *testing.T, s *scene.Scene, name string) []byte {
+	t.Helper()
+	body, err := s.Places.Objects.Get(t.Context(), "release/lantern/"+scene.Version+"/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// rebuildOne builds a file and an image of a published release again, by the
+// // provenance beside or attached. Provenance that lies, by another role or about
+// other bytes does not count.
+func rebuildOne(t *testing.T, s *scene.Scene) {
+	t.Helper()
+	released := func(name string) []byte { return object(t, s, name) }
+	rebuild := func(more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "rebuild", "--source", s.Source()}, more...)...)
+	}
+	genuine, name := released("bin/linux/amd64/lantern"), plan.ProvenanceName("compile-linux-amd64")
+	save(t, genuine, s.Path("one", "lantern"))
+	save(t, released(name), s.Path("one", "lantern.sigstore.json"))
+	want(t, rebuild("one/lantern"), 0, "1 of 1 artifact built again", "with the same bytes")
+	save(t, append(genuine, '\n'), s.Path("one", "changed"))
+	want(t, rebuild("one/changed", "--bundle", "one/lantern.sigstore.json"), 1, "NOT_BOUND")
+	want(t, rebuild("one/lantern", "--bundle", "one/none"), 1, "MISSING", "none")
+	save(t, released("bin/linux/amd64/lantern.sigstore.json"), s.Path("one", "signature"))
+	want(t, rebuild("one/lantern", "--bundle", "one/signature"), 1, "MATERIAL_KIND")
+	save(t, released("stamp.txt"), s.Path("one", "stamp"))
+	save(t, released(plan.ProvenanceName("stamp")), s.Path("one", "stamp.sigstore.json"))
+	want(t, rebuild("one/stamp"), 1, "REBUILD_MISMATCH", "from byte ")
+
+	statement := string(payload(t, released(name)))
+	for what, row := range map[string]struct {
+		after, put, role, code string
+		status                 int
+	}{
+		"another role": {"", "", "release", "IDENTITY", 1},
+		"the command":  {`"command":["sh","`, "-e", "builder", "REBUILD_CLAIM", 1},
+		"the commit":   {`"gitCommit":"`, "0000", "builder", "SOURCE_GONE", 3},
+		"the tool":     {`"tool go","digest":{"dirHash":"`, "0000", "builder", "TOOLCHAIN_UNAVAILABLE", 3},
+		"the step":     {`"step":"`, "publish", "builder", "REBUILD_CLAIM", 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			before, rest, there := strings.Cut(statement, row.after)
+			changed := before + row.after + row.put + rest[min(len(row.put), len(rest)):]
+			if !there || changed == statement && row.put != "" {
+				t.Fatalf("no %q to change in %s", row.after, statement)
+			}
+			signed, err := s.Sign(t.Context(), row.role, []byte(changed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			save(t, signed, s.Path("one", "said.json"))
+			want(t, rebuild("one/lantern", "--bundle", "one/said.json"), row.status, row.code)
+		})
+	}
+	image := s.Places.Images + "/release/lantern/lantern"
+	want(t, rebuild(image+":"+scene.Version), 0, "1 of 1 artifact built again")
+	want(t, rebuild(s.Places.Images+"/release/lantern/stamp:"+scene.Version), 1, "REBUILD_MISMATCH", "linux/amd64: layer 1: entry stamp.txt")
+	want(t, rebuild(image+":none"), 1, "MISSING")
+	want(t, rebuild("none"), 2, "USAGE", "neither a version, nor a file, nor an image")
 }
 
 // rebuilders are the lines of a policy that asks for 2 of 3 rebuilders at a stage.
@@ -154,7 +220,7 @@ func TestRebuiltByOthers(t *testing.T) {
 	want(t, rebuild("slow", "failing"), 1, "REBUILDER")
 	want(t, s.Verify(t.Context()), 1, "THRESHOLD")
 	want(t, rebuild("slow", "slow"), 0, "with the same bytes", rebuildrecord.Name(2)+": signed by slow@lab.invalid")
-	want(t, s.Verify(t.Context(), "--require-level", "build=1"), 0, "nothing extra")
+	want(t, s.Verify(t.Context(), "--require-level", "build=1", "--report", "kep-3027"), 0, "nothing extra", "met        build.reproducible")
 }
 
 // withOtherBytes changes the digest of the first subject.
@@ -219,6 +285,10 @@ func TestDocsRebuild(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		save(t, []byte(s.Lab.Token(name+"@lab.invalid")), s.Path(name+".token"))
 	}
+	for name, of := range map[string]string{"lantern-amd64": "bin/linux/amd64/lantern", "compile.sigstore.json": plan.ProvenanceName("compile-linux-amd64")} {
+		save(t, object(t, s, of), s.Path(name))
+	}
+	save(t, program(t), s.Path("beacon"))
 	p := page{
 		path: filepath.Join("..", "..", "docs", "how-to", "rebuild.md"), dir: s.Path(), env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
 		lab: strings.NewReplacer("@example.test", "@lab.invalid", "https://accounts.example.test", issuer),

@@ -1,10 +1,10 @@
 // Package difference says where two files differ: in which section of a program
 // (ELF, Mach-O, PE) or field of its Go build information, in which entry of an
-// archive (tar, gzip, zip) or attribute of it, at which path of a JSON document.
-// Files inside are compared in the same way. Nothing is normalised: what the
-// readers do not explain is named by its offset.
+// archive (tar, gzip, zip) or attribute of it. Files inside are compared in the
+// same way. Nothing is normalised: what the readers do not explain is named by its
+// offset.
 //
-//	list, err := difference.Of("bin/hello", want, got)
+//	list, err := difference.Of("bin/hello", want, got, size)
 //	for _, d := range list {
 //		fmt.Println(d.Where, d.Want, d.Got)
 //	}
@@ -48,10 +48,11 @@ type part struct {
 }
 
 // Of lists the differences of two files, the first 100 of them; none if the bytes
-// are equal. A file of more than 512 MiB differs as a whole from every other.
-func Of(where string, want, got io.Reader) ([]Difference, error) {
-	a, err := new(budget).read(want)
-	b, other := new(budget).read(got)
+// are equal. A file of more than 512 MiB differs as a whole from every other. size
+// is about that of both, if it is known.
+func Of(where string, want, got io.Reader, size int64) ([]Difference, error) {
+	a, err := new(budget).read(want, size)
+	b, other := new(budget).read(got, size)
 	if errors.Is(err, errLimit) || errors.Is(other, errLimit) {
 		return []Difference{{where + ": too large to compare by its parts", sizeOf(a), sizeOf(b)}}, nil
 	}
@@ -64,12 +65,13 @@ type budget struct{ spent int64 }
 
 var errLimit = errors.New("too large")
 
-func (b *budget) read(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxRead-b.spent+1))
-	if b.spent += int64(len(raw)); err == nil && b.spent > maxRead {
+func (b *budget) read(r io.Reader, size int64) ([]byte, error) {
+	raw := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxRead)+bytes.MinRead))
+	n, err := raw.ReadFrom(io.LimitReader(r, maxRead-b.spent+1))
+	if b.spent += n; err == nil && b.spent > maxRead {
 		err = errLimit
 	}
-	return raw, err
+	return raw.Bytes(), err
 }
 
 // compare compares part by part, and by offset if all parts are equal.
@@ -105,7 +107,11 @@ func compare(where string, want, got []byte, depth int) (list []Difference) {
 			return []Difference{{where + ": order of entries", x, y}}
 		}
 	}
+	const step = 1 << 16
 	at := 0
+	for at+step <= min(len(want), len(got)) && bytes.Equal(want[at:at+step], got[at:at+step]) {
+		at += step
+	}
 	for at < min(len(want), len(got)) && want[at] == got[at] {
 		at++
 	}
@@ -137,7 +143,7 @@ func byName(list []part) map[string]part {
 // partsOf reads both files with the first reader that understands them; files
 // that none does have no parts.
 func partsOf(want, got []byte) (a, b []part) {
-	for _, read := range []func([]byte) ([]part, error){elfParts, machoParts, peParts, gzipParts, zipParts, jsonParts, tarParts} {
+	for _, read := range []func([]byte) ([]part, error){elfParts, machoParts, peParts, gzipParts, zipParts, tarParts} {
 		a, err := read(want)
 		b, other := read(got)
 		if err == nil && other == nil {

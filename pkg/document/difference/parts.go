@@ -9,13 +9,9 @@ import (
 	"debug/elf"
 	"debug/macho"
 	"debug/pe"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -95,7 +91,7 @@ func gzipParts(file []byte) ([]part, error) {
 		return nil, err
 	}
 	header := text("gzip header", z.Header)
-	inside, err := new(budget).read(z)
+	inside, err := new(budget).read(z, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +111,7 @@ func tarParts(file []byte) (list []part, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		content, err := all.read(t)
+		content, err := all.read(t, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +135,7 @@ func zipParts(file []byte) (list []part, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		content, err := all.read(body)
+		content, err := all.read(body, 0)
 		if err := errors.Join(err, body.Close()); err != nil {
 			return nil, err
 		}
@@ -150,29 +146,4 @@ func zipParts(file []byte) (list []part, _ error) {
 		)
 	}
 	return append(list, text("zip comment", z.Comment)), nil
-}
-
-// jsonParts are the values of a JSON document, by their paths.
-func jsonParts(file []byte) ([]part, error) {
-	var document map[string]any
-	if err := json.Unmarshal(file, &document); err != nil {
-		return nil, err
-	}
-	return values("", document), nil
-}
-
-func values(path string, value any) (list []part) {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			list = append(list, values(strings.TrimPrefix(path+"."+key, "."), value[key])...)
-		}
-	case []any:
-		for i, item := range value {
-			list = append(list, values(fmt.Sprintf("%s[%d]", path, i), item)...)
-		}
-	default:
-		list = append(list, text(path, value))
-	}
-	return list
 }

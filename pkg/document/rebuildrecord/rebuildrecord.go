@@ -84,26 +84,13 @@ func New(subjects []intoto.Subject, p Predicate) (intoto.Statement, error) {
 	if len(subjects) > MaxSubjects {
 		return intoto.Statement{}, verdict.Refuse(verdict.Limit, "rebuild", "%d artifacts, and a statement is about %d at most; name those to rebuild", len(subjects), MaxSubjects)
 	}
-	s, err := intoto.New(PredicateType, subjects, p)
-	if err != nil {
-		return intoto.Statement{}, err
-	}
-	_, err = Parse(s)
-	return s, err
+	return intoto.NewFor(Parse, PredicateType, subjects, p)
 }
 
 // Parse parses the statement strictly. It is not verified.
 func Parse(s intoto.Statement) (p Predicate, err error) {
-	if s, err = s.DecodeStrict(PredicateType, "rebuild", "a rebuild", maxSize, &p); err != nil {
+	if _, err := s.DecodeStrict(PredicateType, "rebuild", "a rebuild", maxSize, &p); err != nil {
 		return Predicate{}, err
-	}
-	if err := p.Validate(); err != nil {
-		return Predicate{}, verdict.Wrap(verdict.StatementParse, "rebuild", err)
-	}
-	for _, subject := range s.Subjects() {
-		if subject.Name == "" || subject.Digests.SHA256.IsZero() {
-			return Predicate{}, verdict.Refuse(verdict.StatementParse, "rebuild", "subject %q: want a name and sha256", subject.Name)
-		}
 	}
 	return p, nil
 }

@@ -219,12 +219,12 @@ func (q Question) check() error {
 }
 
 // Level reports the SLSA levels that provenance shows for an artifact, limited
-// by how far the policy trusts its builder, the verifiers of its source and
-// declarations. The evidence must be bound to the
-// artifact.
-func (h *Session) Level(e verify.Evidence, q Question) (slsa.Report, error) {
-	m := &judgement{policy: &h.policy, q: q, facts: h.read([]verify.Evidence{e}), sources: h.sources}
-	if len(m.facts) == 0 || !m.binds(m.facts[0]) {
+// by how far the policy trusts its builder, the verifiers of its source,
+// rebuilders, whose statements are among the others, and declarations. The
+// evidence must be bound to the artifact.
+func (h *Session) Level(e verify.Evidence, q Question, others ...verify.Evidence) (slsa.Report, error) {
+	m := &judgement{policy: &h.policy, q: q, facts: h.read(append([]verify.Evidence{e}, others...)), sources: h.sources}
+	if e.IsZero() || !m.binds(m.facts[0]) {
 		return slsa.Report{}, verdict.Refuse(verdict.NotBound, q.Subject, "the provenance does not cover this artifact")
 	}
 	return m.facts[0].level(m)

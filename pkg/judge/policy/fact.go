@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -113,12 +114,13 @@ func (f *fact) claim() (*provenance.Claim, error) {
 // because builders are not limited to stages or classes. A signer that may not
 // act as the builder shows no level.
 func (f *fact) level(m *judgement) (slsa.Report, error) {
-	return f.memory.level(levelKey{m.policy, m.entire(f), m.q.At}, func() (slsa.Report, error) {
+	rebuilt := m.policy.rebuilt.by(m)
+	return f.memory.level(levelKey{m.policy, m.entire(f), m.q.At, fmt.Sprint(rebuilt)}, func() (slsa.Report, error) {
 		trust := m.policy.actors.trust
 		if m.policy.actors.acts(f, Builder, &m.q) != nil {
 			trust = slsa.Trust{}
 		}
-		return m.reach(f, trust)
+		return m.reach(f, trust, rebuilt)
 	})
 }
 

@@ -42,6 +42,7 @@ type levelKey struct {
 	policy *Policy
 	entire bool
 	at     time.Time // declarations end
+	by     string    // rebuilders
 }
 
 // levels is a cached result of the trust map.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -86,6 +87,17 @@ func (r rebuilt) in(d demand, stage Stage, class plan.Class) demand {
 		d.items = append(slices.Clone(d.items), item{"rebuilt", Require, r.rule})
 	}
 	return d
+}
+
+// by are the statements of the rebuilders, if there are enough.
+func (r rebuilt) by(m *judgement) (list []digest.Digest) {
+	if r.rule == nil {
+		return nil
+	}
+	for _, p := range r.rule.judge(m).proofs { // an answer that is not met has none
+		list = append(list, p.Bundle)
+	}
+	return list
 }
 
 // ofRebuilder checks that a statement is one of this rebuilder.

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -21,8 +22,8 @@ type sourceEvidence struct {
 }
 
 // reach answers every requirement of every level for provenance.
-func (m *judgement) reach(f *fact, trust slsa.Trust) (slsa.Report, error) {
-	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: m.declarations()}
+func (m *judgement) reach(f *fact, trust slsa.Trust, rebuilt []digest.Digest) (slsa.Report, error) {
+	q := slsa.Question{Name: m.q.Subject, Bytes: m.q.Bytes, ByDigest: m.q.ByDigest, Declared: m.declarations(), Rebuilt: rebuilt}
 	for _, e := range m.sources {
 		if e.kind == declaration.PredicateType {
 			continue

@@ -27,6 +27,7 @@ type facts struct {
 	claim    provenance.Claim
 	lint     []provenance.Note
 	evidence []digest.Digest
+	rebuilt  []digest.Digest
 	source   sourceFacts
 	declared map[string][]Declaration
 }

@@ -172,7 +172,10 @@ func (f *facts) hermetic() Answer {
 }
 
 func (f *facts) reproducible() Answer {
-	return missing("provenance of another trusted builder for the same bytes from the same source")
+	if len(f.rebuilt) == 0 {
+		return missing("statements of as many rebuilders as the policy asks for")
+	}
+	return met("as many rebuilders as the policy asks for built the same bytes", f.rebuilt)
 }
 
 // dependencies: the builder can list all, and the list does not contradict
@@ -201,6 +204,8 @@ func (f *facts) reproducibleSaid() Answer {
 	switch {
 	case a.State != Met:
 		return a
+	case len(f.rebuilt) > 0:
+		return met("it was built again with the same bytes", f.rebuilt)
 	case f.claim.Reproducible == provenance.NotSaid:
 		return missing("a statement whether the build can be reproduced, or a rebuild")
 	case f.noted(provenance.LintReproducible):

@@ -55,6 +55,9 @@ type Question struct {
 	// NoSource says why another summary at hand is none of the Sources; empty
 	// if there was none.
 	NoSource string
+	// Rebuilt are statements of as many rebuilders as the policy asks for, that
+	// they built the same bytes again from this provenance.
+	Rebuilt  []digest.Digest
 	supposed []supposed // see [Question.SupposeSource]
 	// Commit of Repository is judged instead of an artifact, by the Source track
 	// alone. Clone says how a clone shows level 1.
@@ -153,7 +156,7 @@ func (t Trust) judge(q question) (Report, error) {
 // gather turns the question into facts. A statement counts only if it covers
 // this artifact.
 func (t Trust) gather(q question) (*facts, error) {
-	f := &facts{declared: map[string][]Declaration{}}
+	f := &facts{declared: map[string][]Declaration{}, rebuilt: q.Rebuilt}
 	if err := f.declare(q.Declared); err != nil {
 		return nil, err
 	}

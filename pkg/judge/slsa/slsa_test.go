@@ -186,6 +186,10 @@ func TestJudge(t *testing.T) {
 		{"an entry point on a branch", replace(`build.sh`, `https://example.test/lantern/blob/main/build.sh`), 2, 3, 4, V01, "build.as-code", NotMet},
 		{"no commit", replace(`,"digest":{"sha1":"`+commit()+`"},"entryPoint"`, `,"entryPoint"`), 1, 3, 0, V01, "content.source", NotMet},
 		{"nothing said of reproducing", replace(`,"reproducible":true`, ``), 3, 3, 4, V01, "content.reproducible", NotShown},
+		{"nothing said of reproducing, and built again by others", func(w *world) {
+			w.provenance, w.q.Rebuilt = strings.Replace(w.provenance, `,"reproducible":true`, ``, 1), []digest.Digest{digest.Of(digest.SHA256, nil)}
+		}, 4, 3, 4, V01, "content.reproducible", Met},
+		{"built again by others", func(w *world) { w.q.Rebuilt = []digest.Digest{digest.Of(digest.SHA256, nil)} }, 4, 3, 4, V01, "build.reproducible", Met},
 		{"no times", replace(`"buildStartedOn":"2026-03-01T12:00:00Z",`, ``), 4, 3, 4, V01, "content.metadata", NotShown},
 		{"times that are reversed", replace(`2026-03-01T12:01:00Z`, `2026-03-01T11:01:00Z`), 4, 3, 4, V01, "content.metadata", NotMet},
 

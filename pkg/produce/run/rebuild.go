@@ -9,8 +9,12 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The codes of what a rebuild cannot have.
+// The codes of rebuilds, with [verdict.RebuildMismatch]. Only the first is an
+// answer about what is rebuilt.
 const (
+	RebuildClaim         verdict.Code = "REBUILD_CLAIM"
+	RebuildFailed        verdict.Code = "REBUILD_FAILED"
+	SourceGone           verdict.Code = "SOURCE_GONE"
 	ToolchainUnavailable verdict.Code = "TOOLCHAIN_UNAVAILABLE"
 	InputGone            verdict.Code = "INPUT_GONE"
 )
