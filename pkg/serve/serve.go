@@ -54,7 +54,9 @@ type Config struct {
 	// existing directory, or a bucket; the same for all replicas. Without it
 	// there are no overrides.
 	Approvals string `yaml:"approvals"`
-	Limits    struct {
+	// Proxy makes the service a registry in front of another one.
+	Proxy  *Proxy `yaml:"proxy"`
+	Limits struct {
 		DeadlineSeconds int `yaml:"deadlineSeconds"`
 		AtOnce          int `yaml:"atOnce"`
 		Queue           int `yaml:"queue"`
@@ -118,6 +120,8 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("features: site is required, the directory or bucket where they are stored")
 	case c.Features != nil && !isReporter(c.Features.ReportAs):
 		return refuse("features: reportAs %.100q: want a name without spaces of at most 100 characters, such as gate", c.Features.ReportAs)
+	case c.Proxy != nil && !c.Proxy.valid():
+		return refuse("proxy: want registry, HOST or HOST:PORT, and guarded, repositories of it, such as %.100q", c.Proxy.Registry+"/prod/")
 	case c.TLS == nil && !transport.Loopback(host):
 		return refuse("tls: required, because other machines can reach %s", c.Listen)
 	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):
