@@ -48,7 +48,7 @@ func (p *passage) translate(a *http.Response, home *url.URL) error {
 	if a.StatusCode == http.StatusUnauthorized {
 		return errors.New("the registry refuses the credentials of the gate")
 	}
-	for _, own := range []string{"Set-Cookie", "Www-Authenticate", "Cache-Control"} {
+	for _, own := range []string{"Set-Cookie", "Www-Authenticate", "Cache-Control", "Docker-Distribution-Api-Version", "X-Content-Type-Options"} {
 		a.Header.Del(own)
 	}
 	if link := a.Header.Get("Link"); link != "" {
