@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -106,7 +107,7 @@ func TestGateProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := openGateProxy(t, s, behind)
-			t.Run("crane, cosign and oras", p.inOrder)
+			t.Run("digest evidence tag", p.inOrder)
 			t.Run("docker", p.docker)
 			t.Run("conformance", p.conforms)
 		})
@@ -186,8 +187,11 @@ func (p gateProxy) docker(t *testing.T) {
 		return append(all, exchange{method: http.MethodPut, path: base + "/manifests/v1.0.0", body: manifest, status: []int{tagged}})
 	}
 	do := func(all ...exchange) {
-		for i := range all {
-			all[i].header = header
+		for i, e := range all {
+			all[i].header = maps.Clone(header)
+			if e.method == http.MethodPatch {
+				all[i].header["Content-Type"] = "application/octet-stream"
+			}
 		}
 		replay(t, "http://"+p.host, all)
 	}
