@@ -77,7 +77,7 @@ func (s *Server) readable(ctx context.Context, r *http.Request, p *passage, d re
 	case attached && d.IsIndex() && !strings.Contains(p.ref, "."): // what it lists is judged when it is pulled
 		return nil
 	case (attached || p.byDigest()) && !d.IsIndex():
-		if err := p.at.IsEvidence(ctx, p.repo, d, raw); err == nil || isDown(err) {
+		if err := d.CheckEvidence(ctx, p.at, p.repo, raw); err == nil || isDown(err) {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func (s *Server) mayTag(ctx context.Context, r *http.Request, p *passage, d regi
 // mayAttach refuses under a tag for evidence what is none, and what would lose
 // evidence that is there.
 func (p *passage) mayAttach(ctx context.Context, d registry.Descriptor, raw []byte) error {
-	err := p.at.IsEvidence(ctx, p.repo, d, raw)
+	err := d.CheckEvidence(ctx, p.at, p.repo, raw)
 	var none *registry.NoEvidenceError
 	switch {
 	case errors.As(err, &none):
@@ -222,7 +222,7 @@ func (p *passage) mayDelete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch err := p.at.IsEvidence(ctx, p.repo, d, raw); {
+	switch err := d.CheckEvidence(ctx, p.at, p.repo, raw); {
 	case err == nil:
 		return p.keep("%s is evidence", p.ref)
 	case isDown(err):

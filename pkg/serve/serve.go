@@ -54,9 +54,7 @@ type Config struct {
 	// existing directory, or a bucket; the same for all replicas. Without it
 	// there are no overrides.
 	Approvals string `yaml:"approvals"`
-	// Proxy makes the service a registry in front of another one.
-	Proxy  *Proxy `yaml:"proxy"`
-	Limits struct {
+	Limits    struct {
 		DeadlineSeconds int `yaml:"deadlineSeconds"`
 		AtOnce          int `yaml:"atOnce"`
 		Queue           int `yaml:"queue"`
@@ -65,7 +63,7 @@ type Config struct {
 	} `yaml:"limits"`
 }
 
-// Grounds are the files that decisions depend on.
+// Grounds are what decisions depend on.
 type Grounds struct {
 	Profile string `yaml:"profile"` // policy, trust root, known defects
 	Callers string `yaml:"callers"` // the book of callers
@@ -75,6 +73,8 @@ type Grounds struct {
 	// Features enables features that switch requirements of the policy; without
 	// it the policy applies as written.
 	Features *FeatureUse `yaml:"features"`
+	// Proxy makes the service a registry in front of another one.
+	Proxy *Proxy `yaml:"proxy"`
 }
 
 // FeatureUse is how the service uses features.

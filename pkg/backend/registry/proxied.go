@@ -32,11 +32,11 @@ func (r *Remote) Through(ctx context.Context, repo, method string) (http.RoundTr
 	return s.client.Transport, &url.URL{Scheme: target.Scheme(), Host: target.RegistryStr()}, nil
 }
 
-// IsEvidence returns a [NoEvidenceError] unless a manifest, which need not be in
-// the registry yet, is evidence about another: a referrer that cannot be run as
-// an image, a list of such referrers, or [AttachedEvidence].
-func (r *Remote) IsEvidence(ctx context.Context, repo string, d Descriptor, raw []byte) error {
-	src := withManifest{r, d, raw}
+// CheckEvidence returns a [NoEvidenceError] unless a manifest, which need not be
+// in its repository yet, is evidence about another: a referrer that cannot be
+// run as an image, a list of such referrers, or [AttachedEvidence].
+func (d Descriptor) CheckEvidence(ctx context.Context, src Source, repo string, raw []byte) error {
+	src = withManifest{src, d, raw}
 	if d.IsIndex() {
 		return ReferrersTag(ctx, src, repo, d)
 	}
@@ -53,9 +53,9 @@ func (r *Remote) IsEvidence(ctx context.Context, repo string, d Descriptor, raw 
 	return err
 }
 
-// withManifest is a registry and one manifest with the right digest.
+// withManifest is a source and one more manifest with the right digest.
 type withManifest struct {
-	*Remote
+	Source
 	d   Descriptor
 	raw []byte
 }
@@ -65,5 +65,5 @@ func (w withManifest) Fetch(ctx context.Context, repo string, d Descriptor) (io.
 	if d.IsManifest() && d.Digest.Equal(w.d.Digest) {
 		return io.NopCloser(bytes.NewReader(w.raw)), nil
 	}
-	return w.Remote.Fetch(ctx, repo, d)
+	return w.Source.Fetch(ctx, repo, d)
 }
