@@ -62,7 +62,7 @@ PEERS  := test/bin/cosign2 test/bin/cosign3
 CRANE  := test/bin/crane
 SYFT   := test/bin/syft
 # Real servers and clients of them, for make servers; the rest are Debian packages.
-SERVERS := test/bin/registry test/bin/versitygw test/bin/fakegcs test/bin/dex test/bin/otelcol test/bin/oras
+SERVERS := test/bin/registry test/bin/versitygw test/bin/fakegcs test/bin/dex test/bin/otelcol test/bin/oras test/bin/conformance
 
 ##@ Try it
 .PHONY: help
@@ -310,6 +310,10 @@ test/bin/fakegcs: test/peers/fakegcs/go.mod test/peers/fakegcs/go.sum
 test/bin/oras: test/peers/oras/go.mod test/peers/oras/go.sum
 	@echo "building oras, once for each pin"
 	cd test/peers/oras && $(STATIC) -o ../../bin/oras oras.land/oras/cmd/oras
+
+test/bin/conformance: test/peers/conformance/go.mod test/peers/conformance/go.sum
+	@echo "building the conformance tests of the distribution specification, once for each pin"
+	cd test/peers/conformance && $(STATIC) -o ../../bin/conformance github.com/opencontainers/distribution-spec/conformance
 
 # These two have a main package here, which holds only what the tests use.
 test/bin/dex test/bin/otelcol: test/bin/%: test/peers/%/go.mod test/peers/%/go.sum test/peers/%/main.go

@@ -22,7 +22,7 @@ import (
 
 func gateCommand() *cobra.Command {
 	cmd := group(*newCommand("gate", nil, nil))
-	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), gateServeCommand(), gateAuditCommand())
+	cmd.AddCommand(gateCheckCommand(), gateFileCommand(), gateImageCommand(), servingCommand("gate_serve", false), servingCommand("gate_proxy", true), gateAuditCommand())
 	return cmd
 }
 

@@ -39,8 +39,9 @@ import (
 // maxServiceFile bounds the files of the service.
 const maxServiceFile = 4 << 20
 
-// serving are the options of gate serve.
+// serving are the options of gate serve and gate proxy.
 type serving struct {
+	proxy bool
 	check bool
 	as    identities
 	gates *componentbase.Gate
@@ -48,9 +49,9 @@ type serving struct {
 	sources cli.Sources
 }
 
-func gateServeCommand() *cobra.Command {
-	o := &serving{gates: newGate()}
-	cmd := newCommand("gate_serve", cobra.ExactArgs(1), o.run)
+func servingCommand(name string, proxy bool) *cobra.Command {
+	o := &serving{proxy: proxy, gates: newGate()}
+	cmd := newCommand(name, cobra.ExactArgs(1), o.run)
 	cmd.Long = strings.Replace(cmd.Long, "{drain}", serve.DrainTime.String(), 1)
 	cmd.Flags().String(logFlag, "json", "json for programs, text for people, as with --check; the record of decisions is always JSON")
 	o.as.addFlags(cmd, pipeline.TokenVerifier, tokenReconciler)
@@ -76,6 +77,9 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	c, err := serve.ParseConfig(raw, filepath.Dir(args[0]))
 	if err != nil {
 		return verdict.InFile(args[0], err)
+	}
+	if (c.Proxy != nil) != o.proxy {
+		return verdict.InFile(args[0], verdict.Refuse(verdict.ConfigParse, "service", "proxy: waybill gate proxy needs it, and waybill gate serve does not take it"))
 	}
 	world, err := serviceWorld(c, o.as, o.sources, logger)
 	if err != nil {
@@ -134,7 +138,7 @@ func serviceWorld(c serve.Config, as identities, sources cli.Sources, logger *sl
 	w := serve.World{
 		Load: func(ctx context.Context) (serve.Basis, error) { return loadBasis(ctx, c, sources, verifier) },
 		Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) },
-		Keys: serve.IssuerKeys(rt), Clock: time.Now, Version: cli.BuildVersion(), Log: logger,
+		Keys: serve.IssuerKeys(rt), Clock: time.Now, Version: cli.BuildVersion(), Log: logger, Proxy: c.Proxy,
 	}
 	if c.Approvals != "" {
 		w.Approvals, err = openLedger(c.Approvals, rt)

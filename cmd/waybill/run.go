@@ -29,9 +29,9 @@ func addLogFlag(cmd *cobra.Command) {
 	cmd.PersistentFlags().String(logFlag, "text", "format of stderr: text for people, or json for programs, with the trace ids of the run and of the action in each line")
 }
 
-// gateServe is the command that also writes its record of decisions to stderr; these
+// serves reports whether a command also writes its record of decisions to stderr: these
 // lines must not be changed.
-const gateServe = "gate.serve"
+func serves(c *cobra.Command) bool { return nameOf(c) == "gate.serve" || nameOf(c) == "gate.proxy" }
 
 // loggerKey is the context key of the logger of a command.
 type loggerKey struct{}
@@ -84,7 +84,7 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 		return verdict.Wrap(verdict.Usage, "--"+logFlag, err)
 	}
 	ctx, provider, unsent := span.Setup(c.Context(), span.Config{
-		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"), Serves: nameOf(c) == gateServe,
+		Service: "waybill", Version: cli.BuildVersion(), Silent: isSet(c, "offline"), Serves: serves(c),
 		Transport: func() http.RoundTripper { return cli.Transport(false) },
 	})
 	ctx, unread := span.FromEnviron(carry.Run(ctx))
@@ -125,7 +125,7 @@ func runCommand(c *cobra.Command, args []string, do func(*cobra.Command, []strin
 func runLogged(c *cobra.Command, logger *slog.Logger, told io.Writer, do func() error) error {
 	flush := func() {}
 	switch {
-	case nameOf(c) == gateServe:
+	case serves(c):
 	case formatOf(c) == "text":
 		c.SetErr(told)
 		return do()

@@ -78,6 +78,21 @@ func (c *cache) find(key string, now time.Time) (d *decided, mine bool) {
 	return d, true
 }
 
+// drop forgets a complete decision; one that is being made stays.
+func (c *cache) drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, generation := range []map[string]*decided{c.new, c.old} {
+		if d := generation[key]; d != nil {
+			select {
+			case <-d.done:
+				delete(generation, key)
+			default:
+			}
+		}
+	}
+}
+
 func (c *cache) forget(key string, d *decided) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

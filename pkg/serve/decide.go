@@ -26,6 +26,7 @@ type asked struct {
 	host, repository string
 	digest           digest.Digest
 	caller           string // the caller's name
+	anew             bool   // a refusal is not answered from the cache: evidence may have been pushed since
 }
 
 // seeDocument is the act for a malformed request.
@@ -158,9 +159,14 @@ func (d *decider) decideOne(ctx context.Context, basis *standing, a asked) api.D
 	if a.Verb == api.Override { // overrides are never cached or answered from the cache
 		remembered = new(cache)
 	}
-	got, hit, err := remembered.get(ctx, key, now, d.guarded(basis, a, func(own context.Context) made {
+	judge := d.guarded(basis, a, func(own context.Context) made {
 		return made{verdict: d.judge(own, basis, a), until: bucket.Add(d.limits.Remember)}
-	}))
+	})
+	got, hit, err := remembered.get(ctx, key, now, judge)
+	if refused := err == nil && hit && got.verdict.Outcome() == verdict.Refused; refused && a.anew {
+		remembered.drop(key)
+		got, hit, err = remembered.get(ctx, key, now, judge)
+	}
 	if err == nil && basis.Summaries.wants(a, got) && d.flags.enabled(known.EmitVSA) {
 		got, err = d.summarized(ctx, basis, summary{a, got, key})
 	}

@@ -41,6 +41,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +101,8 @@ type World struct {
 	// Features are the features that others switch; nil for none: then the
 	// policy applies as written.
 	Features *Features
+	// Proxy is the registry that the service is in front of; nil for none.
+	Proxy *Proxy
 }
 
 // Limits are the limits of a server. A zero field means its default.
@@ -170,6 +173,7 @@ type Server struct {
 	decider   decider
 	features  featureReader
 	records   records
+	proxying  proxying
 
 	basis    atomic.Pointer[standing]
 	reload   sync.Mutex    // held while the basis is read
@@ -213,6 +217,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		},
 		features: featureReader{world: &w, flags: flags, every: l.Follow, highest: map[string]featuretransition.State{}},
 		records:  records{world: &w, record: newRecord(w.Record, w.Clock)},
+		proxying: proxying{attaching: shares{most: 1}},
 	}
 	s.decider.features, s.features.tally = &s.features, &s.records.tally
 	if err := s.Reload(ctx); err != nil {
@@ -280,7 +285,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 { // a proxy may see another end of the request, and then another request after it
 		w.Header().Set("Connection", "close")
 	}
-	if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) { // no alternative spellings of a path
+	if r.URL.RawPath != "" || strings.TrimSuffix(r.URL.Path, "/") != strings.TrimSuffix(path.Clean(r.URL.Path), "/") { // no alternative spellings of a path
 		http.NotFound(w, r)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/serve/api"
@@ -21,6 +22,9 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("GET /openapi.json", describe)
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", s.ready)
+	if s.world.Proxy != nil {
+		mux.HandleFunc("/v2/", s.registry)
+	}
 	return mux
 }
 
@@ -159,24 +163,7 @@ type notLetIn struct {
 
 // turnAway answers a rejected request, and records why.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
-	f := verdict.FindingOf("request", n.err)
-	if n.unread && r.ContentLength > 0 { // otherwise the server would first wait for the body
-		w.Header().Set("Connection", "close")
-	}
-	outcome := f.Code.Outcome()
-	code := n.status
-	switch {
-	case outcome == verdict.Unavailable && code != http.StatusTooManyRequests:
-		code = http.StatusServiceUnavailable
-	case code == 0:
-		code = verdict.HTTPStatus(outcome)
-	}
-	switch code {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="waybill gate"`)
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", "1")
-	}
+	f, code := verdict.FindingOf("request", n.err), n.code()
 	s.records.tally.turnedAway(f.Code)
 	count := int64(1)
 	if n.who.Name() == "" {
@@ -185,7 +172,43 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, n notLetIn) {
 	if count > 0 {
 		s.records.writeNotLetIn(r.Context(), api.Entry{Request: n.id, Principal: n.who.Name(), Code: f.Code, Problem: f.Message, Status: code, Count: count})
 	}
-	writeJSON(w, code, api.Problem{Schema: api.SchemaAnswer, RequestID: n.id, Outcome: outcome.String(), Problem: f})
+	n.answer(w, r)
+}
+
+// code is the HTTP status.
+func (n notLetIn) code() int {
+	outcome := verdict.FindingOf("request", n.err).Code.Outcome()
+	switch {
+	case outcome == verdict.Unavailable && n.status != http.StatusTooManyRequests:
+		return http.StatusServiceUnavailable
+	case n.status == 0:
+		return verdict.HTTPStatus(outcome)
+	}
+	return n.status
+}
+
+// answer says why a request is rejected, to clients of registries as they
+// expect it.
+func (n notLetIn) answer(w http.ResponseWriter, r *http.Request) {
+	f, code := verdict.FindingOf("request", n.err), n.code()
+	if n.unread && r.ContentLength > 0 { // otherwise the server would first wait for the body
+		w.Header().Set("Connection", "close")
+	}
+	scheme, registry := "Bearer", strings.HasPrefix(r.URL.Path, "/v2/")
+	if registry {
+		scheme = "Basic"
+	}
+	switch code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", scheme+` realm="waybill gate"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+	}
+	if registry {
+		writeJSON(w, code, registryErrors(code, f))
+		return
+	}
+	writeJSON(w, code, api.Problem{Schema: api.SchemaAnswer, RequestID: n.id, Outcome: f.Code.Outcome().String(), Problem: f})
 }
 
 // worstOf is the outcome of several: a single refusal refuses all, and a single

@@ -63,7 +63,7 @@ type Config struct {
 	} `yaml:"limits"`
 }
 
-// Grounds are the files that decisions depend on.
+// Grounds are what decisions depend on.
 type Grounds struct {
 	Profile string `yaml:"profile"` // policy, trust root, known defects
 	Callers string `yaml:"callers"` // the book of callers
@@ -73,6 +73,8 @@ type Grounds struct {
 	// Features enables features that switch requirements of the policy; without
 	// it the policy applies as written.
 	Features *FeatureUse `yaml:"features"`
+	// Proxy makes the service a registry in front of another one.
+	Proxy *Proxy `yaml:"proxy"`
 }
 
 // FeatureUse is how the service uses features.
@@ -118,6 +120,8 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("features: site is required, the directory or bucket where they are stored")
 	case c.Features != nil && !isReporter(c.Features.ReportAs):
 		return refuse("features: reportAs %.100q: want a name without spaces of at most 100 characters, such as gate", c.Features.ReportAs)
+	case c.Proxy != nil && !c.Proxy.valid():
+		return refuse("proxy: want registry, HOST or HOST:PORT, and guarded, repositories of it, such as %.100q", c.Proxy.Registry+"/prod/")
 	case c.TLS == nil && !transport.Loopback(host):
 		return refuse("tls: required, because other machines can reach %s", c.Listen)
 	case c.TLS != nil && (c.TLS.Certificate == "" || c.TLS.Key == ""):

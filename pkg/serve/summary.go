@@ -42,7 +42,7 @@ func (s Summaries) String() string {
 
 // wants reports whether a decision gets a summary.
 func (s Summaries) wants(a asked, got made) bool {
-	return s.Signer != nil && a.Verb != api.Verify && got.verdict.Outcome() == verdict.Accepted
+	return s.Signer != nil && (a.Verb == api.Promote || a.Verb == api.Override) && got.verdict.Outcome() == verdict.Accepted
 }
 
 // summary is what is to be summarized: a question, its decision, and its cache

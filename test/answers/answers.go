@@ -47,6 +47,7 @@ type Answer struct {
 func CannotAsk() map[string]string {
 	return map[string]string{
 		"waybill gate serve": "it decides about images, each by itself: it reads no manifest and no files, so it is asked nothing about a release",
+		"waybill gate proxy": "it decides about images, each by itself, when a client of a registry pushes or pulls it",
 		"waybill gate file":  "it decides about one file and the evidence that is named: nothing says of which release it is",
 		"waybill gate image": "it decides about one image and what refers to it: no manifest lists it",
 		"feature reconcile":  "its audit of sign-offs reads the manifest and the sign-off of a release and nothing else",

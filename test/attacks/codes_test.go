@@ -117,6 +117,8 @@ func provokedHere() map[verdict.Code]string {
 		verdict.NotListable:      "TestGatePlaces",
 		verdict.TrustRootParse:   "TestOtherWorlds",
 		verdict.InternalBug:      "TestErrorsOfNobody",
+		"TAG_FIRST":              "TestProxyRefuses",
+		"EVIDENCE_KEPT":          "TestProxyRefuses",
 		"REPLAY":                 "TestOverrideOnce",
 		"AUDIT_CHAIN":            "TestAuditChain",
 		verdict.FeatureState:     "TestFeatureStates",

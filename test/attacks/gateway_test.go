@@ -43,6 +43,7 @@ type gatehouse struct {
 	// approvals is where used approvals are written; none unless a test says so.
 	approvals serve.Ledger
 	verbs     string // that are granted
+	proxy     *serve.Proxy
 	record    io.Writer
 	clock     func() time.Time
 	// features is how it goes by features, as a gate of features says; nil not at
@@ -98,15 +99,15 @@ func openGatehouse(t *testing.T, edits ...func(*gatehouse)) *gatehouse {
 	book := must[caller.Book](t)(caller.Parse(fmt.Appendf(nil, `audience: %s
 callers: [{name: promoter, token: {issuer: %q, subject: %q}}, {name: neighbour, token: {issuer: %[2]q, subject: %[6]q}}]
 grants:
-- {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/], to: [%[4]s/gated/, prod.example.test/, registry.example.test/, "registry.example.test:443/"], channels: [none, stable]}
-- {caller: neighbour, verbs: [verify], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}
+- {caller: promoter, verbs: [%[5]s], from: [%[4]s/gated/, %[4]s/open/], to: [%[4]s/gated/, %[4]s/open/, prod.example.test/, registry.example.test/, "registry.example.test:443/"], channels: [none, stable]}
+- {caller: neighbour, verbs: [verify, pull], from: [%[4]s/gated/], to: [%[4]s/gated/], channels: [none]}
 `, gateAudience, issuer, subject, w.Lab.Registry, g.verbs, neighbour)))
 	g.server = must[*serve.Server](t)(serve.New(t.Context(), serve.World{
 		Load: func(context.Context) (serve.Basis, error) {
 			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
-		Features: g.features, Gate: g.gate,
+		Features: g.features, Gate: g.gate, Proxy: g.proxy,
 	}, g.limits))
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)

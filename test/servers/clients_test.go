@@ -388,11 +388,10 @@ closed: {files: "off", images: "off"}
 	want(t, c.Run(t.Context(), "waybill", "promote", "apply", name+".json", "--profile", name+"-profile.yaml", "--state", name+"-state", "--confirm"), 0)
 }
 
-// oldCosignPushes signs with cosign 2 in the form from before bundles: a tag that
-// ends with .sig, and an entry in the older log. We judge it, and promote it.
-func (c clients) oldCosignPushes(t *testing.T) {
-	to := c.other(t, "old")
-	ref, old := to.tagged("v1"), c.cosign2
+// beforeBundles is cosign 2 with the keys by which it signs as it did before
+// bundles.
+func beforeBundles(t *testing.T, l *lab.Lab, old client) client {
+	t.Helper()
 	var root struct {
 		CAs []struct {
 			CertChain struct{ Certificates []rawKey }
@@ -403,7 +402,7 @@ func (c clients) oldCosignPushes(t *testing.T) {
 			PublicKey rawKey
 		} `json:"tlogs"`
 	}
-	if err := json.Unmarshal(c.Lab.TrustedRoot, &root); err != nil {
+	if err := json.Unmarshal(l.TrustedRoot, &root); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{"CT_LOG_PUBLIC_KEY_FILE": root.CT[0].PublicKey.pem("PUBLIC KEY")}
@@ -411,7 +410,7 @@ func (c clients) oldCosignPushes(t *testing.T) {
 		files["ROOT_FILE"] += authority.pem("CERTIFICATE")
 	}
 	for _, log := range root.Log {
-		if log.BaseURL == c.Lab.RekorV1 {
+		if log.BaseURL == l.RekorV1 {
 			files["REKOR_PUBLIC_KEY"] = log.PublicKey.pem("PUBLIC KEY")
 		}
 	}
@@ -419,6 +418,14 @@ func (c clients) oldCosignPushes(t *testing.T) {
 		writeText(t, filepath.Join(old.dir, name), text)
 		old.env = append(slices.Clone(old.env), "SIGSTORE_"+name+"="+filepath.Join(old.dir, name))
 	}
+	return old
+}
+
+// oldCosignPushes signs with cosign 2 in the form from before bundles: a tag that
+// ends with .sig, and an entry in the older log. We judge it, and promote it.
+func (c clients) oldCosignPushes(t *testing.T) {
+	to := c.other(t, "old")
+	ref, old := to.tagged("v1"), beforeBundles(t, c.Lab, c.cosign2)
 	old.must(t, "sign", "--allow-http-registry", "--yes", "--new-bundle-format=false", "--fulcio-url", c.Lab.Fulcio, "--rekor-url", c.Lab.RekorV1,
 		"--oidc-issuer", c.Lab.Issuer, "--identity-token", c.Lab.Token(lab.RoleRelease), to.at(to.resolve(t, "v1").Digest))
 	want(t, c.image(t, ref, lab.RoleRelease), 0)

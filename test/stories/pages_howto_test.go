@@ -139,6 +139,7 @@ func (w howTo) page(t *testing.T, name string) page {
 		"registry.example.test/staging/kubectl", w.lab.Registry+"/staging/"+project, "registry.example.test/staging/", w.lab.Registry+"/staging/",
 		"registry.example.test/eu", w.lab.Registry+"/eu", "registry.example.test/us", w.lab.Registry+"/us",
 		"registry.example.test/prod", w.lab.Registry+"/prod", "registry.example.test/asia", w.lab.Registry+"/asia", "registry.example.test/africa", w.lab.Registry+"/africa", "127.0.0.1:8443", process.Address(t), "127.0.0.1:8444", process.Address(t),
+		"127.0.0.1:8445", process.Address(t), "127.0.0.1:8446", process.Address(t), "registry: registry.example.test,", "registry: "+w.lab.Registry+",", "/v2/staging/kubectl/", "/v2/staging/"+project+"/",
 		signedDigest, imageOf(t, "kubectl", "amd64", "arm64").Descriptor.Digest.String(), unsignedDigest, imageOf(t, "other", "amd64").Descriptor.Digest.String(),
 	)
 	for _, file := range []string{"policy.yaml", "profile.yaml"} {

@@ -35,13 +35,15 @@ const (
 	Promote  Verb = "promote"  // ask whether an image may be promoted to a destination, now
 	Override Verb = "override" // the same, with exceptions
 	Audit    Verb = "audit"    // read past decisions
+	Pull     Verb = "pull"     // read a repository through the proxy
+	Push     Verb = "push"     // write to it, and read what waits for evidence
 )
 
 // NoChannel is the channel of images that belong to none.
 const NoChannel = "none"
 
 // Verbs returns all verbs.
-func Verbs() []Verb { return []Verb{Verify, Promote, Override, Audit} }
+func Verbs() []Verb { return []Verb{Verify, Promote, Override, Audit, Pull, Push} }
 
 // Caller is an identity that may use the gate: by a token or by a certificate,
 // never both.
@@ -194,7 +196,7 @@ func (g Grant) check() error {
 		}
 	}
 	for _, r := range slices.Concat(g.From, g.To) {
-		if !resourcePattern.MatchString(r) {
+		if !IsResource(r) {
 			return fmt.Errorf("grant to %q: %q is not a registry or repository", g.Caller, r)
 		}
 	}
@@ -205,6 +207,10 @@ func (g Grant) check() error {
 	}
 	return nil
 }
+
+// IsResource reports whether a name is that of a registry or a repository, or
+// covers those below it.
+func IsResource(name string) bool { return resourcePattern.MatchString(name) }
 
 // Principal is an authenticated caller. The zero Principal has no permissions.
 type Principal struct {
@@ -239,7 +245,7 @@ type Act struct {
 func (b Book) May(p Principal, a Act) error {
 	if p.name != "" && isRepository(a.From) && isRepository(a.To) {
 		for _, g := range b.grants[p.name] {
-			if slices.Contains(g.Verbs, a.Verb) && covers(g.From, a.From) && covers(g.To, a.To) && slices.Contains(g.Channels, a.Channel) {
+			if slices.Contains(g.Verbs, a.Verb) && Covers(g.From, a.From) && Covers(g.To, a.To) && slices.Contains(g.Channels, a.Channel) {
 				return nil
 			}
 		}
@@ -267,7 +273,7 @@ func (b Book) Audits(p Principal) error {
 }
 
 func isRepository(name string) bool {
-	return resourcePattern.MatchString(name) && strings.Contains(name, "/") && !strings.HasSuffix(name, "/")
+	return IsResource(name) && strings.Contains(name, "/") && !strings.HasSuffix(name, "/")
 }
 
 func displayName(name string) string {
@@ -277,8 +283,8 @@ func displayName(name string) string {
 	return name
 }
 
-// covers reports whether a repository is in a list, or below an entry.
-func covers(list []string, repository string) bool {
+// Covers reports whether a repository is in a list, or below an entry.
+func Covers(list []string, repository string) bool {
 	return slices.ContainsFunc(list, func(r string) bool {
 		return r == repository || strings.HasSuffix(r, "/") && strings.HasPrefix(repository, r)
 	})

@@ -1,0 +1,127 @@
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/value/verdict"
+)
+
+// forward passes a request on to the registry, with the service's own
+// credentials, and its answer back. Neither body is held in memory.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) error {
+	way, home, err := p.at.Through(r.Context(), p.repo, r.Method)
+	if err != nil {
+		return &verdict.UnavailableError{Place: p.place, Op: "opening the repository", Err: err}
+	}
+	control := http.NewResponseController(w)
+	r.Body = pacedBody{r.Body, control}
+	proxy := httputil.ReverseProxy{
+		Transport: way,
+		Rewrite: func(out *httputil.ProxyRequest) {
+			out.SetURL(home)
+			for _, own := range []string{"Authorization", "Cookie", "Upgrade", "Connection"} {
+				out.Out.Header.Del(own)
+			}
+		},
+		ModifyResponse: func(a *http.Response) error { return p.translate(a, home) },
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) {
+			err = &verdict.UnavailableError{Place: p.place, Op: "passing on the request", Err: failed}
+		},
+		ErrorLog: slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
+	}
+	proxy.ServeHTTP(pacedAnswer{w, control}, r)
+	return err
+}
+
+// translate makes an answer of the registry one of the proxy: its addresses lead
+// back to the proxy, and its demands for credentials are for the proxy alone.
+func (p *passage) translate(a *http.Response, home *url.URL) error {
+	if a.StatusCode == http.StatusUnauthorized {
+		return errors.New("the registry refuses the credentials of the gate")
+	}
+	for _, own := range []string{"Set-Cookie", "Www-Authenticate", "Cache-Control", "Docker-Distribution-Api-Version", "X-Content-Type-Options"} {
+		a.Header.Del(own)
+	}
+	if link := a.Header.Get("Link"); link != "" {
+		address, rest, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		here, inside := p.inside(a, address, home)
+		if !inside {
+			return fmt.Errorf("a list continues outside of the repository: %.300q", link)
+		}
+		a.Header.Set("Link", "<"+here+">"+rest)
+	}
+	location := a.Header.Get("Location")
+	if location == "" {
+		return nil
+	}
+	here, inside := p.inside(a, location, home)
+	moved := a.StatusCode >= http.StatusMultipleChoices
+	switch {
+	case inside:
+		a.Header.Set("Location", here)
+	case moved && p.kind == "blobs" && isRead(a.Request): // clients check the digest of a blob, wherever it is
+	default:
+		return fmt.Errorf("the registry leads outside of the repository: %.300q", location)
+	}
+	return nil
+}
+
+// inside returns an address of the registry as one of the proxy, if it is below
+// the same repository.
+func (p *passage) inside(a *http.Response, address string, home *url.URL) (string, bool) {
+	to, err := a.Request.URL.Parse(address)
+	if err != nil || to.Host != home.Host || to.Scheme != home.Scheme || !strings.HasPrefix(to.Path, "/v2/"+p.repo+"/") {
+		return "", false
+	}
+	return to.RequestURI(), true
+}
+
+// registryErrors is a finding as the distribution specification wants it.
+func registryErrors(status int, f verdict.Finding) any {
+	code := map[int]string{
+		http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED", http.StatusNotFound: "MANIFEST_UNKNOWN",
+		http.StatusTooManyRequests: "TOOMANYREQUESTS", http.StatusServiceUnavailable: "UNAVAILABLE",
+	}[status]
+	text := (&verdict.Error{Finding: f}).Error()
+	if f.Fix != "" {
+		text += "; " + f.Fix
+	}
+	return map[string]any{"errors": []map[string]string{{"code": cmp.Or(code, "UNSUPPORTED"), "message": text}}}
+}
+
+// pacedBody and pacedAnswer give each part of a large body the time that others
+// have for a whole request: a client that stalls is disconnected, and one that
+// continues is not.
+type pacedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements [io.Reader].
+func (b pacedBody) Read(part []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(readTime)) // a connection without deadlines is one of a test
+	return b.ReadCloser.Read(part)
+}
+
+type pacedAnswer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write implements [io.Writer].
+func (a pacedAnswer) Write(part []byte) (int, error) {
+	_ = a.control.SetWriteDeadline(time.Now().Add(writeTime))
+	return a.ResponseWriter.Write(part)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a pacedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
