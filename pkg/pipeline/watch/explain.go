@@ -154,7 +154,7 @@ func (r *run) readBundle(raw []byte, wanted map[string]bool) {
 	}
 	content, payload := hex.EncodeToString(sum), sha256.Sum256(bundle.Payload)
 	inside := hex.EncodeToString(payload[:]) // what entries of kind dsse and intoto have
-	if !wanted[content] && !(bundle.IsAttestation() && wanted[inside]) && !slices.ContainsFunc(bundle.Entries, func(e verify.SaidEntry) bool {
+	if !wanted[content] && (!bundle.IsAttestation() || !wanted[inside]) && !slices.ContainsFunc(bundle.Entries, func(e verify.SaidEntry) bool {
 		return wanted[fmt.Sprintf("%x/%d", e.LogID, e.LogIndex)]
 	}) {
 		return
