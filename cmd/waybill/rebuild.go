@@ -135,5 +135,9 @@ func (o *rebuilding) program(c *cobra.Command, args []string) error {
 	report := func(ctx context.Context, format string, args ...any) {
 		logger.InfoContext(ctx, fmt.Sprintf(format, args...))
 	}
-	return answer(c, o.output, pipeline.RebuildProgram(c.Context(), pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: report}, args[0], o.ldflags), nil)
+	v := pipeline.RebuildProgram(c.Context(), pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: report}, args[0], o.ldflags)
+	if cause := context.Cause(c.Context()); cause != nil {
+		return cause
+	}
+	return answer(c, o.output, v, nil)
 }
