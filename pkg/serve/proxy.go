@@ -37,6 +37,7 @@ func (p *Proxy) valid() bool {
 // proxying is what the server needs as a proxy.
 type proxying struct {
 	attaching shares // one writer at a time for each tag of evidence
+	buffers   buffers
 
 	mu      sync.Mutex       // guards covered
 	covered map[string]asked // accepted questions, by each image that they cover
