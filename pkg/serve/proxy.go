@@ -68,12 +68,10 @@ func (p *proxying) cover(by asked, images ...string) {
 	}
 }
 
-func (p *proxying) uncover(images ...string) {
+func (p *proxying) uncover(image string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, image := range images {
-		delete(p.covered, image)
-	}
+	delete(p.covered, image)
 }
 
 // registryPath has the repository, the kind of object, and its name.
