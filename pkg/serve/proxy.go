@@ -37,6 +37,7 @@ func (p *Proxy) valid() bool {
 // proxying is what the server needs as a proxy.
 type proxying struct {
 	attaching shares // one writer at a time for each tag of evidence
+	buffers   buffers
 
 	mu      sync.Mutex       // guards covered
 	covered map[string]asked // accepted questions, by each image that they cover
@@ -67,12 +68,10 @@ func (p *proxying) cover(by asked, images ...string) {
 	}
 }
 
-func (p *proxying) uncover(images ...string) {
+func (p *proxying) uncover(image string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, image := range images {
-		delete(p.covered, image)
-	}
+	delete(p.covered, image)
 }
 
 // registryPath has the repository, the kind of object, and its name.

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -25,7 +26,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 	control := http.NewResponseController(w)
 	r.Body = pacedBody{r.Body, control}
 	proxy := httputil.ReverseProxy{
-		Transport: way,
+		Transport: way, BufferPool: &s.proxying.buffers,
 		Rewrite: func(out *httputil.ProxyRequest) {
 			out.SetURL(home)
 			for _, own := range []string{"Authorization", "Cookie", "Upgrade", "Connection"} {
@@ -41,6 +42,21 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 	proxy.ServeHTTP(pacedAnswer{w, control}, r)
 	return err
 }
+
+// buffers are those through which bodies are copied: with larger ones than the
+// library's, a large layer costs fewer system calls.
+type buffers struct{ pool sync.Pool }
+
+// Get implements [httputil.BufferPool].
+func (b *buffers) Get() []byte {
+	if one, is := b.pool.Get().(*[]byte); is {
+		return *one
+	}
+	return make([]byte, 128<<10)
+}
+
+// Put implements [httputil.BufferPool].
+func (b *buffers) Put(one []byte) { b.pool.Put(&one) }
 
 // translate makes an answer of the registry one of the proxy: its addresses lead
 // back to the proxy, and its demands for credentials are for the proxy alone.

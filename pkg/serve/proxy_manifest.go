@@ -29,22 +29,17 @@ var attachedTag = regexp.MustCompile(`\Asha256-[0-9a-f]{64}(\.(sig|att|sbom))?\z
 func (s *Server) manifest(w http.ResponseWriter, r *http.Request, p *passage) error {
 	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
 	defer stop()
-	var err error
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
+	switch {
+	case isRead(r):
 		return s.pull(ctx, w, r, p)
-	case http.MethodPut:
-		if !p.byDigest() { // anything may be stored by its digest: it is judged when it is pulled
-			err = s.push(ctx, w, r, p)
+	case r.Method == http.MethodPut && !p.byDigest():
+		return s.push(ctx, w, r, p)
+	case r.Method == http.MethodDelete:
+		if err := p.mayDelete(ctx); err != nil {
 			return err
 		}
-	case http.MethodDelete:
-		err = p.mayDelete(ctx)
-	default:
-		err = malformed("method %.20q: want GET, HEAD, PUT or DELETE", r.Method)
-	}
-	if err != nil {
-		return err
+	case r.Method != http.MethodPut: // anything may be stored by its digest: it is judged when it is pulled
+		return malformed("method %.20q: want GET, HEAD, PUT or DELETE", r.Method)
 	}
 	return s.forward(w, r, p)
 }
@@ -212,21 +207,19 @@ func (p *passage) mayAttach(ctx context.Context, d registry.Descriptor, raw []by
 
 // mayDelete refuses to delete evidence.
 func (p *passage) mayDelete(ctx context.Context) error {
-	if attachedTag.MatchString(p.ref) {
-		return p.keep("%s is a tag of evidence", p.ref)
+	evidence := attachedTag.MatchString(p.ref)
+	if p.byDigest() {
+		d, raw, err := p.at.Manifest(ctx, p.repo, p.ref)
+		if err != nil {
+			return err
+		}
+		if err = d.CheckEvidence(ctx, p.at, p.repo, raw); isDown(err) {
+			return err
+		}
+		evidence = err == nil
 	}
-	if !p.byDigest() {
-		return nil
-	}
-	d, raw, err := p.at.Manifest(ctx, p.repo, p.ref)
-	if err != nil {
-		return err
-	}
-	switch err := d.CheckEvidence(ctx, p.at, p.repo, raw); {
-	case err == nil:
+	if evidence {
 		return p.keep("%s is evidence", p.ref)
-	case isDown(err):
-		return err
 	}
 	return nil
 }

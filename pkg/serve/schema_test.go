@@ -25,6 +25,20 @@ func TestSchemaService(t *testing.T) {
 		"limits.deadlineSeconds": int(l.Deadline / time.Second), "limits.atOnce": l.AtOnce, "limits.queue": l.Queue,
 		"limits.perCallerPerSecond": l.PerCaller, "limits.rememberSeconds": int(l.Remember / time.Second),
 	})
+	for text, fits := range map[string]bool{
+		"{registry: 127.0.0.1:5000, guarded: [127.0.0.1:5000/prod/]}": true, "{registry: 127.0.0.1:5000, guarded: [127.0.0.1:5000/]}": true,
+		"{registry: 127.0.0.1:5000, guarded: []}": false, "{registry: 127.0.0.1:5000}": false, "{registry: 127.0.0.1:5000, guarded: [127.0.0.1:5000/Prod/]}": false,
+		"{registry: 127.0.0.1:5000, guarded: [127.0.0.1:5000]}": false, "{registry: registry, guarded: [registry/prod]}": false,
+	} {
+		text = "apiVersion: waybill/v1\nkind: GateService\nprofile: p\ncallers: c\nlisten: 127.0.0.1:1\nadmin: 127.0.0.1:2\nproxy: " + text + "\n"
+		if _, err := ParseConfig([]byte(text), "."); (err == nil) != fits || fits && s.Accepts(text) != nil {
+			t.Errorf("%s: the reader says %v, the schema %v", text, err, s.Accepts(text))
+		}
+	}
+	text := "apiVersion: waybill/v1\nkind: GateService\nprofile: p\ncallers: c\nlisten: 127.0.0.1:1\nadmin: 127.0.0.1:2\nproxy: {registry: 127.0.0.1:5000, guarded: [127.0.0.1:5001/prod/]}\n"
+	if _, err := ParseConfig([]byte(text), "."); err == nil {
+		t.Error("a repository of another registry is guarded")
+	}
 	for key, most := range map[string]int{"deadlineSeconds: ": maxDeadline, "rememberSeconds: ": maxRemember} {
 		for n, fits := range map[int]bool{most: true, most + 1: false} {
 			text := "apiVersion: waybill/v1\nkind: GateService\nprofile: p\ncallers: c\nlisten: 127.0.0.1:1\nadmin: 127.0.0.1:2\nlimits: {" + key + strconv.Itoa(n) + "}\n"

@@ -148,7 +148,7 @@ func TestProxyBearsALot(t *testing.T) {
 	flood(160)
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	before, kinds := runtime.NumGoroutine(), series()
-	flood(3_000)
+	flood(1_200)
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	if now := series(); now > kinds+10 {
 		t.Errorf("the metrics had %d lines, and have %d", kinds, now)
