@@ -15,7 +15,6 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
@@ -166,11 +165,11 @@ func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.
 	return s, nil
 }
 
-// openSite opens a site at a directory or in a bucket.
+// openSite opens a site in a directory, a bucket or a namespace of a cluster.
 func openSite(uri string, offline bool) (featurestore.Site, error) {
 	rt := cli.Transport(offline)
 	return featurestore.OpenSite(uri, func(uri string) (featurestore.Place, error) {
-		at, err := cloud.OpenPlace(uri, rt)
+		at, err := openPlace(uri, rt)
 		if err != nil {
 			return featurestore.Place{}, err
 		}

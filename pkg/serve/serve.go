@@ -63,7 +63,7 @@ type Config struct {
 	} `yaml:"limits"`
 }
 
-// Grounds are the files that decisions depend on.
+// Grounds are what decisions depend on.
 type Grounds struct {
 	Profile string `yaml:"profile"` // policy, trust root, known defects
 	Callers string `yaml:"callers"` // the book of callers
@@ -73,6 +73,8 @@ type Grounds struct {
 	// Features enables features that switch requirements of the policy; without
 	// it the policy applies as written.
 	Features *FeatureUse `yaml:"features"`
+	// Cluster makes the service an admission webhook of Kubernetes.
+	Cluster *ClusterUse `yaml:"cluster"`
 }
 
 // FeatureUse is how the service uses features.
@@ -126,6 +128,9 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("limits: values must not be negative")
 	case l.DeadlineSeconds > maxDeadline || l.RememberSeconds > maxRemember:
 		return refuse("limits: want at most %d for deadlineSeconds and %d for rememberSeconds", maxDeadline, maxRemember)
+	}
+	if err := c.Cluster.check(); err != nil {
+		return refuse("cluster: %v", err)
 	}
 	paths := []*string{&c.Profile, &c.Callers}
 	if !strings.Contains(c.Approvals, "://") {

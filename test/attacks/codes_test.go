@@ -118,6 +118,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.TrustRootParse:   "TestOtherWorlds",
 		verdict.InternalBug:      "TestErrorsOfNobody",
 		"REPLAY":                 "TestOverrideOnce",
+		"IMAGE_TAG":              "TestClusterImages",
 		"AUDIT_CHAIN":            "TestAuditChain",
 		verdict.FeatureState:     "TestFeatureStates",
 		"FEATURE_UNSAFE":         "TestFeaturePreflight",

@@ -49,6 +49,7 @@ type gatehouse struct {
 	// all.
 	features *serve.Features
 	gate     *componentbase.Gate
+	cluster  *serve.ClusterUse
 }
 
 const gateAudience = "https://gate.example.test"
@@ -106,7 +107,7 @@ grants:
 			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
-		Features: g.features, Gate: g.gate,
+		Features: g.features, Gate: g.gate, Cluster: g.cluster,
 	}, g.limits))
 	ctx, stop := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan error, 1)
