@@ -73,7 +73,7 @@ func addHelp(cmd *cobra.Command, text string) {
 func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	f.gate = newGate()
 	f.offline = func() bool { return isSet(cmd, "offline") }
-	cmd.Flags().StringVar(&f.place, "features", "", "directory or bucket with the features of the site, written by waybill feature reconcile: it switches the requirements that the policy lets a site switch, and receives the report of --report-as")
+	cmd.Flags().StringVar(&f.place, "features", "", "directory, bucket or kubernetes://NAMESPACE with the features of the site, written by waybill feature reconcile: it switches the requirements that the policy lets a site switch, and receives the report of --report-as")
 	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report the features that this run used, and their values, under this name")
 	addHelp(cmd, `--features names the place where a site stores its features. They switch those
 requirements of the policy that it allows a site to switch. With --report-as the run

@@ -251,8 +251,8 @@ const pageSize = 100
 func All[T any](ctx context.Context, p *Place, api, resource, query string) (all []T, err error) {
 	for more := ""; ; {
 		var page struct {
-			Metadata Meta
-			Items    []T
+			Metadata Meta `json:"metadata"`
+			Items    []T  `json:"items"`
 		}
 		err := p.Do(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d&continue=%s&%s", p.At(api, resource), pageSize, url.QueryEscape(more), query), nil, &page)
 		if err != nil {
