@@ -84,7 +84,7 @@ func Open(uri string, rt http.RoundTripper) (*Place, error) {
 	}
 	if err != nil {
 		return nil, verdict.Wrap(verdict.ConfigParse, uri, fmt.Errorf("the access to the cluster: %w", err)).
-			Advise("run in a pod with a service account, or set KUBECONFIG to a file from kubectl config view --raw --flatten --minify")
+			Advise("run in a pod with a service account, or set KUBECONFIG to a file with one cluster, its authority, and one user with a token or a client certificate")
 	}
 	p.http = transport.Client(ours.For(roots, pair))
 	return p, nil
