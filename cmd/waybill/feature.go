@@ -52,7 +52,7 @@ func unreadFeatures(path string, err error) error {
 type siteFlags struct{ place, file string }
 
 func (o *siteFlags) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.place, "features", "", "site of the features: the directory or bucket that waybill feature reconcile writes to")
+	cmd.Flags().StringVar(&o.place, "features", "", "site of the features: the directory, bucket or kubernetes://NAMESPACE that waybill feature reconcile writes to")
 }
 
 // addConfigFlag adds --config, which names the site by the file of its reconciler.

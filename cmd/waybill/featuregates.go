@@ -15,7 +15,6 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
-	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
@@ -74,7 +73,7 @@ func addHelp(cmd *cobra.Command, text string) {
 func (f *featureFlags) addSiteFlags(cmd *cobra.Command) {
 	f.gate = newGate()
 	f.offline = func() bool { return isSet(cmd, "offline") }
-	cmd.Flags().StringVar(&f.place, "features", "", "directory or bucket with the features of the site, written by waybill feature reconcile: it switches the requirements that the policy lets a site switch, and receives the report of --report-as")
+	cmd.Flags().StringVar(&f.place, "features", "", "directory, bucket or kubernetes://NAMESPACE with the features of the site, written by waybill feature reconcile: it switches the requirements that the policy lets a site switch, and receives the report of --report-as")
 	cmd.Flags().StringVar(&f.identity, "report-as", "", "with --features: report the features that this run used, and their values, under this name")
 	addHelp(cmd, `--features names the place where a site stores its features. They switch those
 requirements of the policy that it allows a site to switch. With --report-as the run
@@ -166,11 +165,11 @@ func (f *featureFlags) switches(ctx context.Context, p policy.Policy, v *verify.
 	return s, nil
 }
 
-// openSite opens a site at a directory or in a bucket.
+// openSite opens a site in a directory, a bucket or a namespace of a cluster.
 func openSite(uri string, offline bool) (featurestore.Site, error) {
 	rt := cli.Transport(offline)
 	return featurestore.OpenSite(uri, func(uri string) (featurestore.Place, error) {
-		at, err := cloud.OpenPlace(uri, rt)
+		at, err := openPlace(uri, rt)
 		if err != nil {
 			return featurestore.Place{}, err
 		}

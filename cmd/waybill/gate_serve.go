@@ -85,7 +85,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	world.Record, world.Gate = cmd.ErrOrStderr(), o.gates
+	world.Record, world.Gate, world.Cluster = cmd.ErrOrStderr(), o.gates, c.Cluster
 	if world.Features, err = o.features(cmd, c); err != nil {
 		return err
 	}

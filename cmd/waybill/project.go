@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/backend/github"
+	"github.com/waybill-release/waybill/pkg/backend/kubernetes"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/backend/store/draft"
@@ -176,7 +177,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		World: pipeline.World{
 			Typed:     pipeline.Typed{Args: commandLine(), Dir: workingDir(), Profile: o.profile},
 			Transport: rt, Clock: time.Now, Progress: o.progress, Work: sign.Work{Patience: o.wait, Report: report},
-			OpenPlace:  func(uri string) (store.Place, error) { return cloud.OpenPlace(uri, rt) },
+			OpenPlace:  func(uri string) (store.Place, error) { return openPlace(uri, rt) },
 			OpenWriter: func(uri string) (store.Writer, error) { return openWriter(uri, rt) },
 		},
 		Report: report,
@@ -231,6 +232,9 @@ func (o *project) observe(cmd *cobra.Command) *slog.Logger {
 // openWriter opens a bucket or a release on GitHub with its own client, or a
 // directory.
 func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
+	if kubernetes.Is(uri) {
+		return kubernetes.Open(uri, rt)
+	}
 	if github.Is(uri) {
 		return draft.Open(uri, rt)
 	}
@@ -238,4 +242,13 @@ func openWriter(uri string, rt http.RoundTripper) (store.Writer, error) {
 		return cloud.OpenWriter(uri, rt)
 	}
 	return store.OpenWriter(uri)
+}
+
+// openPlace opens a place that is also written to: a namespace of a cluster, or any
+// other place.
+func openPlace(uri string, rt http.RoundTripper) (store.Place, error) {
+	if kubernetes.Is(uri) {
+		return kubernetes.Open(uri, rt)
+	}
+	return cloud.OpenPlace(uri, rt)
 }

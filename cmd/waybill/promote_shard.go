@@ -36,7 +36,7 @@ func (o *sharing) addFlags(cmd *cobra.Command) {
 // work.
 func addLeaseFlags(cmd *cobra.Command, with *pipeline.Exclusion, same string) {
 	f := cmd.Flags()
-	f.StringVar(&with.Lease, "lease", "", "directory or bucket for a lease during the run, which excludes another run of "+same+"")
+	f.StringVar(&with.Lease, "lease", "", "directory, bucket or kubernetes://NAMESPACE for a lease during the run, which excludes another run of "+same)
 	f.DurationVar(&with.Term, "lease-term", lease.Term, "how long the lease lasts without renewal, such as after a crash")
 }
 

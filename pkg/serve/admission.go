@@ -50,18 +50,22 @@ func (a *admission) spendRate(who caller.Principal, n int) error {
 
 // readInTurn reads a request when memory for its body is free. Each caller is
 // limited to a part, so a slow sender delays only itself.
-func (a *admission) readInTurn(ctx context.Context, r *http.Request, who caller.Principal) (api.Request, error) {
-	leave, err := a.reading.enter(ctx, who.Name())
+func (a *admission) readInTurn(ctx context.Context, r *http.Request, q request) (reading, error) {
+	leave, err := a.reading.enter(ctx, q.who.Name())
 	if err != nil {
-		return api.Request{}, err
+		return reading{}, err
 	}
 	defer leave()
 	leaveAll, err := a.bodies.enter(ctx, "")
 	if err != nil {
-		return api.Request{}, err
+		return reading{}, err
 	}
 	defer leaveAll()
-	return a.readRequest(r)
+	raw, err := a.readBody(r)
+	if err != nil {
+		return reading{}, err
+	}
+	return q.read(q.basis, q.who, r, raw)
 }
 
 // take waits for a slot, and charges n decisions to a caller's rate.
@@ -78,8 +82,8 @@ func (a *admission) take(ctx context.Context, who caller.Principal, n int) (leav
 
 // identify authenticates the caller: by the certificate of the connection, or
 // by the one token of the request. No other part of the request identifies a
-// caller.
-func (a *admission) identify(ctx context.Context, r *http.Request, basis *standing) (caller.Principal, error) {
+// caller; one without either is the caller nameless, if the configuration has one.
+func (a *admission) identify(ctx context.Context, r *http.Request, basis *standing, nameless string) (caller.Principal, error) {
 	tokens := r.Header.Values("Authorization")
 	if len(tokens) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		now := a.world.Clock()
@@ -87,6 +91,9 @@ func (a *admission) identify(ctx context.Context, r *http.Request, basis *standi
 			return caller.Principal{}, err
 		}
 		return basis.Callers.Certificate(r.TLS.VerifiedChains[0][0], now)
+	}
+	if len(tokens) == 0 && nameless != "" {
+		return basis.Callers.Named(nameless)
 	}
 	if len(tokens) != 1 {
 		return caller.Principal{}, verdict.Refuse(verdict.TokenParse, "request", "the request needs one Authorization header or a client certificate")
@@ -125,19 +132,19 @@ func (a *admission) verify(ctx context.Context, basis *standing, token string) (
 	return who, err
 }
 
-// readRequest reads a whole request. Compressed ones are refused: their
-// expanded size is unbounded.
-func (a *admission) readRequest(r *http.Request) (api.Request, error) {
+// readBody reads a whole request. Compressed ones are refused: their expanded
+// size is unbounded.
+func (a *admission) readBody(r *http.Request) ([]byte, error) {
 	if r.Header.Get("Content-Encoding") != "" {
-		return api.Request{}, malformed("Content-Encoding: want none")
+		return nil, malformed("Content-Encoding: want none")
 	}
 	if len(r.TransferEncoding) > 0 { // exactly one way to declare the length is accepted
-		return api.Request{}, malformed("Transfer-Encoding: want none, and a Content-Length")
+		return nil, malformed("Transfer-Encoding: want none, and a Content-Length")
 	}
-	raw, err := readAll(r.Body, a.limits.Body)
-	if err != nil {
-		return api.Request{}, err
-	}
+	return readAll(r.Body, a.limits.Body)
+}
+
+func (a *admission) parseRequest(raw []byte) (api.Request, error) {
 	var q api.Request
 	if err := strictjson.Unmarshal(raw, &q, strictjson.MaxSize(a.limits.Body)); err != nil {
 		return api.Request{}, malformed("%v", err)
@@ -155,10 +162,9 @@ func (a *admission) readRequest(r *http.Request) (api.Request, error) {
 
 // deadline is when a request must be answered: shortly before the caller gives
 // up, so that it receives the answer "not decided".
-func (a *admission) deadline(q api.Request) time.Duration {
-	if q.TimeoutSeconds == 0 {
+func (a *admission) deadline(wait time.Duration) time.Duration {
+	if wait <= 0 {
 		return a.limits.Deadline
 	}
-	theirs := time.Duration(min(q.TimeoutSeconds, int(time.Hour/time.Second))) * time.Second
-	return min(a.limits.Deadline, theirs-theirs/10)
+	return min(a.limits.Deadline, wait-wait/10)
 }

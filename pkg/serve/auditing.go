@@ -29,7 +29,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
 	defer stop()
 	basis := s.basis.Load()
-	who, err := s.admission.identify(ctx, r, basis)
+	who, err := s.admission.identify(ctx, r, basis, "")
 	if err != nil {
 		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
 		return

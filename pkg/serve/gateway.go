@@ -3,6 +3,8 @@
 //
 //	POST /v1/decisions   {"decisions": [{"verb": "promote", "image": "HOST/PATH@sha256:…", "to": "HOST/PATH", …}]}
 //
+//	POST /v1/cluster/images, /v1/cluster/trace   as a webhook of a Kubernetes API server
+//
 // The answer is the same verdict that every command prints. Callers
 // authenticate with an identity token or a client certificate, and need a grant
 // in the book of callers (package caller). The status is that of the worst
@@ -96,6 +98,9 @@ type World struct {
 	// Approvals is where used override tokens are recorded; without it there
 	// are no overrides.
 	Approvals Ledger
+	// Cluster is how reviews of a Kubernetes API server are answered; nil for not
+	// at all.
+	Cluster *ClusterUse
 	// Gate holds the feature gates of the program; nil for Waybill's defaults.
 	Gate *componentbase.Gate
 	// Features are the features that others switch; nil for none: then the

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/serve/api"
@@ -17,7 +18,11 @@ import (
 // found.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/decisions", s.decisions)
+	mux.HandleFunc("POST /v1/decisions", s.asked(s.readQuestions, ""))
+	if c := s.world.Cluster; c != nil {
+		mux.HandleFunc("POST /v1/cluster/images", s.asked(s.readImages, c.Caller))
+		mux.HandleFunc("POST /v1/cluster/trace", s.asked(s.readTrace, c.Caller))
+	}
 	mux.HandleFunc("GET /v1/audit", s.audit)
 	mux.HandleFunc("GET /openapi.json", describe)
 	mux.HandleFunc("GET /livez", alive)
@@ -56,61 +61,93 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ready\n")
 }
 
-// decisions answers POST /v1/decisions.
-func (s *Server) decisions(w http.ResponseWriter, r *http.Request) {
-	began, id := s.world.Clock(), rand.Text()
-	w.Header().Set("Waybill-Request-Id", id)
-	basis := s.basis.Load()
-	ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
-	defer stop()
-	who, err := s.admission.identify(ctx, r, basis)
-	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
-		return
+// reading is a request whose body was read.
+type reading struct {
+	questions []asked
+	wait      time.Duration // how long the caller waits; zero if it did not say
+	answer    func(ctx context.Context, id string, decided []api.Decision) (status int, body any)
+}
+
+// reader reads the body of a request of one kind.
+type reader func(basis *standing, who caller.Principal, r *http.Request, raw []byte) (reading, error)
+
+// asked answers requests that a reader reads. A request without a credential is
+// that of the caller nameless; without one it is rejected.
+func (s *Server) asked(read reader, nameless string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began, basis, id := s.world.Clock(), s.basis.Load(), rand.Text()
+		w.Header().Set("Waybill-Request-Id", id)
+		ctx, stop := context.WithTimeout(r.Context(), s.limits.Deadline)
+		defer stop()
+		who, err := s.admission.identify(ctx, r, basis, nameless)
+		if err != nil {
+			s.turnAway(w, r, notLetIn{id: id, err: err, status: http.StatusUnauthorized})
+			return
+		}
+		s.answer(ctx, w, r, request{id: id, who: who, basis: basis, began: began, read: read})
 	}
-	leave, err := s.admission.admit(ctx, basis, who)
+}
+
+// answer answers a request of a caller.
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, q request) {
+	reject := func(err error, status int, unread bool) {
+		s.turnAway(w, r, notLetIn{id: q.id, who: q.who, err: err, status: status, unread: unread})
+	}
+	leave, err := s.admission.admit(ctx, q.basis, q.who)
 	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: true})
+		reject(err, statusOf(err), true)
 		return
 	}
 	defer leave()
-	q, err := s.admission.readInTurn(ctx, r, who)
+	read, err := s.admission.readInTurn(ctx, r, q)
 	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: statusOf(err), unread: statusOf(err) != 0})
+		reject(err, statusOf(err), statusOf(err) != 0)
 		return
 	}
-	all, err := s.granted(basis, who, q)
-	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
-		return
-	}
-	ctx, stop = context.WithTimeout(ctx, s.admission.deadline(q))
+	q.questions = read.questions
+	ctx, stop := context.WithTimeout(ctx, s.admission.deadline(read.wait))
 	defer stop()
-	leave, err = s.admission.take(ctx, who, len(all))
+	leave, err = s.admission.take(ctx, q.who, len(q.questions))
 	if err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err, status: http.StatusTooManyRequests})
+		reject(err, http.StatusTooManyRequests, false)
 		return
 	}
 	defer leave()
 	if from := connectionOf(r); from != nil {
 		from.completedRequest()
 	}
-	if overrides(all) {
-		if err := s.world.Approvals.spend(ctx, who, id); err != nil {
-			s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+	if overrides(q.questions) {
+		if err := s.world.Approvals.spend(ctx, q.who, q.id); err != nil {
+			reject(err, 0, false)
 			return
 		}
 	}
-	decided, acts := s.decider.decide(s.letIn(ctx, r), basis, all)
-	if err := s.records.writeDown(ctx, basis, request{id: id, who: who, questions: all, decided: decided, acts: acts, took: s.world.Clock().Sub(began)}); err != nil {
-		s.turnAway(w, r, notLetIn{id: id, who: who, err: err})
+	ctx = s.letIn(ctx, r)
+	q.decided, q.acts = s.decider.decide(ctx, q.basis, q.questions)
+	q.took = s.world.Clock().Sub(q.began)
+	if err := s.records.writeDown(ctx, q); err != nil {
+		reject(err, 0, false)
 		return
 	}
-	worst := worstOf(decided)
-	if verdict.HTTPStatus(worst) == http.StatusServiceUnavailable {
+	status, body := read.answer(ctx, q.id, q.decided)
+	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	writeJSON(w, verdict.HTTPStatus(worst), api.Answer{Schema: api.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided})
+	writeJSON(w, status, body)
+}
+
+// readQuestions reads POST /v1/decisions.
+func (s *Server) readQuestions(basis *standing, who caller.Principal, _ *http.Request, raw []byte) (reading, error) {
+	q, err := s.admission.parseRequest(raw)
+	if err != nil {
+		return reading{}, err
+	}
+	all, err := s.granted(basis, who, q)
+	wait := time.Duration(min(q.TimeoutSeconds, int(time.Hour/time.Second))) * time.Second
+	return reading{all, wait, func(_ context.Context, id string, decided []api.Decision) (int, any) {
+		worst := worstOf(decided)
+		return verdict.HTTPStatus(worst), api.Answer{Schema: api.SchemaAnswer, RequestID: id, Outcome: worst.String(), Decisions: decided}
+	}}, err
 }
 
 // letIn continues the trace of an authenticated caller. Trace headers of others

@@ -19,10 +19,13 @@ type records struct {
 	strangers strangers
 }
 
-// request is a decided request, for the record.
+// request is a request of a caller.
 type request struct {
 	id        string
 	who       caller.Principal
+	basis     *standing
+	began     time.Time
+	read      reader
 	questions []asked
 	decided   []api.Decision
 	acts      []trace.Context // contexts, in each of which one question was decided
@@ -31,7 +34,7 @@ type request struct {
 
 // writeDown records each decision of a request, then counts it. After an error
 // the decisions must not be answered.
-func (r *records) writeDown(ctx context.Context, basis *standing, of request) error {
+func (r *records) writeDown(ctx context.Context, of request) error {
 	now := r.world.Clock()
 	entries := make([]api.Entry, len(of.decided))
 	for i, d := range of.decided {
@@ -40,7 +43,7 @@ func (r *records) writeDown(ctx context.Context, basis *standing, of request) er
 			Time: now, Level: levelInfo, Message: api.Decided, Request: of.id, Principal: of.who.Name(), Verb: q.Verb,
 			Image: q.Image, To: q.To, Channel: q.Channel, Outcome: d.Outcome, Cached: d.Cached,
 			Trace: of.acts[i].Trace, Span: of.acts[i].Span, Initial: of.acts[i].Initial,
-			Policy: basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: basis.Verifier.Root().Digest().String(), Took: of.took.String(),
+			Policy: of.basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: of.basis.Verifier.Root().Digest().String(), Took: of.took.String(),
 		}
 		for _, f := range d.Verdict.Findings[:min(len(d.Verdict.Findings), maxReasons)] {
 			e.Reasons = append(e.Reasons, f.Code)

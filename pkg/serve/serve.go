@@ -75,6 +75,8 @@ type Grounds struct {
 	Features *FeatureUse `yaml:"features"`
 	// Proxy makes the service a registry in front of another one.
 	Proxy *Proxy `yaml:"proxy"`
+	// Cluster makes the service an admission webhook of Kubernetes.
+	Cluster *ClusterUse `yaml:"cluster"`
 }
 
 // FeatureUse is how the service uses features.
@@ -130,6 +132,9 @@ func ParseConfig(raw []byte, dir string) (Config, error) {
 		return refuse("limits: values must not be negative")
 	case l.DeadlineSeconds > maxDeadline || l.RememberSeconds > maxRemember:
 		return refuse("limits: want at most %d for deadlineSeconds and %d for rememberSeconds", maxDeadline, maxRemember)
+	}
+	if err := c.Cluster.check(); err != nil {
+		return refuse("cluster: %v", err)
 	}
 	paths := []*string{&c.Profile, &c.Callers}
 	if !strings.Contains(c.Approvals, "://") {

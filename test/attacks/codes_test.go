@@ -120,6 +120,7 @@ func provokedHere() map[verdict.Code]string {
 		"TAG_FIRST":              "TestProxyRefuses",
 		"EVIDENCE_KEPT":          "TestProxyRefuses",
 		"REPLAY":                 "TestOverrideOnce",
+		"IMAGE_TAG":              "TestClusterImages",
 		"AUDIT_CHAIN":            "TestAuditChain",
 		verdict.FeatureState:     "TestFeatureStates",
 		"FEATURE_UNSAFE":         "TestFeaturePreflight",

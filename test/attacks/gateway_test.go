@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -50,6 +51,7 @@ type gatehouse struct {
 	// all.
 	features *serve.Features
 	gate     *componentbase.Gate
+	cluster  *serve.ClusterUse
 }
 
 const gateAudience = "https://gate.example.test"
@@ -107,9 +109,13 @@ grants:
 			return serve.Basis{PolicyRequest: gate.PolicyRequest{Policy: *g.policy.Load(), Verifier: w.verifier}, Callers: book}, nil
 		},
 		Open: g.open, Keys: g.keys, Clock: g.clock, Log: slog.New(slog.NewJSONHandler(g.record, nil)), Record: g.record, Approvals: g.approvals,
-		Features: g.features, Gate: g.gate, Proxy: g.proxy,
+		Features: g.features, Gate: g.gate, Proxy: g.proxy, Cluster: g.cluster,
 	}, g.limits))
-	ctx, stop := context.WithCancel(t.Context())
+	traced, _, err := span.Setup(t.Context(), span.Config{Service: "gate", Silent: true, Serves: true}) // as the command does
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(traced)
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- g.server.Serve(ctx, serve.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", TLS: g.tls}, nil, func(callers, _ string) { listening <- callers })

@@ -12,6 +12,10 @@
 //	…
 //	err = held.Held(ctx) // before each act that only one may do
 //
+// A [Store], such as a Kubernetes cluster, has leases of its own kind, and no
+// clock of another machine counts there: a claimant watches the lease for as long
+// as it lasts, and takes it if it was not renewed.
+//
 // A directory must exist: a missing one may be a share that is not mounted, and
 // a lease written there would exclude no other process.
 //
@@ -28,16 +32,14 @@
 package lease
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
-	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -73,13 +75,13 @@ type Config struct {
 // itself until it is released.
 type Lease struct {
 	at   Place
+	in   Store
 	name string
 	c    Config
 	stop context.CancelFunc
 
 	mu    sync.Mutex // guards the fields below; held during a renewal
-	claim claim
-	raw   []byte    // the claim as written to the place
+	claim Claimed
 	since time.Time // our clock before the claim was written
 	lost  error
 }
@@ -94,10 +96,14 @@ func Claim(ctx context.Context, at Place, name string, c Config) (*Lease, error)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if _, tied := at.Writer.(store.Replacer); !tied || c.Holder == "" || c.Term < 0 {
+	in, own := at.Place.(Store)
+	if !own {
+		in = objects{at}
+	}
+	if _, tied := at.Writer.(store.Replacer); !tied && !own || c.Holder == "" || c.Term < 0 {
 		return nil, verdict.Refuse(verdict.Usage, at.URI(), "a lease needs a holder, a term, and a place that supports conditional writes")
 	}
-	l := &Lease{at: at, name: name, c: c}
+	l := &Lease{at: at, in: in, name: name, c: c}
 	err := l.claimFree(ctx)
 	if err != nil {
 		return nil, err
@@ -109,17 +115,27 @@ func Claim(ctx context.Context, at Place, name string, c Config) (*Lease, error)
 
 // claimFree writes our claim over an expired or missing one.
 func (l *Lease) claimFree(ctx context.Context) (err error) {
-	for range attempts {
-		old, raw, looked := l.readClaim(ctx)
+	_, watches := l.at.Place.(Store)
+	watched := "" // the version that this process waits for
+	for tries := 0; tries < attempts; {
+		old, looked := l.in.ReadClaim(ctx, l.name)
 		if looked != nil {
 			return looked
 		}
 		now := l.c.Clock()
 		if !old.isFree(now, l.c.Term/4) {
-			return l.busy(old)
+			if !watches || watched != "" && watched != old.Version { // a renewed one has a live holder
+				return l.busy(old)
+			}
+			watched = old.Version
+			if err := transport.Sleep(ctx, l.c.Term/16); err != nil {
+				return err
+			}
+			continue
 		}
-		next := claim{Schema: schema, Holder: l.c.Holder, Number: old.Number + 1, Expires: now.Add(l.c.Term).UTC()}
-		if err = l.write(ctx, raw, next); err == nil {
+		tries++
+		next := Claimed{Holder: l.c.Holder, Number: old.Number + 1, Expires: now.Add(l.c.Term).UTC(), Version: old.Version}
+		if err = l.write(ctx, next); err == nil {
 			l.since = now
 			return nil
 		}
@@ -136,7 +152,7 @@ func isConflict(err error) bool {
 	return errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNotFound)
 }
 
-func (l *Lease) busy(by claim) error {
+func (l *Lease) busy(by Claimed) error {
 	return verdict.Refuse(verdict.Busy, l.subject(), "held by %q until %s (number %d)", by.Holder, by.Expires.Format(time.RFC3339), by.Number).
 		Advise("nothing was changed; wait until the other run ends or its lease expires")
 }
@@ -144,36 +160,12 @@ func (l *Lease) busy(by claim) error {
 // subject names the object in refusals.
 func (l *Lease) subject() string { return l.name + " at " + l.at.URI() }
 
-// readClaim reads the current claim; the zero claim if there is none.
-func (l *Lease) readClaim(ctx context.Context) (claim, []byte, error) {
-	raw, err := store.Read(ctx, l.at, l.name, maxClaim)
-	if errors.Is(err, store.ErrNotFound) {
-		return claim{}, nil, nil
-	}
-	if err != nil {
-		return claim{}, nil, err
-	}
-	c, err := parse(raw)
-	if err != nil {
-		return claim{}, nil, verdict.Wrap(verdict.ConfigParse, l.subject(), err).
-			Advise("find out who wrote the object; remove it if it is not a lease in use")
-	}
-	return c, raw, nil
-}
-
-// write replaces the bytes that were read with a claim.
-func (l *Lease) write(ctx context.Context, old []byte, c claim) error {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	if old == nil {
-		err = l.at.Put(ctx, l.name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: mediaType})
-	} else {
-		err = store.Replace(ctx, l.at.Place, l.at.Writer, l.name, store.Replacement{Old: digest.Of(digest.SHA256, old), New: raw, MediaType: mediaType})
-	}
+// write replaces the claim that was read.
+func (l *Lease) write(ctx context.Context, c Claimed) error {
+	version, err := l.in.WriteClaim(ctx, l.name, c, l.c.Term)
 	if err == nil {
-		l.claim, l.raw = c, raw
+		c.Version = version
+		l.claim = c
 	}
 	return err
 }
@@ -223,7 +215,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	for range attempts {
 		now, next := l.c.Clock(), l.claim
 		next.Expires = now.Add(l.c.Term).UTC()
-		err := l.write(ctx, l.raw, next)
+		err := l.write(ctx, next)
 		if err == nil {
 			l.since = now
 			return nil
@@ -231,7 +223,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		if !isConflict(err) {
 			return err
 		}
-		there, raw, err := l.readClaim(ctx)
+		there, err := l.in.ReadClaim(ctx, l.name)
 		if err != nil {
 			return err
 		}
@@ -239,13 +231,13 @@ func (l *Lease) renew(ctx context.Context) error {
 			l.lost = l.lostTo(there)
 			return l.lost
 		}
-		l.claim, l.raw = there, raw // an earlier renewal of ours that had returned an error
+		l.claim = there // an earlier renewal of ours that had returned an error
 	}
 	return errors.New("the lease keeps changing")
 }
 
 // lostTo says why a lease is lost.
-func (l *Lease) lostTo(by claim) error {
+func (l *Lease) lostTo(by Claimed) error {
 	if by.Number == 0 {
 		return verdict.Refuse(verdict.Busy, l.subject(), "the lease, number %d, was removed while we held it", l.claim.Number).
 			Advise("find out who removed the object, then run the command again")
@@ -284,8 +276,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer end()
-	free := claim{Schema: schema, Number: l.claim.Number, Expires: l.c.Clock().UTC()}
-	err := l.write(ctx, l.raw, free)
+	free := Claimed{Number: l.claim.Number, Expires: l.c.Clock().UTC(), Version: l.claim.Version}
+	err := l.write(ctx, free)
 	l.lost = verdict.Refuse(verdict.Busy, l.subject(), "the lease was released")
 	if isConflict(err) {
 		return nil

@@ -184,3 +184,11 @@ func closeBody(req *http.Request) {
 		_ = req.Body.Close() // the contract of a RoundTripper
 	}
 }
+
+// For returns a transport with the same configuration for one server of the
+// operator, with its own authorities, and a client certificate or nil.
+func (t *Transport) For(roots *x509.CertPool, certificate *tls.Certificate) *Transport {
+	c := t.config
+	c.Roots, c.Certificate = roots, certificate
+	return New(c)
+}

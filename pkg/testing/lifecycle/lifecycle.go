@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
@@ -52,10 +53,7 @@ func Lifecycle(t *testing.T, r feature.Registry, fixtures map[feature.Key]Fixtur
 			if !has {
 				t.Fatalf("feature %s has no fixture: say how it is used, so that its way back is tested", k)
 			}
-			s, err := featurestore.OpenDirectory(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := checkfeatures.Store(t)
 			if err := Walk(t.Context(), s, r, k, fixture); err != nil {
 				t.Error(err)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
-	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -157,10 +157,7 @@ func walk(t *testing.T, s story) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := featurestore.OpenDirectory(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := checkfeatures.Store(t)
 	return lifecycle.Walk(t.Context(), st, r, feature.Key{Namespace: "example", Name: s.Name}, s.Fixture)
 }
 

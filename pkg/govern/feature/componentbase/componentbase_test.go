@@ -52,10 +52,7 @@ func gate(t *testing.T) *componentbase.Gate {
 // shelf is a store with both features announced.
 func shelf(t *testing.T) featurestore.Store {
 	t.Helper()
-	s, err := featurestore.OpenDirectory(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := checkfeatures.Store(t)
 	for _, name := range []featuregate.Feature{lantern, wick} {
 		if _, err := s.Create(t.Context(), checkfeatures.Feature(t, "waybill", string(name))); err != nil {
 			t.Fatal(err)
@@ -253,10 +250,7 @@ func TestEnabledNeverWaits(t *testing.T) {
 
 // TestUnannounced: features that nobody switches are passed over.
 func TestUnannounced(t *testing.T) {
-	s, err := featurestore.OpenDirectory(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := checkfeatures.Store(t)
 	g := gate(t)
 	if err := g.InitReporter(reporter(t, s)); err != nil {
 		t.Fatal(err)

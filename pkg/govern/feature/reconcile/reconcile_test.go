@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/testing/checkfeatures"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
@@ -172,10 +173,7 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	s, err := featurestore.OpenDirectory(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := checkfeatures.Store(t)
 	b := &bench{t: t, store: s, images: newImages("r.example.test/a", "r.example.test/b", "r.example.test/c"), signed: &statements{t: t, said: map[string]string{}}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	r, err := feature.NewRegistry(feature.Namespace{Name: "waybill", Features: []feature.Definition{{
 		Name: key.Name, About: "every image has a lantern", Versions: []feature.Version{{Since: v(t, "v0.2.0"), Stage: feature.Alpha, Default: feature.Off}},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/kubernetes"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -28,7 +29,8 @@ const (
 	partMembers    = "members"
 )
 
-// OpenSite opens the site in a directory on this machine, or in a bucket. It creates
+// OpenSite opens the site in a directory on this machine, in a bucket, or in a namespace
+// of a Kubernetes cluster. It creates
 // nothing: a missing directory may be a share that is not mounted.
 func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 	if uri == "" || open == nil {
@@ -40,7 +42,9 @@ func OpenSite(uri string, open func(uri string) (Place, error)) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
-	if path, local := directory(uri); local {
+	if at, is := features.Place.(*kubernetes.Place); is {
+		s.Features = &cluster{at}
+	} else if path, local := directory(uri); local {
 		if Unprepared(uri) {
 			return Site{}, &verdict.UnavailableError{Place: uri, Op: "opening features", Err: errors.New("the site is not prepared; run waybill feature reconcile FEATURES.yaml --once --confirm")}
 		}

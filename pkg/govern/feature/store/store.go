@@ -14,7 +14,8 @@
 //
 // [OpenDirectory] stores one object for each feature in a directory on this machine.
 // [Appending] is for buckets: it creates an object for each generation and removes none,
-// so the bucket has the history of every feature.
+// so the bucket has the history of every feature. [OpenSite] also opens a namespace of a
+// Kubernetes cluster, with a custom resource for each feature.
 //
 // Anyone with write access to the place can write any object. The signed statement about
 // a transition proves a state, and the floor of a signed policy limits what a state can
