@@ -45,10 +45,10 @@ LONGEST := ./stories ./faults ./malicious
 # their names: make test leaves them to make test-long, and make test-all runs both.
 LONG    := ^TestLong
 # Packages of the test module that make test runs: all but the suites of peers.
-QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers)$$')
+QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers|cluster)$$')
 # Suites that run built commands, or steps of builds, where a detector sees
 # nothing, and those that do not share; some attacks do, and run by themselves.
-BUILT   := /test/(arch|attacks|bench|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
+BUILT   := /test/(arch|attacks|bench|cluster|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
 # Attacks in files that start goroutines: the others ask one question at a time.
 SHARED_ATTACKS = ^($$(grep -lE '\bgo func|errgroup|"sync"|"sync/atomic"' attacks/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9]+' | sed 's/^func //' | paste -s -d '|'))$$
 # Packages that start goroutines or lock something; the detector finds nothing in others.
@@ -63,6 +63,8 @@ CRANE  := test/bin/crane
 SYFT   := test/bin/syft
 # Real servers and clients of them, for make servers; the rest are Debian packages.
 SERVERS := test/bin/registry test/bin/versitygw test/bin/fakegcs test/bin/dex test/bin/otelcol test/bin/oras
+# The control plane of Kubernetes, for make test-cluster.
+CLUSTER := test/bin/etcd test/bin/kube-apiserver test/bin/kube-controller-manager test/bin/kube-scheduler
 
 ##@ Try it
 .PHONY: help
@@ -136,7 +138,7 @@ test-long: ## Run the tests that take long: kill sweeps, floods, whole demos.
 	echo "ran the long tests of $$ran packages"; test $$bad = 0 -a $$ran -gt 0
 
 .PHONY: test-all
-test-all: test test-long interop servers ## Run every test: make test, test-long, interop and servers.
+test-all: test test-long interop servers cluster test-cluster ## Run every test: make test, test-long, interop, servers and test-cluster.
 
 .PHONY: race
 race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).
@@ -172,6 +174,16 @@ interop: $(PEERS) ## Verify what Waybill makes with real cosign v2 and v3.
 .PHONY: servers
 servers: $(PEERS) $(CRANE) $(SERVERS) ## Release to real registries, buckets and web servers, and attack what lies there.
 	cd test && WAYBILL_PEERS="$(CURDIR)/test/bin" $(GO) test $(PATIENT) -count=1 -v ./servers
+
+.PHONY: cluster
+cluster: $(CLUSTER) ## Build the control plane of Kubernetes for make test-cluster, once for each pin (eight minutes of CPU).
+
+.PHONY: test-cluster
+test-cluster: ## Run the deploy files on a real control plane, which make cluster builds; not in CI.
+	@$(STRICT) for program in $(CLUSTER); do \
+	  if ! test -x "$${WAYBILL_PEERS:-test/bin}/$$(basename $$program)"; then echo "test-cluster: NOT RUN, 0 passed: $$program is not built: make cluster"; exit 1; fi; \
+	done; \
+	cd test && WAYBILL_REQUIRE_CLUSTER=1 $(GO) test $(PATIENT) -count=1 -v ./cluster
 
 .PHONY: strikes
 strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test-long does some).
@@ -315,3 +327,11 @@ test/bin/oras: test/peers/oras/go.mod test/peers/oras/go.sum
 test/bin/dex test/bin/otelcol: test/bin/%: test/peers/%/go.mod test/peers/%/go.sum test/peers/%/main.go
 	@echo "building $*, once for each pin"
 	cd test/peers/$* && $(STATIC) -o ../../bin/$* .
+
+test/bin/etcd: test/peers/kubernetes/go.mod test/peers/kubernetes/go.sum
+	@echo "building etcd, once for each pin"
+	cd test/peers/kubernetes && $(STATIC) -o ../../bin/etcd go.etcd.io/etcd/server/v3
+
+test/bin/kube-%: test/peers/kubernetes/go.mod test/peers/kubernetes/go.sum
+	@echo "building kube-$*, once for each pin"
+	cd test/peers/kubernetes && $(STATIC) -o ../../bin/kube-$* k8s.io/kubernetes/cmd/kube-$*
