@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,18 +97,21 @@ func (d *doorway) passes(test context.Context, r *http.Request) bool {
 	}
 }
 
+// tagsOf are the tags of the images of a shard.
+func (f *fleet) tagsOf(shard, shards int) (tags []string) {
+	for _, e := range f.plan.Edges {
+		if (promotionplan.Shard{Index: shard, Of: shards}).Takes(e.Digest) {
+			tags = append(tags, e.Tags...)
+		}
+	}
+	return tags
+}
+
 // lastOf is a shard of several images, and the tag of its last.
 func (f *fleet) lastOf(shards int) (shard, tag string) {
 	f.t.Helper()
 	for i := range shards {
-		s := promotionplan.Shard{Index: i, Of: shards}
-		var tags []string
-		for _, e := range f.plan.Edges {
-			if s.Takes(e.Digest) {
-				tags = append(tags, e.Tags...)
-			}
-		}
-		if len(tags) > 1 {
+		if tags := f.tagsOf(i, shards); len(tags) > 1 {
 			return strconv.Itoa(i), tags[len(tags)-1]
 		}
 	}
@@ -118,11 +122,9 @@ func (f *fleet) lastOf(shards int) (shard, tag string) {
 // shardOf is the shard of the image with a tag.
 func (f *fleet) shardOf(tag string, shards int) string {
 	f.t.Helper()
-	for _, e := range f.plan.Edges {
-		for i := range shards {
-			if e.Tags[0] == tag && (promotionplan.Shard{Index: i, Of: shards}).Takes(e.Digest) {
-				return strconv.Itoa(i)
-			}
+	for i := range shards {
+		if slices.Contains(f.tagsOf(i, shards), tag) {
+			return strconv.Itoa(i)
 		}
 	}
 	f.t.Fatalf("the plan has no tag %s", tag)
