@@ -16,16 +16,16 @@ import (
 )
 
 // doorway stands before the registry of the destinations. It passes requests on,
-// and holds up the first one that it is told to, so that something can happen while
-// a shard is in the middle of its work.
+// and holds up the writes of one tag, so that something can happen while a shard is
+// in the middle of its work.
 type doorway struct {
 	host string
 
-	mu   sync.Mutex // guards the fields below
-	tag  string     // whose writing is held up
-	held chan struct{}
-	open chan bool // whether the request may pass
-	away bool      // answers 503
+	mu   sync.Mutex    // guards the fields below
+	tag  string        // whose writing is held up
+	held chan struct{} // closed when that is there
+	open chan struct{} // closed when it is no longer held up
+	away bool          // answers 503
 }
 
 func newDoorway(t *testing.T, to string) *doorway {
@@ -66,35 +66,37 @@ func (d *doorway) goAway(is bool) {
 	d.away = is
 }
 
-// hold has the first write of a tag held up. It returns what is closed when that is
-// there, and where to say whether it may pass.
-func (d *doorway) hold(tag string) (held <-chan struct{}, open chan<- bool) {
+// hold has the writes of a tag held up. It returns what is closed when the first is
+// there, and what lets them pass.
+func (d *doorway) hold(tag string) (held <-chan struct{}, open func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tag, d.held, d.open = tag, make(chan struct{}), make(chan bool, 1)
-	return d.held, d.open
+	d.tag, d.held, d.open = tag, make(chan struct{}), make(chan struct{})
+	return d.held, sync.OnceFunc(func() { close(d.open) })
 }
 
 func (d *doorway) passes(test context.Context, r *http.Request) bool {
 	d.mu.Lock()
-	meant := d.tag != "" && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+d.tag)
 	held, open := d.held, d.open
+	meant := d.tag != "" && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+d.tag)
 	if meant {
-		d.tag = ""
+		select {
+		case <-held:
+		default:
+			close(held)
+		}
 	}
 	d.mu.Unlock()
 	if !meant {
 		return true
 	}
-	close(held)
 	select {
-	case pass := <-open:
-		return pass
+	case <-open:
+		return r.Context().Err() == nil
 	case <-r.Context().Done():
-		return false
 	case <-test.Done():
-		return false
 	}
+	return false
 }
 
 // tagsOf are the tags of the images of a shard.

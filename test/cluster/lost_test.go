@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/waybill-release/waybill/test/lab/cluster/node"
@@ -26,6 +27,10 @@ func TestLostNode(t *testing.T) {
 }
 
 func lose(t *testing.T, k *kube, how node.Loss, r promotion) {
+	r.change = func(j *batchv1.Job) { // what is held up waits longer than the eviction takes
+		c := &j.Spec.Template.Spec.Containers[0]
+		c.Env = append(c.Env, corev1.EnvVar{Name: "WAYBILL_PATIENCE", Value: "15m"})
+	}
 	n := k.nodes(4, "one", "two")
 	shard, tag := k.f.lastOf(r.shards)
 	held, open := k.f.door.hold(tag)
@@ -35,7 +40,7 @@ func lose(t *testing.T, k *kube, how node.Loss, r promotion) {
 	lost := n[slices.IndexFunc(n, func(n *node.Node) bool { return n.Name == k.pod(victim).Spec.NodeName })]
 	lost.Lose(how)
 	if how == node.Dead {
-		open <- false
+		open()
 	}
 	k.Await(t, "the eviction of what ran on "+lost.Name, func() bool { return strings.Contains(line(k.pod(victim)), "being deleted") })
 	k.tell(r.name)
@@ -51,7 +56,7 @@ func lose(t *testing.T, k *kube, how node.Loss, r promotion) {
 			codes, said := k.attempts(r.name, shard, n)
 			return slices.Contains(codes, 3) && strings.Contains(said, "BUSY")
 		})
-		open <- true
+		open()
 	}
 	k.completes(r, n...)
 	if failed := k.failures(r.name, shard); how == node.Dead && failed != k.busy(r.name, shard) {

@@ -132,7 +132,7 @@ func killed(t *testing.T, k *kube, n []*node.Node, r promotion) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	open <- false
+	open()
 	k.completes(r, n...)
 	codes, said := k.attempts(r.name, shard, n)
 	if codes[0] != 137 || codes[len(codes)-1] != 0 || !strings.Contains(said, "BUSY") {
@@ -188,7 +188,7 @@ func evicted(t *testing.T, k *kube, n []*node.Node, r promotion) {
 		t.Fatal(err)
 	}
 	k.completes(r, n...)
-	open <- false
+	open()
 	if failed := k.failures(r.name, shard); failed != 0 {
 		t.Errorf("the eviction counts as %d failures", failed)
 	}
@@ -207,7 +207,7 @@ func (k *kube) failures(job, shard string) (n int) {
 
 // suspended: a Job is suspended in the middle of its work, and resumed.
 func suspended(t *testing.T, k *kube, n []*node.Node, r promotion) {
-	_, tag := k.f.lastOf(8)
+	shard, tag := k.f.lastOf(8)
 	held, open := k.f.door.hold(tag)
 	k.start(r)
 	<-held
@@ -224,13 +224,16 @@ func suspended(t *testing.T, k *kube, n []*node.Node, r promotion) {
 			return p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodPending
 		})
 	})
-	open <- false
+	open()
 	k.tell(r.name)
 	if a, code, _ := k.f.merge(r.results); code == 0 {
 		t.Errorf("the merge accepts what is suspended: %+v", a)
 	}
 	suspend(false)
 	k.completes(r, n...)
+	if failed := k.failures(r.name, shard); failed != 0 {
+		t.Errorf("the suspension counts as %d failures", failed)
+	}
 }
 
 // twice: two Jobs of one plan. A lease excludes the second from a shard that the
@@ -247,7 +250,7 @@ func twice(t *testing.T, k *kube, n []*node.Node, r promotion) {
 		codes, said := k.attempts(second.name, shard, n)
 		return slices.Contains(codes, 3) && strings.Contains(said, "BUSY")
 	})
-	open <- true
+	open()
 	k.completes(r, n...)
 	k.completes(second, n...)
 	if codes, _ := k.attempts(r.name, shard, n); len(codes) != 1 || codes[0] != 0 {
