@@ -33,14 +33,14 @@ type fulcio struct {
 	transport *http.Transport     // to the CT log
 }
 
-func newFulcio(ctx context.Context, st *state, urls URLs, log *ctLog, others []string) (*fulcio, error) {
+func newFulcio(ctx context.Context, st *state, urls URLs, log *ctLog, o Options) (*fulcio, error) {
 	quietUpstream()
 	f := &fulcio{transport: &http.Transport{}}
 	authority, err := f.authority(st)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := fulcioConfig(urls.Issuer, others)
+	cfg, err := fulcioConfig(urls.Issuer, o)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +95,16 @@ func (f *fulcio) close() error {
 	return nil
 }
 
-// fulcioConfig trusts the issuer and others with e-mail identities, and one with
-// those of GitHub's workflows. Reading it fetches the issuers' discovery pages, so
+// fulcioConfig trusts the issuer and others with e-mail identities, one with those
+// of GitHub's workflows, and clusters with those of service accounts. Reading it fetches the issuers' discovery pages, so
 // they must be up.
-func fulcioConfig(issuer string, others []string) (*config.FulcioConfig, error) {
+func fulcioConfig(issuer string, o Options) (*config.FulcioConfig, error) {
 	trusted := map[string]any{issuer + workflowsAt: map[string]any{"IssuerURL": issuer + workflowsAt, "ClientID": "sigstore", "Type": "github-workflow"}}
-	for _, email := range append([]string{issuer}, others...) {
+	for _, email := range append([]string{issuer}, o.Issuers...) {
 		trusted[email] = map[string]any{"IssuerURL": email, "ClientID": "sigstore", "Type": "email"}
+	}
+	for _, cluster := range o.Clusters {
+		trusted[cluster] = map[string]any{"IssuerURL": cluster, "ClientID": "sigstore", "Type": "kubernetes"}
 	}
 	b, err := json.Marshal(map[string]any{"OIDCIssuers": trusted})
 	if err != nil {

@@ -57,6 +57,9 @@ type Options struct {
 	// Issuers are URLs of other issuers of e-mail identities, whose tokens Fulcio
 	// accepts, too. They must answer when the lab starts.
 	Issuers []string
+	// Clusters are URLs of issuers of Kubernetes clusters, of whose service accounts
+	// Fulcio accepts the tokens. They must answer when the lab starts.
+	Clusters []string
 }
 
 // URLs says where each service of a lab is.
@@ -136,7 +139,7 @@ func (l *Lab) start(ctx context.Context, host string, o Options) error {
 	if !o.Second {
 		l.Rekor2, l.TSA2 = "", ""
 	}
-	if err := l.startSigstore(ctx, st, o.Issuers); err != nil {
+	if err := l.startSigstore(ctx, st, o); err != nil {
 		return err
 	}
 	if err := l.startStorage(o.Buckets); err != nil {
@@ -146,7 +149,7 @@ func (l *Lab) start(ctx context.Context, host string, o Options) error {
 	return st.save()
 }
 
-func (l *Lab) startSigstore(ctx context.Context, st *state, issuers []string) (err error) {
+func (l *Lab) startSigstore(ctx context.Context, st *state, o Options) (err error) {
 	if l.issuer, err = newIssuer(l.Issuer, st, l.clock); err != nil {
 		return err
 	}
@@ -156,7 +159,7 @@ func (l *Lab) startSigstore(ctx context.Context, st *state, issuers []string) (e
 		return err
 	}
 	l.servers.serve(serviceCT, ct)
-	fulcio, err := newFulcio(ctx, st, l.URLs, ct, issuers)
+	fulcio, err := newFulcio(ctx, st, l.URLs, ct, o)
 	if err != nil {
 		return err
 	}

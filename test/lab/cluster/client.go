@@ -25,7 +25,7 @@ import (
 
 // patience is how long a test waits for the control plane. It is no measure of
 // anything: a machine under load may need most of it.
-const patience = 5 * time.Minute
+const patience = 20 * time.Minute
 
 // Await waits for a condition, and fails the test if it does not come about.
 func (c *Cluster) Await(t testing.TB, what string, is func() bool) {

@@ -102,7 +102,7 @@ func StartServer(t testing.TB) *Cluster {
 		server, "--etcd-servers=http://" + store, "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
 		"--service-account-issuer=" + c.Issuer, "--api-audiences=" + c.Issuer, "--service-cluster-ip-range=10.0.0.0/24", "--cert-dir=certificates",
 		"--secure-port=" + port, "--bind-address=127.0.0.1", "--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none",
-		"--token-auth-file=tokens.csv", "--authorization-mode=RBAC", fmt.Sprintf("--default-unreachable-toleration-seconds=%d", int(toleration.Seconds())),
+		"--token-auth-file=tokens.csv", "--authorization-mode=RBAC", "-v=0", fmt.Sprintf("--default-unreachable-toleration-seconds=%d", int(toleration.Seconds())),
 	}})
 	c.trust(t, filepath.Join(dir, "certificates", "apiserver.crt"))
 	c.awaitReady(t)
