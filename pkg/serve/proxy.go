@@ -145,7 +145,7 @@ func (s *Server) letPass(r *http.Request, p *passage) (leave func(), err error) 
 	if _, password, is := r.BasicAuth(); is && len(r.Header.Values("Authorization")) == 1 {
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
-	if p.who, err = s.admission.identify(ctx, r, p.basis); err != nil {
+	if p.who, err = s.admission.identify(ctx, r, p.basis, ""); err != nil {
 		return nil, err
 	}
 	if err := s.admission.spendRate(p.who, 1); err != nil {

@@ -110,7 +110,7 @@ func (s *Server) judged(ctx context.Context, r *http.Request, p *passage, a aske
 	}
 	defer leave()
 	decided, acts := s.decider.decide(s.letIn(ctx, r), p.basis, []asked{a})
-	if err := s.records.writeDown(ctx, p.basis, request{id: p.id, who: p.who, questions: []asked{a}, decided: decided, acts: acts, took: s.world.Clock().Sub(p.began)}); err != nil {
+	if err := s.records.writeDown(ctx, request{id: p.id, who: p.who, basis: p.basis, questions: []asked{a}, decided: decided, acts: acts, took: s.world.Clock().Sub(p.began)}); err != nil {
 		return err
 	}
 	p.decided = true
