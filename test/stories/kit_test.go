@@ -103,6 +103,7 @@ func TestKit(t *testing.T) {
 	t.Run("an older revision", func(t *testing.T) { kitRevisions(t, s, pin) })
 	t.Run("delta", func(t *testing.T) { kitDelta(t, s, pin) })
 	t.Run("trust root of a repository", func(t *testing.T) { kitChained(t, s) })
+	t.Run("checkpoint", func(t *testing.T) { kitWatched(t, s) })
 }
 
 // kitChained: the trust root in a kit counts without a pin if signatures lead to it from
@@ -149,6 +150,38 @@ func kitChained(t *testing.T, s *scene.Scene) {
 		k.write(t, s.Path("unchained.kit"))
 		if r := asks("unchained.kit", inside...); r.Code != 1 || !strings.Contains(r.Stdout+r.Stderr, "KIT_SELF_TRUST") {
 			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// kitWatched: the log of a kit must extend the checkpoint in it, and is read from there.
+func kitWatched(t *testing.T, s *scene.Scene) {
+	watch := func(kit, state string, args ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "watch", "--profile", "profile.yaml", "--log", s.Lab.Rekor, "--kit", kit, "--state", state}, args...)...)
+	}
+	want(t, watch("a.kit", "fresh", "--releases", "state"), 0)
+	want(t, watch("a.kit", "alarm"), 1, "LOG_UNEXPLAINED") // revision 2, signed since
+	want(t, watch("second.kit", "late", "--releases", "state"), 0)
+	forged, err := s.Lab.Checkpoint(7, bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := readKit(t, s.Path("a.kit"))
+	var bundle map[string]any
+	if err := json.Unmarshal([]byte(k["files/release.manifest.sigstore.json"]), &bundle); err != nil {
+		t.Fatal(err)
+	}
+	entry := bundle["verificationMaterial"].(map[string]any)["tlogEntries"].([]any)[0].(map[string]any)
+	for code, checkpoint := range map[string]string{"LOG_FORK": forged, "CHECKPOINT_SIG": "x"} {
+		entry["inclusionProof"].(map[string]any)["checkpoint"].(map[string]any)["envelope"] = checkpoint
+		raw, err := json.Marshal(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k["files/release.manifest.sigstore.json"] = string(raw)
+		k.write(t, s.Path("forged.kit"))
+		for _, state := range []string{"fresh", "unseen-" + code} {
+			want(t, watch("forged.kit", state, "--releases", "state"), 1, code)
 		}
 	}
 }

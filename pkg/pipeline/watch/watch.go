@@ -6,6 +6,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,9 @@ type Config struct {
 	State     string        // directory for what is remembered between two passes
 	From      int64         // entry where the first pass over a log begins; negative is its end
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
+	// Kept is a checkpoint that its log must extend; may be empty. If the log was not
+	// followed before, and From is negative, it is read from there.
+	Kept      string
 	Explained Sources
 	Told
 }
@@ -148,14 +152,26 @@ func (r *run) follow(ctx context.Context, address string) (id string, err error)
 		return id, err
 	}
 	hashes := log.Hashes(ctx, tlog.Tree{N: size, Hash: tlog.Hash(root)})
+	kept, end := "", size
+	if log, n, _, bad := r.Gate.Verifier().Checkpoint([]byte(r.Kept)); r.Kept != "" && bad != nil {
+		return id, bad
+	} else if log == id {
+		kept, end = r.Kept, n
+	}
 	if c.Checkpoint == "" {
 		if c.Next = r.From; r.From < 0 || r.From > size {
-			c.Next = size
+			c.Next = min(end, size)
 		}
 		c.Checkpoint, c.Grown = string(raw), r.now
 	}
-	found := watched.Contradiction{Log: id, First: c.Checkpoint, Second: string(raw), Seen: r.now.UTC()}
-	grown, err := found.Compare(r.Gate.Verifier(), hashes)
+	var found watched.Contradiction
+	grown := false
+	for _, first := range []string{kept, c.Checkpoint} {
+		found = watched.Contradiction{Log: id, First: cmp.Or(first, c.Checkpoint), Second: string(raw), Seen: r.now.UTC()}
+		if grown, err = found.Compare(r.Gate.Verifier(), hashes); err != nil || found.Code != "" {
+			break
+		}
+	}
 	switch {
 	case found.Code != "":
 		name := id + "." + strings.ToLower(string(found.Code)) + ".json"
