@@ -58,10 +58,8 @@ func watchCommand() *cobra.Command {
 		case metrics != "" && o.Every == 0:
 			return verdict.Refuse(verdict.Usage, "--metrics-address", "it serves metrics while passes are repeated: give --interval, or --metrics-file for one pass")
 		}
-		if carried != "" {
-			if o.Kept, err = kit.Checkpoint(cmd.Context(), carried); err != nil {
-				return err
-			}
+		if o.Kept, err = kit.Checkpoint(cmd.Context(), carried); err != nil {
+			return err
 		}
 		progress := ui.NewProgress(cli.Notes(cmd))
 		o.Seen = func(at watch.Seen) {

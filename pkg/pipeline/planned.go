@@ -39,7 +39,7 @@ func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote
 // applied later by [PromotePlanned].
 func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotionplan.Plan, error) {
 	if p.Profile.Unsealed != nil && to == profile.Release {
-		return p.planFiles(ctx)
+		return planFiles(ctx, p)
 	}
 	m, bundle, from, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotion
 
 // planFiles plans the files of a release without a manifest: those of the place staging
 // that the gate accepts.
-func (p *Pipeline) planFiles(ctx context.Context) (promotionplan.Plan, error) {
+func planFiles(ctx context.Context, p *Pipeline) (promotionplan.Plan, error) {
 	from, err := p.filesAt(profile.Staging)
 	to, failed := p.filesAt(profile.Release)
 	if err = errors.Join(err, failed); err != nil {

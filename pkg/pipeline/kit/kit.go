@@ -83,8 +83,11 @@ func toCopy(ctx context.Context, r gate.Request, m manifest.Manifest, form Form)
 }
 
 // Checkpoint is the checkpoint of the log that has the manifest in a kit. Its signature
-// is yet to be verified.
+// is yet to be verified. Without a kit there is none.
 func Checkpoint(ctx context.Context, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
 	files, err := store.Open(path+"/"+kit.Files, nil)
 	if err != nil {
 		return "", err

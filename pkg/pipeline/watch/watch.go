@@ -34,15 +34,19 @@ import (
 type Config struct {
 	Gate      gate.Gate
 	Transport http.RoundTripper
-	Logs      []string      // addresses; none means the logs of the trust root that are valid now
-	State     string        // directory for what is remembered between two passes
-	From      int64         // entry where the first pass over a log begins; negative is its end
+	Logs      []string // addresses; none means the logs of the trust root that are valid now
+	State     string   // directory for what is remembered between two passes
+	Start
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
-	// Kept is a checkpoint that its log must extend; may be empty. If the log was not
-	// followed before, and From is negative, it is read from there.
-	Kept      string
 	Explained Sources
 	Told
+}
+
+// Start is where the first pass over a log begins.
+type Start struct {
+	From int64 // the entry; negative is the end of the log, or the entry after Kept
+	// Kept is a checkpoint that its log must extend; may be empty.
+	Kept string
 }
 
 // Told is who learns of a pass besides who gets its verdict.
