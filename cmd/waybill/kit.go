@@ -39,7 +39,7 @@ func kitCommand() *cobra.Command {
 	var form kit.Form
 	export := act("export", "Verify a release, and write it into a kit", "the release was accepted, and the kit was written", "--profile profile.yaml", func(ctx context.Context, g gate.Gate, r gate.Request, path string) (gate.Decided, error) {
 		decided, err := kit.Export(ctx, g, r, path, form)
-		if _, pin, failed := g.Profile().Carried(); err == nil && failed == nil && decided.Verdict.Err() == nil {
+		if _, pin, failed := g.Profile().Carried(); err == nil && failed == nil && !pin.IsZero() && decided.Verdict.Err() == nil {
 			decided.Verdict.Tell("To judge by the policy and trust root in the kit: --pin %s.", pin)
 		}
 		return decided, err

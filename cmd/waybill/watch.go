@@ -13,19 +13,21 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/pipeline/kit"
 	"github.com/waybill-release/waybill/pkg/pipeline/watch"
 	"github.com/waybill-release/waybill/pkg/serve"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 func watchCommand() *cobra.Command {
-	o, output, path, metrics := watch.Service{}, cli.Output{}, "", ""
+	o, output, path, metrics, carried := watch.Service{}, cli.Output{}, "", "", ""
 	cmd := newCommand("watch", cobra.NoArgs, nil)
 	f := cmd.Flags()
 	f.StringVar(&path, "profile", "profile.yaml", "profile that names the policy, the trust root and where releases are published")
 	f.StringVar(&o.State, "state", "", "directory for what was read and what is not explained yet; it is created")
 	f.StringArrayVar(&o.Logs, "log", nil, "address of a log of Rekor v1 or v2 (default: the logs of the trust root that are valid now); repeats")
 	f.Int64Var(&o.From, "from", -1, "first entry to read of a log that was not followed before; -1 reads only new entries")
+	f.StringVar(&carried, "kit", "", "kit of a release: its log must extend the checkpoint in the kit, and is read from there if it was not followed before")
 	f.StringArrayVar(&o.Explained.Versions, "release", nil, "release that explains entries: each pass verifies it where it is published; repeats")
 	f.StringArrayVar(&o.Explained.Dirs, "releases", nil, "directory with state directories of releases, and bundles of records and summaries; their signatures are verified, but who has a signing identity and can write here can explain any entry of it; repeats")
 	f.StringArrayVar(&o.Explained.Handled, "handled", nil, "LOG/INDEX of an alarm that was dealt with; repeats")
@@ -48,6 +50,9 @@ func watchCommand() *cobra.Command {
 			return verdict.Refuse(verdict.Usage, "--webhook", "want an address of the form https://HOST/PATH")
 		case metrics != "" && o.Every == 0:
 			return verdict.Refuse(verdict.Usage, "--metrics-address", "it serves metrics while passes are repeated: give --interval, or --metrics-file for one pass")
+		}
+		if o.Kept, err = kit.Checkpoint(cmd.Context(), carried); err != nil {
+			return err
 		}
 		progress := ui.NewProgress(cli.Notes(cmd))
 		o.Seen = func(at watch.Seen) {

@@ -2,15 +2,22 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
+	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -31,6 +38,9 @@ func (p *Pipeline) PlanPromotion(ctx context.Context, to profile.Stage) (promote
 // PlanRelease is [Pipeline.PlanPromotion] as a plan that can be saved, and
 // applied later by [PromotePlanned].
 func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotionplan.Plan, error) {
+	if p.Profile.Unsealed != nil && to == profile.Release {
+		return planFiles(ctx, p)
+	}
 	m, bundle, from, err := publishing{p.job}.planned(ctx, p.from, to)
 	if err != nil {
 		return promotionplan.Plan{}, err
@@ -40,6 +50,41 @@ func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotion
 		return promotionplan.Plan{}, err
 	}
 	return promotionplan.MakeRelease(m, bundle, from, at)
+}
+
+// planFiles plans the files of a release without a manifest: those of the place staging
+// that the gate accepts.
+func planFiles(ctx context.Context, p *Pipeline) (promotionplan.Plan, error) {
+	from, err := p.filesAt(profile.Staging)
+	to, failed := p.filesAt(profile.Release)
+	if err = errors.Join(err, failed); err != nil {
+		return promotionplan.Plan{}, err
+	}
+	ask := p.Gate.Release(p.Version, profile.Release, gate.Places{Files: from}, p.Clock())
+	ask.Options.Scope.Only = policy.Files
+	decided, err := p.Gate.Decide(ctx, ask)
+	if err == nil {
+		err = decided.Verdict.Err()
+	}
+	if err != nil {
+		return promotionplan.Plan{}, err
+	}
+	all := promoterfile.FileManifest{Name: p.Version.String(), Source: promoterfile.Place{Name: slashed(from.URI())}, Destinations: []promoterfile.Place{{Name: slashed(to.URI())}}}
+	sums := map[string]digest.Digest{}
+	for _, sum := range decided.Sums() {
+		sums[sum.Name] = sum.Digests.SHA256
+	}
+	for _, name := range slices.Sorted(slices.Values(decided.Kept())) {
+		if sums[name].IsZero() { // evidence about a file
+			raw, err := store.Read(ctx, from, name, verify.MaxBundle)
+			if err != nil {
+				return promotionplan.Plan{}, err
+			}
+			sums[name] = digest.Of(digest.SHA256, raw)
+		}
+		all.Files = append(all.Files, promoterfile.File{Name: name, Digest: sums[name]})
+	}
+	return promotionplan.MakeFiles([]promoterfile.FileManifest{all})
 }
 
 // planned is the manifest that would go to a stage, and where it comes from.

@@ -3,6 +3,7 @@ package stories
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,6 +102,88 @@ func TestKit(t *testing.T) {
 	}
 	t.Run("an older revision", func(t *testing.T) { kitRevisions(t, s, pin) })
 	t.Run("delta", func(t *testing.T) { kitDelta(t, s, pin) })
+	t.Run("trust root of a repository", func(t *testing.T) { kitChained(t, s) })
+	t.Run("checkpoint", func(t *testing.T) { kitWatched(t, s) })
+}
+
+// kitChained: the trust root in a kit counts without a pin if signatures lead to it from
+// the TUF root that the verifier has, however late it is.
+func kitChained(t *testing.T, s *scene.Scene) {
+	source, err := json.Marshal(map[string]any{"url": "http://127.0.0.1:1", "root": s.Lab.TUFRoot})
+	if err := errors.Join(err, os.Mkdir(s.Path("inside"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	save(t, source, s.Path("inside", "source.json"))
+	save(t, bytes.Replace(source, []byte("http://127.0.0.1:1"), []byte(s.Lab.TUF), 1), s.Path("outside.json"))
+	if err := errors.Join(os.Mkdir(s.Path("outside"), 0o755), os.Rename(s.Path("outside.json"), s.Path("outside", "source.json"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, profile := range map[string]string{"rootless.yaml": "profile.yaml", "rootless-limiting.yaml": "limiting.yaml"} {
+		save(t, bytes.Replace(contents(t, s.Path(profile)), []byte("trustedRoot: trusted_root.json\n"), nil, 1), s.Path(name))
+	}
+	save(t, bytes.Replace(contents(t, s.Path("limited.yaml")), []byte("manifest: 1s"), []byte("trustRoot: 2160h"), 1), s.Path("limited.yaml"))
+	want(t, s.Run(t.Context(), "waybill", "kit", "export", scene.Version, "chained.kit", "--profile", "rootless.yaml", "--cache", "outside"), 0, "--pin")
+	asks := func(kit string, args ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"k8s-verify-release", scene.Version, "--kit", kit}, args...)...)
+	}
+	inside := []string{"--profile", "rootless.yaml", "--cache", "inside"}
+	want(t, asks("chained.kit", inside...), 0)
+	want(t, asks("chained.kit", append(inside, "--now", "2056-01-01T00:00:00Z")...), 0)
+	want(t, asks("chained.kit", "--profile", "rootless-limiting.yaml", "--cache", "inside"), 0)
+	want(t, asks("chained.kit", "--profile", "rootless-limiting.yaml", "--cache", "inside", "--now", "2056-01-01T00:00:00Z"), 1, "STALE")
+	want(t, asks("chained.kit", "--profile", "rootless.yaml", "--cache", "empty"), 1, "KIT_SELF_TRUST", "no signatures lead") // from the public-good root
+	want(t, asks("chained.kit", append(inside, "--now", "2020-01-01T00:00:00Z")...), 1, "KIT_SELF_TRUST")
+	want(t, asks("chained.kit", append(inside, "--min-root", "99")...), 1, "KIT_SELF_TRUST")
+	want(t, asks("chained.kit"), 1, "KIT_SELF_TRUST", "no digest from outside") // the policy has no chain
+	honest := readKit(t, s.Path("chained.kit"))
+	for name, change := range map[string]func(k kitted){
+		"a later date": func(k kitted) { k["trust/root.date"] = "2056-01-01" },
+		"no date":      func(k kitted) { k["trust/root.date"] = "yesterday" },
+		"another trust root": func(k kitted) {
+			k["trust/tuf.json"] = strings.Replace(k["trust/tuf.json"], `"files":{"`, `"files":{"x":"","y`, 1)
+		},
+		"no metadata":          func(k kitted) { k["trust/tuf.json"] = "{}" },
+		"metadata that is cut": func(k kitted) { k["trust/tuf.json"] = k["trust/tuf.json"][:99] },
+	} {
+		k := maps.Clone(honest)
+		change(k)
+		k.write(t, s.Path("unchained.kit"))
+		if r := asks("unchained.kit", inside...); r.Code != 1 || !strings.Contains(r.Stdout+r.Stderr, "KIT_SELF_TRUST") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// kitWatched: the log of a kit must extend the checkpoint in it, and is read from there.
+func kitWatched(t *testing.T, s *scene.Scene) {
+	watch := func(kit, state string, args ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "watch", "--profile", "profile.yaml", "--log", s.Lab.Rekor, "--kit", kit, "--state", state}, args...)...)
+	}
+	want(t, watch("a.kit", "fresh", "--releases", "state"), 0)
+	want(t, watch("a.kit", "alarm"), 1, "LOG_UNEXPLAINED") // revision 2, signed since
+	want(t, watch("second.kit", "late", "--releases", "state"), 0)
+	forged, err := s.Lab.Checkpoint(7, bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := readKit(t, s.Path("a.kit"))
+	var bundle map[string]any
+	if err := json.Unmarshal([]byte(k["files/release.manifest.sigstore.json"]), &bundle); err != nil {
+		t.Fatal(err)
+	}
+	entry := bundle["verificationMaterial"].(map[string]any)["tlogEntries"].([]any)[0].(map[string]any)
+	for code, checkpoint := range map[string]string{"LOG_FORK": forged, "CHECKPOINT_SIG": "x"} {
+		entry["inclusionProof"].(map[string]any)["checkpoint"].(map[string]any)["envelope"] = checkpoint
+		raw, err := json.Marshal(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k["files/release.manifest.sigstore.json"] = string(raw)
+		k.write(t, s.Path("forged.kit"))
+		for _, state := range []string{"fresh", "unseen-" + code} {
+			want(t, watch("forged.kit", state, "--releases", "state"), 1, code)
+		}
+	}
 }
 
 // kitDelta: a delta holds what changed between two kits, and is read with the older

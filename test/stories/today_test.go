@@ -2,6 +2,7 @@ package stories
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,6 +71,7 @@ func TestKubernetesToday(t *testing.T) {
 	})
 	t.Run("a part of it", func(t *testing.T) { todayParts(t, s, r, verify) })
 	t.Run("downloaded", func(t *testing.T) { todayDownloaded(t, s, r, verify) })
+	t.Run("mirrored", func(t *testing.T) { todayMirrored(t, s) })
 	t.Run("no version", func(t *testing.T) {
 		want(t, s.Run(t.Context(), "k8s-verify-release", "1.31.2", "--profile", "not-there.yaml"), 2, "USAGE VERSION", "want a lower-case v")
 	})
@@ -186,6 +188,61 @@ func todayParts(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func
 
 // todayDownloaded fetches a release without a manifest: nothing is shown before
 // it is accepted, and what is shown can be verified again.
+// todayMirrored: a mirror is compared with the files of a version that the gate accepts
+// where the project publishes them.
+func todayMirrored(t *testing.T, s *scene.Scene) {
+	raw, err := os.ReadFile(s.Path("profile.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(s.Path("mirror"), 0o755), os.CopyFS(s.Path("mirror", upstream), os.DirFS(s.Path("got")))); err != nil {
+		t.Fatal(err)
+	}
+	published := "gs" + strings.Replace(s.Lab.Bucket, "http", "+http", 1) + "/release/kubernetes/{version}/"
+	mirrored := strings.Replace(string(raw), `release: "`+published+`"`, `staging: "`+published+`", release: "`+s.Path("mirror")+`/{version}/"`, 1)
+	if err := os.WriteFile(s.Path("mirrored.yaml"), []byte(mirrored), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plan := func() scene.Result {
+		return s.Run(t.Context(), "waybill", "promote", "plan", upstream, "--profile", "mirrored.yaml", "--to", "release", "--output", "json")
+	}
+	r := plan()
+	want(t, r, 0)
+	if err := os.WriteFile(s.Path("plan.json"), []byte(r.Stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compare := func() scene.Result {
+		return s.Run(t.Context(), "waybill", "verify", "mirrors", "plan.json", "--profile", "mirrored.yaml")
+	}
+	want(t, compare(), 0, "1 mirror")
+	const archive = "kubernetes-server-linux-amd64.tar.gz"
+	for _, c := range []struct{ name, code string }{{archive, "TAMPERED"}, {archive + ".sig", "EVIDENCE_MISSING"}, {"bin/linux/arm64/kubectl", "MISSING"}} {
+		at := s.Path("mirror", upstream, filepath.FromSlash(c.name))
+		body, err := os.ReadFile(at)
+		if err == nil && c.code == "TAMPERED" {
+			err = os.WriteFile(at, []byte("x"), 0o600)
+		} else if err == nil {
+			err = os.Remove(at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, compare(), 1, c.code, c.name)
+		if err := os.WriteFile(at, body, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, compare(), 0)
+	object := s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + archive
+	body, err := os.ReadFile(s.Path("got", archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request(t, http.MethodPut, object, []byte("x"))
+	want(t, plan(), 1, "TAMPERED") // a refused reference is not planned
+	request(t, http.MethodPut, object, body)
+}
+
 func todayDownloaded(t *testing.T, s *scene.Scene, r *kubernetes.Release, verify func(more ...string) scene.Result) {
 	const kubectl = "bin/linux/amd64/kubectl"
 	object := s.Lab.Bucket + "/release/kubernetes/" + upstream + "/" + kubectl

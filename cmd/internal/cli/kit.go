@@ -35,7 +35,7 @@ func (o *VerifyRelease) openKit(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	o.Trust.Offline, o.At.Files, o.At.Images = true, o.Kit.File+"/"+kit.Files, o.Kit.File
+	o.Trust.Offline, o.Trust.kit, o.At.Files, o.At.Images = true, o.Kit.File, o.Kit.File+"/"+kit.Files, o.Kit.File
 	if cmd.Flags().Changed("profile") {
 		return Unused(cmd, "with --profile, nothing that the kit says about trust counts; leave one of the flags out", "pin")
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tuf"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
@@ -30,6 +32,7 @@ type Trust struct {
 	Moment  Moment
 
 	asked bool // the trust root was read, from a repository or instead of it
+	kit   string
 }
 
 // AddFlags adds the flags of the cache.
@@ -98,11 +101,52 @@ func (o *Trust) Root(ctx context.Context) (render.TrustRoot, error) {
 // of the repository, which is asked once a day. A clock that is earlier than the
 // date of the built-in copy is wrong, and refused.
 func (o *Trust) ToJudge(ctx context.Context) (render.TrustRoot, error) {
+	if r, err := o.carried(ctx); err != nil || !r.Root.IsZero() {
+		return r, err
+	}
 	r, err := o.root(func(c tuf.Config) (tuf.Targets, error) { return tuf.Current(ctx, c) })
 	if err == nil && o.Offline && r.Now.Before(r.Date) {
 		return render.TrustRoot{}, verdict.Refuse(verdict.Clock, "clock", "the clock says %s, but the trust root that is built into this program is of %s",
 			r.Now.UTC().Format(time.RFC3339), r.Date.Format(time.DateOnly))
 	}
+	return r, err
+}
+
+// carried is the trust root of a TUF repository in a kit, if there is one. Signatures
+// must lead to it from the TUF root that is built in, or that waybill trust init chose.
+// It is of the day that the kit says, when its metadata must have been valid. One before
+// the built-in trust root does not count.
+func (o *Trust) carried(ctx context.Context) (r render.TrustRoot, err error) {
+	if o.kit == "" {
+		return r, nil
+	}
+	files, err := store.Open(o.kit+"/"+kit.Trust, nil)
+	if err != nil {
+		return r, err
+	}
+	state, err := store.Read(ctx, files, "tuf.json", 64<<20)
+	c, failed := o.Remembered(nil)
+	if errors.Is(err, store.ErrNotFound) {
+		return r, nil
+	}
+	if err = errors.Join(err, failed); err != nil {
+		return r, err
+	}
+	now, t := c.Now, tuf.Targets{}
+	date, _ := store.Read(ctx, files, "root.date", 1<<10) // without one, no day
+	if c.Now, err = time.Parse(time.DateOnly, string(date)); err == nil && c.URL == tuf.PublicGoodURL && c.Now.Before(trust.Embedded().Date()) {
+		return r, nil
+	}
+	if err == nil {
+		t, err = tuf.Chained(ctx, c, state)
+	}
+	if err != nil || c.Now.After(now) {
+		f := verdict.Find("KIT_SELF_TRUST", o.kit, "no signatures lead from the TUF root of this program to the trust root in the kit, of the day %.10q", date)
+		f.Fix = "name a trust root in your profile, or have waybill trust init trust the repository that the maker of the kit uses"
+		return r, &verdict.Error{Finding: f, Cause: err}
+	}
+	r, err = Fetched(c, t)
+	r.Now = now
 	return r, err
 }
 
@@ -156,12 +200,13 @@ func (o *Trust) root(ask func(tuf.Config) (tuf.Targets, error)) (render.TrustRoo
 // Fetched describes the trust root that a repository delivered.
 func Fetched(c tuf.Config, t tuf.Targets) (render.TrustRoot, error) {
 	root, err := trust.Parse(t.File(append(c.Files, tuf.TrustedRootFile)[0]))
-	if err != nil {
+	chain, failed := t.State()
+	if err := errors.Join(err, failed); err != nil {
 		return render.TrustRoot{}, err
 	}
 	v := t.Versions()
 	return render.TrustRoot{
-		Root: root.CurrentOn(t.Refreshed()), Source: c.URL, Date: t.Refreshed(), Now: c.Now, Expires: t.Expires(),
+		Root: root.CurrentOn(t.Refreshed()).Chained(chain), Source: c.URL, Date: t.Refreshed(), Now: c.Now, Expires: t.Expires(),
 		Metadata: fmt.Sprintf("root %d, timestamp %d, snapshot %d, targets %d", v.Root, v.Timestamp, v.Snapshot, v.Targets),
 	}, nil
 }

@@ -29,7 +29,7 @@ func (o *VerifyRelease) unused(cmd *cobra.Command, args []string) error {
 		why   string
 		flags []string
 	}{
-		{o.Trust.Offline, "with --offline no TUF repository is used", []string{"cache", "min-root"}},
+		{o.Trust.Offline && o.Kit.File == "", "with --offline no TUF repository is used", []string{"cache", "min-root"}},
 		{files, "with FILEs no images are verified", []string{"images"}},
 		{files, "with FILEs no place is listed", []string{"listing"}},
 		{o.Part.Only == policy.Files, "--only files leaves the images out", []string{"images"}},

@@ -114,7 +114,7 @@ func (c *client) describeState(files map[string][]byte) Targets {
 		}
 	}
 	return Targets{
-		files: files, expires: expires, notes: c.notes,
+		files: files, expires: expires, notes: c.notes, state: c.state,
 		versions: Versions{
 			Root: root.Version, Timestamp: c.trusted.Timestamp.Signed.Version,
 			Snapshot: c.trusted.Snapshot.Signed.Version, Targets: top.Version,

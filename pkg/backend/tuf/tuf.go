@@ -41,12 +41,14 @@ package tuf
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	sigstore "github.com/sigstore/sigstore-go/pkg/tuf"
 
 	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -110,6 +112,7 @@ type Targets struct {
 	expires   time.Time
 	refreshed time.Time
 	notes     []string
+	state     state
 }
 
 // Versions are those of the metadata in use.
@@ -134,6 +137,9 @@ func (t Targets) Expires() time.Time { return t.expires }
 
 // Refreshed is the evaluation time of the last successful refresh.
 func (t Targets) Refreshed() time.Time { return t.refreshed }
+
+// State is the metadata and the files, which [Chained] verifies again elsewhere.
+func (t Targets) State() ([]byte, error) { return json.Marshal(t.state) }
 
 // Notes describe damage that was found in the cache and repaired, for the log.
 func (t Targets) Notes() []string { return t.notes }
@@ -184,6 +190,24 @@ func Load(ctx context.Context, c Config) (Targets, error) {
 		return Targets{}, err
 	}
 	return cl.load(ctx)
+}
+
+// Chained returns the files of a state that came from elsewhere, if signatures lead to
+// it from the initial root. The evaluation time is when it was current, as they say, and
+// must be within its validity; what the cache saw later is refused as by [Load].
+func Chained(ctx context.Context, c Config, raw []byte) (Targets, error) {
+	c.Transport = nil
+	cl, err := open(c, cache{dir: c.Cache})
+	if err != nil {
+		return Targets{}, err
+	}
+	cl.state = state{}
+	if err := strictjson.Unmarshal(raw, &cl.state, strictjson.MaxSize(maxState)); err != nil {
+		return Targets{}, verdict.Wrap(verdict.TUFParse, subject, err)
+	}
+	t, err := cl.load(ctx)
+	t.refreshed = c.Now
+	return t, err
 }
 
 func (c *Config) check() error {

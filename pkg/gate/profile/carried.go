@@ -18,15 +18,22 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// The trust root that was used, if the profile names none, and when it was current.
-const carriedRoot, carriedDate = "root.json", "root.date"
+// The trust root that was used, if the profile names none, when it was current, and
+// what leads to it in a TUF repository, if it came from one.
+const carriedRoot, carriedDate, carriedChain = "root.json", "root.date", "tuf.json"
 
 // Carried are the files by which another machine judges as this one does, and the
-// digest of all of them. A built-in profile, which every program has, has none.
+// digest of all of them. A built-in profile, which every program has, has no digest.
 func (p Profile) Carried() (_ map[string][]byte, pin digest.Digest, err error) {
 	f, files := p.said, map[string][]byte{}
+	if chain := p.TrustRoot.Chain(); chain != nil {
+		files[carriedChain] = chain
+	}
+	if f.TrustedRoot == "" && (f.Kind != "" || len(files) > 0) {
+		files[carriedRoot], files[carriedDate] = p.TrustRoot.Raw(), []byte(p.TrustRoot.Date().Format(time.DateOnly))
+	}
 	if f.Kind == "" {
-		return nil, pin, nil
+		return files, pin, nil
 	}
 	files["profile.yaml"], err = readFile(p.Path)
 	names := []string{f.Policy, f.TrustedRoot, f.KnownDefects, f.SigningConfig}
@@ -41,9 +48,6 @@ func (p Profile) Carried() (_ map[string][]byte, pin digest.Digest, err error) {
 		default:
 			files[filepath.ToSlash(filepath.Clean(name))], err = readFile(relativeTo(filepath.Dir(p.Path), name))
 		}
-	}
-	if f.TrustedRoot == "" {
-		files[carriedRoot], files[carriedDate] = p.TrustRoot.Raw(), []byte(p.TrustRoot.Date().Format(time.DateOnly))
 	}
 	return files, together(files), err
 }

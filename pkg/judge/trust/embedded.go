@@ -39,6 +39,16 @@ func Embedded() Root {
 // not contain its age.
 func (r Root) Date() time.Time { return r.date }
 
+// Chained is the same root, with the signatures that lead to it from an older root, as
+// package tuf reads them.
+func (r Root) Chained(chain []byte) Root {
+	r.chain = chain
+	return r
+}
+
+// Chain is what [Root.Chained] gave; nil for any other root.
+func (r Root) Chain() []byte { return r.chain }
+
 // CurrentOn is the same root, verified to have been current at a time.
 func (r Root) CurrentOn(date time.Time) Root {
 	r.date = date.UTC()

@@ -40,6 +40,7 @@ type Root struct {
 	digest      digest.Digest
 	authorities []Authority
 	date        time.Time
+	chain       []byte
 }
 
 // Parse parses a Sigstore trusted root. It refuses a root without any

@@ -82,6 +82,30 @@ func toCopy(ctx context.Context, r gate.Request, m manifest.Manifest, form Form)
 	return p, err
 }
 
+// Checkpoint is the checkpoint of the log that has the manifest in a kit. Its signature
+// is yet to be verified. Without a kit there is none.
+func Checkpoint(ctx context.Context, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	files, err := store.Open(path+"/"+kit.Files, nil)
+	if err != nil {
+		return "", err
+	}
+	raw, err := store.Read(ctx, files, releasemanifest.Name, verify.MaxBundle)
+	if err != nil {
+		return "", err
+	}
+	said, err := verify.Read(raw)
+	if err == nil && len(said.Entries) == 0 {
+		err = verdict.Refuse(verdict.EvidenceMissing, path, "its manifest is in no log, so there is no checkpoint")
+	}
+	if err != nil {
+		return "", err
+	}
+	return said.Entries[0].Checkpoint, nil
+}
+
 // Form is how a kit is written: compressed, and without the images and the files
 // that are built, which are somewhere already.
 type Form struct{ Compressed, EvidenceOnly bool }

@@ -35,6 +35,12 @@ func (h head) id() string {
 	return h.log + "-" + h.name
 }
 
+// origin is the name of the tree in its checkpoint.
+func (h head) origin() string {
+	first, _, _ := strings.Cut(h.raw, "\n")
+	return first
+}
+
 // reader reads a tree.
 type reader interface {
 	// prefix is for Contradiction.Compare of pkg/judge/watched.
@@ -79,7 +85,7 @@ func (r *run) heads(ctx context.Context, address string) (heads []head, err erro
 		if err != nil {
 			return heads, err
 		}
-		first, _, _ := strings.Cut(checkpoint, "\n")
+		first := h.origin()
 		h.name, h.base = first[strings.LastIndexByte(first, ' ')+1:], base
 		h.reader = shard{r, v1, h.log, h.name, base}
 		heads, base = append(heads, h), base+h.N

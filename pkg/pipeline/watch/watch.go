@@ -6,6 +6,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,12 +31,19 @@ import (
 type Config struct {
 	Gate      gate.Gate
 	Transport http.RoundTripper
-	Logs      []string      // addresses; none means the logs of the trust root that are valid now
-	State     string        // directory for what is remembered between two passes
-	From      int64         // entry where the first pass over a log begins; negative is its end
+	Logs      []string // addresses; none means the logs of the trust root that are valid now
+	State     string   // directory for what is remembered between two passes
+	Start
 	Stalled   time.Duration // how long a log may be without a new entry; 0 is for ever
 	Explained Sources
 	Told
+}
+
+// Start is where the first pass over a log begins.
+type Start struct {
+	From int64 // the entry; negative is the end of the log, or the entry after Kept
+	// Kept is a checkpoint that its log must extend; may be empty.
+	Kept string
 }
 
 // Told is who learns of a pass besides who gets its verdict.
@@ -134,15 +142,32 @@ func (r *run) follow(ctx context.Context, address string, h head) error {
 	if err != nil {
 		return err
 	}
+	kept, end := "", h.N
+	if r.Kept != "" {
+		k, bad := r.head(r.Kept)
+		if bad != nil {
+			return bad
+		}
+		if k.log == h.log && k.origin() == h.origin() {
+			kept, end = k.raw, k.N
+		}
+	}
 	if c.Checkpoint == "" {
 		if c.Next = max(0, r.From-h.base); r.From < 0 || c.Next > h.N {
-			c.Next = h.N
+			c.Next = min(end, h.N)
 		}
 		c.Checkpoint, c.Grown = h.raw, r.now
 	}
 	c.Address = address
-	found := watched.Contradiction{Log: h.log, First: c.Checkpoint, Second: h.raw, Seen: r.now.UTC()}
-	grown, err := found.Compare(r.Gate.Verifier(), func(a, b tlog.Tree) (tlog.Hash, tlog.TreeProof, error) { return h.prefix(ctx, a, b) })
+	var found watched.Contradiction
+	grown := false
+	for _, first := range []string{kept, c.Checkpoint} {
+		found = watched.Contradiction{Log: h.log, First: cmp.Or(first, c.Checkpoint), Second: h.raw, Seen: r.now.UTC()}
+		grown, err = found.Compare(r.Gate.Verifier(), func(a, b tlog.Tree) (tlog.Hash, tlog.TreeProof, error) { return h.prefix(ctx, a, b) })
+		if err != nil || found.Code != "" {
+			break
+		}
+	}
 	switch {
 	case found.Code != "":
 		name := h.id() + "." + strings.ToLower(string(found.Code)) + ".json"
