@@ -138,7 +138,8 @@ test-long: ## Run the tests that take long: kill sweeps, floods, whole demos.
 	echo "ran the long tests of $$ran packages"; test $$bad = 0 -a $$ran -gt 0
 
 .PHONY: test-all
-test-all: test test-long interop servers cluster test-cluster ## Run every test: make test, test-long, interop, servers and test-cluster.
+test-all: test test-long interop servers cluster test-cluster ## Run every test: make test, test-long, interop, servers and test-cluster; then try 30 mutants.
+	cd test && $(GO) run ./cmd/waybill-mutate -n 30 -seed $$RANDOM
 
 .PHONY: race
 race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).
@@ -188,6 +189,10 @@ test-cluster: ## Run the deploy files on a real control plane, which make cluste
 .PHONY: strikes
 strikes: ## Kill sign, seal and promote at each system call and write, and fail each (some hours; make test-long does some).
 	cd test && WAYBILL_STRIKES=all $(GO) test -count=1 -v -timeout 300m -run 'AtEveryCall|AtEachWrite' ./faults
+
+.PHONY: mutate
+mutate: ## Break the product in 600 places drawn at random, and say which no test notices (some hours; MUTATE="-n 30").
+	cd test && $(GO) run ./cmd/waybill-mutate $(MUTATE)
 
 .PHONY: bench
 bench: $(PEERS) $(CRANE) $(SYFT) ## Measure against sigstore-go, cosign, crane, syft, openssl and the bare limits, as ratios.

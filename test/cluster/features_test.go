@@ -58,8 +58,8 @@ func config(t *testing.T, c *cluster.Cluster, token string) {
 	t.Setenv("KUBECONFIG", file)
 }
 
-// account is the token of a service account with a role of the deploy files.
-func account(t *testing.T, c *cluster.Cluster, role string) string {
+// tokenOf is the token of a service account with a role of the deploy files.
+func tokenOf(t *testing.T, c *cluster.Cluster, role string) string {
 	t.Helper()
 	c.Apply(t, fmt.Sprintf(`apiVersion: v1
 kind: ServiceAccount
@@ -198,7 +198,7 @@ func TestFeatureResource(t *testing.T) {
 	for role, may := range map[string]struct{ spec, status, statement bool }{
 		"waybill-reconciler": {true, true, true}, "waybill-reporter": {false, true, false}, "waybill-operator": {true, false, false},
 	} {
-		config(t, c, account(t, c, role))
+		config(t, c, tokenOf(t, c, role))
 		as := site(t)
 		now, err := as.Features.Get(t.Context(), f.Key())
 		if err != nil {
@@ -273,7 +273,7 @@ func TestObjects(t *testing.T) {
 // clock is, a dead one loses it after its term, and then knows.
 func TestLease(t *testing.T) {
 	c := startServer(t)
-	config(t, c, account(t, c, "waybill-promoter"))
+	config(t, c, tokenOf(t, c, "waybill-promoter"))
 	const term = 4 * time.Second
 	claim := func(who string, clock func() time.Time) (*lease.Lease, error) {
 		at := open(t, "kubernetes://waybill") // as another process

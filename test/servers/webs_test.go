@@ -134,8 +134,8 @@ func TestWebReleases(t *testing.T) {
 	}
 }
 
-// verdict is what these tests read of a verdict in JSON.
-type verdict struct {
+// answer is what these tests read of a verdict in JSON.
+type answer struct {
 	Findings []struct {
 		Code string `json:"code"`
 	} `json:"findings"`
@@ -145,7 +145,7 @@ type verdict struct {
 }
 
 // judged reads the verdict that a command printed.
-func judged(t *testing.T, r scene.Result) (v verdict) {
+func judged(t *testing.T, r scene.Result) (v answer) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil {
 		t.Fatalf("%s: %v\n%s%s", r, err, r.Stdout, r.Stderr)
