@@ -78,7 +78,7 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: waybill}]
 	return made.Status.Token
 }
 
-func open(t *testing.T, uri string) *kubernetes.Place {
+func namespace(t *testing.T, uri string) *kubernetes.Place {
 	t.Helper()
 	at, err := kubernetes.Open(uri, transport.New(transport.Config{}))
 	if err != nil {
@@ -90,7 +90,7 @@ func open(t *testing.T, uri string) *kubernetes.Place {
 func site(t *testing.T) featurestore.Site {
 	t.Helper()
 	s, err := featurestore.OpenSite("kubernetes://waybill", func(uri string) (featurestore.Place, error) {
-		at := open(t, uri)
+		at := namespace(t, uri)
 		return featurestore.Place{Place: at, Writer: at}, nil
 	})
 	if err != nil {
@@ -231,7 +231,7 @@ func TestFeatureResource(t *testing.T) {
 // are immutable, and one that somebody else marked is refused.
 func TestObjects(t *testing.T) {
 	c := startServer(t)
-	at := open(t, "kubernetes://waybill/statements")
+	at := namespace(t, "kubernetes://waybill/statements")
 	put := func(name, text string, absent bool) error {
 		return at.Put(t.Context(), name, int64(len(text)), strings.NewReader(text), store.PutOptions{IfAbsent: absent})
 	}
@@ -260,7 +260,7 @@ func TestObjects(t *testing.T) {
 	if _, err := store.Read(t.Context(), at, "c", 10); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("none: %v", err)
 	}
-	if list, err := open(t, "kubernetes://waybill/members").List(t.Context()); err != nil || len(list) != 0 {
+	if list, err := namespace(t, "kubernetes://waybill/members").List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("another part: %v, %v", list, err)
 	}
 	c.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: planted, namespace: waybill, labels: {waybill.dev/part: statements}, annotations: {waybill.dev/name: b}}\n")
@@ -276,7 +276,7 @@ func TestLease(t *testing.T) {
 	config(t, c, tokenOf(t, c, "waybill-promoter"))
 	const term = 4 * time.Second
 	claim := func(who string, clock func() time.Time) (*lease.Lease, error) {
-		at := open(t, "kubernetes://waybill") // as another process
+		at := namespace(t, "kubernetes://waybill") // as another process
 		return lease.Claim(t.Context(), lease.Place{Place: at, Writer: at}, "promotion.lease.json", lease.Config{Holder: who, Term: term, Clock: clock})
 	}
 	yesterday := func() time.Time { return time.Now().Add(-24 * time.Hour) }
@@ -291,7 +291,7 @@ func TestLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context()) // a holder that dies does not renew
-	at := open(t, "kubernetes://waybill")
+	at := namespace(t, "kubernetes://waybill")
 	dead, err := lease.Claim(ctx, lease.Place{Place: at, Writer: at}, "promotion.lease.json", lease.Config{Holder: "dead", Term: term})
 	if err != nil || dead.Number() != 2 {
 		t.Fatal(err)
