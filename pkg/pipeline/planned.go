@@ -57,7 +57,7 @@ func (p *Pipeline) PlanRelease(ctx context.Context, to profile.Stage) (promotion
 func planFiles(ctx context.Context, p *Pipeline) (promotionplan.Plan, error) {
 	from, err := p.filesAt(profile.Staging)
 	to, failed := p.filesAt(profile.Release)
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return promotionplan.Plan{}, err
 	}
 	ask := p.Gate.Release(p.Version, profile.Release, gate.Places{Files: from}, p.Clock())

@@ -129,7 +129,7 @@ func (o *Trust) carried(ctx context.Context) (r render.TrustRoot, err error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return r, nil
 	}
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return r, err
 	}
 	now, t := c.Now, tuf.Targets{}

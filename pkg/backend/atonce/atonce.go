@@ -44,7 +44,7 @@ type Memo[V any] struct{ made sync.Map } // of func() (V, error)
 
 // Get returns what was made for a key. It is made by the first call, and the others
 // wait for that one alone.
-func (m *Memo[V]) Get(key string, make func() (V, error)) (V, error) {
-	once, _ := m.made.LoadOrStore(key, sync.OnceValues(make))
+func (m *Memo[V]) Get(key string, build func() (V, error)) (V, error) {
+	once, _ := m.made.LoadOrStore(key, sync.OnceValues(build))
 	return once.(func() (V, error))()
 }

@@ -50,12 +50,12 @@ func WriteDelta(ctx context.Context, older, newer, path string, compressed bool)
 	}
 	from, err := store.Open(older, nil)
 	to, failed := store.Open(newer, nil)
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	manifest, err := store.Read(ctx, from, Files+releasemanifest.Name, 64<<20)
 	objects, failed := to.List(ctx)
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	var changed []Entry

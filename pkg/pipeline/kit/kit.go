@@ -193,7 +193,7 @@ func (e exporting) pack(ctx context.Context, m manifest.Manifest, path string, h
 		err = lists(e.Gate, dir)
 	}
 	rest, failed := store.Open(dir, nil)
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	var entries []kit.Entry
