@@ -21,7 +21,7 @@ func TestSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &Bench{Root: root, Dir: dir, Mutants: mutants, overlay: overlay, log: t.Output()}
-	s := Suite{Name: "pkg/value/version", Dir: filepath.Join(root, "pkg/value/version"), Binary: filepath.Join(dir, "version.test"), Run: "."}
+	s := Suite{Name: "pkg/value/version", Dir: filepath.Join(root, "pkg", "value", "version"), Binary: filepath.Join(dir, "version.test"), Run: "."}
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-o", s.Binary, ".")
 	build.Dir, build.Env = s.Dir, b.environ()
 	if out, err := build.CombinedOutput(); err != nil {

@@ -163,7 +163,7 @@ func (b *Bench) learn(ctx context.Context, s *Suite) error {
 	if err := os.WriteFile(reached, make([]byte, len(b.Mutants)+1), 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(reached)
+	defer func() { _ = os.Remove(reached) }()
 	start := time.Now()
 	if err := b.run(ctx, *s, 20*time.Minute); err != nil {
 		return err

@@ -48,7 +48,7 @@ func run(ctx context.Context, n int, seed uint64, only string, patience time.Dur
 		if dir, err = os.MkdirTemp("", "waybill-mutate"); err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 	}
 	reasons, err := mutation.Equivalent()
 	if err != nil {
