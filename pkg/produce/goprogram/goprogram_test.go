@@ -12,13 +12,13 @@ func TestLeftOut(t *testing.T) {
 		database, except, replaced string
 		want                       bool
 	}{
-		"the database":           {"sum.golang.org", "", "", false},
+		"the database":           {"sum.example.test", "", "", false},
 		"no database":            {"off", "", "", true},
-		"all but other modules":  {"sum.golang.org", "other.example.test", "", false},
-		"all but the main one":   {"sum.golang.org", "example.test/main", "", true},
-		"all but what it needs":  {"sum.golang.org", "*.example.test", "", true},
-		"all but what it was":    {"sum.golang.org", "*.example.test", "new.test/needed", false},
-		"all but what it is now": {"sum.golang.org", "new.test", "new.test/needed", true},
+		"all but other modules":  {"sum.example.test", "other.example.test", "", false},
+		"all but the main one":   {"sum.example.test", "example.test/main", "", true},
+		"all but what it needs":  {"sum.example.test", "*.example.test", "", true},
+		"all but what it was":    {"sum.example.test", "*.example.test", "new.test/needed", false},
+		"all but what it is now": {"sum.example.test", "new.test", "new.test/needed", true},
 	} {
 		needed := &debug.Module{Path: "needed.example.test/lib"}
 		if row.replaced != "" {
