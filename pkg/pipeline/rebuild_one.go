@@ -148,7 +148,10 @@ func RebuildProgram(ctx context.Context, c Config, path, ldflags string) *verdic
 	if len(gone) > 0 {
 		return v
 	}
-	list, err := differencesOf(ctx, c, p, path)
+	list, err := differencesOf(ctx, c, &p, path)
+	if p.Unproven {
+		v.Scope.Left = append(v.Scope.Left, "whether others get the same modules (GOSUMDB or GONOSUMDB of this machine leaves out the checksum database)")
+	}
 	switch {
 	case err != nil:
 		v.AddError(path, err)
@@ -166,7 +169,7 @@ func RebuildProgram(ctx context.Context, c Config, path, ldflags string) *verdic
 
 // differencesOf are the places in which a program differs from the one that is
 // built again.
-func differencesOf(ctx context.Context, c Config, p goprogram.Program, path string) ([]difference.Difference, error) {
+func differencesOf(ctx context.Context, c Config, p *goprogram.Program, path string) ([]difference.Difference, error) {
 	var f found
 	dir, remove, err := scratch(ctx, &job{Config: c}, &f)
 	if err != nil {

@@ -87,7 +87,9 @@ func (s *Server) readable(ctx context.Context, r *http.Request, p *passage, d re
 	}
 	images := []string{image}
 	for _, child := range listed(raw).Manifests {
-		images = append(images, p.place+"@"+child.Digest)
+		if sum, is := child["digest"].(string); is {
+			images = append(images, p.place+"@"+sum)
+		}
 	}
 	s.proxying.cover(a, images...)
 	return nil
@@ -226,10 +228,8 @@ func (p *passage) mayDelete(ctx context.Context) error {
 
 // listing is what a manifest lists.
 type listing struct {
-	Layers    []any `json:"layers"` // with their annotations, which hold signatures
-	Manifests []struct {
-		Digest string `json:"digest"`
-	} `json:"manifests"`
+	Layers    []map[string]any `json:"layers"`    // with their annotations, which hold signatures
+	Manifests []map[string]any `json:"manifests"` // with their types, by which clients choose evidence
 }
 
 // listed reads a manifest that was parsed before.
@@ -240,11 +240,8 @@ func listed(raw []byte) (l listing) {
 
 // texts are the entries in a form that can be compared.
 func (l listing) texts() (all []string) {
-	for _, m := range l.Manifests {
-		all = append(all, m.Digest)
-	}
-	for _, layer := range l.Layers {
-		text, _ := json.Marshal(layer) // it was parsed, and its keys are sorted now
+	for _, entry := range append(l.Manifests, l.Layers...) {
+		text, _ := json.Marshal(entry) // it was parsed, and its keys are sorted now
 		all = append(all, string(text))
 	}
 	return all

@@ -161,14 +161,19 @@ func TestProxyRefuses(t *testing.T) {
 			t.Fatalf("evidence is not taken: %d %s", s.status, s.body)
 		}
 	}
-	disguised, disguisedRaw := f.manifest(f.repo, "application/vnd.oci.image.config.v1+json", []byte(`{"os":"linux"}`), "application/vnd.oci.image.layer.v1.tar+gzip", []byte("evil"),
-		fmt.Sprintf(`,"subject":{"mediaType":%q,"digest":%q,"size":%d}`, bad.MediaType, bad.Digest, bad.Size))
+	subject := fmt.Sprintf(`,"subject":{"mediaType":%q,"digest":%q,"size":%d}`, bad.MediaType, bad.Digest, bad.Size)
+	disguised, disguisedRaw := f.manifest(f.repo, "application/vnd.oci.image.config.v1+json", []byte(`{"os":"linux"}`), "application/vnd.oci.image.layer.v1.tar+gzip", []byte("evil"), subject)
+	docker, dockerRaw := f.manifest(f.repo, "application/octet-stream", []byte(`{"os":"linux"}`), "application/octet-stream", []byte("evil"), subject)   // Docker runs it
+	other, otherRaw := f.manifest(f.repo, "application/vnd.example.test", []byte(`{"os":"linux"}`), "application/octet-stream", []byte("evil"), subject) // and not this
+	older := bytes.Replace(otherRaw, []byte(registry.MediaTypeManifest), []byte("application/vnd.docker.distribution.manifest.v2+json"), 1)
+	olderIs := registry.Descriptor{MediaType: "application/vnd.docker.distribution.manifest.v2+json", Digest: digest.Of(digest.SHA256, older), Size: int64(len(older))}
+	renamed := bytes.Replace(lists(one, two), []byte(`"size"`), []byte(`"artifactType":"text/plain","size"`), 1)
 	mixed := lists(f.good, bad)
 	mixedIs := registry.Descriptor{MediaType: registry.MediaTypeIndex, Digest: digest.Of(digest.SHA256, mixed), Size: int64(len(mixed))}
 	for _, m := range []struct {
 		d   registry.Descriptor
 		raw []byte
-	}{{disguised, disguisedRaw}, {mixedIs, mixed}} {
+	}{{disguised, disguisedRaw}, {docker, dockerRaw}, {other, otherRaw}, {olderIs, older}, {mixedIs, mixed}} {
 		if err := f.behind.PushManifest(t.Context(), f.repo, m.d, m.raw); err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +203,9 @@ func TestProxyRefuses(t *testing.T) {
 		{"", "an image that is not there", get(never.Digest.String()), 404, verdict.Missing},
 		{"Y03", "an index with an image without evidence", get(mixedIs.Digest.String()), 403, verdict.NoProvenance},
 		{"Y04", "an image that refers to another as evidence does", get(disguised.Digest.String()), 403, verdict.NoProvenance},
+		{"Y04", "one with a configuration of a type that Docker takes for an image's", get(docker.Digest.String()), 403, verdict.NoProvenance},
+		{"Y04", "one in Docker's format", get(olderIs.Digest.String()), 403, verdict.NoProvenance},
+		{"", "one with a configuration that no client runs", get(other.Digest.String()), 200, ""},
 		{"", "evidence", get(one.Digest.String()), 200, ""},
 		{"", "referrers", call{"GET", base + "referrers/" + bad.Digest.String(), f.puller, nil, "", nil}, 200, ""},
 		{"Y05", "an image under a tag of evidence", put("sha256-"+hex+".sig", badRaw, image), 403, verdict.MaterialKind},
@@ -206,6 +214,7 @@ func TestProxyRefuses(t *testing.T) {
 		{"", "a list of evidence", put("sha256-"+hex, lists(one), index), 201, ""},
 		{"", "one with more", put("sha256-"+hex, lists(one, two), index), 201, ""},
 		{"Y06", "one with less", put("sha256-"+hex, lists(two), index), 403, "EVIDENCE_KEPT"},
+		{"Y06", "one of another type, which clients do not find", put("sha256-"+hex, renamed, index), 403, "EVIDENCE_KEPT"},
 		{"", "a signature", put("sha256-"+hex+".sig", f.signed(f.repo, bad, "AAAA"), image), 201, ""},
 		{"", "another beside it", put("sha256-"+hex+".sig", f.signed(f.repo, bad, "AAAA", "BBBB"), image), 201, ""},
 		{"Y06", "another in place of one", put("sha256-"+hex+".sig", f.signed(f.repo, bad, "AAAA", "CCCC"), image), 403, "EVIDENCE_KEPT"},

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/testing/rawarchive"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -96,6 +97,19 @@ func TestKit(t *testing.T) {
 	images := s.Lab.Registry + "/mirror/lantern"
 	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--pin", pin, "--to", "mirror", "--to-images", images), 0)
 	want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--profile", "profile.yaml", "--files", "mirror", "--images", images), 0)
+	with := readKit(t, s.Path("a.kit"))
+	with["files/stranger.sh"], with["files/later"+gate.BundleSuffix] = "#!/bin/sh", with[with.some(t, "files/", "dsseEnvelope")]
+	with["files/stranger"+gate.BundleSuffix] = "#!/bin/sh"
+	with.write(t, s.Path("with.kit"))
+	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "with.kit", "--pin", pin, "--to", "other", "--to-images", images), 1, "EXTRA")
+	save(t, bytes.Replace(contents(t, s.Path("policy.yaml")), []byte("closed: {files: require,"), []byte("closed: {files: warn,"), 1), s.Path("warned.yaml"))
+	save(t, bytes.ReplaceAll(contents(t, s.Path("profile.yaml")), []byte("policy.yaml"), []byte("warned.yaml")), s.Path("warning.yaml"))
+	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "with.kit", "--profile", "warning.yaml", "--to", "partly", "--to-images", images), 0)
+	for name, copied := range map[string]bool{"stranger.sh": false, "stranger" + gate.BundleSuffix: false, "later" + gate.BundleSuffix: true} {
+		if _, err := os.Stat(s.Path("partly", name)); (err == nil) != copied {
+			t.Errorf("%s, which nothing lists, was copied: %v, want %v", name, err == nil, copied)
+		}
+	}
 	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--to", "other", "--to-images", images), 1, "KIT_SELF_TRUST")
 	if _, err := os.Stat(s.Path("other")); err == nil {
 		t.Error("a kit without a pin was imported")

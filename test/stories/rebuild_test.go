@@ -291,7 +291,7 @@ func TestDocsRebuild(t *testing.T) {
 	save(t, program(t), s.Path("beacon"))
 	p := page{
 		path: filepath.Join("..", "..", "docs", "how-to", "rebuild.md"), dir: s.Path(), env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")},
-		lab: strings.NewReplacer("@example.test", "@lab.invalid", "https://accounts.example.test", issuer),
+		lab: strings.NewReplacer("@example.test", "@lab.invalid", "https://accounts.example.test", issuer, "with the same bytes.\n", "with the same bytes.\n…\n…GOSUMDB…\n"),
 	}
 	if err := p.run(t.Context()); err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -52,7 +53,7 @@ func decide(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, err
 }
 
 // toCopy is what belongs to a release: what the manifest lists, and the summaries
-// and the like beside it.
+// and the like beside it. Other files do not, and are not copied.
 func toCopy(ctx context.Context, r gate.Request, m manifest.Manifest, form Form) (p promote.Plan, err error) {
 	raw, err := store.Read(ctx, r.Files, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
@@ -68,8 +69,13 @@ func toCopy(ctx context.Context, r gate.Request, m manifest.Manifest, form Form)
 		err = nil
 	}
 	for _, o := range all {
-		if err == nil && !known[o.Name] {
-			raw, err = store.Read(ctx, r.Files, o.Name, verify.MaxBundle)
+		former := slices.Contains(m.Former, o.Name)
+		if err != nil || known[o.Name] || !former && !strings.HasSuffix(o.Name, gate.BundleSuffix) {
+			continue // nothing else is evidence
+		}
+		raw, err = store.Read(ctx, r.Files, o.Name, verify.MaxBundle)
+		_, other := verify.Read(raw)
+		if former && manifest.PageName(digest.Of(digest.SHA256, raw)) == o.Name || other == nil {
 			p.Files = append(p.Files, promote.File{Name: o.Name, Digests: digest.SetOf(raw), Size: int64(len(raw)), MediaType: plan.MediaBundle})
 		}
 	}

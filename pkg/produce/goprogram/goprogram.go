@@ -8,7 +8,8 @@
 // Build information is no evidence: whoever made the program wrote it. Only known
 // settings with plain values are passed on, so none names a file or a program of
 // this machine. The go command downloads the modules and compares them with its
-// checksum database; the build itself runs in the sandbox, without a network.
+// checksum database (else see [Program.Unproven]); the build itself runs in the
+// sandbox, without a network.
 //
 // Other projects should not import this package: it changes without notice.
 package goprogram
@@ -39,7 +40,10 @@ import (
 type Program struct {
 	*debug.BuildInfo
 	// Ldflags are the linker's flags. Build information has none with -trimpath.
-	Ldflags            string
+	Ldflags string
+	// Unproven says that the go command built it from modules that it compared with no
+	// checksum database, because the settings of this machine leave that out.
+	Unproven           bool
 	flags, env, debugs []string
 }
 
@@ -129,7 +133,7 @@ func stripped(path string) string {
 }
 
 // Build builds the program in a new directory, and returns the path of the result.
-func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (string, error) {
+func (p *Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (string, error) {
 	at, modules := sandbox.Seen(mode, dir), filepath.Join(dir, "modules")
 	// command runs the go command outside of the sandbox. It runs no code of modules.
 	command := func(proxy string, args ...string) (string, error) {
@@ -146,8 +150,10 @@ func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (stri
 	if err != nil {
 		return "", err
 	}
-	said, err := command("", "env", "GOVERSION", "GOPROXY")
-	toolchain, proxies, _ := strings.Cut(said, "\n")
+	said, err := command("", "env", "GOVERSION", "GOPROXY", "GOSUMDB", "GONOSUMDB")
+	lines := append(strings.Split(said, "\n"), "", "", "", "")
+	toolchain, proxies := lines[0], lines[1]
+	p.Unproven = p.leftOut(lines[2], lines[3])
 	want, _, _ := strings.Cut(p.GoVersion, " ")
 	if toolchain, _, _ = strings.Cut(toolchain, " "); err != nil || toolchain != want {
 		return "", &verdict.Error{Finding: verdict.Find(run.ToolchainUnavailable, p.Path, "the go command of this machine is not the one that built it").Differ(want, cmp.Or(toolchain, "none")), Cause: err}
@@ -177,8 +183,15 @@ func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (stri
 	return filepath.Join(dir, "out", "program"), err
 }
 
+// leftOut reports whether a module is not compared with the checksum database.
+func (p *Program) leftOut(database, except string) bool {
+	return database == "off" || slices.ContainsFunc(append([]*debug.Module{&p.Main}, p.Deps...), func(m *debug.Module) bool {
+		return module.MatchPrefixPatterns(except, cmp.Or(m.Replace, m).Path)
+	})
+}
+
 // goMod is a module that needs exactly what was compiled.
-func (p Program) goMod(language string) []byte {
+func (p *Program) goMod(language string) []byte {
 	text := []byte("module rebuild.invalid\ngo " + language + "\n")
 	for _, setting := range p.debugs {
 		text = fmt.Appendf(text, "godebug %s\n", setting)
