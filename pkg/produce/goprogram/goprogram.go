@@ -35,6 +35,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
+// unnamed is the next act if build information does not say enough: the program
+// has no provenance that could be repaired.
+const unnamed = "build the program yourself from its source, or name its provenance with --bundle; this says nothing about the program"
+
 // Program is what a program says about its build.
 type Program struct {
 	*debug.BuildInfo
@@ -58,10 +62,11 @@ var (
 func Read(path, ldflags string) (p Program, gone []error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return p, []error{verdict.Refuse(run.RebuildFailed, path, "it has neither provenance nor build information of Go: %v", err)}
+		return p, []error{verdict.Refuse(run.RebuildFailed, path, "it has neither provenance nor build information of Go: %v", err).
+			Advise("name a Go program whose build information was kept, or the provenance of the file with --bundle")}
 	}
 	cannot := func(code verdict.Code, format string, args ...any) {
-		gone = append(gone, verdict.Refuse(code, path, format, args...))
+		gone = append(gone, verdict.Refuse(code, path, format, args...).Advise(unnamed))
 	}
 	p = Program{BuildInfo: info, Ldflags: cmp.Or(ldflags, stripped(path))}
 	said := map[string]string{}
