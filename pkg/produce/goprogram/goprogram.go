@@ -155,7 +155,8 @@ func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (stri
 	toolchain, proxies, _ := strings.Cut(said, "\n")
 	want, _, _ := strings.Cut(p.GoVersion, " ")
 	if toolchain, _, _ = strings.Cut(toolchain, " "); err != nil || toolchain != want {
-		return "", &verdict.Error{Finding: verdict.Find(run.ToolchainUnavailable, p.Path, "the go command of this machine is not the one that built it").Differ(want, cmp.Or(toolchain, "none")), Cause: err}
+		failed := &verdict.Error{Finding: verdict.Find(run.ToolchainUnavailable, p.Path, "the go command of this machine is not the one that built it").Differ(want, cmp.Or(toolchain, "none")), Cause: err}
+		return "", failed.Advise("put that version of Go first in PATH, and rebuild again; this says nothing about the program")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "src", "go.mod"), p.goMod(strings.TrimPrefix(want, "go")), 0o644); err != nil { //nolint:gosec // the step reads it
 		return "", err
@@ -163,7 +164,7 @@ func (p Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (stri
 	// The hosts that the program names are not asked, but only the first proxy.
 	proxy := proxies[:strings.IndexAny(proxies+"\n", ",|\n")]
 	if _, err := command("GOPROXY="+proxy, append(append([]string{"list", "-deps"}, p.flags...), p.Path)...); err != nil {
-		return "", verdict.Wrap(run.InputGone, "modules", err)
+		return "", verdict.Wrap(run.InputGone, "modules", err).Advise("rebuild again where a Go module proxy has these versions (GOPROXY); this says nothing about the program")
 	}
 	mounts, path := sandbox.Toolchains(os.Getenv("PATH"), []string{"go"})
 	if mode == sandbox.Unisolated {
