@@ -28,7 +28,7 @@ func command(t *testing.T, path ...string) *cobra.Command {
 
 func TestActsCanBeDone(t *testing.T) {
 	checkacts.All(t, verdict.Producer, checkacts.Tree(root()))
-	checkacts.All(t, verdict.Consumer, checkacts.Each(command(t, "verify", "release"), command(t, "verify", "file"), command(t, "verify", "image")))
+	checkacts.All(t, verdict.Consumer, checkacts.Each(command(t, "verify", "release"), command(t, "verify", "file"), command(t, "verify", "image"), command(t, "kit", "verify")))
 	checkacts.Written(t, "../../pkg", checkacts.Tree(root()))
 	checkacts.Written(t, ".", checkacts.Tree(root()))
 }

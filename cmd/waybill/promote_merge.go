@@ -50,9 +50,15 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 
 // readPlan reads a saved plan.
 func readPlan(name string) (promotionplan.Plan, error) {
+	var plan promotionplan.Plan
 	raw, err := store.ReadNamed(name, maxPlanFile)
-	if err != nil {
-		return promotionplan.Plan{}, err
+	if err == nil {
+		plan, err = promotionplan.Parse(raw)
+		err = verdict.InFile(name, err)
 	}
-	return promotionplan.Parse(raw)
+	if f := verdict.FindingOf(name, err); err != nil && (f.Code == verdict.Usage || f.Code == verdict.ConfigParse) {
+		f.Fix = "make the plan with waybill promote plan --output json, and do not edit it"
+		err = &verdict.Error{Finding: f, Cause: err}
+	}
+	return plan, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 	switch {
 	case noVersion != nil && noFile == nil && o.bundle == "" && errors.Is(noBundle, fs.ErrNotExist):
 		return o.program(c, args)
+	case noVersion != nil && noFile != nil && (filepath.IsAbs(word) || strings.HasPrefix(word, ".")):
+		return verdict.Refuse(verdict.Usage, word, "no such file")
 	case o.ldflags != "":
 		return verdict.Refuse(verdict.Usage, "--ldflags", "the flag is for a Go program without provenance; provenance names all flags")
 	case noVersion == nil && o.bundle != "":

@@ -62,12 +62,14 @@ func (o *mirrors) run(cmd *cobra.Command, args []string) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(35) // the record of a whole registry is in memory
 	}
+	plan, err := readPlan(args[0])
+	if err != nil {
+		return err
+	}
+	o.audit.Plan = plan
 	by, err := o.gate(cmd.Context())
 	if err == nil {
 		o.audit.Judge, err = by.One(profile.Release, time.Now())
-	}
-	if err == nil {
-		o.audit.Plan, err = readPlan(args[0])
 	}
 	if err == nil {
 		o.audit.Shard, err = promotionplan.ParseShard(o.shard)

@@ -44,6 +44,8 @@ func watchCommand() *cobra.Command {
 			return err
 		case o.State == "":
 			return verdict.Refuse(verdict.Usage, "--state", "required: the directory for what was read")
+		case o.Explained.Reverify != 0 && len(o.Explained.Versions) == 0:
+			return verdict.Refuse(verdict.Usage, "--reverify", "no release is verified: name each with --release")
 		case o.Every < 0 || cmd.Flags().Changed("interval") && o.Every < time.Second:
 			return verdict.Refuse(verdict.Usage, "--interval", "%s: want at least 1s", o.Every)
 		case o.Webhook != "" && (bad != nil || hook.Host == "" || hook.Scheme != "https" && hook.Scheme != "http"):

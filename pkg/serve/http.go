@@ -242,6 +242,9 @@ func (n notLetIn) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if registry {
+		if isRead(r) { // who pulls did not make the image
+			f = f.For(verdict.Consumer)
+		}
 		writeJSON(w, code, registryErrors(code, f))
 		return
 	}

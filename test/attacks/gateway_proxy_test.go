@@ -249,6 +249,9 @@ func TestProxyRefuses(t *testing.T) {
 			if c.call.method == "GET" && got.status >= 400 && bytes.Contains(got.body, []byte("schemaVersion")) {
 				t.Error("the refusal has the manifest")
 			}
+			if c.code == verdict.NoProvenance && c.call.method == "GET" && !strings.Contains(string(got.body), c.code.NextAct(verdict.Consumer)) {
+				t.Errorf("the advice is not for who pulls: %s", got.body)
+			}
 			if c.call.method == "GET" && strings.Contains(c.call.path, "/manifests/") { // the same without the body
 				head := c.call
 				head.method = "HEAD"

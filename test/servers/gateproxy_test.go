@@ -103,6 +103,17 @@ func TestGateProxy(t *testing.T) {
 	t.Parallel()
 	s := small(t)
 	address, _ := openDistribution(t, t.TempDir())
+	var versions []string
+	for _, name := range []string{"crane", "cosign3", "oras"} {
+		versions = append(versions, openClient(t, name).version(t))
+	}
+	t.Cleanup(func() { // after both registries
+		saw(t, row{
+			Kind: "Clients", Server: "crane, cosign 3 and oras, through waybill gate proxy", Version: strings.Join(versions, ", "),
+			Works: "push digest, evidence and tag; pull what the policy accepts", Lacks: "`docker push` to a guarded repository: it names only the tag (`TAG_FIRST`)",
+			Does: "push to an open repository, and copy from there by digest, evidence and tag",
+		})
+	})
 	for name, behind := range map[string]string{"distribution": address, "laboratory": s.Lab.Registry} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

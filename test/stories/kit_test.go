@@ -90,6 +90,7 @@ func TestKit(t *testing.T) {
 	want(t, s.Run(t.Context(), "waybill", "kit", "verify", scene.Version, "a.kit", "--pin", pin), 0)
 	want(t, asks("a.kit", "--pin", pin, "--profile", "profile.yaml"), 2, "--pin")
 	want(t, asks("a.kit", "--pin", pin, "--images", "x"), 2, "--images")
+	want(t, asks("a.kit", "--pin", pin[:20]), 2, "--pin")
 	t.Run("without a network", func(t *testing.T) { kitAlone(t, s, pin) })
 	t.Run("attacks", func(t *testing.T) { kitAttacks(t, s, pin) })
 	t.Run("compressed", func(t *testing.T) { kitCompressed(t, s, pin) })
@@ -176,6 +177,7 @@ func kitWatched(t *testing.T, s *scene.Scene) {
 	want(t, watch("a.kit", "fresh", "--releases", "state"), 0)
 	want(t, watch("a.kit", "alarm"), 1, "LOG_UNEXPLAINED") // revision 2, signed since
 	want(t, watch("second.kit", "late", "--releases", "state"), 0)
+	want(t, watch("nowhere.kit", "late"), 2, "no such file")
 	forged, err := s.Lab.Checkpoint(7, bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)

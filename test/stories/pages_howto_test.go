@@ -38,7 +38,7 @@ func TestDocsHowTo(t *testing.T) {
 	}{
 		{"package-kubernetes.md", w.packages}, {"kubernetes-in-a-container.md", w.built}, {"verify-in-go.md", func(*testing.T, page) {}},
 		{"github-releases.md", w.pushed}, {"verify-kubernetes.md", w.mirrored}, {"air-gap.md", w.carried}, {"promote-images.md", w.promotable},
-		{"run-the-gate.md", w.asked}, {"from-krel-and-kpromo.md", w.krelStaged}, {"evidence-for-other-tools.md", w.goreleased},
+		{"run-the-gate.md", w.asked}, {"admission.md", w.asked}, {"from-krel-and-kpromo.md", w.krelStaged}, {"evidence-for-other-tools.md", w.goreleased},
 		{"observe-a-build.md", w.observed}, {"verify-the-source.md", w.sourced}, {"verify-github-release.md", w.attestedOnGitHub},
 		{"mirrors.md", w.copiedByTag},
 		{"attack-the-builder.md", isolates},

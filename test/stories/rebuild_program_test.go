@@ -79,13 +79,13 @@ func TestRebuildProgram(t *testing.T) {
 		said     []string
 	}{
 		"another version":       {"\tv1.0.10\t", "\tv1.0.11\t", 1, []string{"REBUILD_MISMATCH", "section "}},
-		"a version that is not": {"\tv1.0.10\t", "\tv1.0.12\t", 3, []string{"INPUT_GONE", "v1.0.12"}},
-		"a directory":           {"\tv1.0.10\t", "\t(devel)\t", 3, []string{"SOURCE_GONE"}},
+		"a version that is not": {"\tv1.0.10\t", "\tv1.0.12\t", 3, []string{"INPUT_GONE", "v1.0.12", "GOPROXY"}},
+		"a directory":           {"\tv1.0.10\t", "\t(devel)\t", 3, []string{"SOURCE_GONE", "build the program yourself"}},
 		"changed files":         {"\tv1.0.10\t", "\tv+dirty\t", 3, []string{"SOURCE_GONE", "changes that are in no commit"}},
 		"another package":       {"example.test/beacon/cmd/beacon\n", "example.test/-eacon/cmd/beacon\n", 3, []string{"SOURCE_GONE", "no package of a module"}},
 		"no -trimpath":          {"-trimpath=true", "-trimpath=fals", 3, []string{"SOURCE_GONE", "-trimpath"}},
 		"cgo":                   {"CGO_ENABLED=0", "CGO_ENABLED=1", 3, []string{"TOOLCHAIN_UNAVAILABLE", "cgo"}},
-		"another toolchain":     {runtime.Version(), next, 3, []string{"TOOLCHAIN_UNAVAILABLE", next}},
+		"another toolchain":     {runtime.Version(), next, 3, []string{"TOOLCHAIN_UNAVAILABLE", next, "put that version of Go first in PATH"}},
 		"-toolexec":             {tags, setting("-toolexec=/tmp/"), 3, []string{"REBUILD_FAILED", "-toolexec"}},
 		"-overlay":              {tags, setting("-overlay=/tmp/"), 3, []string{"REBUILD_FAILED", "-overlay"}},
 		"-modfile":              {tags, setting("-modfile=/tmp/"), 3, []string{"REBUILD_FAILED", "-modfile"}},
@@ -108,5 +108,6 @@ func TestRebuildProgram(t *testing.T) {
 	}
 	save(t, []byte("#!/bin/sh\n"), filepath.Join(dir, "script"))
 	want(t, rebuild("script"), 3, "REBUILD_FAILED", "neither provenance nor build information")
+	want(t, rebuild("nowhere"), 2, "USAGE", "no such file")
 	want(t, rebuild("genuine", "--sign", "https://one.example.test"), 2, "USAGE", "nothing is signed")
 }

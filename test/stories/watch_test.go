@@ -74,7 +74,7 @@ func TestDocsWatch(t *testing.T) {
 		}
 	}
 	checkContradiction(t, s)
-	for _, flags := range [][]string{{"--interval", "1ms"}, {"--metrics-address", "127.0.0.1:0"}, {"--webhook", "alarms.example.test/a-secret"}} {
+	for _, flags := range [][]string{{"--interval", "1ms"}, {"--metrics-address", "127.0.0.1:0"}, {"--reverify", "24h"}, {"--webhook", "alarms.example.test/a-secret"}} {
 		r := s.Run(t.Context(), append([]string{"waybill", "watch", "--state", "watch"}, flags...)...)
 		if want(t, r, 2, flags[0]); strings.Contains(r.Stderr, "a-secret") {
 			t.Error(r.Stderr)

@@ -4,6 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/pkg/backend/kit"
+	"github.com/waybill-release/waybill/pkg/value/digest"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // Kit are the flags that read a release from one file.
@@ -30,6 +32,9 @@ func (o *VerifyRelease) openKit(cmd *cobra.Command) error {
 	}
 	if err := Unused(cmd, "everything is read from the kit; leave the flag out", "files", "images", "listing", "place"); err != nil {
 		return err
+	}
+	if _, err := digest.Parse(o.Kit.Pin); err != nil && o.Kit.Pin != "" {
+		return verdict.Wrap(verdict.Usage, "--pin", err)
 	}
 	carries, err := kit.Check(cmd.Context(), o.Kit.File)
 	if err != nil {

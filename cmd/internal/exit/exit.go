@@ -77,7 +77,7 @@ func Run(root *cobra.Command) (code int) {
 // commands that check what somebody else released answer consumers; all others
 // answer those who make releases.
 func AudienceOf(command string) verdict.Audience {
-	for _, checks := range []string{"k8s-verify-release", "waybill verify", "waybill inspect"} {
+	for _, checks := range []string{"k8s-verify-release", "waybill verify", "waybill inspect", "waybill kit", "waybill rebuild"} {
 		if command == checks || strings.HasPrefix(command, checks+" ") {
 			return verdict.Consumer
 		}

@@ -34,6 +34,12 @@ const (
 // that is no file of the release and that no image names. It reports whether the
 // kit has a profile.
 func Check(ctx context.Context, path string) (carries bool, err error) {
+	defer func() {
+		if f := verdict.FindingOf(path, err); err != nil && f.Code == verdict.ArchiveParse {
+			f.Fix = "copy the kit again, and compare its digest with that of the file that its maker has"
+			err = &verdict.Error{Finding: f, Cause: err}
+		}
+	}()
 	file, err := store.OpenNamed(path)
 	if err != nil {
 		return false, err

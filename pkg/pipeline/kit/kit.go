@@ -94,6 +94,9 @@ func Checkpoint(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
+	if _, err := kit.Check(ctx, path); err != nil {
+		return "", err
+	}
 	files, err := store.Open(path+"/"+kit.Files, nil)
 	if err != nil {
 		return "", err

@@ -36,6 +36,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
+// unnamed is the next act if build information does not say enough: the program
+// has no provenance that could be repaired.
+const unnamed = "build the program yourself from its source, or name its provenance with --bundle; this says nothing about the program"
+
 // Program is what a program says about its build.
 type Program struct {
 	*debug.BuildInfo
@@ -62,10 +66,11 @@ var (
 func Read(path, ldflags string) (p Program, gone []error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return p, []error{verdict.Refuse(run.RebuildFailed, path, "it has neither provenance nor build information of Go: %v", err)}
+		return p, []error{verdict.Refuse(run.RebuildFailed, path, "it has neither provenance nor build information of Go: %v", err).
+			Advise("name a Go program whose build information was kept, or the provenance of the file with --bundle")}
 	}
 	cannot := func(code verdict.Code, format string, args ...any) {
-		gone = append(gone, verdict.Refuse(code, path, format, args...))
+		gone = append(gone, verdict.Refuse(code, path, format, args...).Advise(unnamed))
 	}
 	p = Program{BuildInfo: info, Ldflags: cmp.Or(ldflags, stripped(path))}
 	said := map[string]string{}
@@ -156,7 +161,8 @@ func (p *Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (str
 	p.Unproven = p.leftOut(lines[2], lines[3])
 	want, _, _ := strings.Cut(p.GoVersion, " ")
 	if toolchain, _, _ = strings.Cut(toolchain, " "); err != nil || toolchain != want {
-		return "", &verdict.Error{Finding: verdict.Find(run.ToolchainUnavailable, p.Path, "the go command of this machine is not the one that built it").Differ(want, cmp.Or(toolchain, "none")), Cause: err}
+		failed := &verdict.Error{Finding: verdict.Find(run.ToolchainUnavailable, p.Path, "the go command of this machine is not the one that built it").Differ(want, cmp.Or(toolchain, "none")), Cause: err}
+		return "", failed.Advise("put that version of Go first in PATH, and rebuild again; this says nothing about the program")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "src", "go.mod"), p.goMod(strings.TrimPrefix(want, "go")), 0o644); err != nil { //nolint:gosec // the step reads it
 		return "", err
@@ -164,7 +170,7 @@ func (p *Program) Build(ctx context.Context, mode sandbox.Mode, dir string) (str
 	// The hosts that the program names are not asked, but only the first proxy.
 	proxy := proxies[:strings.IndexAny(proxies+"\n", ",|\n")]
 	if _, err := command("GOPROXY="+proxy, append(append([]string{"list", "-deps"}, p.flags...), p.Path)...); err != nil {
-		return "", verdict.Wrap(run.InputGone, "modules", err)
+		return "", verdict.Wrap(run.InputGone, "modules", err).Advise("rebuild again where a Go module proxy has these versions (GOPROXY); this says nothing about the program")
 	}
 	mounts, path := sandbox.Toolchains(os.Getenv("PATH"), []string{"go"})
 	if mode == sandbox.Unisolated {
