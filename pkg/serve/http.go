@@ -21,7 +21,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("POST /v1/decisions", s.asked(s.readQuestions, ""))
 	if c := s.world.Cluster; c != nil {
 		mux.HandleFunc("POST /v1/cluster/images", s.asked(s.readImages, c.Caller))
-		mux.HandleFunc("POST /v1/cluster/trace", s.asked(s.readTrace, c.Caller))
+		mux.HandleFunc("POST /v1/cluster/trace", s.asked(readTrace, c.Caller))
 	}
 	mux.HandleFunc("GET /v1/audit", s.audit)
 	mux.HandleFunc("GET /openapi.json", describe)

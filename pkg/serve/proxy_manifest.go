@@ -76,7 +76,7 @@ func (s *Server) readable(ctx context.Context, r *http.Request, p *passage, d re
 			return err
 		}
 	}
-	a := s.ask(p, d.Digest, caller.Pull)
+	a := p.ask(d.Digest, caller.Pull)
 	if p.byDigest() {
 		a = s.proxying.question(a)
 	}
@@ -97,10 +97,11 @@ func (s *Server) readable(ctx context.Context, r *http.Request, p *passage, d re
 
 func isDown(err error) bool { return verdict.OutcomeOf(err) == verdict.Unavailable }
 
-func (s *Server) ask(p *passage, d digest.Digest, verb caller.Verb) asked {
+// ask is the question about a manifest of the repository.
+func (p *passage) ask(d digest.Digest, verb caller.Verb) asked {
 	return asked{
 		Question: api.Question{Verb: api.Verb(verb), Image: p.place + "@" + d.String(), To: p.place, Channel: caller.NoChannel, Version: gate.VersionOf([]string{p.ref})},
-		host:     s.world.Proxy.Registry, repository: p.repo, digest: d, caller: p.who.Name(), anew: true,
+		host:     strings.TrimSuffix(p.place, "/"+p.repo), repository: p.repo, digest: d, caller: p.who.Name(), anew: true,
 	}
 }
 
@@ -175,7 +176,7 @@ func (s *Server) mayTag(ctx context.Context, r *http.Request, p *passage, d regi
 	case there.MediaType != d.MediaType:
 		return verdict.Refuse(verdict.ManifestParse, p.place+"@"+d.Digest.String(), "the manifest is %q, and the tag %s is pushed as %.100q", there.MediaType, p.ref, d.MediaType)
 	}
-	return s.judged(ctx, r, p, s.ask(p, d.Digest, caller.Push))
+	return s.judged(ctx, r, p, p.ask(d.Digest, caller.Push))
 }
 
 // mayAttach refuses under a tag for evidence what is none, and what would lose

@@ -298,7 +298,7 @@ type annotated struct {
 // readTrace reads a review of a Pod or a Job, which is answered by a patch that
 // stamps it with its trace ids. The initial one is written when the object is
 // created; pods of a Job get that of the Job.
-func (s *Server) readTrace(_ *standing, _ caller.Principal, _ *http.Request, raw []byte) (reading, error) {
+func readTrace(_ *standing, _ caller.Principal, _ *http.Request, raw []byte) (reading, error) {
 	v, err := readReview(raw)
 	var object, old annotated
 	op := map[string]trace.Op{"CREATE": trace.Create, "UPDATE": trace.Update}[v.Request.Operation]

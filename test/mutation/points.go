@@ -28,6 +28,7 @@ func (m Mutant) Key() string {
 	return strings.Join([]string{m.Package, m.Func, m.Operator, m.Code}, " | ")
 }
 
+// String is the place, and what is changed there.
 func (m Mutant) String() string {
 	return fmt.Sprintf("%s/%s:%d %s: %s", m.Package, m.File, m.Line, m.Operator, m.Code)
 }

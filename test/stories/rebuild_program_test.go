@@ -66,7 +66,7 @@ func TestRebuildProgram(t *testing.T) {
 	genuine, dir := program(t), t.TempDir()
 	s := &scene.Scene{Options: scene.Options{Bin: bin, Dir: dir}}
 	rebuild := func(name string, more ...string) scene.Result {
-		return s.Run(t.Context(), append([]string{"waybill", "rebuild", filepath.Join(dir, name)}, more...)...)
+		return s.Run(t.Context(), append([]string{"waybill", "rebuild", filepath.Join(dir, name), "--build-info"}, more...)...)
 	}
 	save(t, genuine, filepath.Join(dir, "genuine"))
 
@@ -108,6 +108,9 @@ func TestRebuildProgram(t *testing.T) {
 	}
 	save(t, []byte("#!/bin/sh\n"), filepath.Join(dir, "script"))
 	want(t, rebuild("script"), 3, "REBUILD_FAILED", "neither provenance nor build information")
+	// Without the flag nothing unsigned counts, nor because a mirror dropped the provenance.
+	want(t, s.Run(t.Context(), "waybill", "rebuild", filepath.Join(dir, "genuine")), 1, "UNSIGNED", "--build-info")
+	want(t, s.Run(t.Context(), "waybill", "rebuild", scene.Version, "--build-info"), 2, "USAGE")
 	want(t, rebuild("nowhere"), 2, "USAGE", "no such file")
 	want(t, rebuild("genuine", "--sign", "https://one.example.test"), 2, "USAGE", "nothing is signed")
 }

@@ -17,26 +17,37 @@ import (
 	"github.com/waybill-release/waybill/test/mutation"
 )
 
+// options are the flags.
+type options struct {
+	n           int
+	seed        uint64
+	only        string
+	patience    time.Duration
+	dir, suites string
+	least       float64
+}
+
 func main() {
-	n := flag.Int("n", 600, "how many mutants to try")
+	o := options{}
 	today, _ := strconv.ParseUint(time.Now().UTC().Format("20060102"), 10, 64)
-	seed := flag.Uint64("seed", today, "draws the mutants; the default is the day")
-	only := flag.String("only", "", "draw only mutants whose key contains this, such as pkg/judge/policy")
-	patience := flag.Duration("patience", 30*time.Minute, "how long a mutant's tests may run; one that is left with tests to run is not decided")
-	dir := flag.String("dir", "", "build here, and keep what is built; default: a directory that is removed")
-	suites := flag.String("suites", ".", "build and ask only the tests of packages whose folders match this")
-	least := flag.Float64("least", 0, "fail if a smaller share is noticed")
+	flag.IntVar(&o.n, "n", 600, "how many mutants to try")
+	flag.Uint64Var(&o.seed, "seed", today, "draws the mutants; the default is the day")
+	flag.StringVar(&o.only, "only", "", "draw only mutants whose key contains this, such as pkg/judge/policy")
+	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "how long a mutant's tests may run; one that is left with tests to run is not decided")
+	flag.StringVar(&o.dir, "dir", "", "build here, and keep what is built; default: a directory that is removed")
+	flag.StringVar(&o.suites, "suites", ".", "build and ask only the tests of packages whose folders match this")
+	flag.Float64Var(&o.least, "least", 0, "fail if a smaller share is noticed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *n, *seed, *only, *patience, *dir, *suites, *least); err != nil {
+	if err := o.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "waybill-mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, n int, seed uint64, only string, patience time.Duration, dir, suites string, least float64) error {
-	ask, err := regexp.Compile(suites)
+func (o options) run(ctx context.Context) error {
+	ask, err := regexp.Compile(o.suites)
 	if err != nil {
 		return fmt.Errorf("-suites: %w", err)
 	}
@@ -44,6 +55,7 @@ func run(ctx context.Context, n int, seed uint64, only string, patience time.Dur
 	if err != nil {
 		return err
 	}
+	dir := o.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "waybill-mutate"); err != nil {
 			return err
@@ -60,14 +72,14 @@ func run(ctx context.Context, n int, seed uint64, only string, patience time.Dur
 	}
 	var among []mutation.Mutant
 	for _, m := range bench.Mutants {
-		if strings.Contains(m.Key(), only) {
+		if strings.Contains(m.Key(), o.only) {
 			among = append(among, m)
 		}
 	}
 	var results []mutation.Result
-	drawn := mutation.Draw(among, n, seed)
+	drawn := mutation.Draw(among, o.n, o.seed)
 	for i, m := range drawn {
-		r, err := bench.Try(ctx, m, patience)
+		r, err := bench.Try(ctx, m, o.patience)
 		if err != nil {
 			break // stopped: print what there is
 		}
@@ -75,9 +87,9 @@ func run(ctx context.Context, n int, seed uint64, only string, patience time.Dur
 		results = append(results, r)
 		fmt.Fprintf(os.Stderr, "%d of %d: %s => %s\n", i+1, len(drawn), m, outcome(r))
 	}
-	fmt.Printf("%d of %d mutants, seed %d\n", len(results), len(bench.Mutants), seed)
-	if got := mutation.Report(os.Stdout, results); got < least || len(results) == 0 {
-		return fmt.Errorf("the tests noticed %.1f %% of the mutants, and at least %.1f %% are asked", 100*got, 100*least)
+	fmt.Printf("%d of %d mutants, seed %d\n", len(results), len(bench.Mutants), o.seed)
+	if got := mutation.Report(os.Stdout, results); got < o.least || len(results) == 0 {
+		return fmt.Errorf("the tests noticed %.1f %% of the mutants, and at least %.1f %% are asked", 100*got, 100*o.least)
 	}
 	return nil
 }
