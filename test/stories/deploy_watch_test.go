@@ -76,7 +76,7 @@ func leastPod(t *testing.T, pod corev1.PodSpec) []string {
 	return c.Args
 }
 
-// takesAll runs a command as far as to the profile that is not there, and with one flag more
+// takesAll runs a command as far as to the profile or plan that is not there, and with one flag more
 // that no command has.
 func takesAll(t *testing.T, args []string) {
 	t.Helper()
@@ -94,8 +94,8 @@ func takesAll(t *testing.T, args []string) {
 		out, _ := exec.CommandContext(t.Context(), filepath.Join(bin, "waybill"), args...).CombinedOutput() // fails, as expected here
 		return string(out)
 	}
-	if out := run(args...); !strings.Contains(out, "profile.yaml") || strings.Contains(out, "flag") {
-		t.Errorf("%q: without a profile: %s", args, out)
+	if out := run(args...); !strings.Contains(out, "/profile.yaml") && !strings.Contains(out, "/plan.json: no such file") || strings.Contains(out, "flag") {
+		t.Errorf("%q: without a profile and a plan: %s", args, out)
 	}
 	if out := run(append(args, "--unheard-of")...); !strings.Contains(out, "--unheard-of") {
 		t.Errorf("a flag that is not one: %s", out)
