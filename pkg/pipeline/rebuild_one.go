@@ -59,7 +59,7 @@ func FindImage(ctx context.Context, by gate.Gate, image gate.Image) (*Found, err
 	if err != nil {
 		return nil, err
 	}
-	return identify(by, image.Name, d.Digest, copyOf{images: oneImage{image.Source, image.Repository}}, bundles...)
+	return identify(by, image.Name, d.Digest, copyOf{images: registry.Renamed{Source: image.Source, As: image.Repository}}, bundles...)
 }
 
 // identify names an artifact as the first bundle does that the policy accepts as
@@ -117,22 +117,6 @@ func (f oneFile) Open(ctx context.Context, name string) (io.ReadCloser, int64, e
 		return io.NopCloser(bytes.NewReader(f.bundle)), int64(len(f.bundle)), nil
 	}
 	return f.Place.Open(ctx, f.base)
-}
-
-// oneImage is a source in which every repository is this one.
-type oneImage struct {
-	registry.Source
-	repository string
-}
-
-// Resolve implements [registry.Source].
-func (i oneImage) Resolve(ctx context.Context, _, tag string) (registry.Descriptor, error) {
-	return i.Source.Resolve(ctx, i.repository, tag)
-}
-
-// Fetch implements [registry.Source].
-func (i oneImage) Fetch(ctx context.Context, _ string, d registry.Descriptor) (io.ReadCloser, error) {
-	return i.Source.Fetch(ctx, i.repository, d)
 }
 
 // RebuildProgram builds a Go program again from its build information, and

@@ -44,8 +44,8 @@ func (s *Server) manifest(w http.ResponseWriter, r *http.Request, p *passage) er
 	return s.forward(w, r, p)
 }
 
-// pull answers with the bytes that were read and judged, whatever the tag names
-// by now.
+// pull answers with the bytes that were read and judged, also if the tag
+// names others by now.
 func (s *Server) pull(ctx context.Context, w http.ResponseWriter, r *http.Request, p *passage) error {
 	d, raw, err := p.at.Manifest(ctx, p.repo, p.ref)
 	if err == nil {

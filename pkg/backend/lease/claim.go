@@ -61,7 +61,7 @@ func (c Claimed) isFree(now time.Time, differ time.Duration) bool {
 
 // Store has leases of its own kind. A claim that it reads expires by the clock of
 // this process: a term after this process first saw that version. So [Claim]
-// watches a lease that is held, and takes it if it is not renewed meanwhile.
+// watches a lease that is held, and takes it if no renewal comes within the term.
 type Store interface {
 	// ReadClaim reads the claim of a lease.
 	ReadClaim(ctx context.Context, name string) (Claimed, error)

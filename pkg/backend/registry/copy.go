@@ -168,7 +168,7 @@ func (n *Node) isRunnable() bool {
 }
 
 // runnable matches the media types of configurations with which Docker runs a manifest as
-// an image, whatever the types of its layers.
+// an image. It ignores the types of the layers.
 var runnable = regexp.MustCompile(`(?is)\A(application/(vnd\.oci\.image|vnd\.docker|octet-stream|json)|text/html)?(\..*)?\z`)
 
 // isImagePart reports whether a blob has a media type of a configuration or

@@ -16,7 +16,7 @@ import (
 // checkpoint of the log that it cosigned before. So who asks for enough witnesses sees
 // the same tree as others, even if the log would show several.
 
-// CheckWitnesses reads the keys of the witnesses. One key counts once, whatever its names.
+// CheckWitnesses reads the keys of the witnesses. A key that is listed under several names counts once.
 func (r *Rules) CheckWitnesses() error {
 	if r.Cosigned < 0 || r.Cosigned > len(r.Witnesses) || r.Cosigned == 0 && len(r.Witnesses) > 0 {
 		return verdict.Refuse(verdict.Usage, "witnesses", "%d of %d must cosign; want at least 1, and not more than there are", r.Cosigned, len(r.Witnesses))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,28 +13,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
-
-// renamed reads one repository under another name.
-type renamed struct {
-	registry.Source
-	as string
-}
-
-func (r renamed) Resolve(ctx context.Context, _, tag string) (registry.Descriptor, error) {
-	return r.Source.Resolve(ctx, r.as, tag)
-}
-
-func (r renamed) Fetch(ctx context.Context, _ string, d registry.Descriptor) (io.ReadCloser, error) {
-	return r.Source.Fetch(ctx, r.as, d)
-}
-
-func (r renamed) Referrers(ctx context.Context, _ string, d digest.Digest) ([]registry.Descriptor, error) {
-	return r.Source.Referrers(ctx, r.as, d)
-}
-
-func (r renamed) Tags(ctx context.Context, _ string) ([]string, error) {
-	return r.Source.Tags(ctx, r.as)
-}
 
 // splitImage splits the name of an image in its place.
 func splitImage(from string) (repo, tag string) {
@@ -153,7 +130,7 @@ func importImages(ctx context.Context, req Request, from registry.Source) error 
 	for _, g := range req.Plan.GivenImages {
 		repo, tag := splitImage(g.From)
 		a, _ := req.Plan.Find(g.Name)
-		src := renamed{from, repo}
+		src := registry.Renamed{Source: from, As: repo}
 		d, err := src.Resolve(ctx, repo, tag)
 		if err != nil {
 			return fmt.Errorf("importing %s: %w", g.From, err)
