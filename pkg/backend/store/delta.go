@@ -31,7 +31,7 @@ func (t *tape) add(ctx context.Context, archive io.ReaderAt, index map[string]sp
 	}
 	path, subject := filepath.Join(filepath.Dir(t.path), words[0]), filepath.Base(t.path)
 	if _, _, is := splitTape(path); !is || t.chain == maxChain {
-		return verdict.Refuse("KIT_BASE", subject, "it is a delta of %s, which is not beside it, or which is one more than %d deltas of deltas", words[0], maxChain)
+		return verdict.Refuse("KIT_BASE", subject, "it is a delta of %s, which is not beside it; or more than %d deltas follow each other", words[0], maxChain)
 	}
 	if t.older, err = openTape(path); err != nil {
 		return err
