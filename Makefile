@@ -55,6 +55,9 @@ SHARED_ATTACKS = ^($$(grep -lE '\bgo func|errgroup|"sync"|"sync/atomic"' attacks
 SHARING = $$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
 	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u)
 
+# Tests that read many mangled documents one after the other: the detector makes them ten times as long, and finds nothing.
+ALONE := ^(TestArchiveRefusesStreams|TestBounds|TestCompressedFile|TestEmptied|TestMangledBundles|TestMutantsAsTheLibraryReadsThem|TestNestedArchives)$$
+
 LINTER := test/bin/golangci-lint
 DEADCODE := test/bin/deadcode
 UNREACHED := test/tools/unreached.txt
@@ -144,8 +147,8 @@ test-all: test test-long interop servers cluster test-cluster ## Run every test:
 .PHONY: race
 race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).
 	@$(STRICT) if command -v "$$($(GO) env CC)" > /dev/null; then \
-	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(LONG)' $(SHARING); \
-	  cd test; $(GO) test $(PATIENT) -race -skip '$(LONG)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
+	  export CGO_ENABLED=1 GORACE=atexit_sleep_ms=0; $(GO) test $(PATIENT) -race -skip '$(LONG)|$(ALONE)' $(SHARING); \
+	  cd test; $(GO) test $(PATIENT) -race -skip '$(LONG)|$(ALONE)' $$($(GO) list ./... | grep -vE '$(BUILT)'); \
 	  $(GO) test $(PATIENT) -race -skip '$(LONG)' -run "$(SHARED_ATTACKS)" ./attacks; \
 	elif [ -n "$${CI:-}" ]; then \
 	  echo "race: the race detector needs a C compiler, and CI runs it always"; exit 1; \

@@ -61,7 +61,8 @@ func TestQuotaIsLivedWith(t *testing.T) {
 					q := &quota{rate: rate, after: c.after, begun: time.Now()}
 					rt, done := served(Config{Patience: 2 * time.Minute}, q.ServeHTTP)
 					defer done()
-					const requests, workers = 8000, 128
+					const workers = 128
+					requests := min(8000, 100*rate)
 					work := make(chan int)
 					var group sync.WaitGroup
 					for range workers {
