@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func (c *container) prepare(p *pod) error {
 	if !known {
 		return fmt.Errorf("this node has no image %s", c.Image)
 	}
-	env, err := c.environment(p.spec)
+	env, err := c.environment(p.spec, p.n.c.URL)
 	if err != nil {
 		return err
 	}
@@ -73,8 +74,12 @@ func (c *container) prepare(p *pod) error {
 }
 
 // environment is what the container's variables are, by name.
-func (c *container) environment(p corev1.Pod) (map[string]string, error) {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": p.Name}
+func (c *container) environment(p corev1.Pod, server string) (map[string]string, error) {
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": p.Name, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 	for _, v := range c.Env {
 		if v.ValueFrom == nil {
 			env[v.Name] = expand(v.Value, env)
