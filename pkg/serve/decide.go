@@ -164,7 +164,7 @@ func (d *decider) decideOne(ctx context.Context, basis *standing, a asked) api.D
 	})
 	got, hit, err := remembered.get(ctx, key, now, judge)
 	if refused := err == nil && hit && got.verdict.Outcome() == verdict.Refused; refused && a.anew {
-		remembered.drop(key)
+		remembered.drop(key, nil)
 		got, hit, err = remembered.get(ctx, key, now, judge)
 	}
 	if err == nil && basis.Summaries.wants(a, got) && d.flags.enabled(known.EmitVSA) {

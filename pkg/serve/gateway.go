@@ -37,6 +37,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -140,29 +141,9 @@ type Limits struct {
 const AtOnce = 256
 
 func (l Limits) withDefaults() Limits {
-	pick := func(p *int, n int) {
-		if *p == 0 {
-			*p = n
-		}
-	}
-	pick(&l.AtOnce, AtOnce)
-	pick(&l.Queue, 1000)
-	pick(&l.PerCaller, 100)
-	if l.Deadline == 0 {
-		l.Deadline = 8 * time.Second
-	}
-	if l.Remember == 0 {
-		l.Remember = 5 * time.Minute
-	}
-	if l.Parting == 0 {
-		l.Parting = 3 * time.Second
-	}
-	if l.Follow == 0 {
-		l.Follow = 30 * time.Second
-	}
-	if l.Body == 0 {
-		l.Body = 1 << 20
-	}
+	l.AtOnce, l.Queue, l.PerCaller = cmp.Or(l.AtOnce, AtOnce), cmp.Or(l.Queue, 1000), cmp.Or(l.PerCaller, 100)
+	l.Deadline, l.Remember = cmp.Or(l.Deadline, 8*time.Second), cmp.Or(l.Remember, 5*time.Minute)
+	l.Parting, l.Follow, l.Body = cmp.Or(l.Parting, 3*time.Second), cmp.Or(l.Follow, 30*time.Second), cmp.Or(l.Body, 1<<20)
 	return l
 }
 

@@ -24,6 +24,9 @@ type container struct {
 	log   *os.File
 	cmd   *exec.Cmd
 	since metav1.Time
+	// shared are directories in the container, and those of this machine that get
+	// the new files in them.
+	shared [][2]string
 
 	mu    sync.Mutex // guards the fields below
 	ended *corev1.ContainerStateTerminated
@@ -187,12 +190,18 @@ func (c *container) wait(p *pod) {
 	case err != nil:
 		end.ExitCode, end.Reason = int32(c.cmd.ProcessState.ExitCode()), "Error"
 	}
+	if err := c.giveBack(); err != nil {
+		fmt.Fprintln(c.log, "a directory of the node:", err)
+	}
 	c.mu.Lock()
 	if c.large {
 		end.Reason = "OOMKilled"
 	}
 	c.ended = end
 	c.mu.Unlock()
+	p.n.mu.Lock()
+	p.n.cpu += c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+	p.n.mu.Unlock()
 	p.report(p.n.connection())
 }
 
