@@ -204,7 +204,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		},
 		features: featureReader{world: &w, flags: flags, every: l.Follow, highest: map[string]featuretransition.State{}},
 		records:  records{world: &w, record: newRecord(w.Record, w.Clock)},
-		proxying: proxying{attaching: shares{most: 1}, key: []byte(rand.Text())},
+		proxying: proxying{attaching: shares{most: 1}, key: []byte(rand.Text()), window: readTime},
 	}
 	s.decider.features, s.features.tally = &s.features, &s.records.tally
 	if err := s.Reload(ctx); err != nil {

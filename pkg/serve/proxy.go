@@ -38,7 +38,8 @@ func (p *Proxy) valid() bool {
 type proxying struct {
 	attaching shares // one writer at a time for each tag of evidence
 	buffers   buffers
-	key       []byte // of the tokens of uploads
+	key       []byte        // of the tokens of uploads
+	window    time.Duration // see pacedBody
 
 	mu      sync.Mutex       // guards covered
 	covered map[string]asked // accepted questions, by each image that they cover

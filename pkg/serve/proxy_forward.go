@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -28,7 +30,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 		return &verdict.UnavailableError{Place: p.place, Op: "opening the repository", Err: err}
 	}
 	control := http.NewResponseController(w)
-	r.Body = pacedBody{r.Body, control}
+	body := &pacedBody{ReadCloser: r.Body, control: control, window: s.proxying.window, left: s.proxying.window}
+	r.Body = body
 	proxy := httputil.ReverseProxy{
 		Transport: way, BufferPool: &s.proxying.buffers,
 		Rewrite: func(out *httputil.ProxyRequest) {
@@ -47,6 +50,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 		ErrorLog: slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(pacedAnswer{w, control}, r)
+	if err != nil && body.stalled.Load() {
+		return verdict.Refuse("UPLOAD_STALLED", p.place, "less than %d bytes of the body came in %s", leastPart, body.window)
+	}
 	return err
 }
 
@@ -100,9 +106,8 @@ func (p *passage) translate(a *http.Response, home *url.URL, key []byte) error {
 	return nil
 }
 
-// inside returns an address of the registry as one of the proxy, and whether it is
-// below the same repository. It is empty if it is on another host, or of another
-// repository.
+// inside returns an address as one of the proxy, and whether it is below the same
+// repository. It is empty if it is on another host, or of another repository.
 func (p *passage) inside(a *http.Response, address string, home *url.URL) (string, bool) {
 	to, err := a.Request.URL.Parse(address)
 	if err != nil || to.Host != home.Host || to.Scheme != home.Scheme {
@@ -119,8 +124,7 @@ func (p *passage) inside(a *http.Response, address string, home *url.URL) (strin
 // address outside of /v2/, as Artifact Registry does.
 const uploadParameter = "waybill-upload"
 
-// uploadToken is an address of the registry for uploads, and the proof that the
-// registry named it for this repository.
+// uploadToken is an address of the registry, proven to be for this repository.
 func (p *passage) uploadToken(key []byte, address string) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%q %q", p.repo, address)
@@ -157,20 +161,31 @@ func registryErrors(status int, f verdict.Finding) any {
 	return map[string]any{"errors": []map[string]string{{"code": cmp.Or(code, "UNSUPPORTED"), "message": text}}}
 }
 
-// pacedBody and pacedAnswer give each part of a large body the time that others
-// have for a whole request: a client that stalls is disconnected, and one that
-// continues is not.
+// leastPart is how much of a body must come in the time that others have for a
+// whole request, without the time that the registry takes.
+const leastPart = 64 << 10
+
 type pacedBody struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control      *http.ResponseController
+	window, left time.Duration // for each part, and for the rest of this one
+	came         int           // of this part
+	stalled      atomic.Bool
 }
 
 // Read implements [io.Reader].
-func (b pacedBody) Read(part []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(readTime)) // a connection without deadlines is one of a test
-	return b.ReadCloser.Read(part)
+func (b *pacedBody) Read(part []byte) (int, error) {
+	begun := time.Now()
+	_ = b.control.SetReadDeadline(begun.Add(b.left)) // a connection without deadlines is one of a test
+	n, err := b.ReadCloser.Read(part)
+	if b.came, b.left = b.came+n, b.left-time.Since(begun); b.came >= leastPart {
+		b.came, b.left = 0, b.window
+	}
+	b.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
+	return n, err
 }
 
+// pacedAnswer gives each part of a large body such a time.
 type pacedAnswer struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -119,6 +119,7 @@ func provokedHere() map[verdict.Code]string {
 		verdict.InternalBug:      "TestErrorsOfNobody",
 		"TAG_FIRST":              "TestProxyRefuses",
 		"EVIDENCE_KEPT":          "TestProxyRefuses",
+		"UPLOAD_STALLED":         "TestStalledUpload",
 		"REPLAY":                 "TestOverrideOnce",
 		"IMAGE_TAG":              "TestClusterImages",
 		"AUDIT_CHAIN":            "TestAuditChain",
