@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,7 +35,7 @@ func sbomCommand() *cobra.Command {
 	o.addFlags(cmd)
 	o.addSourceFlags(cmd)
 	o.addTokenFlags(cmd)
-	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand(), sbomFetchCommand())
+	cmd.AddCommand(sbomGenerateCommand(), sbomValidateCommand(), sbomDiffCommand(), sbomCheckCommand(), sbomFetchCommand(), sbomImagesCommand())
 	return cmd
 }
 
@@ -76,17 +77,8 @@ func (o *described) generate(cmd *cobra.Command, arg string) error {
 			return verdict.Refuse(verdict.Usage, o.to, "there is no directory %q to write it to; create it first", dir)
 		}
 	}
-	made, err := o.describe(cmd.Context(), in, arg)
+	made, err := o.describe(cmd.Context(), in, arg, cli.Transport(false))
 	if err != nil {
-		return err
-	}
-	if o.modules != "" {
-		if _, err := os.Stat(o.modules); err != nil {
-			return verdict.Wrap(verdict.Usage, "--modules", err)
-		}
-		(&sbom.Licences{Modules: os.DirFS(o.modules)}).Declare(&made.Draft)
-	}
-	if made.Draft, err = made.Draft.Distinct(); err != nil {
 		return err
 	}
 	left := sbomcheck.Unexamined(made.Draft.Relationships)
@@ -127,9 +119,24 @@ func (o *described) input() (sbom.Input, error) {
 	return in, nil
 }
 
-// describe makes the document, by the kind of the argument.
-func (o *described) describe(ctx context.Context, in sbom.Input, arg string) (sbom.Made, error) {
-	t, err := openTarget(ctx, arg, o.image)
+// describe makes the document, with the licences of modules.
+func (o *described) describe(ctx context.Context, in sbom.Input, arg string, rt http.RoundTripper) (sbom.Made, error) {
+	made, err := o.read(ctx, in, arg, rt)
+	if err == nil && o.modules != "" {
+		if _, gone := os.Stat(o.modules); gone != nil {
+			return sbom.Made{}, verdict.Wrap(verdict.Usage, "--modules", gone)
+		}
+		(&sbom.Licences{Modules: os.DirFS(o.modules)}).Declare(&made.Draft)
+	}
+	if err == nil {
+		made.Draft, err = made.Draft.Distinct()
+	}
+	return made, err
+}
+
+// read makes the document, by the kind of the argument.
+func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http.RoundTripper) (sbom.Made, error) {
+	t, err := openTarget(ctx, arg, o.image, rt)
 	if err != nil {
 		return sbom.Made{}, err
 	}

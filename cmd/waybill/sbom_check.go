@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,10 +35,10 @@ func sbomCheckCommand() *cobra.Command {
 				return err
 			}
 		}
-		t, err := openTarget(cmd.Context(), args[1], image)
+		t, err := openTarget(cmd.Context(), args[1], image, cli.Transport(false))
 		if sum := sbomcheck.Claimed(q.Document); err != nil && image == "" && !sum.IsZero() {
 			// Of several images in a layout, take the one that the SBOM describes.
-			if named, missing := openTarget(cmd.Context(), args[1], sum.String()); missing == nil {
+			if named, missing := openTarget(cmd.Context(), args[1], sum.String(), cli.Transport(false)); missing == nil {
 				t, err = named, nil
 			}
 		}
@@ -76,11 +77,11 @@ func (t sbomTarget) close() {
 
 // openTarget opens the artifact that an argument names: an existing file or directory,
 // else an image. ref selects one of several images in a layout.
-func openTarget(ctx context.Context, arg, ref string) (sbomTarget, error) {
+func openTarget(ctx context.Context, arg, ref string, rt http.RoundTripper) (sbomTarget, error) {
 	info, err := os.Stat(arg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(arg, "/") && strings.ContainsAny(arg, ":@"):
-		return openRegistryTarget(ctx, arg)
+		return openRegistryTarget(ctx, arg, rt)
 	case errors.Is(err, fs.ErrNotExist):
 		return sbomTarget{}, verdict.Refuse(verdict.Usage, arg, "no such file or directory, and not an image reference")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
@@ -123,8 +124,8 @@ func (t sbomTarget) inFile(ctx context.Context, path, ref string, size int64) (s
 }
 
 // openRegistryTarget opens an image in a registry.
-func openRegistryTarget(ctx context.Context, reference string) (sbomTarget, error) {
-	image, err := cli.Image(reference, cli.Transport(false))
+func openRegistryTarget(ctx context.Context, reference string, rt http.RoundTripper) (sbomTarget, error) {
+	image, err := cli.Image(reference, rt)
 	if err != nil {
 		return sbomTarget{}, err
 	}

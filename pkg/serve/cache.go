@@ -23,6 +23,15 @@ type decided struct {
 	made
 }
 
+func (d *decided) isDone() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // made is a decision, until when it is valid, and its summary if one was
 // signed.
 type made struct {
@@ -38,8 +47,8 @@ func (c *cache) get(ctx context.Context, key string, now time.Time, decide func(
 	if mine {
 		go func() {
 			d.made = decide(ctx)
-			if !isCacheable(d.verdict) {
-				c.forget(key, d)
+			if o := d.verdict.Outcome(); o != verdict.Accepted && o != verdict.Refused { // it may change
+				c.drop(key, d)
 			}
 			close(d.done)
 		}()
@@ -57,16 +66,7 @@ func (c *cache) find(key string, now time.Time) (d *decided, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, generation := range []map[string]*decided{c.new, c.old} {
-		d := generation[key]
-		if d == nil {
-			continue
-		}
-		select {
-		case <-d.done:
-			if now.Before(d.until) {
-				return d, false
-			}
-		default:
+		if d := generation[key]; d != nil && (!d.isDone() || now.Before(d.until)) {
 			return d, false
 		}
 	}
@@ -78,33 +78,13 @@ func (c *cache) find(key string, now time.Time) (d *decided, mine bool) {
 	return d, true
 }
 
-// drop forgets a complete decision; one that is being made stays.
-func (c *cache) drop(key string) {
+// drop forgets the decision for a key: a complete one, or this one.
+func (c *cache) drop(key string, also *decided) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, generation := range []map[string]*decided{c.new, c.old} {
-		if d := generation[key]; d != nil {
-			select {
-			case <-d.done:
-				delete(generation, key)
-			default:
-			}
-		}
-	}
-}
-
-func (c *cache) forget(key string, d *decided) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, generation := range []map[string]*decided{c.new, c.old} {
-		if generation[key] == d {
+		if d := generation[key]; d != nil && (d == also || d.isDone()) {
 			delete(generation, key)
 		}
 	}
-}
-
-// isCacheable reports whether a decision may be cached: accepted or refused.
-func isCacheable(v *verdict.Verdict) bool {
-	o := v.Outcome()
-	return o == verdict.Accepted || o == verdict.Refused
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -59,17 +60,13 @@ func parseQuestion(q api.Question) (asked, error) {
 	if !found || strings.Contains(repository, ":") {
 		return refuse("image %.300q: want HOST/PATH@sha256:…", q.Image)
 	}
-	if q.To == "" {
-		q.To = name
-	}
+	q.To = cmp.Or(q.To, name)
 	for _, place := range []string{name, q.To} {
 		if _, err := address.Canonical(place); err != nil || !hasHost(place) {
 			return refuse("image and to: %.300q: want HOST/PATH, such as registry.example.test/demo or localhost:5000/demo", place)
 		}
 	}
-	if q.Channel == "" {
-		q.Channel = caller.NoChannel
-	}
+	q.Channel = cmp.Or(q.Channel, caller.NoChannel)
 	if q.Verb == api.Verify && q.To != name {
 		return refuse("verb verify: to must be left out or name the image's own repository; use promote for another")
 	}
@@ -164,7 +161,7 @@ func (d *decider) decideOne(ctx context.Context, basis *standing, a asked) api.D
 	})
 	got, hit, err := remembered.get(ctx, key, now, judge)
 	if refused := err == nil && hit && got.verdict.Outcome() == verdict.Refused; refused && a.anew {
-		remembered.drop(key)
+		remembered.drop(key, nil)
 		got, hit, err = remembered.get(ctx, key, now, judge)
 	}
 	if err == nil && basis.Summaries.wants(a, got) && d.flags.enabled(known.EmitVSA) {

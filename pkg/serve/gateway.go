@@ -37,7 +37,9 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -139,29 +141,9 @@ type Limits struct {
 const AtOnce = 256
 
 func (l Limits) withDefaults() Limits {
-	pick := func(p *int, n int) {
-		if *p == 0 {
-			*p = n
-		}
-	}
-	pick(&l.AtOnce, AtOnce)
-	pick(&l.Queue, 1000)
-	pick(&l.PerCaller, 100)
-	if l.Deadline == 0 {
-		l.Deadline = 8 * time.Second
-	}
-	if l.Remember == 0 {
-		l.Remember = 5 * time.Minute
-	}
-	if l.Parting == 0 {
-		l.Parting = 3 * time.Second
-	}
-	if l.Follow == 0 {
-		l.Follow = 30 * time.Second
-	}
-	if l.Body == 0 {
-		l.Body = 1 << 20
-	}
+	l.AtOnce, l.Queue, l.PerCaller = cmp.Or(l.AtOnce, AtOnce), cmp.Or(l.Queue, 1000), cmp.Or(l.PerCaller, 100)
+	l.Deadline, l.Remember = cmp.Or(l.Deadline, 8*time.Second), cmp.Or(l.Remember, 5*time.Minute)
+	l.Parting, l.Follow, l.Body = cmp.Or(l.Parting, 3*time.Second), cmp.Or(l.Follow, 30*time.Second), cmp.Or(l.Body, 1<<20)
 	return l
 }
 
@@ -222,7 +204,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 		},
 		features: featureReader{world: &w, flags: flags, every: l.Follow, highest: map[string]featuretransition.State{}},
 		records:  records{world: &w, record: newRecord(w.Record, w.Clock)},
-		proxying: proxying{attaching: shares{most: 1}},
+		proxying: proxying{attaching: shares{most: 1}, key: []byte(rand.Text()), window: readTime},
 	}
 	s.decider.features, s.features.tally = &s.features, &s.records.tally
 	if err := s.Reload(ctx); err != nil {

@@ -48,9 +48,15 @@ type share struct {
 // enter waits for room, or refuses when ctx ends first.
 func (s *shares) enter(ctx context.Context, key string) (leave func(), err error) {
 	one := s.use(key)
+	leave = func() { <-one.room; s.release(key, one) }
 	select {
 	case one.room <- struct{}{}:
-		return s.leave(key, one), nil
+		return leave, nil
+	default:
+	}
+	select {
+	case one.room <- struct{}{}:
+		return leave, nil
 	case <-ctx.Done():
 		s.release(key, one)
 		return nil, errBusy()
@@ -59,21 +65,9 @@ func (s *shares) enter(ctx context.Context, key string) (leave func(), err error
 
 // tryEnter refuses at once if there is no room.
 func (s *shares) tryEnter(key string) (leave func(), err error) {
-	one := s.use(key)
-	select {
-	case one.room <- struct{}{}:
-		return s.leave(key, one), nil
-	default:
-		s.release(key, one)
-		return nil, errBusy()
-	}
-}
-
-func (s *shares) leave(key string, one *share) func() {
-	return func() {
-		<-one.room
-		s.release(key, one)
-	}
+	over, stop := context.WithCancel(context.Background())
+	stop()
+	return s.enter(over, key)
 }
 
 func (s *shares) use(key string) *share {
@@ -126,7 +120,7 @@ type rates struct {
 	clock     func() time.Time
 
 	mu  sync.Mutex // guards all fields
-	all map[string]*rate
+	all map[string]rate
 }
 
 type rate struct {
@@ -139,19 +133,14 @@ func (r *rates) take(name string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.all == nil || len(r.all) >= maxRates {
-		r.all = map[string]*rate{}
+		r.all = map[string]rate{}
 	}
-	now, most := r.clock(), float64(burst*r.perSecond)
-	one := r.all[name]
-	if one == nil {
-		one = &rate{left: most, at: now}
-		r.all[name] = one
+	now, most, one := r.clock(), float64(burst*r.perSecond), r.all[name] // a new one has had all the time
+	one.left, one.at = min(most, one.left+max(0, now.Sub(one.at).Seconds())*float64(r.perSecond)), now
+	enough := one.left >= float64(max(1, n))
+	if enough {
+		one.left -= float64(n)
 	}
-	one.left = min(most, one.left+max(0, now.Sub(one.at).Seconds())*float64(r.perSecond))
-	one.at = now
-	if one.left < float64(max(1, n)) {
-		return false
-	}
-	one.left -= float64(n)
-	return true
+	r.all[name] = one
+	return enough
 }

@@ -38,6 +38,8 @@ func (p *Proxy) valid() bool {
 type proxying struct {
 	attaching shares // one writer at a time for each tag of evidence
 	buffers   buffers
+	key       []byte        // of the tokens of uploads
+	window    time.Duration // see pacedBody
 
 	mu      sync.Mutex       // guards covered
 	covered map[string]asked // accepted questions, by each image that they cover
@@ -86,6 +88,7 @@ type passage struct {
 	at              *registry.Remote
 	place           string // the repository, as HOST/PATH
 	repo, kind, ref string
+	upload          *url.URL // where the registry continues an upload, if that is outside of /v2/
 	guarded         bool
 	pushes          bool // the caller may push to the repository
 	decided         bool // the request has its line in the record
@@ -195,6 +198,9 @@ func (s *Server) name(r *http.Request, p *passage) (err error) {
 	}
 	if p.guarded && p.kind == "manifests" { // some registries write tags that it names
 		q = nil
+	}
+	if err == nil && p.kind == "blobs/uploads" && q.Has(uploadParameter) {
+		err = p.continueUpload(s.proxying.key, q)
 	}
 	if r.URL.RawQuery = q.Encode(); err == nil { // as it was read here
 		p.at, err = s.decider.open.registryAt(to.Registry)

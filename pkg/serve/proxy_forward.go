@@ -2,6 +2,9 @@ package serve
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +12,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -24,22 +30,29 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 		return &verdict.UnavailableError{Place: p.place, Op: "opening the repository", Err: err}
 	}
 	control := http.NewResponseController(w)
-	r.Body = pacedBody{r.Body, control}
+	body := &pacedBody{ReadCloser: r.Body, control: control, window: s.proxying.window, left: s.proxying.window}
+	r.Body = body
 	proxy := httputil.ReverseProxy{
 		Transport: way, BufferPool: &s.proxying.buffers,
 		Rewrite: func(out *httputil.ProxyRequest) {
+			if p.upload != nil {
+				out.Out.URL = p.upload
+			}
 			out.SetURL(home)
 			for _, own := range []string{"Authorization", "Cookie", "Upgrade", "Connection"} {
 				out.Out.Header.Del(own)
 			}
 		},
-		ModifyResponse: func(a *http.Response) error { return p.translate(a, home) },
+		ModifyResponse: func(a *http.Response) error { return p.translate(a, home, s.proxying.key) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) {
 			err = &verdict.UnavailableError{Place: p.place, Op: "passing on the request", Err: failed}
 		},
 		ErrorLog: slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(pacedAnswer{w, control}, r)
+	if err != nil && body.stalled.Load() {
+		return verdict.Refuse("UPLOAD_STALLED", p.place, "less than %d bytes of the body came in %s", leastPart, body.window)
+	}
 	return err
 }
 
@@ -60,7 +73,7 @@ func (b *buffers) Put(one []byte) { b.pool.Put(&one) }
 
 // translate makes an answer of the registry one of the proxy: its addresses lead
 // back to the proxy, and its demands for credentials are for the proxy alone.
-func (p *passage) translate(a *http.Response, home *url.URL) error {
+func (p *passage) translate(a *http.Response, home *url.URL, key []byte) error {
 	if a.StatusCode == http.StatusUnauthorized {
 		return errors.New("the registry refuses the credentials of the gate")
 	}
@@ -84,6 +97,8 @@ func (p *passage) translate(a *http.Response, home *url.URL) error {
 	switch {
 	case inside:
 		a.Header.Set("Location", here)
+	case !moved && p.kind == "blobs/uploads" && here != "":
+		a.Header.Set("Location", "/v2/"+p.repo+"/blobs/uploads/elsewhere?"+url.Values{uploadParameter: {p.uploadToken(key, here)}}.Encode())
 	case moved && p.kind == "blobs" && isRead(a.Request): // clients check the digest of a blob, wherever it is
 	default:
 		return fmt.Errorf("the registry leads outside of the repository: %.300q", location)
@@ -91,14 +106,46 @@ func (p *passage) translate(a *http.Response, home *url.URL) error {
 	return nil
 }
 
-// inside returns an address of the registry as one of the proxy, if it is below
-// the same repository.
+// inside returns an address as one of the proxy, and whether it is below the same
+// repository. It is empty if it is on another host, or of another repository.
 func (p *passage) inside(a *http.Response, address string, home *url.URL) (string, bool) {
 	to, err := a.Request.URL.Parse(address)
-	if err != nil || to.Host != home.Host || to.Scheme != home.Scheme || !strings.HasPrefix(to.Path, "/v2/"+p.repo+"/") {
+	if err != nil || to.Host != home.Host || to.Scheme != home.Scheme {
 		return "", false
 	}
-	return to.RequestURI(), true
+	inside := strings.HasPrefix(to.Path, "/v2/"+p.repo+"/")
+	if !inside && strings.HasPrefix(path.Clean(to.Path)+"/", "/v2/") {
+		return "", false
+	}
+	return to.RequestURI(), inside
+}
+
+// uploadParameter has the token of an upload that the registry continues at an
+// address outside of /v2/, as Artifact Registry does.
+const uploadParameter = "waybill-upload"
+
+// uploadToken is an address of the registry, proven to be for this repository.
+func (p *passage) uploadToken(key []byte, address string) string {
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%q %q", p.repo, address)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum([]byte(address)))
+}
+
+// continueUpload reads where the registry continues an upload.
+func (p *passage) continueUpload(key []byte, q url.Values) (err error) {
+	token := q.Get(uploadParameter)
+	q.Del(uploadParameter)
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	address := string(raw[:max(0, len(raw)-sha256.Size)])
+	if err == nil {
+		p.upload, err = url.ParseRequestURI(address)
+	}
+	if err != nil || !hmac.Equal([]byte(p.uploadToken(key, address)), []byte(token)) {
+		return verdict.Refuse(verdict.NotGranted, p.place, "the address of the upload is not one that this service named for this repository").
+			Advise("begin the upload again; if several replicas serve the registry, send the requests of a client to one of them")
+	}
+	p.upload.RawQuery = strings.Trim(p.upload.RawQuery+"&"+q.Encode(), "&")
+	return nil
 }
 
 // registryErrors is a finding as the distribution specification wants it.
@@ -114,20 +161,31 @@ func registryErrors(status int, f verdict.Finding) any {
 	return map[string]any{"errors": []map[string]string{{"code": cmp.Or(code, "UNSUPPORTED"), "message": text}}}
 }
 
-// pacedBody and pacedAnswer give each part of a large body the time that others
-// have for a whole request: a client that stalls is disconnected, and one that
-// continues is not.
+// leastPart is how much of a body must come in the time that others have for a
+// whole request, without the time that the registry takes.
+const leastPart = 64 << 10
+
 type pacedBody struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control      *http.ResponseController
+	window, left time.Duration // for each part, and for the rest of this one
+	came         int           // of this part
+	stalled      atomic.Bool
 }
 
 // Read implements [io.Reader].
-func (b pacedBody) Read(part []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(readTime)) // a connection without deadlines is one of a test
-	return b.ReadCloser.Read(part)
+func (b *pacedBody) Read(part []byte) (int, error) {
+	begun := time.Now()
+	_ = b.control.SetReadDeadline(begun.Add(b.left)) // a connection without deadlines is one of a test
+	n, err := b.ReadCloser.Read(part)
+	if b.came, b.left = b.came+n, b.left-time.Since(begun); b.came >= leastPart {
+		b.came, b.left = 0, b.window
+	}
+	b.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
+	return n, err
 }
 
+// pacedAnswer gives each part of a large body such a time.
 type pacedAnswer struct {
 	http.ResponseWriter
 	control *http.ResponseController

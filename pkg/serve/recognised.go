@@ -9,7 +9,7 @@ import (
 )
 
 // How long a verified token is accepted without a new check of its signature,
-// and how many are cached at most, in two generations. Both are less than the
+// and how many are cached at most. Both are less than the
 // lifetime of cached issuer keys and the size of the book.
 const (
 	knownFor = time.Minute
@@ -21,8 +21,8 @@ const (
 // expires, and only within its basis: after a reload every token is verified
 // again. Rejected tokens are not cached.
 type recognised struct {
-	mu       sync.Mutex // guards the maps
-	new, old map[[sha256.Size]byte]recognisedCaller
+	mu  sync.Mutex // guards all
+	all map[[sha256.Size]byte]recognisedCaller
 }
 
 type recognisedCaller struct {
@@ -35,10 +35,7 @@ func (r *recognised) find(token string, now time.Time) (caller.Principal, bool) 
 	key := sha256.Sum256([]byte(token))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one, is := r.new[key]
-	if !is {
-		one, is = r.old[key]
-	}
+	one, is := r.all[key]
 	if !is || !now.Before(one.until) || now.Before(one.until.Add(-knownFor)) { // the clock was set back: start with an empty cache
 		return caller.Principal{}, false
 	}
@@ -53,8 +50,8 @@ func (r *recognised) keep(token string, who caller.Principal, now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.new == nil || len(r.new) >= maxKnown/2 {
-		r.old, r.new = r.new, map[[sha256.Size]byte]recognisedCaller{}
+	if r.all == nil || len(r.all) >= maxKnown {
+		r.all = map[[sha256.Size]byte]recognisedCaller{}
 	}
-	r.new[sha256.Sum256([]byte(token))] = recognisedCaller{who, until}
+	r.all[sha256.Sum256([]byte(token))] = recognisedCaller{who, until}
 }

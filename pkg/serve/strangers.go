@@ -14,7 +14,7 @@ const strangersEvery = time.Second
 // strangers counts the requests of unknown callers.
 type strangers struct {
 	mu  sync.Mutex // guards all fields
-	all map[verdict.Code]*turned
+	all map[verdict.Code]turned
 }
 
 type turned struct {
@@ -23,24 +23,19 @@ type turned struct {
 }
 
 // met returns how many requests the next line covers; zero if none is due.
-func (s *strangers) met(code verdict.Code, now time.Time) int64 {
+func (s *strangers) met(code verdict.Code, now time.Time) (covers int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[verdict.Code]turned{}
+	}
 	one := s.all[code]
-	if one == nil {
-		if s.all == nil {
-			s.all = map[verdict.Code]*turned{}
-		}
-		one = &turned{}
-		s.all[code] = one
-	}
 	one.unwritten++
-	if since := now.Sub(one.last); since >= 0 && since < strangersEvery {
-		return 0
+	if since := now.Sub(one.last); since < 0 || since >= strangersEvery {
+		covers, one = one.unwritten, turned{last: now}
 	}
-	n := one.unwritten
-	one.unwritten, one.last = 0, now
-	return n
+	s.all[code] = one
+	return covers
 }
 
 // rest returns the requests that are not recorded yet.
@@ -50,8 +45,7 @@ func (s *strangers) rest(now time.Time) map[verdict.Code]int64 {
 	left := map[verdict.Code]int64{}
 	for code, one := range s.all {
 		if one.unwritten > 0 {
-			left[code] = one.unwritten
-			one.unwritten, one.last = 0, now
+			left[code], s.all[code] = one.unwritten, turned{last: now}
 		}
 	}
 	return left

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -103,9 +104,7 @@ func (t *tally) add(d api.Decision, l line) {
 	t.seconds.add(l.Took)
 	for _, f := range d.Verdict.Findings {
 		t.reasons[f.Code]++
-		if l.Reason == "" {
-			l.Reason = string(f.Code)
-		}
+		l.Reason = cmp.Or(l.Reason, string(f.Code))
 	}
 	if t.last = append(t.last, l); len(t.last) > kept {
 		t.last = slices.Delete(t.last, 0, len(t.last)-kept)

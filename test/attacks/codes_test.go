@@ -142,6 +142,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.VersionUnbound: "test/lab/kubernetes/bound_test.go",
 		verdict.TagRace:        "pkg/backend/registry/fault_test.go",
 		"REPLICA_DRIFT":        "pkg/pipeline/promote/images_test.go",
+		"UPLOAD_STALLED":       "pkg/serve/proxy_stalled_test.go",
 		verdict.ChannelStale:   "pkg/judge/channel/channel_test.go",
 		"CHANNEL_EXPIRED":      "pkg/judge/channel/channel_test.go",
 		"CHANNEL_FORK":         "pkg/judge/channel/channel_test.go",

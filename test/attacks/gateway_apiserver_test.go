@@ -147,7 +147,7 @@ func TestLongAPIServer(t *testing.T) {
 		"an update of a pod's image":       {one, fmt.Sprintf(`{"spec":{"containers":[{"name":"a","image":%q}]}}`, bad), "MISSING"},
 		"a label":                          {one, `{"metadata":{"labels":{"x":"y"}}}`, ""},
 		"an ephemeral container":           {one + "/ephemeralcontainers", fmt.Sprintf(`{"spec":{"ephemeralContainers":[{"name":"debug","image":%q}]}}`, bad), "MISSING"},
-		"an accepted ephemeral container":  {one + "/ephemeralcontainers", fmt.Sprintf(`{"spec":{"ephemeralContainers":[{"name":"debug","image":%q}]}}`, good), ""},
+		"an accepted ephemeral container":  {one + "/ephemeralcontainers", fmt.Sprintf(`{"spec":{"ephemeralContainers":[{"name":"tool","image":%q}]}}`, good), ""},
 		"an update of a template's image":  {path("apps", "prod", "deployments/d"), fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":%q}]}}}}`, bad), "MISSING"},
 		"the number of replicas":           {path("apps", "prod", "deployments/d"), `{"spec":{"replicas":3}}`, ""},
 		"a CronJob's template":             {path("batch", "prod", "cronjobs/c"), fmt.Sprintf(`{"spec":{"jobTemplate":{"spec":{"template":{"spec":{"containers":[{"name":"a","image":%q}]}}}}}}`, bad), "MISSING"},

@@ -2,9 +2,11 @@ package attacks
 
 import (
 	"bytes"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -35,22 +37,27 @@ func openHostile(t *testing.T, lab string) *hostile {
 		if (*h.answer.Load())(w, r) {
 			return
 		}
-		on := must[*http.Request](t)(http.NewRequestWithContext(r.Context(), r.Method, "http://"+lab+r.URL.RequestURI(), r.Body))
-		on.Header, on.ContentLength = r.Header.Clone(), r.ContentLength
-		resp, err := http.DefaultTransport.RoundTrip(on)
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		defer resp.Body.Close()
-		for name, values := range resp.Header {
-			w.Header()[name] = values
-		}
-		w.WriteHeader(resp.StatusCode)
-		_, _ = io.Copy(w, resp.Body)
+		passOn(t, lab, w, r)
 	}))
 	t.Cleanup(h.Close)
 	return h
+}
+
+// passOn answers as the lab's registry does.
+func passOn(t *testing.T, lab string, w http.ResponseWriter, r *http.Request) {
+	on := must[*http.Request](t)(http.NewRequestWithContext(r.Context(), r.Method, "http://"+lab+r.URL.RequestURI(), r.Body))
+	on.Header, on.ContentLength = r.Header.Clone(), r.ContentLength
+	resp, err := http.DefaultTransport.RoundTrip(on)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer resp.Body.Close()
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
 }
 
 // TestProxyOfAHostileRegistry: what the registry behind answers leads nobody
@@ -92,6 +99,8 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 		{"", "an upload by its whole address", redirect(202, h.URL+base+"blobs/uploads/1"), upload, 202, "", base + "blobs/uploads/1"},
 		{"Y11", "an upload that leads elsewhere", redirect(202, "http://evil.example.test"+base+"blobs/uploads/1"), upload, 503, verdict.PlaceDown, ""},
 		{"Y11", "an upload into another repository", redirect(202, "/v2/open/x/blobs/uploads/1"), upload, 503, verdict.PlaceDown, ""},
+		{"Y11", "an upload into another repository, spelled otherwise", redirect(202, "/uploads/..//v2/open/x/blobs/uploads/1"), upload, 503, verdict.PlaceDown, ""},
+		{"Y11", "an upload on another port", redirect(202, "http://127.0.0.1:1/uploads/1"), upload, 503, verdict.PlaceDown, ""},
 		{"Y11", "an upload that is redirected", redirect(307, "http://evil.example.test/"), upload, 503, verdict.PlaceDown, ""},
 		{"", "a blob that is elsewhere", redirect(307, "https://cdn.example.test/blob?sig=1"), blob, 307, "", "https://cdn.example.test/blob?sig=1"},
 		{"Y11", "a manifest that is elsewhere", redirect(307, "http://169.254.169.254/"), tag, 503, verdict.PlaceDown, ""},
@@ -172,4 +181,70 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 			t.Errorf("%d %s %v", got.status, got.code, got.header)
 		}
 	})
+}
+
+// TestProxyUploadsElsewhere: a registry continues uploads outside of /v2/REPO, as
+// Artifact Registry does. The proxy names an address of its own with a token; an
+// altered one, or that of another repository, is refused (NOT_GRANTED).
+func TestProxyUploadsElsewhere(t *testing.T) {
+	lab := theWorld(t).Lab.Registry
+	h := openHostile(t, lab)
+	const outside, inside = "/artifacts-uploads/", "/blobs/uploads/"
+	moved := func(w http.ResponseWriter, r *http.Request) bool {
+		if address, is := strings.CutPrefix(r.URL.Path, outside); is {
+			if r.URL.Query().Get("session") != "a b" {
+				w.WriteHeader(http.StatusBadRequest)
+				return true
+			}
+			repo, id, _ := strings.Cut(address, ":")
+			r.URL.Path = "/v2/" + repo + inside + id
+		} else if r.URL.Path != "/v2/" && r.Method != http.MethodPost {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		passOn(t, lab, answer, r)
+		for name, values := range answer.Header() {
+			w.Header()[name] = values
+		}
+		if to := must[*url.URL](t)(url.Parse(answer.Header().Get("Location"))).Path; strings.Contains(to, inside) {
+			w.Header().Set("Location", outside+strings.Replace(strings.TrimPrefix(to, "/v2/"), inside, ":", 1)+"?session=a%20b")
+		}
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+		return true
+	}
+	h.answer.Store(&moved)
+	f := openFront(t, func(g *gatehouse) {
+		g.open = func(string) (*registry.Remote, error) {
+			return registry.OpenRemote(strings.TrimPrefix(h.URL, "http://"), http.DefaultTransport)
+		}
+	})
+	blob := []byte("a layer that is uploaded in two parts")
+	d := digest.Of(digest.SHA256, blob)
+	begun := f.send(call{"POST", "/v2/open/elsewhere/blobs/uploads/", f.pusher, nil, "", nil})
+	at := begun.header.Get("Location")
+	if begun.status != http.StatusAccepted || !strings.HasPrefix(at, "/v2/open/elsewhere/blobs/uploads/") || strings.Contains(at, "artifacts") {
+		t.Fatalf("%d, %q: %s", begun.status, at, begun.body)
+	}
+	path, token, _ := strings.Cut(at, "=")
+	forged := base64.RawURLEncoding.EncodeToString(append([]byte("/v2/gated/x/manifests/v1"), make([]byte, 32)...))
+	for what, address := range map[string]string{
+		"altered":            path + "=B" + token[1:],
+		"forged":             path + "=" + forged,
+		"cut":                path + "=" + token[:20],
+		"empty":              path + "=",
+		"another repository": strings.Replace(at, "open/elsewhere", "open/other", 1),
+	} {
+		if got := f.send(call{"PATCH", address, f.pusher, blob[:9], "application/octet-stream", nil}); got.status != http.StatusForbidden || got.code != verdict.NotGranted {
+			t.Errorf("%s: %d %s", what, got.status, got.body)
+		}
+	}
+	part := f.send(call{"PATCH", at, f.pusher, blob[:9], "application/octet-stream", nil})
+	if part.status != http.StatusAccepted {
+		t.Fatalf("%d: %s", part.status, part.body)
+	}
+	done := f.send(call{"PUT", part.header.Get("Location") + "&digest=" + d.String(), f.pusher, blob[9:], "application/octet-stream", nil})
+	if got := f.send(call{"GET", "/v2/open/elsewhere/blobs/" + d.String(), f.pusher, nil, "", nil}); done.status != http.StatusCreated || got.status != http.StatusOK || !bytes.Equal(got.body, blob) {
+		t.Errorf("%d %s; %d %s", done.status, done.body, got.status, got.body)
+	}
 }

@@ -20,7 +20,8 @@ var notObjects = map[string]string{
 
 // TestDeployFiles: the API server takes every object of the deploy files, with
 // strict validation and without a warning, and refuses a field that it does not
-// know. Kyverno's policy needs Kyverno, and is refused.
+// know. Kyverno's policy needs Kyverno, and is refused. With the webhooks of
+// admission.yaml and without a gate, no Job is created.
 func TestDeployFiles(t *testing.T) {
 	c := cluster.StartServer(t)
 	c.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: waybill}\n") // a dry run does not make it
@@ -29,6 +30,8 @@ func TestDeployFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := 0
+	admission := slices.IndexFunc(files, func(f string) bool { return filepath.Base(f) == "admission.yaml" })
+	files = append(slices.Delete(slices.Clone(files), admission, admission+1), files[admission]) // its webhooks apply to what comes after them
 	for _, path := range files {
 		name := filepath.Base(path)
 		if notObjects[name] != "" {
@@ -58,6 +61,12 @@ func TestDeployFiles(t *testing.T) {
 					t.Errorf("%s: a field that there is not: %v", name, err)
 				}
 			}
+		}
+	}
+	for job := range cluster.Documents(deployed(t, "promote-job.yaml")) {
+		_, err := c.ApplyOne(t.Context(), strings.Replace(job, "name: promote\n", "name: another\n", 1), true)
+		if err == nil || !strings.Contains(err.Error(), "images.waybill.dev") {
+			t.Errorf("a Job, while no gate answers the webhook: %v", err)
 		}
 	}
 	t.Logf("%d applications of objects of %d files", taken, len(files)-len(notObjects))

@@ -114,17 +114,7 @@ func TestFeatures(t *testing.T) {
 		again := checkfeatures.Namespace(t)
 		return func() featurestore.Store { return again().Features }
 	})
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-run", "^TestF[0-9][0-9]", "-v", "./pkg/govern/feature/...", "./pkg/testing/lifecycle")
-	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "GOWORK=off", checkfeatures.Variable+"=kubernetes://")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	for n := 1; n <= 24; n++ {
-		if !strings.Contains(string(out), fmt.Sprintf("--- PASS: TestF%02d", n)) {
-			t.Errorf("F%d did not pass", n)
-		}
-	}
+	checkfeatures.Requirements(t, filepath.Join("..", ".."), "kubernetes://")
 }
 
 // TestFeatureResource: the API server refuses an object that is none, whoever

@@ -26,11 +26,13 @@ type doorway struct {
 	held chan struct{} // closed when that is there
 	open chan struct{} // closed when it is no longer held up
 	away bool          // answers 503
+	// wrote counts the writes of each tag that were passed on.
+	wrote map[string]int
 }
 
 func newDoorway(t *testing.T, to string) *doorway {
 	t.Helper()
-	d := &doorway{}
+	d := &doorway{wrote: map[string]int{}}
 	pass := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: to}) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
@@ -76,6 +78,21 @@ func (d *doorway) hold(tag string) (held <-chan struct{}, open func()) {
 }
 
 func (d *doorway) passes(test context.Context, r *http.Request) bool {
+	_, tag, _ := strings.Cut(r.URL.Path, "/manifests/v")
+	if !d.opens(test, r) {
+		return false
+	}
+	if r.Method == http.MethodPut && tag != "" {
+		d.mu.Lock()
+		d.wrote["v"+tag]++
+		d.mu.Unlock()
+	}
+	return true
+}
+
+// opens waits while what a request writes is held up, and reports whether somebody
+// still waits for the answer then.
+func (d *doorway) opens(test context.Context, r *http.Request) bool {
 	d.mu.Lock()
 	held, open := d.held, d.open
 	meant := d.tag != "" && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+d.tag)
@@ -97,6 +114,18 @@ func (d *doorway) passes(test context.Context, r *http.Request) bool {
 	case <-test.Done():
 	}
 	return false
+}
+
+// once fails the test unless each tag of the plan was written once.
+func (f *fleet) once() {
+	f.t.Helper()
+	f.door.mu.Lock()
+	defer f.door.mu.Unlock()
+	for _, e := range f.plan.Edges {
+		if n := f.door.wrote[e.Tags[0]]; n != 1 {
+			f.t.Errorf("tag %s was written %d times", e.Tags[0], n)
+		}
+	}
 }
 
 // tagsOf are the tags of the images of a shard.

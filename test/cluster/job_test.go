@@ -102,6 +102,9 @@ func (k *kube) start(r promotion) {
 		"name: promote\n", "name: "+r.name+"\n", "completions: 8", fmt.Sprintf("completions: %d", r.shards), "parallelism: 8", fmt.Sprintf("parallelism: %d", r.shards),
 		"maxFailedIndexes: 8", fmt.Sprintf("maxFailedIndexes: %d", r.shards), "$(JOB_COMPLETION_INDEX)/8", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", r.shards),
 	).Replace(deployed(k.t, "promote-job.yaml"))
+	if strings.HasPrefix(r.lease, "kubernetes://") { // its pods use the API
+		text = strings.Replace(text, "automountServiceAccountToken: false", "automountServiceAccountToken: true", 1)
+	}
 	if r.change == nil {
 		k.Apply(k.t, text)
 		return

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 var (
 	many = flag.Int("images", 640, "how many images TestManyShards promotes")
+	fast = flag.Int("fast", 400, "how many images TestJobSpeed promotes")
 	trip = flag.Duration("trip", 50*time.Millisecond, "the round trip to both registries in TestJobSpeed")
 )
 
@@ -53,32 +56,51 @@ func TestManyShards(t *testing.T) {
 }
 
 // TestJobSpeed reports how much faster a Job of eight shards is than one process, if
-// registries are far away. It fails only if either does not promote everything.
+// registries are far away, and what the CPUs of this machine allow. It fails only if
+// either does not promote everything.
 func TestJobSpeed(t *testing.T) {
 	k := open(t)
 	n := k.nodes(8, "one")
 	measured := func(shards int) time.Duration {
-		f := openFleet(t, k.Cluster, 400, func(f *fleet) {
+		f := openFleet(t, k.Cluster, *fast, func(f *fleet) {
 			f.pushed = func() {
 				f.from, f.to = distant(t, filepath.Join(f.Dir(), "state", "registry")), distant(t, t.TempDir())
 			}
 		})
 		k := k.with(t, f)
 		r := promotion{name: fmt.Sprintf("promote-in-%d", shards), results: f.bucket("results"), lease: f.bucket("leases"), shards: shards}
-		began := time.Now()
+		began, pods, registries := time.Now(), n[0].Used(), used(t)
 		k.start(r)
-		k.completes(r, n...)
+		end := k.ends(r.name, n...)
+		pods, registries = n[0].Used()-pods, used(t)-registries
+		if end.Type != batchv1.JobComplete {
+			t.Fatalf("%+v", end)
+		}
+		f.complete(r.results)
 		var last time.Time
 		for _, p := range k.pods(r.name) {
 			if at := p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time; at.After(last) {
 				last = at
 			}
 		}
-		return last.Sub(began)
+		took, all := last.Sub(began), (pods+registries)/time.Duration(runtime.NumCPU())
+		t.Logf("%d shards, %d images, %s round trip: %s; CPU of the pods %s (%s an image), of registries and lab %s: at least %s on %d CPUs", shards, *fast, *trip, took.Round(time.Millisecond),
+			pods.Round(time.Millisecond), (pods / time.Duration(*fast)).Round(time.Millisecond), registries.Round(time.Millisecond), all.Round(time.Millisecond), runtime.NumCPU())
+		return took
 	}
 	one, eight := measured(1), measured(8)
 	load, _ := os.ReadFile("/proc/loadavg")
 	t.Logf("%s round trip: one process %s, a Job of 8 shards %s, %.1f times as fast; load %s", *trip, one, eight, one.Seconds()/eight.Seconds(), strings.TrimSpace(string(load)))
+}
+
+// used is the CPU time of this process.
+func used(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // distant serves the registry in a directory, a round trip away.

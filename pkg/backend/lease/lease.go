@@ -32,6 +32,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,9 +91,7 @@ type Lease struct {
 // is refused as BUSY, which names the holder and the expiry. Renewals use ctx,
 // too.
 func Claim(ctx context.Context, at Place, name string, c Config) (*Lease, error) {
-	if c.Term == 0 {
-		c.Term = Term
-	}
+	c.Term = cmp.Or(c.Term, Term)
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

@@ -2,8 +2,10 @@ package checkfeatures
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -36,6 +38,24 @@ func Store(t testing.TB) featurestore.Store {
 			t.Fatal(err)
 		}
 		return featurestore.Appending(featurestore.Place{Place: at, Writer: at})
+	}
+}
+
+// Requirements runs the tests of the requirements F1 to F24 with the stores at an
+// address, which is as in [Variable]; root is the directory of the product's module.
+func Requirements(t testing.TB, root, uri string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-run", "^TestF[0-9][0-9]", "-v",
+		"./pkg/govern/feature", "./pkg/govern/feature/componentbase", "./pkg/govern/feature/reconcile", "./pkg/testing/lifecycle")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=off", Variable+"="+uri)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for n := 1; n <= 24; n++ {
+		if !strings.Contains(string(out), fmt.Sprintf("--- PASS: TestF%02d", n)) {
+			t.Errorf("F%d did not pass", n)
+		}
 	}
 }
 

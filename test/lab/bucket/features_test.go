@@ -2,6 +2,7 @@ package bucket_test
 
 import (
 	"net/http"
+	"path/filepath"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
@@ -25,4 +26,9 @@ func TestFeatures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFeatureRequirements: F1 to F24 hold with features in a bucket.
+func TestFeatureRequirements(t *testing.T) {
+	checkfeatures.Requirements(t, filepath.Join("..", "..", ".."), "s3+"+serve(t, t.TempDir())+"/"+testBucket)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,9 @@ type container struct {
 	log   *os.File
 	cmd   *exec.Cmd
 	since metav1.Time
+	// shared are directories in the container, and those of this machine that get
+	// the new files in them.
+	shared [][2]string
 
 	mu    sync.Mutex // guards the fields below
 	ended *corev1.ContainerStateTerminated
@@ -39,7 +43,7 @@ func (c *container) prepare(p *pod) error {
 	if !known {
 		return fmt.Errorf("this node has no image %s", c.Image)
 	}
-	env, err := c.environment(p.spec)
+	env, err := c.environment(p.spec, p.n.c.URL)
 	if err != nil {
 		return err
 	}
@@ -73,8 +77,12 @@ func (c *container) prepare(p *pod) error {
 }
 
 // environment is what the container's variables are, by name.
-func (c *container) environment(p corev1.Pod) (map[string]string, error) {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": p.Name}
+func (c *container) environment(p corev1.Pod, server string) (map[string]string, error) {
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
+	if err != nil {
+		return nil, err
+	}
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": p.Name, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 	for _, v := range c.Env {
 		if v.ValueFrom == nil {
 			env[v.Name] = expand(v.Value, env)
@@ -182,12 +190,18 @@ func (c *container) wait(p *pod) {
 	case err != nil:
 		end.ExitCode, end.Reason = int32(c.cmd.ProcessState.ExitCode()), "Error"
 	}
+	if err := c.giveBack(); err != nil {
+		fmt.Fprintln(c.log, "a directory of the node:", err)
+	}
 	c.mu.Lock()
 	if c.large {
 		end.Reason = "OOMKilled"
 	}
 	c.ended = end
 	c.mu.Unlock()
+	p.n.mu.Lock()
+	p.n.cpu += c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+	p.n.mu.Unlock()
 	p.report(p.n.connection())
 }
 

@@ -9,7 +9,8 @@
 // A container is a process in a root directory of its own (chroot), under the user
 // that its pod names, which contains the program and the volumes: emptyDir,
 // configMap, secret, hostPath and projected, with the tokens of service accounts,
-// which are renewed. Configuration is written as a kubelet does, as links into a
+// which are renewed. What a container adds to a hostPath is there for others when it
+// ended. Configuration is written as a kubelet does, as links into a
 // directory. A container whose processes hold more memory than its limit is killed
 // and counts as OOMKilled, with 137. Requests count in the scheduler. Limits of CPU
 // and of disk are not enforced, images are not pulled, the network is this
@@ -66,6 +67,7 @@ type Node struct {
 	down context.CancelFunc // ends the connection to the API server; nil if there is none
 	live context.Context    // ends with that connection
 	done sync.WaitGroup     // of that connection
+	cpu  time.Duration      // of containers that ended
 }
 
 const heartbeat = 2 * time.Second
@@ -281,6 +283,13 @@ func (n *Node) Log(uid types.UID) string {
 		return err.Error()
 	}
 	return string(raw)
+}
+
+// Used is how long the containers that ended had a CPU.
+func (n *Node) Used() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cpu
 }
 
 // Running are the process ids of the containers of a pod.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -35,6 +36,12 @@ func (c *container) mount(p *pod, root string) error {
 			}
 			if err := p.fill(v, at); err != nil {
 				return fmt.Errorf("volume %s: %w", v.Name, err)
+			}
+			if v.HostPath != nil && !m.ReadOnly {
+				if err := os.Chmod(at, 0o777); err != nil {
+					return err
+				}
+				c.shared = append(c.shared, [2]string{at, v.HostPath.Path})
 			}
 		}
 	}
@@ -182,6 +189,23 @@ func (p *pod) token(ctx context.Context, s corev1.ServiceAccountTokenProjection)
 		return "", 0, err
 	}
 	return request.Status.Token, time.Until(request.Status.ExpirationTimestamp.Time) * 4 / 5, nil
+}
+
+// giveBack copies new files of the directories of this machine back, which no
+// process of another container sees before.
+func (c *container) giveBack() (err error) {
+	for _, dir := range c.shared {
+		files, wrong := os.ReadDir(dir[0])
+		for err = errors.Join(err, wrong); len(files) > 0; files = files[1:] {
+			to := filepath.Join(dir[1], files[0].Name())
+			if _, missing := os.Lstat(to); missing == nil || files[0].IsDir() {
+				continue
+			}
+			raw, unread := os.ReadFile(filepath.Join(dir[0], files[0].Name()))
+			err = errors.Join(err, unread, os.WriteFile(to, raw, 0o644))
+		}
+	}
+	return err
 }
 
 // copyTree copies a directory of this machine. Files that root alone reads are
