@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// setting are the options of feature set.
 type setting struct {
 	siteFlags
 	scope   []string

@@ -27,7 +27,6 @@ func (o *clientCertificate) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.key, "client-key", "", "PEM file with the private key of that certificate (only with --server and --client-certificate)")
 }
 
-// isZero reports whether no certificate was given.
 func (o *clientCertificate) isZero() bool { return o.certificate == "" && o.key == "" }
 
 // transport makes the transport to the gate. Use it for no other server, because it

@@ -93,7 +93,6 @@ func (o *project) addLeaseFlags(cmd *cobra.Command) {
 	addLeaseFlags(cmd, o.alone, "this release")
 }
 
-// open makes the pipeline of a release.
 func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
 	all, ctx, err := o.openAll(cmd, args)
 	if err != nil {

@@ -33,7 +33,6 @@ func addLogFlag(cmd *cobra.Command) {
 // lines must not be changed.
 func serves(c *cobra.Command) bool { return nameOf(c) == "gate.serve" || nameOf(c) == "gate.proxy" }
 
-// loggerKey is the context key of the logger of a command.
 type loggerKey struct{}
 
 // loggerOf is the logger of the running command.

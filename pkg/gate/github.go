@@ -313,7 +313,6 @@ func (r *GitHubRelease) cover(list []census.Item, all bool, listed map[string]ve
 	return census.Compare(list, have)
 }
 
-// olderRelease is version 0.1 of the attestation of a release.
 const olderRelease = "https://in-toto.io/attestation/release/v0.1"
 
 func isRelease(kind string) bool {

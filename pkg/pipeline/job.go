@@ -178,7 +178,6 @@ func (j *job) withdrawn(m manifest.Manifest) []verdict.Finding {
 	return j.Gate.Withdrawn(j.Version, m, j.Clock())
 }
 
-// manifest reads and verifies the manifest of a place.
 func (j *job) manifest(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// describe writes the SBOMs.
 func describe(ctx context.Context, t tools, in facts) (facts, error) {
 	if in.plan.IsGiven() {
 		return in, verdict.Refuse(verdict.Usage, plan.ConfigName, "release.yaml says that another tool makes the outputs; its SBOMs are used unchanged")

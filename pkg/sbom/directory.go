@@ -67,7 +67,6 @@ func wrapDirectory(artifact string, err error) error {
 	return fmt.Errorf("describing directory %q: %w", artifact, err)
 }
 
-// directory adds one entry of the directory.
 func (l *listing) directory(dir fs.FS, name string, e fs.DirEntry) error {
 	switch {
 	case name == ".":

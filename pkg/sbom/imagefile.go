@@ -21,7 +21,6 @@ func LayoutImage(ctx context.Context, dir fs.FS, ref string) (ImageContent, erro
 	return layoutImage(ctx, registry.ReadLayout(dir), ref)
 }
 
-// layoutImage finds the one image of a layout.
 func layoutImage(ctx context.Context, layout *registry.LayoutReader, ref string) (ImageContent, error) {
 	entries, err := layout.Listed(ctx)
 	if err != nil {
@@ -94,7 +93,6 @@ func notHeld(ref, place string, names []string) error {
 	return verdict.Refuse(verdict.Missing, ref, "the %s does not contain this image, only %s", place, firstNames(names)).Advise("select one of these by reference name or digest")
 }
 
-// firstNames returns the first names.
 func firstNames(names []string) string { return strings.Join(names[:min(len(names), 20)], ", ") }
 
 // isImageType tells images from their referrers. Some tools use the type of the

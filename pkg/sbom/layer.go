@@ -101,7 +101,6 @@ func (l *layerFacts) addSums() (err error) {
 	return err
 }
 
-// layerFacts is what one layer adds and removes.
 type layerFacts struct {
 	facts
 	programs   map[string]program
@@ -178,7 +177,6 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 	return out, nil
 }
 
-// entry adds one entry of the layer.
 func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	switch dir, base := path.Split(e.Name); {
 	case base == opaque:

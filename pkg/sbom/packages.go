@@ -51,7 +51,6 @@ func Packages(in Input, artifact string, dir fs.FS) (Made, error) {
 	return b.made(), nil
 }
 
-// packages is what a walk finds.
 type packages struct {
 	dir      fs.FS
 	x        *examiner

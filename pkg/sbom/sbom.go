@@ -118,7 +118,6 @@ func IsNamespace(s string) bool {
 	return err == nil && u.Scheme != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && strings.HasSuffix(s, "/") && !strings.Contains(s, " ")
 }
 
-// namespace returns the namespace of the document of an artifact.
 func (in Input) namespace(artifact string, sum digest.Digest) string {
 	escaped := (&url.URL{Path: artifact}).EscapedPath()
 	return in.Namespace + escaped + "-" + sum.Hex()
@@ -159,7 +158,6 @@ func (b *builder) made() Made {
 	return Made{Draft: b.draft, Digests: b.identity, Incomplete: b.missing}
 }
 
-// subject is the described package.
 func (b *builder) subject() *spdx.Package { return &b.draft.Packages[0] }
 
 // add adds a package, once.

@@ -21,7 +21,6 @@ type featuresPage struct {
 	Rows     []featureRow
 }
 
-// featureRow is one feature on the page.
 type featureRow struct {
 	Name, State string
 	// Mode is the effect of the state on the policy, and where.
@@ -107,7 +106,6 @@ func scopeText(s feature.Scope) string {
 	return " in " + strings.Join(s.Repositories, ", ")
 }
 
-// lastTransition is the last transition and its time.
 func lastTransition(f feature.Feature) (at time.Time, text string) {
 	all := f.Status.History
 	if len(all) == 0 {
@@ -121,7 +119,6 @@ func lastTransition(f feature.Feature) (at time.Time, text string) {
 	return t.Transition.At.UTC(), text
 }
 
-// waiting is the task that the feature waits for.
 func waiting(f feature.Feature) string {
 	if len(f.Status.Tasks) == 0 {
 		return ""

@@ -19,7 +19,6 @@ type records struct {
 	strangers strangers
 }
 
-// request is a request of a caller.
 type request struct {
 	id        string
 	who       caller.Principal

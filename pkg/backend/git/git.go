@@ -33,7 +33,6 @@ func remoteVariables() []string {
 	}
 }
 
-// environment is the complete environment of git.
 func (g git) environment() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),

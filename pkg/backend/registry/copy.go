@@ -200,7 +200,6 @@ func (n *Node) isBundle() bool {
 	return len(n.Layers) == 1 && n.Layers[0].MediaType == mediaTypeBundle
 }
 
-// referrersToCopy returns the referrers to copy.
 func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 	if len(all) <= maxReferrers {
 		return all, nil

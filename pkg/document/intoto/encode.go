@@ -22,7 +22,6 @@ type outSubject struct {
 	} `json:"digest"`
 }
 
-// encode writes a statement.
 func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
 	said, err := json.Marshal(predicate)
 	if err != nil {

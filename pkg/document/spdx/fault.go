@@ -73,7 +73,6 @@ func (f Fault) Error() string {
 // maxFaults is the number of faults that are listed; the others are counted.
 const maxFaults = 1000
 
-// faults collects.
 type faults struct {
 	list []Fault
 	more int

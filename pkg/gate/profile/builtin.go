@@ -17,7 +17,6 @@ const (
 	KubernetesSealed = "kubernetes-sealed"
 )
 
-// kubernetesLog is the log that has the signatures of Kubernetes.
 const kubernetesLog = "https://rekor.sigstore.dev"
 
 // kubernetes is a built-in profile for releases of Kubernetes: its public

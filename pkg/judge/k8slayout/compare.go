@@ -36,7 +36,6 @@ func (s Set) Compare(have []census.Item) []verdict.Finding {
 	return c.findings
 }
 
-// comparison is a comparison in progress.
 type comparison struct {
 	Set
 	have     map[string]census.Item

@@ -58,7 +58,6 @@ func loadInputs(l *loader) error {
 	return nil
 }
 
-// checkInput checks what a row is about.
 func checkInput(l *loader, row fileInput, i int) error {
 	path := at("inputs", i)
 	host, repository, _ := strings.Cut(strings.TrimSuffix(row.Image, "/"), "/")
@@ -84,7 +83,6 @@ func checkInput(l *loader, row fileInput, i int) error {
 	return nil
 }
 
-// loadInput reads the requirements of a row.
 func loadInput(l *loader, row fileInput) (err error) {
 	l.policy.actors.roles = map[Role][]allowedSigner{}
 	if row.Signers != nil {

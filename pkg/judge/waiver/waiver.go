@@ -97,7 +97,6 @@ func (w *work) names() []string {
 	return slices.Collect(maps.Keys(w.at))
 }
 
-// find returns the artifact with a name.
 func (w *work) find(name string) (Subject, bool) {
 	i, there := w.at[name]
 	if !there {

@@ -56,7 +56,6 @@ func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri strin
 	return all, context.Cause(ctx)
 }
 
-// placesOf opens the destinations of a plan.
 func placesOf(p promotionplan.Plan, open func(uri string) (store.Place, error)) (filePlaces, error) {
 	places := filePlaces{}
 	for _, s := range p.Stores {

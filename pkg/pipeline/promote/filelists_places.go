@@ -137,7 +137,6 @@ func (f *filePlace) sum(ctx context.Context, name string) (set digest.Set, size 
 	return set, size, err == nil, err
 }
 
-// fileTarget is a destination of one file.
 type fileTarget struct {
 	place   *filePlace
 	digests digest.Set // of the existing file; zero if there is none

@@ -164,7 +164,6 @@ func (r *report) moved(by verdict.Waiver) {
 	r.verdict.Waived = append(r.verdict.Waived, by)
 }
 
-// applied ends the report.
 func (r *report) applied() Applied {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +192,6 @@ func (r *report) applied() Applied {
 	return Applied{Verdict: r.verdict, Items: r.items}
 }
 
-// findings are all findings of an error.
 func findings(subject string, err error) []verdict.Finding {
 	var judged *verdict.NotAcceptedError
 	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {

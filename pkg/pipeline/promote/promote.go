@@ -96,7 +96,6 @@ type To struct {
 	Progress func(gate.Progress)
 }
 
-// tell reports progress.
 func (t To) tell(far gate.Progress) {
 	if t.Progress != nil {
 		t.Progress(far)
@@ -237,7 +236,6 @@ func apply(ctx context.Context, p Plan, from From, to To, draft Publisher) error
 	return draft.Publish(ctx)
 }
 
-// commit writes the manifest.
 func commit(ctx context.Context, p Plan, to To) error {
 	if err := to.checkExclusive(ctx); err != nil {
 		return err

@@ -75,10 +75,8 @@ func Open(dir string, t http.RoundTripper, report func(ctx context.Context, form
 // Close closes the directory and keeps the downloads.
 func (s *Store) Close() error { return s.root.Close() }
 
-// path is the path of a file of the store.
 func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// file is one file to get.
 type file struct {
 	name string // in the store
 	// bring writes the file, unchecked.

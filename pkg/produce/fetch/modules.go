@@ -90,7 +90,6 @@ type fetchedFile struct {
 	fetched bool
 }
 
-// module gets one file of the tree.
 func (s *Store) module(ctx context.Context, proxy string, p pinned) (fetchedFile, error) {
 	at, err := proxyPath(p)
 	if err != nil {

@@ -123,7 +123,6 @@ func (b *pinned) Image(ctx context.Context, platform string) (v1.Image, error) {
 	return b.open(ctx, found[0])
 }
 
-// remoteBase reads a base from a registry.
 type remoteBase struct {
 	ref       string
 	transport http.RoundTripper

@@ -147,7 +147,6 @@ func (p *proxy) note(host string, err error) {
 	p.asked = append(p.asked, a) // permitted hosts were declared, so there are few
 }
 
-// tell adds the requests to a report.
 func (p *proxy) tell(r *Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

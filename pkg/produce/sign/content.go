@@ -16,7 +16,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// content is what is signed.
 type content struct {
 	kind string // for people and the journal
 	sum  []byte // the SHA-256 that is signed

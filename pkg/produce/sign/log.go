@@ -22,7 +22,6 @@ type logger struct {
 	material root.TrustedMaterial
 }
 
-// answer is the answer of the logs.
 type answer struct {
 	entries []*rekor.TransparencyLogEntry // of each log, in order
 	legacy  []byte                        // the raw answer of a Rekor v1 log

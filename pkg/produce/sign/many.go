@@ -173,7 +173,6 @@ func (p *progress) watch(ctx context.Context) {
 	}
 }
 
-// end is the result.
 func (p *progress) end(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -83,7 +83,6 @@ type awayError struct {
 	after time.Duration // how long the service asks to wait
 }
 
-// away makes an awayError.
 func (s *service) away(cause error) error {
 	var wrapped *url.Error
 	if errors.As(cause, &wrapped) {

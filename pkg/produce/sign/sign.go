@@ -278,7 +278,6 @@ func (s *Signer) mayAct(e verify.Evidence) error {
 	return policy.ActsSomewhere(s.config.Policy, e, s.config.Role)
 }
 
-// equal reports whether a signature was made with this credential.
 func (c *credential) equal(m made) bool {
 	if c.leaf != nil {
 		return bytes.Equal(c.leaf.Raw, m.Certificate)

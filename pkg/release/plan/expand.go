@@ -125,7 +125,6 @@ func (x *expander) report(err error) {
 	x.fail(at, "%s", err.Error())
 }
 
-// places expands the addresses.
 func (x *expander) places(s scope) {
 	p := x.p
 	p.Files = x.fill(x.c.places.files, s)

@@ -51,7 +51,6 @@ type where struct {
 	path         string
 }
 
-// fault makes a fault at a position.
 func (w where) fault(format string, args ...any) Fault {
 	return Fault{Line: max(w.line, 1), Column: max(w.column, 1), Path: w.path, Message: fmt.Sprintf(format, args...)}
 }

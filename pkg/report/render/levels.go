@@ -45,7 +45,6 @@ func (p *page) levels(all []verdict.Levels) {
 	}
 }
 
-// citing prints the digests of evidence.
 func citing(evidence []digest.Digest) string {
 	var b strings.Builder
 	for _, d := range evidence {

@@ -46,7 +46,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refuse makes an error about n.
 func refuse(n *yaml.Node, code, format string, args ...any) *Error {
 	return &Error{Line: max(n.Line, 1), Column: max(n.Column, 1), Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -135,7 +135,6 @@ func (g *Gate) Report(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// to is the reporter that was set.
 func (g *Gate) to() (Reporter, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -285,7 +285,6 @@ func (r *reader) repositories(list []string, path []any) ([]string, error) {
 	return slices.Sorted(slices.Values(all)), nil
 }
 
-// named finds a feature of the table by its name.
 func (r *reader) named(name string, path []any) (feature.Key, feature.Definition, error) {
 	k, err := ParseName(name)
 	if err != nil {

@@ -43,7 +43,6 @@ func plain(message string) string {
 	return strings.ReplaceAll(message, " (in container '')", "")
 }
 
-// faultAt returns a fault at an expression.
 func faultAt(tree *ast.AST, e ast.Expr, format string, args ...any) *Error {
 	at := tree.SourceInfo().GetStartLocation(e.ID())
 	return &Error{max(1, at.Line()), max(0, at.Column()) + 1, fmt.Sprintf(format, args...)}
