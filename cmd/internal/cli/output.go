@@ -166,8 +166,7 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 	}
 	v := verdict.New(strings.Join(append([]string{c.CommandPath()}, args...), " "), time.Now())
 	v.AddError(c.CommandPath(), err)
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is {
 		v = &judged.Verdict
 	}
 	kept := Output{Verbose: o.Verbose, audience: exit.AudienceOf(c.CommandPath()), Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {

@@ -106,8 +106,7 @@ func Report(w io.Writer, command string, err error) int {
 		fmt.Fprintf(w, "%s: interrupted; nothing was decided. Run it again to continue.\n", command)
 		return verdict.ExitCode(verdict.Unavailable)
 	}
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is {
 		fmt.Fprintln(w, render.Fold(fmt.Sprintf("%s: %s", command, render.Safe(judged.Verdict.Headline())), ui.Width(w)))
 		return verdict.ExitCode(judged.Outcome())
 	}

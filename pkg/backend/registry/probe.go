@@ -50,8 +50,7 @@ func (r *Remote) ProbePush(ctx context.Context, repo string) error {
 
 // denied tells a denial from an unavailable registry.
 func (q query) denied(err error) error {
-	var said *ggcr.Error
-	if errors.As(err, &said) {
+	if said, is := errors.AsType[*ggcr.Error](err); is {
 		switch said.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
 			return fmt.Errorf("%s at %q: %w: %w", q.op, q.target.Name(), fs.ErrPermission, advised(err, q.target.RegistryStr()))

@@ -24,8 +24,7 @@ type savedSource struct {
 func Remembered(dir string) (Source, error) {
 	var saved savedSource
 	err := cache{dir: dir}.unmarshal(sourceFile, &saved)
-	var bad *strictjson.Error
-	if errors.As(err, &bad) {
+	if _, is := errors.AsType[*strictjson.Error](err); is {
 		return Source{}, verdict.Wrap(verdict.ConfigParse, filepath.Join(dir, sourceFile),
 			fmt.Errorf("run waybill trust init again: %w", err))
 	}

@@ -89,8 +89,7 @@ func parseError(err error) error {
 		code = f.Code()
 	}
 	err = verdict.Wrap(code, "SPDX document", fmt.Errorf("parsing SPDX document: %w", err))
-	var refusal *verdict.Error
-	if errors.As(err, &refusal) {
+	if refusal, is := errors.AsType[*verdict.Error](err); is {
 		refusal.Finding.Fix = f.Fix()
 	}
 	return err

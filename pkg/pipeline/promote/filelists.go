@@ -268,8 +268,7 @@ func (a *filing) refuse(src *filePlace, p fileJob, places int, err error) {
 	}
 	effect := fmt.Sprintf("; not copied to any destination (%d)", len(p.to))
 	found := []verdict.Finding{verdict.FindingOf(p.from+p.Name, err)}
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		found = slices.Clone(judged.Verdict.Findings)
 	}
 	found[0].Message += effect

@@ -193,8 +193,7 @@ func (r *report) applied() Applied {
 }
 
 func findings(subject string, err error) []verdict.Finding {
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		return judged.Verdict.Findings
 	}
 	return []verdict.Finding{verdict.FindingOf(subject, err)}

@@ -52,12 +52,10 @@ func (r Request) download(ctx context.Context, address string) (plan.DownloadLoc
 // unreachable separates errors that a retry cannot fix, like a forbidden
 // redirect or an invalid address, from an unreachable server.
 func unreachable(address string, err error) error {
-	var words *verdict.UsageError
-	if errors.As(err, &words) {
+	if _, is := errors.AsType[*verdict.UsageError](err); is {
 		return err
 	}
-	var stray *transport.RedirectError
-	if errors.As(err, &stray) {
+	if stray, is := errors.AsType[*transport.RedirectError](err); is {
 		return &verdict.Error{Finding: verdict.Find(verdict.Usage, address, "%v; use the address to which it redirects", stray), Cause: err}
 	}
 	return &verdict.UnavailableError{Place: address, Op: "fetching", Err: err}

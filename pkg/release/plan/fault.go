@@ -71,8 +71,7 @@ func refusal(file string, faults Faults) error {
 
 // faultOf converts an error of the YAML reader to a fault.
 func faultOf(err error, path string) Fault {
-	var e *strictyaml.Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*strictyaml.Error](err); is {
 		return Fault{Line: e.Line, Column: e.Column, Path: path, Message: e.Message + " (" + e.Code + ")"}
 	}
 	return Fault{Line: 1, Column: 1, Path: path, Message: err.Error()}

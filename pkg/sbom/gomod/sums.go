@@ -47,8 +47,7 @@ func (r *treeReader) sums(name string) (Sums, error) {
 		return nil, err
 	}
 	sums, err := ParseSums(raw)
-	var bad *parseError
-	if errors.As(err, &bad) {
+	if bad, is := errors.AsType[*parseError](err); is {
 		r.unparsed(name, bad.err)
 		return Sums{}, nil
 	}

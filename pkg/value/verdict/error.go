@@ -52,12 +52,10 @@ func Wrap(code Code, subject string, cause error) *Error {
 // that is exceeded are unavailability; any other error is reported as a bug in
 // Waybill, never swallowed. An error with a method NextAct names the next act.
 func FindingOf(subject string, err error) Finding {
-	var judged *NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		return judged.Verdict.Findings[0]
 	}
-	var carried *Error
-	if errors.As(err, &carried) {
+	if carried, is := errors.AsType[*Error](err); is {
 		f := carried.Finding
 		f.Subject = cmp.Or(f.Subject, subject)
 		return f
@@ -103,8 +101,7 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Undecided
 	}
-	var judged *NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*NotAcceptedError](err); is {
 		return judged.Outcome()
 	}
 	return FindingOf("", err).Code.Outcome()
