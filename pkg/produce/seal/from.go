@@ -10,9 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -110,29 +109,24 @@ func From(ctx context.Context, req Request, from Origin, config []byte) (manifes
 func importFiles(ctx context.Context, req Request, from store.Place) (map[string]digest.Set, error) {
 	var mu sync.Mutex // guards taken
 	taken := map[string]digest.Set{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, g := range req.Plan.Given {
-		group.Go(func() error {
-			body, size, err := from.Open(ctx, g.From)
-			if errors.Is(err, store.ErrNotFound) {
-				return verdict.Wrap(verdict.SealMissing, g.From, err)
-			}
-			if err != nil {
-				return fmt.Errorf("importing %q: %w", g.From, err)
-			}
-			defer body.Close()
-			h := digest.NewHasher()
-			if err := req.Workspace.Writer().Put(ctx, g.Name, size, io.TeeReader(body, h), store.PutOptions{}); err != nil {
-				return fmt.Errorf("importing %q: %w", g.From, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			taken[g.Name] = h.Set()
-			return nil
-		})
-	}
-	return taken, group.Wait()
+	return taken, atonce.Try(ctx, runtime.GOMAXPROCS(0), req.Plan.Given, func(ctx context.Context, _ int, g plan.Given) error {
+		body, size, err := from.Open(ctx, g.From)
+		if errors.Is(err, store.ErrNotFound) {
+			return verdict.Wrap(verdict.SealMissing, g.From, err)
+		}
+		if err != nil {
+			return fmt.Errorf("importing %q: %w", g.From, err)
+		}
+		defer body.Close()
+		h := digest.NewHasher()
+		if err := req.Workspace.Writer().Put(ctx, g.Name, size, io.TeeReader(body, h), store.PutOptions{}); err != nil {
+			return fmt.Errorf("importing %q: %w", g.From, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		taken[g.Name] = h.Set()
+		return nil
+	})
 }
 
 // needsProof reports whether the bytes of an artifact need proof: verified
