@@ -42,7 +42,7 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	name, ctx := config.Short(w.Key), cmd.Context()
+	name, ctx := w.Key.Short(), cmd.Context()
 	if o.confirm {
 		f, err := w.Store(ctx, site.Features)
 		if err != nil {

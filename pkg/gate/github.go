@@ -381,7 +381,7 @@ func (r *GitHubRelease) readSums(ctx context.Context, sums census.Item) (list []
 		}
 		by := map[int]digest.Algorithm{64: digest.SHA256, 128: digest.SHA512}[len(m[1])]
 		sum, _ := digest.ParseHex(by, m[1]) // the pattern is that of a digest
-		set := setOf(sum)
+		set := sum.Set()
 		for _, a := range r.assets { // the census compares SHA-256
 			if sum.Equal(a.Digests.SHA512) {
 				set = digest.Set{SHA256: a.Digests.SHA256}

@@ -47,7 +47,7 @@ func (f *featureReader) page(basis *standing) *featuresPage {
 	p.Read, p.Until = now.at.UTC(), now.until().UTC()
 	counts := now.States()
 	for _, o := range now.objects {
-		row := featureRow{Name: name(o.Key()), State: string(o.Status.State), Mode: "does not switch this policy", Waiting: waiting(o)}
+		row := featureRow{Name: o.Key().Short(), State: string(o.Status.State), Mode: "does not switch this policy", Waiting: waiting(o)}
 		row.Since, row.Last = lastTransition(o)
 		if i := slices.IndexFunc(counts, func(c featuretransition.State) bool {
 			return c.Namespace == o.Metadata.Namespace && c.Name == o.Metadata.Name
@@ -84,14 +84,6 @@ func (r *featureRow) count(basis *standing, c featuretransition.State) {
 		modes = append(modes, elsewhere+" elsewhere")
 	}
 	r.Mode = strings.Join(modes, ", ")
-}
-
-// name is the name of a feature, without Waybill's own namespace.
-func name(k feature.Key) string {
-	if k.Namespace == feature.CoreNamespace {
-		return k.Name
-	}
-	return k.String()
 }
 
 // scopeText names the first repositories of a scope.

@@ -187,7 +187,7 @@ func (a *filing) promoteFile(ctx context.Context, p fileJob) {
 	if len(targets) == 0 {
 		return
 	}
-	src := a.places.get(p.from)
+	src := a.places[p.from]
 	goods, err := a.readSource(ctx, src, p, targets)
 	if err == nil {
 		err = a.judge(p, goods)
@@ -213,7 +213,7 @@ func (a *filing) promoteFile(ctx context.Context, p fileJob) {
 
 // decide judges one file at its source.
 func (a *filing) decide(ctx context.Context, p fileJob) {
-	src := a.places.get(p.from)
+	src := a.places[p.from]
 	goods, err := a.readSource(ctx, src, p, []fileTarget{{}})
 	if err == nil {
 		err = a.judge(p, goods)

@@ -321,8 +321,7 @@ func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error))
 		return fmt.Errorf("reading %q back: %w", f.Name, err)
 	}
 	if !got.Equal(f.Digests.SHA256) {
-		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination has other bytes under this name").
-			Differ(f.Digests.SHA256.String(), got.String())}
+		return conflict(f.Name, f.Digests.SHA256, got)
 	}
 	return nil
 }

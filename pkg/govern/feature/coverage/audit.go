@@ -8,7 +8,7 @@
 //
 //	by := gate.PolicyRequest{Policy: written, Verifier: v, Stage: policy.Staging}
 //	deeds := reconcile.Deeds{
-//		Sweeps: map[string]reconcile.Sweep{coverage.AuditTask: coverage.Provenance(
+//		Sweeps: map[string]reconcile.Sweep{known.CoverageAudit: coverage.Provenance(
 //			coverage.Registries{Repositories: public, Transport: rt}, by)},
 //		Dangling: reconcile.Nothing{}, // the requirement leaves nothing behind
 //	}
@@ -41,9 +41,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
-
-// AuditTask names the task.
-const AuditTask = "CoverageAudit"
 
 // Image is one public image, with its tags.
 type Image struct {
