@@ -18,7 +18,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// doctorOptions say what to check.
 type doctorOptions struct {
 	project
 	purpose string

@@ -22,7 +22,6 @@ func featureCommand() *cobra.Command {
 // maxFeaturesFile bounds FEATURES.yaml.
 const maxFeaturesFile = 1 << 20
 
-// readFeatures reads FEATURES.yaml.
 func readFeatures(path string) (config.Config, error) {
 	raw, err := store.ReadNamed(path, maxFeaturesFile)
 	if err != nil {
@@ -60,7 +59,6 @@ func (o *siteFlags) addConfigFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.file, "config", "", "FEATURES.yaml that names the site, instead of --features")
 }
 
-// open opens the site.
 func (o *siteFlags) open() (featurestore.Site, error) {
 	uri := o.place
 	switch {

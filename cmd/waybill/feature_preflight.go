@@ -11,7 +11,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// preflighting are the options of feature preflight.
 type preflighting struct {
 	siteFlags
 	to     string

@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// setting are the options of feature set.
 type setting struct {
 	siteFlags
 	scope   []string
@@ -43,7 +42,7 @@ func (o *setting) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	name, ctx := config.Short(w.Key), cmd.Context()
+	name, ctx := w.Key.Short(), cmd.Context()
 	if o.confirm {
 		f, err := w.Store(ctx, site.Features)
 		if err != nil {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
 	"github.com/waybill-release/waybill/pkg/serve/api"
@@ -163,4 +167,99 @@ func (o *asking) token(rt http.RoundTripper) (func(context.Context) (string, err
 		return nil, err
 	}
 	return found[callerToken].Token, nil
+}
+
+// summaryAt is where to write the summaries of a gate: a file, or a directory for
+// one file per image. The zero value writes none.
+type summaryAt struct {
+	path      string
+	directory bool
+}
+
+// summaries finds out where to write summaries, before the gate is asked.
+func (o *asking) summaries(images []string) (summaryAt, error) {
+	if o.summary == "" {
+		return summaryAt{}, nil
+	}
+	info, err := os.Stat(o.summary)
+	at := summaryAt{o.summary, err == nil && info.IsDir()}
+	switch {
+	case o.to == "":
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "requires --to, because a summary is for one destination")
+	case len(images) > 1 && !at.directory:
+		return summaryAt{}, verdict.Refuse(verdict.Usage, "--summary", "%q: want an existing directory for the summaries of several images", o.summary)
+	}
+	return at, nil
+}
+
+// write writes the summaries of an answer that accepts, and nothing otherwise.
+func (at summaryAt) write(answer api.Answer) error {
+	if at.path == "" || !answer.Accepted() {
+		return nil
+	}
+	for _, d := range answer.Decisions {
+		if len(d.Summary) == 0 {
+			return verdict.Refuse(verdict.Usage, "--summary", "the gate accepts %s, but signs no summaries", d.Image).
+				Advise("leave the flag out, or let the operator of the gate set summaries: true")
+		}
+	}
+	for _, d := range answer.Decisions {
+		path := at.path
+		if at.directory {
+			_, sum, _ := strings.Cut(d.Image, "@")
+			path = filepath.Join(path, strings.Replace(sum, ":", "-", 1)+".vsa.sigstore.json")
+		}
+		if err := cli.WriteFile(path, d.Summary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCertificate bounds the file of a client certificate with its intermediates,
+// and that of its key.
+const maxCertificate = 256 << 10
+
+// clientCertificate identifies a caller to a gate instead of a token, or, besides
+// one, to a proxy in front of the gate.
+type clientCertificate struct{ certificate, key string }
+
+func (o *clientCertificate) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.certificate, "client-certificate", "", "PEM file with the client certificate for the gate, and its intermediates (only with --server and --client-key)")
+	f.StringVar(&o.key, "client-key", "", "PEM file with the private key of that certificate (only with --server and --client-certificate)")
+}
+
+func (o *clientCertificate) isZero() bool { return o.certificate == "" && o.key == "" }
+
+// transport makes the transport to the gate. Use it for no other server, because it
+// would present the certificate there, too.
+func (o *clientCertificate) transport(server string) (http.RoundTripper, error) {
+	if o.isZero() {
+		return cli.Transport(false), nil
+	}
+	const both = "a certificate is used with its key; give both --client-certificate and --client-key"
+	switch u, err := url.Parse(server); {
+	case o.key == "":
+		return nil, verdict.Refuse(verdict.Usage, "--client-key", "required with --client-certificate").Advise(both)
+	case o.certificate == "":
+		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "required with --client-key").Advise(both)
+	case err == nil && u.Scheme == "http":
+		return nil, verdict.Refuse(verdict.Usage, "--client-certificate", "%q is an http address, and a client certificate needs TLS", server).
+			Advise("use the gate's https address, or leave the certificate out")
+	}
+	certificate, err := store.ReadNamed(o.certificate, maxCertificate)
+	if err != nil {
+		return nil, err
+	}
+	key, err := store.ReadNamed(o.key, maxCertificate)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := api.Certificate(certificate, key)
+	clear(key)
+	if err != nil {
+		return nil, err
+	}
+	return transport.New(transport.Config{UserAgent: "waybill/" + cli.BuildVersion(), Certificate: &pair}), nil
 }

@@ -48,7 +48,6 @@ func (o *oneArtifact) addFlags(cmd *cobra.Command) {
 	o.output.AddReport(cmd)
 }
 
-// addQuestion adds the flags of the question to the policy.
 func (o *onePolicy) addQuestion(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.policy, "policy", "", "policy to decide by (required, except for a promoter's manifests)")

@@ -78,7 +78,6 @@ func sortReferences(args []string) (references, error) {
 	return all, err
 }
 
-// kind is what an argument is.
 type kind int
 
 const (

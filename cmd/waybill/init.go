@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// initOptions are the options of init.
 type initOptions struct {
 	start.Request
 	from           string

@@ -58,7 +58,6 @@ func lockCommand() *cobra.Command {
 	return cmd
 }
 
-// checkLock says what in the lock is stale.
 func checkLock(cmd *cobra.Command, u lock.Update) error {
 	v, err := u.Judge(time.Now())
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/report/render"
 )
 
-// observing are the options of observe.
 type observing struct {
 	officer
 	record, below, to string

@@ -41,7 +41,6 @@ func assignments(flag string, list []string) (map[string]string, error) {
 	return values, nil
 }
 
-// planOptions are the options of plan.
 type planOptions struct {
 	source, dir, profile, output string
 	chosen                       parameters

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/judge/policy/cel"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -116,4 +117,24 @@ func policyTestCommand() *cobra.Command {
 	cmd.Flags().StringVar(&cases, "cases", "", "file with the cases (default: the name of the policy with .txtar)")
 	cmd.Flags().StringVarP(&format, "output", "o", string(render.Table), strings.Join(render.CaseFormats(), ", "))
 	return cmd
+}
+
+func policyCommand() *cobra.Command {
+	cmd := group(*newCommand("policy", nil, nil))
+	cmd.AddCommand(policyLintCommand(), policyExplainCommand(), policyTestCommand(), policySignCommand(), policyExceptCommand())
+	return cmd
+}
+
+// rules compiles the CEL rules of policies. The CEL engine is created with the first
+// rule.
+func rules() policy.Compiler { return lazyRules{} }
+
+type lazyRules struct{}
+
+func (lazyRules) Compile(expression string) (policy.Expression, error) {
+	engine, err := cel.New()
+	if err != nil {
+		return nil, err
+	}
+	return engine.Compile(expression)
 }

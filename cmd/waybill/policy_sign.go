@@ -116,7 +116,6 @@ func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Dr
 	return nil
 }
 
-// kindLine is the line with the kind of a file.
 var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 
 func policySignCommand() *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/backend/store/draft"
+	"github.com/waybill-release/waybill/pkg/document/promotionrecord"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
@@ -93,7 +95,6 @@ func (o *project) addLeaseFlags(cmd *cobra.Command) {
 	addLeaseFlags(cmd, o.alone, "this release")
 }
 
-// open makes the pipeline of a release.
 func (o *project) open(cmd *cobra.Command, args []string) (*pipeline.Pipeline, context.Context, error) {
 	all, ctx, err := o.openAll(cmd, args)
 	if err != nil {
@@ -251,4 +252,37 @@ func openPlace(uri string, rt http.RoundTripper) (store.Place, error) {
 		return kubernetes.Open(uri, rt)
 	}
 	return cloud.OpenPlace(uri, rt)
+}
+
+// maker describes this program, and the job that runs it, for records.
+func maker() pipeline.Maker {
+	m := pipeline.Maker{Promoter: promotionrecord.Promoter{Version: cli.BuildVersion()}, Job: job(os.Getenv)}
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return m
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			m.Commit = s.Value
+		}
+	}
+	return m
+}
+
+// job describes the CI job, from the environment of Prow, GitHub Actions or GitLab.
+// Elsewhere it is empty.
+func job(env func(string) string) promotionrecord.Job {
+	for _, named := range [][4]string{
+		{"JOB_NAME", "JOB_TYPE", "BUILD_ID", "PROW_JOB_ID"},
+		{"GITHUB_WORKFLOW", "GITHUB_EVENT_NAME", "GITHUB_RUN_ID", ""},
+		{"CI_JOB_NAME", "CI_PIPELINE_SOURCE", "CI_JOB_ID", ""},
+	} {
+		if j := (promotionrecord.Job{Name: env(named[0]), Type: env(named[1]), BuildID: env(named[2])}); j.Name != "" {
+			if named[3] != "" {
+				j.ProwJobID = env(named[3])
+			}
+			return j
+		}
+	}
+	return promotionrecord.Job{}
 }

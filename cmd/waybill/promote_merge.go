@@ -48,7 +48,6 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 	return answer(cmd, &o.output, v, err)
 }
 
-// readPlan reads a saved plan.
 func readPlan(name string) (promotionplan.Plan, error) {
 	var plan promotionplan.Plan
 	raw, err := store.ReadNamed(name, maxPlanFile)

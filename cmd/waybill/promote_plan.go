@@ -180,7 +180,6 @@ func planManifests(args []string, keepGoing bool) (plan promotionplan.Plan, left
 	return plan, left, err
 }
 
-// listsAny reports whether manifests list an image or a file.
 func listsAny(images []promoterfile.Manifest, files []promoterfile.FileManifest) bool {
 	return slices.ContainsFunc(images, func(m promoterfile.Manifest) bool { return len(m.Images) > 0 }) ||
 		slices.ContainsFunc(files, func(m promoterfile.FileManifest) bool { return len(m.Files) > 0 })

@@ -117,8 +117,7 @@ func answer(c *cobra.Command, output *cli.Output, v *verdict.Verdict, err error)
 }
 
 func answerTo(w io.Writer, output *cli.Output, v *verdict.Verdict, err error) error {
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is {
 		v = &judged.Verdict
 	}
 	if v == nil {

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
@@ -33,7 +39,6 @@ func addLogFlag(cmd *cobra.Command) {
 // lines must not be changed.
 func serves(c *cobra.Command) bool { return nameOf(c) == "gate.serve" || nameOf(c) == "gate.proxy" }
 
-// loggerKey is the context key of the logger of a command.
 type loggerKey struct{}
 
 // loggerOf is the logger of the running command.
@@ -175,4 +180,58 @@ func isSet(c *cobra.Command, name string) bool {
 func nameOf(c *cobra.Command) string {
 	words := strings.Fields(c.CommandPath())
 	return strings.Join(slices.Delete(words, 0, 1), ".")
+}
+
+// bridge sends the logs of libraries to our logger: the standard log package, klog
+// (used for the lists of certificate logs), and OpenTelemetry with its logr.
+// Docker's credential files log by logrus, in a function that we never call.
+func bridge(ctx context.Context, logger *slog.Logger) {
+	slog.SetDefault(logger) // also redirects the standard log package
+	klog.SetSlogLogger(logger)
+	span.Bridge(ctx, logger, logr.FromSlogHandler(logger.Handler()))
+}
+
+// metricsFlag names the flag for the file with the metrics of a run.
+const metricsFlag = "metrics-file"
+
+// addMetricsFlag adds --metrics-file to a command. [observed] writes the file.
+func addMetricsFlag(cmd *cobra.Command) {
+	cmd.Flags().String(metricsFlag, "", "file for the metrics of the run in the Prometheus text format, written when it ends, also after a failure")
+}
+
+// metricsFile is the file for the metrics; empty for none.
+func metricsFile(c *cobra.Command) string {
+	if f := c.Flags().Lookup(metricsFlag); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// metricsCanBeWritten checks before a run that its metrics can be written after it.
+func metricsCanBeWritten(c *cobra.Command) error {
+	path := metricsFile(c)
+	if path == "" {
+		return nil
+	}
+	dir := filepath.Dir(path)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+		return verdict.Refuse(verdict.Usage, "--"+metricsFlag, "there is no directory %q to write it to; create it first", dir)
+	case err != nil:
+		return verdict.Wrap(verdict.Usage, "--"+metricsFlag, err)
+	}
+	return nil
+}
+
+// writeMetrics writes the metrics file, whole or not at all.
+func writeMetrics(c *cobra.Command, t *span.Tally, r span.Run) error {
+	path := metricsFile(c)
+	if path == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := t.WriteMetrics(&text, r); err != nil {
+		return err
+	}
+	return cli.WriteFile(path, text.Bytes())
 }

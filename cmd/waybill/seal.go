@@ -5,9 +5,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,4 +209,21 @@ func printRevision(w io.Writer, m manifest.Manifest) {
 		fmt.Fprintf(w, "  use         %s\n", render.Safe(m.Withdrawn.Use))
 	}
 	fmt.Fprintln(w)
+}
+
+// checkNames refuses invalid channel names, and a --from directory that does not exist.
+func (s *sealing) checkNames() error {
+	for _, name := range s.channels {
+		if !channelindex.IsChannel(name) {
+			return verdict.Refuse(verdict.Usage, "--channel", "%q: want latest, stable, rc, beta or alpha, alone or with -MAJOR or -MAJOR.MINOR", name)
+		}
+	}
+	if s.from.Files == "" || strings.Contains(s.from.Files, "://") {
+		return nil
+	}
+	if _, err := os.Stat(s.from.Files); errors.Is(err, fs.ErrNotExist) {
+		return verdict.Refuse(verdict.Usage, "--from", "%q: no such directory", s.from.Files).
+			Advise("name the directory or bucket with the release of the other tool")
+	}
+	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// attesting are the options of signoff attest.
 type attesting struct {
 	documents
 	officer

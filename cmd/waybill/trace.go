@@ -26,7 +26,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// tracing are the options of trace.
 type tracing struct {
 	profile, policy, state string
 	files, images          []string
@@ -109,7 +108,6 @@ func (o *tracing) run(cmd *cobra.Command, args []string) error {
 	return ended(found, unknown)
 }
 
-// load reads the profile.
 func (o *tracing) load(ctx context.Context) (*profile.Profile, error) {
 	now, err := o.trust.Moment.Time()
 	if err != nil {

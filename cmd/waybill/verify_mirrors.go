@@ -22,7 +22,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// mirrors are the options of verify mirrors.
 type mirrors struct {
 	project
 	output   cli.Output

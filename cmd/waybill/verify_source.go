@@ -15,7 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// verifyingSource are the options of verify source.
 type verifyingSource struct {
 	officer
 	output            cli.Output

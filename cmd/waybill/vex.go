@@ -44,7 +44,6 @@ func vexCommand() *cobra.Command {
 	return cmd
 }
 
-// vexing are the options of the subcommands of vex.
 type vexing struct {
 	officer
 	from, name, status, justification, action string

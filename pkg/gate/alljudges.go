@@ -95,7 +95,6 @@ func merge(v, answer *verdict.Verdict) {
 	v.AddFeatures(answer.Features...)
 }
 
-// joined joins levels by their track.
 func joined(all []verdict.Levels) (out []verdict.Levels) {
 	for _, on := range all {
 		i := slices.IndexFunc(out, func(o verdict.Levels) bool { return o.Track == on.Track })

@@ -223,7 +223,6 @@ func (g gathered) levelOf(a manifest.Artifact, track slsa.Track) int {
 	return max(highest(g.release.session.Demands(g.release.Stage, a.Class), track), highest(g.release.Options.Scope.Levels, track))
 }
 
-// highest is the highest level that is demanded on a track.
 func highest(list []slsa.Demand, track slsa.Track) (level int) {
 	for _, d := range list {
 		if d.Track == track {

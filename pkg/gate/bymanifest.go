@@ -2,16 +2,20 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/rekorv1"
+	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -218,4 +222,31 @@ func lowest(all []manifestRuling) int {
 		level = min(level, r.level)
 	}
 	return level
+}
+
+// pagesIn opens the pages of the manifest, beside it.
+func pagesIn(ctx context.Context, place store.Place) manifest.Opener {
+	return func(name string) ([]byte, error) { return store.Read(ctx, place, name, manifest.MaxPage) }
+}
+
+// withoutPages takes the manifest's own verified pages out of the listing, and
+// those of the revisions that it supersedes, if their bytes match their names.
+// Any other file among them is extra.
+func (s *sealed) withoutPages(ctx context.Context, objects []store.Object, f *facts) []store.Object {
+	own := map[string]bool{}
+	for _, p := range s.manifest.Pages {
+		own[p.Name] = true
+	}
+	return slices.DeleteFunc(objects, func(o store.Object) bool {
+		return own[o.Name] || slices.Contains(s.manifest.Former, o.Name) && s.isPage(ctx, o.Name, f)
+	})
+}
+
+func (s *sealed) isPage(ctx context.Context, name string, f *facts) bool {
+	raw, err := pagesIn(ctx, s.Files)(name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		f.fail(name, err)
+		return true // unreadable, and already reported
+	}
+	return err != nil || manifest.PageName(digest.Of(digest.SHA256, raw)) == name
 }

@@ -208,3 +208,20 @@ func (s *sourceCheck) compareFile(ctx context.Context, name string, f *facts) {
 			Differ(digest.Of(digest.SHA256, want).String(), digest.Of(digest.SHA256, got).String()))
 	}
 }
+
+// checkLock compares the published lock with the published release.yaml: the
+// lock must pin every input by digest, and no others.
+func (s *sealed) checkLock(ctx context.Context, config plan.Config) error {
+	if !config.Locked() {
+		return nil
+	}
+	raw, err := s.readListed(ctx, plan.LockName)
+	if err != nil {
+		return err
+	}
+	lock, err := plan.ParseLock(raw)
+	if err != nil {
+		return verdict.Refuse(verdict.ManifestParse, plan.LockName, "the published file does not parse: %v", err)
+	}
+	return lock.Covers(config)
+}

@@ -120,7 +120,6 @@ func (i Image) nameOf(d registry.Descriptor) string {
 	return i.Name + " " + d.Platform
 }
 
-// target names one of its manifests to the registry.
 func (i Image) target(m imageManifest) registry.Target {
 	return registry.Target{Source: i.Source, Repository: i.Repository, Digest: m.Descriptor.Digest}
 }
@@ -161,7 +160,6 @@ type imageEvidence struct {
 	unavailable map[string]error // by the suffix of the tag
 }
 
-// all returns all valid evidence.
 func (e imageEvidence) all() []verify.Evidence { return slices.Concat(e.holds, e.legacy) }
 
 // read reads the referrers of a manifest, and then those legacy tags for whose

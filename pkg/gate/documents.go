@@ -324,7 +324,6 @@ func (d *documents) sayOmitted(f *facts) {
 	}
 }
 
-// firstFew lists the first few names.
 func firstFew(names []string) string {
 	const few = 3
 	if len(names) <= few {

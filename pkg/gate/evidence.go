@@ -198,7 +198,6 @@ func (g gathered) item(ctx context.Context, a manifest.Artifact) item {
 	return i
 }
 
-// question makes the policy's question about an artifact.
 func (s *sealed) question(a manifest.Artifact) policy.Question {
 	return policy.Question{
 		Stage: s.Stage, Class: a.Class, Subject: a.Name, Bytes: a.Digests, Version: s.manifest.Version.String(),
@@ -299,7 +298,6 @@ func (g gathered) weightOf(of manifest.Artifact) policy.Mode {
 	return strongest
 }
 
-// provenanceOf is the provenance that the manifest names for an artifact.
 func (g gathered) provenanceOf(_ context.Context, a manifest.Artifact) (verify.Evidence, error) {
 	switch {
 	case a.Provenance == "":

@@ -104,7 +104,6 @@ func (f *facts) prove(proofs ...verdict.Proof) { f.proofs = append(f.proofs, pro
 // addInputs adds documents and places that the answer is based on.
 func (f *facts) addInputs(inputs ...verdict.Input) { f.inputs = append(f.inputs, inputs...) }
 
-// note adds a note for the reader.
 func (f *facts) note(format string, args ...any) {
 	f.notes = append(f.notes, fmt.Sprintf(format, args...))
 }

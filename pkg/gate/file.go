@@ -180,7 +180,7 @@ func (f File) read(path string, limit int64) ([]byte, error) {
 // hash reads the file once; a given digest needs no reading.
 func (f File) hash(ctx context.Context) (digest.Set, error) {
 	if f.Path == "" {
-		return setOf(f.Digest), nil
+		return f.Digest.Set(), nil
 	}
 	info, err := os.Stat(f.Path)
 	switch {
@@ -226,18 +226,8 @@ func (f File) hash384(evidence []byte, before digest.Set) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-func setOf(d digest.Digest) digest.Set {
-	if d.Algorithm() == digest.SHA512 {
-		return digest.Set{SHA512: d}
-	}
-	return digest.Set{SHA256: d}
-}
-
 func firstOf(s digest.Set) digest.Digest {
-	if s.SHA256.IsZero() {
-		return s.SHA512
-	}
-	return s.SHA256
+	return cmp.Or(s.SHA256, s.SHA512)
 }
 
 func quoted(names []string) string {

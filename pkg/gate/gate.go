@@ -121,7 +121,6 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// terms are what the request is judged by.
 func (r Request) terms() terms {
 	return terms{policy: r.Policy, root: r.Verifier.Root(), waivers: r.Waivers, now: r.Now, sources: r.Sources}
 }
@@ -227,7 +226,6 @@ type gathered struct {
 	tooLow func(artifact string) bool
 }
 
-// check is one check of a release.
 type check func(context.Context, gathered) facts
 
 // checks are made for every release with a manifest. No check sees the results
@@ -336,7 +334,6 @@ func (g Gate) Manifest(ctx context.Context, r Request) (manifest.Manifest, error
 // fixManifest is the next act where a place has no manifest.
 const fixManifest = "check version, profile and address; if the release is published without a manifest, use a profile that says so; if it is sealed, fetch it again"
 
-// isOf compares the manifest with the request.
 func (m signedManifest) isOf(req Request) error {
 	differ := func(code verdict.Code, message, want, got string) error {
 		return &verdict.Error{Finding: verdict.Find(code, releasemanifest.Name, "%s", message).Differ(want, got)}

@@ -313,7 +313,6 @@ func (r *GitHubRelease) cover(list []census.Item, all bool, listed map[string]ve
 	return census.Compare(list, have)
 }
 
-// olderRelease is version 0.1 of the attestation of a release.
 const olderRelease = "https://in-toto.io/attestation/release/v0.1"
 
 func isRelease(kind string) bool {
@@ -382,7 +381,7 @@ func (r *GitHubRelease) readSums(ctx context.Context, sums census.Item) (list []
 		}
 		by := map[int]digest.Algorithm{64: digest.SHA256, 128: digest.SHA512}[len(m[1])]
 		sum, _ := digest.ParseHex(by, m[1]) // the pattern is that of a digest
-		set := setOf(sum)
+		set := sum.Set()
 		for _, a := range r.assets { // the census compares SHA-256
 			if sum.Equal(a.Digests.SHA512) {
 				set = digest.Set{SHA256: a.Digests.SHA256}

@@ -237,7 +237,6 @@ func verifiedOf(s *sealed, holds func(string) bool) manifest.Manifest {
 	return m
 }
 
-// classOf returns the class of a file that the manifest lists.
 func (m signedManifest) classOf(name string) plan.Class {
 	for _, a := range m.Artifacts {
 		if a.Name == name {

@@ -18,7 +18,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
-// asksImages reports whether images are in scope.
 func (s *sealed) asksImages() bool { return slices.ContainsFunc(s.manifest.Images(), s.covers) }
 
 // checkImages reads every image of the release from the registry: tag, index,
@@ -140,7 +139,6 @@ func checkTags(ctx context.Context, g gathered) (f facts) {
 	return f
 }
 
-// listsTag reports whether the manifest lists a tag.
 func (m signedManifest) listsTag(repo, tag string) bool {
 	return slices.ContainsFunc(m.Images(), func(a manifest.Artifact) bool {
 		return a.Repository == repo && slices.Contains(a.Tags, tag)

@@ -103,14 +103,12 @@ type imageReader struct {
 	referring atonce.Memo[attached] // by repository@digest
 }
 
-// evidenceOf returns the evidence that refers to a manifest.
 func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest digest.Digest) (attached, error) {
 	return r.referring.Get(repo+"@"+manifest.String(), func() (attached, error) {
 		return readAttached(ctx, r.verifier, registry.Target{Source: r.source, Repository: repo, Digest: manifest})
 	})
 }
 
-// summariesOf returns the summaries that refer to an image.
 func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) ([]verify.Evidence, error) {
 	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {

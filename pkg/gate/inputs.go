@@ -43,7 +43,6 @@ func (m signedManifest) inputsOf(dependencies []intoto.Resource) (list []input) 
 	return list
 }
 
-// pinned lists the inputs that a lock pins.
 func pinned(l plan.Lock) (list []input) {
 	image := func(name, image string, sum digest.Digest) {
 		uri := "oci://" + image + "@" + sum.String()

@@ -80,7 +80,6 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 // is "release" or "builder", but it has no role in the release.
 const roleInput = "input"
 
-// one verifies an input by its row.
 func (j inputJudge) one(ctx context.Context, row policy.Policy, in input) judgedInput {
 	fail := func(err error) judgedInput {
 		v := verdict.New(in.subject(), j.now)
@@ -178,7 +177,6 @@ func (j inputJudge) besideTool(ctx context.Context, req PolicyRequest, in input,
 	return found
 }
 
-// bundleAt reads and verifies one bundle.
 func (j inputJudge) bundleAt(ctx context.Context, req PolicyRequest, address string, in input) (verify.Evidence, error) {
 	end := strings.LastIndexByte(address, '/') + 1
 	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {

@@ -330,7 +330,6 @@ func weight(c verdict.Code) int {
 // groups are artifacts counted by class.
 type groups []verdict.Group
 
-// count adds one artifact.
 func (all groups) count(class plan.Class, good bool) groups {
 	i := slices.IndexFunc(all, func(g verdict.Group) bool { return g.Name == string(class) })
 	if i < 0 {

@@ -153,7 +153,6 @@ func (r PlanRequest) ask(ctx context.Context, cases []*planCase) (left int) {
 // errSilent is why an image is not requested.
 var errSilent = errors.New("not asked, because the registry did not answer about many other images")
 
-// image judges the image of a case.
 func (a *asking) image(ctx context.Context, c *planCase) (*verdict.Verdict, error) {
 	e := a.Plan.Edges[c.edges[0]]
 	r := a.Plan.Routes[e.Route]
@@ -264,7 +263,6 @@ func (r PlanRequest) asPartOfPlan(c *planCase) *verdict.Verdict {
 	return v
 }
 
-// blocking adds to a finding the destinations that it blocks.
 func (r PlanRequest) blocking(c *planCase, f verdict.Finding) verdict.Finding {
 	var blocked []string
 	for _, i := range c.edges {

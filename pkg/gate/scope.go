@@ -157,7 +157,6 @@ func hasMore(p policy.Policy, stage policy.Stage) bool {
 	})
 }
 
-// covers reports whether an artifact is in scope.
 func (s *sealed) covers(a manifest.Artifact) bool { return s.asked == nil || s.asked[a.Name] }
 
 // chosen returns the artifacts in scope: those of the place and the platform,

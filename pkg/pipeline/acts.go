@@ -209,7 +209,6 @@ func actNamed(name string) act {
 	return act{}
 }
 
-// actsFor returns the acts that a purpose prepares for.
 func actsFor(purpose doctor.Purpose) []act {
 	switch purpose {
 	case doctor.Build:

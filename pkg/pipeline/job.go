@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
@@ -178,7 +179,6 @@ func (j *job) withdrawn(m manifest.Manifest) []verdict.Finding {
 	return j.Gate.Withdrawn(j.Version, m, j.Clock())
 }
 
-// manifest reads and verifies the manifest of a place.
 func (j *job) manifest(ctx context.Context, from store.Place) (manifest.Manifest, []byte, error) {
 	raw, err := store.Read(ctx, from, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
@@ -253,4 +253,68 @@ func (j *job) addSummary(s Summary, signer *sign.Signer, began time.Time) Summar
 	s.add(signer, j.Clock().Sub(began))
 	j.account.acts = append(j.account.acts, s)
 	return s
+}
+
+// tokenReadInterval is how often a token file is read again while the signer
+// waits for a fresh token.
+const tokenReadInterval = 2 * time.Second
+
+// renewed is a token file whose token is replaced during a release, because
+// steps can last longer than tokens. A finished step must not be lost because
+// its provenance cannot be signed at that moment, and unsigned provenance is
+// never written. Therefore the outputs of the step are kept, and the file is
+// read until the patience of the signer ends.
+type renewed struct {
+	token.File
+	clock func() time.Time
+	work  sign.Work
+	// begun means that finished work would be lost; before that, an expired
+	// token is refused at once.
+	begun bool
+}
+
+// Token reads the file until it contains a valid token.
+func (r *renewed) Token(ctx context.Context) (string, error) {
+	text, dead := r.read(ctx)
+	switch {
+	case dead == nil:
+		r.begun = true
+		return text, nil
+	case !r.begun:
+		return "", dead
+	}
+	pause := r.work.Pause
+	if pause == nil {
+		pause = transport.Sleep
+	}
+	began, told := r.clock(), time.Time{}
+	for ; dead != nil; text, dead = r.read(ctx) {
+		now := r.clock()
+		left := r.work.Patience - now.Sub(began)
+		if left <= 0 {
+			return "", dead
+		}
+		if told.IsZero() || now.Sub(told) >= 30*time.Second {
+			told = now
+			r.work.Report(ctx, "waiting for a fresh token in %s, read every %s, for at most %s: %s",
+				string(r.File), tokenReadInterval, left.Round(time.Second), verdict.FindingOf("", dead).Message)
+		}
+		if err := pause(ctx, min(tokenReadInterval, left)); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// read reads the token that is in the file now, and checks it.
+func (r *renewed) read(ctx context.Context) (string, error) {
+	text, err := r.File.Token(ctx)
+	if err != nil {
+		return "", err
+	}
+	said, err := token.Read(text)
+	if err != nil {
+		return "", err
+	}
+	return text, said.Check(r.clock())
 }

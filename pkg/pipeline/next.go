@@ -93,7 +93,6 @@ func how(failed verdict.Code) string {
 	return "failed with " + string(failed)
 }
 
-// commandOn is a command on this release.
 func commandOn(p *job, verb string, more ...string) string {
 	program := "waybill"
 	if len(p.Typed.Args) > 0 {

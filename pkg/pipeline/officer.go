@@ -13,6 +13,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/declaration"
@@ -241,4 +242,24 @@ func (o Officer) mayWrite(ctx context.Context, v *verify.Verifier, d Draft, to T
 		return verdict.Refuse(verdict.PolicyStale, to.Name, "the file at the target has number %d; use a higher number", before)
 	}
 	return nil
+}
+
+// TokenObserver is the token name of the identity that signs what it observed of
+// builds.
+const TokenObserver = "observer"
+
+// DraftObserved drafts what an observer says of a build: the statement of a
+// [buildrecord.Record].
+func (o Officer) DraftObserved(s intoto.Statement) (Draft, error) {
+	claim, err := provenance.Read(s)
+	if err == nil {
+		err = o.Profile.Policy.NewSession().AllowsSource(claim.Source.Repository)
+	}
+	return Draft{Statement: s, role: policy.Builder, accept: func(e verify.Evidence) (verdict.Proof, error) {
+		if _, err := policy.States(o.Profile.Policy, e); err != nil {
+			return verdict.Proof{}, err
+		}
+		first := s.Subjects()[0]
+		return o.Profile.Policy.Judge(e, policy.Ask{Role: policy.Builder, Kind: e.Kind(), Subject: first.Name, Bytes: first.Digests})
+	}}, err
 }

@@ -34,7 +34,6 @@ func oneOf(kind string) func(context.Context, *outlook) ([]KindCount, []sign.Ord
 	}
 }
 
-// manifestOf is the release manifest.
 func manifestOf(_ context.Context, o *outlook) ([]KindCount, []sign.Order) {
 	var list kindCounts
 	list.count("release manifest", o.Sealed)

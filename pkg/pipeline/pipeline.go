@@ -261,7 +261,6 @@ func (p *Pipeline) Decide(ctx context.Context, s profile.Stage) (*verdict.Verdic
 	return nil, err
 }
 
-// performOne performs a single act.
 func performOne(ctx context.Context, p *Pipeline, a act) error {
 	_, err := runner{p.job}.perform(ctx, a, p.from)
 	return err

@@ -34,7 +34,6 @@ func runSteps(ctx context.Context, t tools, in facts) (facts, error) {
 	return in, err
 }
 
-// verifyInputs verifies what the lock pins, and reports what was verified.
 func (t tools) verifyInputs(ctx context.Context, pins plan.Lock) error {
 	lines, err := t.Gate.Inputs(ctx, pins, t.Clock())
 	for _, line := range lines {

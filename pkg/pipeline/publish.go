@@ -211,7 +211,6 @@ func missingManifestAdvice(from store.Place, state string) string {
 	return "stage the release first: waybill stage VERSION --confirm, or if it is sealed already, waybill promote VERSION --to staging --confirm"
 }
 
-// pagesAt opens the pages of the manifest at a place.
 func pagesAt(ctx context.Context, from store.Place) manifest.Opener {
 	return func(name string) ([]byte, error) { return store.Read(ctx, from, name, manifest.MaxPage) }
 }

@@ -127,7 +127,6 @@ func (p records) journal(m manifest.Manifest) string {
 	return filepath.Join(p.State, "records", p.Version.String()+".jsonl")
 }
 
-// recording writes the records of one release.
 type recording struct {
 	*job
 	records  *attest.Records

@@ -46,7 +46,6 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 	}
 }
 
-// manifestIn is the digest of the manifest that a verdict judged.
 func manifestIn(v *verdict.Verdict) digest.Digest {
 	for _, in := range v.Inputs {
 		if in.Name == releasemanifest.Name {
@@ -86,7 +85,6 @@ func (p *Pipeline) Afterwards(ctx context.Context) (lines []string, _ error) {
 	return lines, nil
 }
 
-// wouldRecord describes what would be recorded.
 func wouldRecord(_ context.Context, j *job) ([]string, error) {
 	if why := (records{j}).unwritten(); why != "" {
 		return []string{"no record would be written: " + why}, nil

@@ -67,7 +67,6 @@ func (r Revision) Sign(ctx context.Context, next manifest.Manifest) error {
 	return err
 }
 
-// signsRevision is the act that signs a drafted revision.
 func signsRevision(next manifest.Manifest) act {
 	if next.Withdrawn != nil {
 		return revision(actWithdraw, manifest.RunWithdraw)

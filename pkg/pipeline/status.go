@@ -88,7 +88,6 @@ func (s Status) Err() error {
 	return nil
 }
 
-// statusReader builds a status.
 type statusReader struct {
 	*job
 	status *Status
@@ -130,7 +129,6 @@ func (p *Pipeline) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// add adds a line to the status.
 func (l *statusReader) add(s Stage) { l.status.Stages = append(l.status.Stages, s) }
 
 // readState reads the state directory and its journal.

@@ -140,7 +140,6 @@ func settings(bin gomod.Binary) string {
 	return strings.Join(lines, "\n")
 }
 
-// distribution adds a distribution and its packages.
 func (b *builder) distribution(r distro.Release) string {
 	if r.ID == "" {
 		return ""
@@ -151,7 +150,6 @@ func (b *builder) distribution(r distro.Release) string {
 	})
 }
 
-// installed adds one package of a distribution.
 func (b *builder) installed(p distro.Package, r distro.Release, source string) string {
 	out := spdx.Package{
 		ID:   elementID("Package", strings.Join([]string{p.Kind, p.Name, p.Version, p.Arch}, "@")),

@@ -33,8 +33,7 @@ func Describe(ctx context.Context, in Input, artifact string, c Content, members
 		return Binary(in, artifact, c)
 	}
 	made, err := Archive(in, artifact, c, members)
-	var single *unpack.SingleError
-	if errors.As(err, &single) {
+	if _, is := errors.AsType[*unpack.SingleError](err); is {
 		return compressedFile(in, artifact, c)
 	}
 	return made, err

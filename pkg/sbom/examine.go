@@ -297,7 +297,6 @@ func isDatabase(name string) bool {
 	return strings.HasPrefix(name, distro.DpkgStatusDir) && !strings.HasSuffix(name, ".md5sums")
 }
 
-// keep keeps a text.
 func (x *examiner) keep(it *item, body io.Reader) error {
 	limit := maxText
 	if isDatabase(it.name) {

@@ -81,7 +81,6 @@ func Image(ctx context.Context, in Input, artifact string, c ImageContent) (Made
 	return b.made(), nil
 }
 
-// identity returns the digest that identifies the image of a platform.
 func (p ImagePlatform) identity() digest.Digest {
 	if p.Digest.IsZero() {
 		return p.Config
@@ -89,7 +88,6 @@ func (p ImagePlatform) identity() digest.Digest {
 	return p.Digest
 }
 
-// platform adds the image of one platform.
 func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform, c ImageContent) error {
 	image := spdx.Package{
 		ID: elementID("Image", p.Platform), Name: artifact + "/" + p.Platform, Version: b.in.Version, Purpose: spdx.Container, Supplier: b.in.supplier(),
@@ -129,7 +127,6 @@ func (b *builder) platform(ctx context.Context, artifact string, p ImagePlatform
 	return b.contents(ctx, id, p, c.Layers)
 }
 
-// contents examines the layers.
 func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cache *Layers) error {
 	if err := cache.ahead(ctx, p.Layers); err != nil {
 		return err
@@ -166,7 +163,6 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 	return nil
 }
 
-// programIn adds a Go program of an image.
 func (b *builder) programIn(image, name string, p ImagePlatform, at placed[program]) {
 	layer := p.Layers[at.layer].Digest.String()
 	file := at.what.file

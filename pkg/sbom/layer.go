@@ -13,8 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
@@ -52,17 +51,13 @@ const atOnce = 2
 // ahead reads layers concurrently into the cache. A failure does not stop the
 // others: another image may need them.
 func (c *Layers) ahead(ctx context.Context, layers []Layer) error {
-	var group errgroup.Group
-	group.SetLimit(atOnce)
-	for _, l := range layers {
-		if l.Open != nil {
-			group.Go(func() error {
-				_, err := c.factsOf(ctx, l)
-				return err
-			})
+	return atonce.Try(ctx, atOnce, layers, func(_ context.Context, _ int, l Layer) error {
+		if l.Open == nil {
+			return nil
 		}
-	}
-	return group.Wait()
+		_, err := c.factsOf(ctx, l)
+		return err
+	})
 }
 
 // program is a Go program in an image.
@@ -101,7 +96,6 @@ func (l *layerFacts) addSums() (err error) {
 	return err
 }
 
-// layerFacts is what one layer adds and removes.
 type layerFacts struct {
 	facts
 	programs   map[string]program
@@ -178,7 +172,6 @@ func readLayer(ctx context.Context, l Layer) (*layerFacts, error) {
 	return out, nil
 }
 
-// entry adds one entry of the layer.
 func (l *layerFacts) entry(x *examiner, e unpack.Entry, body io.Reader) error {
 	switch dir, base := path.Split(e.Name); {
 	case base == opaque:

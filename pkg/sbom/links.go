@@ -97,7 +97,6 @@ func (t tree) unreadDatabases() (list []string) {
 	return list
 }
 
-// linked adds a symbolic link.
 func (l *layerFacts) linked(x *examiner, name, target string) {
 	if len(l.links) >= maxLayerLinks {
 		x.missed(name, errors.New("the layer has more symbolic links than are followed"))

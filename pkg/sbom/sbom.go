@@ -32,8 +32,11 @@ import (
 	"encoding/hex"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
@@ -118,7 +121,6 @@ func IsNamespace(s string) bool {
 	return err == nil && u.Scheme != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && strings.HasSuffix(s, "/") && !strings.Contains(s, " ")
 }
 
-// namespace returns the namespace of the document of an artifact.
 func (in Input) namespace(artifact string, sum digest.Digest) string {
 	escaped := (&url.URL{Path: artifact}).EscapedPath()
 	return in.Namespace + escaped + "-" + sum.Hex()
@@ -159,7 +161,6 @@ func (b *builder) made() Made {
 	return Made{Draft: b.draft, Digests: b.identity, Incomplete: b.missing}
 }
 
-// subject is the described package.
 func (b *builder) subject() *spdx.Package { return &b.draft.Packages[0] }
 
 // add adds a package, once.
@@ -226,4 +227,26 @@ func named(name, text string) string {
 		}
 	}
 	return strings.Trim(string(short), "-") + "-" + hex.EncodeToString(sum[:10])
+}
+
+// credentials matches user and password in an address.
+var credentials = regexp.MustCompile(`://[^/\s@]+@`)
+
+// clean bounds foreign text, and removes what is invisible: control characters,
+// direction marks, broken UTF-8. Credentials in addresses are removed as well.
+func clean(s string) string {
+	const limit = 4096
+	if len(s) > limit {
+		s = s[:limit] + "…"
+	}
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+	if strings.Contains(s, "@") {
+		s = credentials.ReplaceAllString(s, "://…@")
+	}
+	return s
 }

@@ -131,7 +131,6 @@ func (c *RecordCheck) line(where string, text []byte) {
 	}
 }
 
-// checkFirst checks the first line found of a record.
 func (c *RecordCheck) checkFirst(where string, l api.Line) {
 	kept := func(h api.Head) bool {
 		return (h.Instance == "" || h.Instance == l.Instance) && h.Number == l.Number-1 && h.Digest.Equal(l.Previous)
@@ -177,7 +176,6 @@ func (c *RecordCheck) addBreak(where, format string, args ...any) {
 	}
 }
 
-// add counts a line.
 func (c *lineCounts) add(l api.Line) {
 	if c.first.IsZero() || l.Time.Before(c.first) {
 		c.first = l.Time

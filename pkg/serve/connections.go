@@ -31,7 +31,6 @@ type connections struct {
 	fresh, known list.List  // of *connection
 }
 
-// connection is one open connection.
 type connection struct {
 	net.Conn
 	among *connections
@@ -83,7 +82,6 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// completedRequest records that the connection completed a request.
 func (c *connection) completedRequest() {
 	c.among.mu.Lock()
 	defer c.among.mu.Unlock()
@@ -95,7 +93,6 @@ func (c *connection) completedRequest() {
 	c.at = c.in.PushBack(c)
 }
 
-// connectionKey is the context key of the connection of a request.
 type connectionKey struct{}
 
 // context is called by a server for each new connection.

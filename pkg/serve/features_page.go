@@ -21,7 +21,6 @@ type featuresPage struct {
 	Rows     []featureRow
 }
 
-// featureRow is one feature on the page.
 type featureRow struct {
 	Name, State string
 	// Mode is the effect of the state on the policy, and where.
@@ -48,7 +47,7 @@ func (f *featureReader) page(basis *standing) *featuresPage {
 	p.Read, p.Until = now.at.UTC(), now.until().UTC()
 	counts := now.States()
 	for _, o := range now.objects {
-		row := featureRow{Name: name(o.Key()), State: string(o.Status.State), Mode: "does not switch this policy", Waiting: waiting(o)}
+		row := featureRow{Name: o.Key().Short(), State: string(o.Status.State), Mode: "does not switch this policy", Waiting: waiting(o)}
 		row.Since, row.Last = lastTransition(o)
 		if i := slices.IndexFunc(counts, func(c featuretransition.State) bool {
 			return c.Namespace == o.Metadata.Namespace && c.Name == o.Metadata.Name
@@ -87,14 +86,6 @@ func (r *featureRow) count(basis *standing, c featuretransition.State) {
 	r.Mode = strings.Join(modes, ", ")
 }
 
-// name is the name of a feature, without Waybill's own namespace.
-func name(k feature.Key) string {
-	if k.Namespace == feature.CoreNamespace {
-		return k.Name
-	}
-	return k.String()
-}
-
 // scopeText names the first repositories of a scope.
 func scopeText(s feature.Scope) string {
 	const few = 3
@@ -107,7 +98,6 @@ func scopeText(s feature.Scope) string {
 	return " in " + strings.Join(s.Repositories, ", ")
 }
 
-// lastTransition is the last transition and its time.
 func lastTransition(f feature.Feature) (at time.Time, text string) {
 	all := f.Status.History
 	if len(all) == 0 {
@@ -121,7 +111,6 @@ func lastTransition(f feature.Feature) (at time.Time, text string) {
 	return t.Transition.At.UTC(), text
 }
 
-// waiting is the task that the feature waits for.
 func waiting(f feature.Feature) string {
 	if len(f.Status.Tasks) == 0 {
 		return ""

@@ -57,7 +57,6 @@ func (c *ClusterUse) check() error {
 	return nil
 }
 
-// rule is the rule of a namespace.
 func (c *ClusterUse) rule(namespace string) NamespaceRule {
 	for _, n := range c.Namespaces {
 		if slices.ContainsFunc(n.Names, func(name string) bool {
@@ -178,7 +177,6 @@ func readReview(raw []byte) (v review, err error) {
 
 const reviewVersion, reviewKind = "admission.k8s.io/v1", "AdmissionReview"
 
-// reviewed is the answer to a review.
 type reviewed struct {
 	UID       string        `json:"uid"`
 	Allowed   bool          `json:"allowed"`

@@ -40,7 +40,6 @@ func (s Summaries) String() string {
 	return fmt.Sprintf("summaries by %q of %q", s.Verifier.ID, s.Policy)
 }
 
-// wants reports whether a decision gets a summary.
 func (s Summaries) wants(a asked, got made) bool {
 	return s.Signer != nil && (a.Verb == api.Promote || a.Verb == api.Override) && got.verdict.Outcome() == verdict.Accepted
 }

@@ -111,7 +111,6 @@ func (t *tally) add(d api.Decision, l line) {
 	}
 }
 
-// metrics writes the metrics of the gate.
 func (s *Server) metrics(w io.Writer) {
 	s.records.tally.write(w)
 	s.features.measure(w, s.basis.Load().switched)

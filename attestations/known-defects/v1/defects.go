@@ -127,7 +127,6 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	return p, nil
 }
 
-// at adds the position in a list to an error.
 func at(where string, i int, id string, err error) error {
 	if err == nil {
 		return nil

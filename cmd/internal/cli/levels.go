@@ -155,7 +155,6 @@ func (s source) verifiers() ([]slsa.Verifier, error) {
 	return []slsa.Verifier{{Signer: m, VerifierID: id, Level: level}}, nil
 }
 
-// read reads and verifies the summaries.
 func (s source) read(v *verify.Verifier) (list []verify.Evidence, err error) {
 	for _, path := range s.files {
 		raw, err := store.ReadNamed(path, verify.MaxBundle)

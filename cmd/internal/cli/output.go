@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -166,8 +167,7 @@ func (o *Output) End(c *cobra.Command, args []string, err error) {
 	}
 	v := verdict.New(strings.Join(append([]string{c.CommandPath()}, args...), " "), time.Now())
 	v.AddError(c.CommandPath(), err)
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is {
 		v = &judged.Verdict
 	}
 	kept := Output{Verbose: o.Verbose, audience: exit.AudienceOf(c.CommandPath()), Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool {
@@ -287,3 +287,36 @@ func (o *Output) Write(stdout io.Writer, v verdict.Verdict) error {
 	}
 	return errors.Join(failed...)
 }
+
+// AddFormat adds the flag --output of a command without a verdict. It takes one of the
+// formats, of which the first is the default.
+func AddFormat(cmd *cobra.Command, to *string, usage string, formats ...string) {
+	*to = formats[0]
+	cmd.Flags().VarP(format{to, formats}, "output", "o", usage)
+}
+
+// format is the value of a flag that takes one of a few words.
+type format struct {
+	chosen *string
+	all    []string
+}
+
+// Set chooses one of the words.
+func (f format) Set(text string) error {
+	if !slices.Contains(f.all, text) {
+		return fmt.Errorf("want %s", strings.Join(f.all, " or "))
+	}
+	*f.chosen = text
+	return nil
+}
+
+// String is the word that is chosen.
+func (f format) String() string {
+	if f.chosen == nil { // pflag calls this on a zero value
+		return ""
+	}
+	return *f.chosen
+}
+
+// Type is the name of the value in the help.
+func (f format) Type() string { return "string" }

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 
 	"github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
@@ -227,4 +229,28 @@ func (o *Trust) Used() error {
 		return nil
 	}
 	return verdict.Refuse(verdict.Usage, "--min-root and --cache", "the profile names a trusted root, so no TUF repository is used; leave them out")
+}
+
+// FallbackRoots makes TLS trust the built-in authorities if the system has no
+// directory for certificates, such as an image from scratch. Call it once, at
+// the start. It looks for directories first, because to parse all authorities
+// would slow down every start.
+func FallbackRoots() {
+	for _, dir := range []string{"/etc/ssl", "/etc/pki"} {
+		if _, err := os.Stat(dir); err == nil {
+			return
+		}
+	}
+	pool := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		cert, err := x509.ParseCertificate(root.Certificate)
+		switch {
+		case err != nil: // an authority fewer is trusted
+		case root.Constraint != nil:
+			pool.AddCertWithConstraint(cert, root.Constraint)
+		default:
+			pool.AddCert(cert)
+		}
+	}
+	x509.SetFallbackRoots(pool) // counts only if the system has none
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -61,4 +63,14 @@ func (o *VerifyRelease) unusedUnder(cmd *cobra.Command) error {
 		return Unused(cmd, "the profile is for releases without a manifest, where a summary cannot replace the signatures of files", "accept-vsa")
 	}
 	return Unused(cmd, "the release has a manifest, whose signatures carry their time: no log is searched", "rekor-url", "evidence")
+}
+
+// answers is the directory that caches the log's answers. The download of a
+// release without a manifest gets one beside it: its signatures need the answers,
+// and the copy can then be verified without a network.
+func (o *VerifyRelease) answers() string {
+	if o.Log.Evidence != "" || o.unsealed == nil || o.Keep.Download == "" {
+		return o.Log.Evidence
+	}
+	return filepath.Clean(o.Keep.Download) + ".evidence"
 }

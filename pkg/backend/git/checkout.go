@@ -369,7 +369,6 @@ func (r *Repository) ReadFile(ctx context.Context, c Commit, name string) ([]byt
 	return nil, fmt.Errorf("reading commit %s: no file name", c.Commit)
 }
 
-// find returns the entry of a tree with this name.
 func (o *objects) find(tree, name string) (entry, error) {
 	entries, err := o.tree(tree)
 	if err != nil {

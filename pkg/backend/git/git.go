@@ -33,7 +33,6 @@ func remoteVariables() []string {
 	}
 }
 
-// environment is the complete environment of git.
 func (g git) environment() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -128,8 +127,7 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 		return out.String(), nil
 	}
 	failed := &gitError{act: args[0], code: -1, stderr: lastLines(complaint.String()), err: err}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
 		failed.code = exit.ExitCode()
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -150,8 +148,7 @@ func lastLines(text string) string {
 
 // exitCode is git's exit code, -1 if there is none.
 func exitCode(err error) int {
-	var failed *gitError
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*gitError](err); is {
 		return failed.code
 	}
 	return -1

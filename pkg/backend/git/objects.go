@@ -173,7 +173,6 @@ func (o *objects) meta(id, kind string, limit int64) ([]byte, error) {
 	return io.ReadAll(obj)
 }
 
-// commit reads the commit with this id.
 func (r *Repository) commit(ctx context.Context, id, ref string) (Commit, error) {
 	if err := r.ensureCommit(ctx, id); err != nil {
 		return Commit{}, err

@@ -118,7 +118,6 @@ func (c *Client) Unavailable(op string, err error) error {
 // Content opens bytes to send, and says how many there are.
 type Content func() (io.ReadCloser, int64, error)
 
-// call is one request.
 type call struct {
 	op     string // for messages
 	method string // default GET

@@ -12,11 +12,26 @@
 package kit
 
 import (
+	"archive/tar"
+	"bufio"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
+	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -87,4 +102,132 @@ func Check(ctx context.Context, path string) (carries bool, err error) {
 		carries = carries || o.Name == Trust+"profile.yaml"
 	}
 	return carries, verdict.InFile(path, err)
+}
+
+// Entry is one file of a kit, and how to read it.
+type Entry struct {
+	store.Object
+	Open func(ctx context.Context, name string) (io.ReadCloser, int64, error)
+}
+
+// Write writes the files of a place, and others, as a kit: the same files, the same
+// bytes.
+func Write(ctx context.Context, path string, from store.Place, compressed bool, others ...Entry) error {
+	objects, err := from.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		others = append(others, Entry{o, from.Open})
+	}
+	return write(ctx, path, others, compressed)
+}
+
+// WriteDelta writes what a newer kit has that an older one lacks, file by file. The
+// delta is read as the newer kit where the older one lies beside it.
+func WriteDelta(ctx context.Context, older, newer, path string, compressed bool) error {
+	if !strings.HasSuffix(older, Suffix) {
+		return verdict.Refuse(verdict.Usage, older, "want a kit, whose name ends in %s", Suffix)
+	}
+	from, err := store.Open(older, nil)
+	to, failed := store.Open(newer, nil)
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	manifest, err := store.Read(ctx, from, Files+releasemanifest.Name, 64<<20)
+	objects, failed := to.List(ctx)
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	var changed []Entry
+	list := fmt.Sprintln(filepath.Base(older), digest.Of(digest.SHA256, manifest))
+	for _, o := range objects {
+		var sums [2]digest.Digest
+		for i, in := range []store.Place{from, to} {
+			body, _, err := in.Open(ctx, o.Name)
+			if err == nil {
+				sums[i], _, err = digest.SumSHA256(body)
+				err = errors.Join(err, body.Close())
+			}
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		if sums[0].Equal(sums[1]) {
+			list += o.Name + "\n"
+		} else {
+			changed = append(changed, Entry{o, to.Open})
+		}
+	}
+	delta := Entry{store.Object{Name: "delta", Size: int64(len(list))}, func(context.Context, string) (io.ReadCloser, int64, error) {
+		return io.NopCloser(strings.NewReader(list)), int64(len(list)), nil
+	}}
+	return write(ctx, path, append(changed, delta), compressed)
+}
+
+// CheckNew refuses a name that no new kit can have.
+func CheckNew(path string) error {
+	if _, err := os.Lstat(path); err == nil || !strings.HasSuffix(path, Suffix) {
+		return verdict.Refuse(verdict.Usage, path, "want a file that does not exist, and whose name ends in %s", Suffix)
+	}
+	return nil
+}
+
+// write writes a kit, which appears when it is whole.
+func write(ctx context.Context, path string, all []Entry, compressed bool) error {
+	if err := CheckNew(path); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".kit-")
+	if err != nil {
+		return &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it is temporary
+	defer file.Close()
+	plain := bufio.NewWriterSize(file, unpack.FrameSize)
+	if compressed {
+		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true)) // the options are right
+		plain = bufio.NewWriterSize(packer{file, encoder}, framesAtOnce*unpack.FrameSize)
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	out, buf := tar.NewWriter(plain), make([]byte, unpack.FrameSize)
+	for _, e := range all {
+		body, _, err := e.Open(ctx, e.Name)
+		if err != nil {
+			return err
+		}
+		err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.Name, Mode: 0o644, Size: e.Size})
+		if err == nil {
+			_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{body}, buf)
+		}
+		if err := errors.Join(err, body.Close()); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(out.Close(), plain.Flush(), file.Chmod(0o644), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+const framesAtOnce = 16
+
+// packer writes zstd frames, which it compresses on all processors.
+type packer struct {
+	io.Writer
+	encoder *zstd.Encoder
+}
+
+// Write implements [io.Writer].
+func (p packer) Write(b []byte) (int, error) {
+	var frames [framesAtOnce][]byte
+	var group sync.WaitGroup
+	for i := range (len(b) + unpack.FrameSize - 1) / unpack.FrameSize {
+		group.Go(func() {
+			frames[i] = p.encoder.EncodeAll(b[i*unpack.FrameSize:min((i+1)*unpack.FrameSize, len(b))], nil)
+		})
+	}
+	group.Wait()
+	_, err := p.Writer.Write(slices.Concat(frames[:]...))
+	return len(b), err
 }

@@ -35,7 +35,6 @@ const maxSize = 256
 // attempts is how often a write is tried again after another writer was faster.
 const attempts = 16
 
-// mediaType is the media type of markers.
 const mediaType = "text/plain"
 
 // Place is where markers are read and written.

@@ -177,7 +177,6 @@ func spend(left *int64, d Descriptor) error {
 	return nil
 }
 
-// locate finds the bundle of a referrer.
 func (r *reading) locate(ctx context.Context, referrer Descriptor) (located, error) {
 	layer, hinted := annotatedLayer(referrer)
 	var err error

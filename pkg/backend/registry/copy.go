@@ -11,8 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -101,18 +100,14 @@ func (c copier) image(ctx context.Context, d Descriptor, depth int) (Copied, err
 		return done, nil
 	}
 	var mu sync.Mutex // guards done
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(copyWorkers)
-	for _, n := range nodes {
-		group.Go(func() error {
-			more, err := c.referrers(inner, n.Descriptor.Digest, depth-1)
-			mu.Lock()
-			defer mu.Unlock()
-			done.add(more)
-			return err
-		})
-	}
-	return done, group.Wait()
+	err = atonce.Try(ctx, copyWorkers, nodes, func(ctx context.Context, _ int, n *Node) error {
+		more, err := c.referrers(ctx, n.Descriptor.Digest, depth-1)
+		mu.Lock()
+		defer mu.Unlock()
+		done.add(more)
+		return err
+	})
+	return done, err
 }
 
 // referrers copies the referrers of one manifest sequentially: each push
@@ -200,7 +195,6 @@ func (n *Node) isBundle() bool {
 	return len(n.Layers) == 1 && n.Layers[0].MediaType == mediaTypeBundle
 }
 
-// referrersToCopy returns the referrers to copy.
 func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 	if len(all) <= maxReferrers {
 		return all, nil
@@ -218,20 +212,12 @@ func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
 }
 
 func (c copier) node(ctx context.Context, n *Node) error {
-	children, inner := errgroup.WithContext(ctx)
-	children.SetLimit(copyWorkers)
-	for _, child := range n.Children {
-		children.Go(func() error { return c.node(inner, child) })
-	}
-	if err := children.Wait(); err != nil {
+	err := atonce.Try(ctx, copyWorkers, n.Children, func(ctx context.Context, _ int, child *Node) error { return c.node(ctx, child) })
+	if err != nil {
 		return err
 	}
-	blobs, inner := errgroup.WithContext(ctx)
-	blobs.SetLimit(copyWorkers)
-	for _, blob := range n.Blobs() {
-		blobs.Go(func() error { return c.blob(inner, blob) })
-	}
-	if err := blobs.Wait(); err != nil {
+	err = atonce.Try(ctx, copyWorkers, n.Blobs(), func(ctx context.Context, _ int, blob Descriptor) error { return c.blob(ctx, blob) })
+	if err != nil {
 		return err
 	}
 	return c.dst.PushManifest(ctx, c.repo, n.Descriptor, n.Raw)

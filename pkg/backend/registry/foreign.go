@@ -1,13 +1,18 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -116,4 +121,87 @@ func (f *Foreign) Tags(ctx context.Context, repo string) ([]string, error) {
 	}
 	slices.Sort(tags)
 	return slices.Compact(tags), nil
+}
+
+// Through returns a transport that authenticates for requests of a method to a
+// repository, and the address of the registry. It follows no redirects.
+func (r *Remote) Through(ctx context.Context, repo, method string) (http.RoundTripper, *url.URL, error) {
+	target, err := r.repository(repo)
+	if err != nil {
+		return nil, nil, err
+	}
+	scope := ggcr.PushScope
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		scope = ggcr.PullScope
+	case http.MethodDelete:
+		scope = ggcr.DeleteScope
+	}
+	s, err := r.session(ctx, target, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.client.Transport, &url.URL{Scheme: target.Scheme(), Host: target.RegistryStr()}, nil
+}
+
+// CheckEvidence returns a [NoEvidenceError] unless a manifest, which need not be
+// in its repository yet, is evidence about another: a referrer that cannot be
+// run as an image, a list of such referrers, or [AttachedEvidence].
+func (d Descriptor) CheckEvidence(ctx context.Context, src Source, repo string, raw []byte) error {
+	src = withManifest{src, d, raw}
+	if d.IsIndex() {
+		return ReferrersTag(ctx, src, repo, d)
+	}
+	node, err := Graph(ctx, src, repo, d)
+	switch {
+	case err != nil:
+		return err
+	case slices.ContainsFunc(node.Layers, isImagePart):
+		return &NoEvidenceError{Tag: repo + "@" + d.Digest.String(), Why: "it has the layers of an image"}
+	case !node.Subject.Digest.IsZero() && !node.isRunnable():
+		return nil
+	}
+	_, err = AttachedEvidence(ctx, src, repo, d)
+	return err
+}
+
+// withManifest is a source and one more manifest with the right digest.
+type withManifest struct {
+	Source
+	d   Descriptor
+	raw []byte
+}
+
+// Fetch implements [Source].
+func (w withManifest) Fetch(ctx context.Context, repo string, d Descriptor) (io.ReadCloser, error) {
+	if d.IsManifest() && d.Digest.Equal(w.d.Digest) {
+		return io.NopCloser(bytes.NewReader(w.raw)), nil
+	}
+	return w.Source.Fetch(ctx, repo, d)
+}
+
+// Renamed is a source in which every repository is the one named As.
+type Renamed struct {
+	Source
+	As string
+}
+
+// Resolve implements [Source].
+func (r Renamed) Resolve(ctx context.Context, _, tag string) (Descriptor, error) {
+	return r.Source.Resolve(ctx, r.As, tag)
+}
+
+// Fetch implements [Source].
+func (r Renamed) Fetch(ctx context.Context, _ string, d Descriptor) (io.ReadCloser, error) {
+	return r.Source.Fetch(ctx, r.As, d)
+}
+
+// Referrers implements [Source].
+func (r Renamed) Referrers(ctx context.Context, _ string, d digest.Digest) ([]Descriptor, error) {
+	return r.Source.Referrers(ctx, r.As, d)
+}
+
+// Tags implements [Source].
+func (r Renamed) Tags(ctx context.Context, _ string) ([]string, error) {
+	return r.Source.Tags(ctx, r.As)
 }

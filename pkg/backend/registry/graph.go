@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 )
 
 // Limits of one image: far above any published image.
@@ -173,4 +175,17 @@ func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, 
 		return 0, err
 	}
 	return total, nil
+}
+
+// Served is what a registry serves of an image, to compare SBOMs with.
+func (n *Node) Served() sbomcheck.Image {
+	out := sbomcheck.Image{}
+	for _, image := range n.Images() {
+		one := sbomcheck.Platform{Manifest: image.Descriptor.Digest, Config: image.Config.Digest}
+		for _, l := range image.Layers {
+			one.Layers = append(one.Layers, l.Digest)
+		}
+		out[image.Descriptor.Platform] = one
+	}
+	return out
 }

@@ -182,7 +182,6 @@ func (l *LayoutReader) Blob(ctx context.Context, d digest.Digest) (io.ReadCloser
 	return body, size, err
 }
 
-// entries returns the index entries of repo.
 func (l *LayoutReader) entries(ctx context.Context, repo string) ([]v1.Descriptor, error) {
 	index, err := l.index(ctx)
 	if err != nil {

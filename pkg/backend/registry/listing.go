@@ -123,7 +123,6 @@ func (l *Listing) read(r io.Reader) error {
 	return nil
 }
 
-// manifest reads one entry of the manifests.
 func (l *Listing) manifest(in *json.Decoder, name string) error {
 	d, err := digest.Parse(name)
 	if err != nil {

@@ -188,7 +188,6 @@ func (m *Memory) cache(key string, a *answered) {
 	delete(m.known, key)
 }
 
-// cached returns a cached answer.
 type cached struct{ *bytes.Reader }
 
 func (k cached) size() int64 { return k.Size() }

@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
+	"net/url"
 	"sync"
 
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -53,4 +56,59 @@ func (r *Remote) referrersOf(subject string) *sync.Mutex {
 		r.subjects[subject] = &sync.Mutex{}
 	}
 	return r.subjects[subject]
+}
+
+// Parcel is a manifest with the blobs that must be pushed before it, as
+// [HintedManifest] and [AttachedManifest] make them.
+type Parcel struct {
+	Descriptor Descriptor
+	Raw        []byte
+	Blobs      []Blob
+}
+
+// PushTo writes all of it, except what is there already.
+func (p Parcel) PushTo(ctx context.Context, to Sink, repo string) error {
+	for _, b := range p.Blobs {
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }
+		if err := to.PushBlob(ctx, repo, b.Descriptor, open); err != nil {
+			return err
+		}
+	}
+	return to.PushManifest(ctx, repo, p.Descriptor, p.Raw)
+}
+
+// maxSmall is the largest blob sent in one request: it covers every bundle and
+// most configurations.
+const maxSmall = 128 << 10
+
+// pushSmall sends a small blob in one request (distribution specification,
+// "Single POST"), where lookup, start, upload and end take four. A registry
+// that rejects this is not tried again, and any failure is left to the longer
+// way.
+func (r *Remote) pushSmall(ctx context.Context, s *session, q query, d Descriptor, open func() (io.ReadCloser, error)) (taken bool, err error) {
+	if d.Size > maxSmall || r.whole.Load() {
+		return false, nil
+	}
+	body, err := open()
+	if err != nil {
+		return false, err
+	}
+	defer body.Close()
+	raw, err := io.ReadAll(verified(body, "source of "+q.target.Name(), d))
+	if err != nil {
+		return false, err
+	}
+	post := query{target: q.target, method: http.MethodPost, path: "blobs/uploads/?digest=" + url.QueryEscape(d.Digest.String())}
+	resp, err := post.send(ctx, s, raw, "application/octet-stream")
+	if err != nil {
+		return false, nil
+	}
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		r.written.add(q)
+		return true, nil
+	case http.StatusAccepted:
+		r.whole.Store(true)
+	}
+	return false, nil
 }

@@ -250,7 +250,6 @@ func (r *Remote) referrers(ctx context.Context, repo string, d digest.Digest, fi
 	return sortReferrers(found), nil
 }
 
-// appendReferrers reads one list of referrers.
 func appendReferrers(found []Descriptor, raw []byte) ([]Descriptor, error) {
 	var list document
 	if err := decodeOpen(raw, &list); err != nil {

@@ -88,7 +88,6 @@ func (doc document) kind() string {
 	return doc.ArtifactType
 }
 
-// descriptor parses e.
 func (e element) descriptor() (Descriptor, error) {
 	d, err := digest.Parse(e.Digest)
 	if err != nil {

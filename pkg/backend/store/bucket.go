@@ -117,13 +117,11 @@ type language interface {
 	object(b Bucket, name string) string
 }
 
-// page is one page of a listing.
 type page struct {
 	items []listed
 	next  string // names the next page; "" if this is the last
 }
 
-// listed is one object of a listing.
 type listed struct{ name, size, generation string }
 
 func openBucket(uri string, rt http.RoundTripper) (*bucketPlace, error) {
@@ -174,7 +172,6 @@ func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
 	return objects, nil
 }
 
-// collect appends the objects of one page.
 func (b *bucketPlace) collect(objects []Object, p page) ([]Object, error) {
 	for _, item := range p.items {
 		if len(objects) >= MaxObjects {
@@ -217,7 +214,6 @@ func checkFolder(name string, size int64) (bool, error) {
 	return true, nil
 }
 
-// page reads one page of the listing.
 func (b *bucketPlace) page(ctx context.Context, token string) (page, error) {
 	answer, _, err := b.fetch(ctx, b.listing(b.Bucket, token), "listing")
 	if errors.Is(err, ErrNotFound) {

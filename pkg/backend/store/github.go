@@ -108,7 +108,6 @@ func (p *releasePlace) Open(ctx context.Context, name string) (io.ReadCloser, in
 	return body, a.Size, nil
 }
 
-// find is the asset of an object.
 func (p *releasePlace) find(ctx context.Context, name string) (github.Asset, error) {
 	if err := CheckName(name); err != nil {
 		return github.Asset{}, fmt.Errorf("reading at %q: %w", p.URI(), err)

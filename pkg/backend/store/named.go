@@ -1,12 +1,16 @@
 package store
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -64,4 +68,58 @@ func ReadNamed(path string, limit int64) ([]byte, error) {
 		return nil, verdict.Refuse(verdict.Limit, path, "more than %d bytes", limit)
 	}
 	return raw, nil
+}
+
+// elsewhere is a place whose names come from another place.
+type elsewhere struct {
+	Place
+	names Place
+}
+
+// Listed reads a place at one address and lists it at another: for files behind
+// a web server or a cache, which cannot be listed, and the bucket that they
+// come from. The list is as trustworthy as the second address; objects that
+// exist only at the first are not seen.
+func Listed(at, names Place) Place { return elsewhere{Place: at, names: names} }
+
+// List implements [Place].
+func (e elsewhere) List(ctx context.Context) ([]Object, error) { return e.names.List(ctx) }
+
+// CheckTag asks each of the two places that belongs to a tag.
+func (e elsewhere) CheckTag(ctx context.Context, commit string) error {
+	for _, place := range []Place{e.Place, e.names} {
+		if tagged, is := place.(*releasePlace); is {
+			if err := tagged.CheckTag(ctx, commit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxHint bounds the memory allocated for an object's declared size.
+const maxHint = 4 << 20
+
+// Read reads a whole object of at most limit bytes. A larger one is refused
+// with code LIMIT before more of it is in memory.
+func Read(ctx context.Context, from Place, name string, limit int64) ([]byte, error) {
+	body, size, err := from.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	// The size only avoids growing the buffer; a wrong one does no harm.
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxHint)+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(body, limit+1)); err != nil {
+		return nil, fmt.Errorf("reading %q: %w", name, err)
+	}
+	if int64(buf.Len()) > limit {
+		return nil, verdict.Refuse(verdict.Limit, name, "more than %d bytes", limit)
+	}
+	return buf.Bytes(), nil
+}
+
+// reporting returns a body whose failures are unavailability.
+func reporting(body io.ReadCloser, place, op string) io.ReadCloser {
+	return transport.Reporting(body, func(err error) error { return &verdict.UnavailableError{Place: place, Op: op, Err: err} })
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -86,16 +86,11 @@ func (*reader) Height() int { return height }
 // ReadTiles reads the tiles, some at a time.
 func (r *reader) ReadTiles(asked []tlog.Tile) ([][]byte, error) {
 	read := make([][]byte, len(asked))
-	group, ctx := errgroup.WithContext(r.ctx)
-	group.SetLimit(8)
-	for i, tile := range asked {
-		group.Go(func() (err error) {
-			read[i], err = r.log.tile(ctx, tile)
-			read[i] = read[i][:min(len(read[i]), tile.W*tlog.HashSize)]
-			return err
-		})
-	}
-	r.err = group.Wait()
+	r.err = atonce.Try(r.ctx, 8, asked, func(ctx context.Context, i int, tile tlog.Tile) (err error) {
+		read[i], err = r.log.tile(ctx, tile)
+		read[i] = read[i][:min(len(read[i]), tile.W*tlog.HashSize)]
+		return err
+	})
 	return read, r.err
 }
 

@@ -259,7 +259,6 @@ func (c *client) targets(ctx context.Context) error {
 	return c.raiseFloor(metadata.TARGETS, c.trusted.Targets[metadata.TARGETS].Signed.Version)
 }
 
-// verifyCached verifies a role from the cache.
 func (c *client) verifyCached(role string, raw []byte, ask func([]byte) error) error {
 	if raw == nil {
 		return unproven("the cache has no %s: it was never refreshed", role)

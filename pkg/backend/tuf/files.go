@@ -44,7 +44,6 @@ func (c *client) files(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
-// A delegation is a role, and the role that delegates to it.
 type delegation struct{ role, parent string }
 
 // find consults the roles in order of appearance, each before its later

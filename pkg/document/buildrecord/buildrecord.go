@@ -99,7 +99,6 @@ type service struct {
 // name another commit tomorrow.
 var wholeCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// outputs is a list of outputs in the record.
 type outputs struct {
 	List, Name, Digest string
 	DigestsByName      string // an object with the digests, in place of Digest

@@ -26,11 +26,13 @@ package intoto
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -235,4 +237,63 @@ func short(s string) string {
 		return s[:200] + "…"
 	}
 	return s
+}
+
+// outStatement is a statement to be written; a struct of digests, in place of a
+// map, for lists of very many subjects.
+type outStatement struct {
+	Type          string          `json:"_type"`
+	Subject       []outSubject    `json:"subject"`
+	PredicateType string          `json:"predicateType"`
+	Predicate     json.RawMessage `json:"predicate"`
+}
+
+type outSubject struct {
+	Name   string `json:"name,omitempty"`
+	Digest struct {
+		SHA256 string `json:"sha256,omitempty"`
+		SHA512 string `json:"sha512,omitempty"`
+	} `json:"digest"`
+}
+
+func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
+	said, err := json.Marshal(predicate)
+	if err != nil {
+		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
+	}
+	out := outStatement{kind, make([]outSubject, len(subjects)), predicateType, said}
+	for i, s := range subjects {
+		out.Subject[i].Name = s.Name
+		out.Subject[i].Digest.SHA256, out.Subject[i].Digest.SHA512 = s.Digests.SHA256.Hex(), s.Digests.SHA512.Hex()
+	}
+	return json.Marshal(out)
+}
+
+// few is the number of subjects up to which a linear search is used.
+const few = 32
+
+// names is an index of subjects by name, built on first use: looking up each of
+// a hundred thousand subjects must not scan them all.
+type names struct {
+	once  sync.Once
+	order []int32 // indexes of the subjects by name; those with one name ascend
+}
+
+// of returns the indexes of the subjects with a name.
+func (n *names) of(subjects []Subject, name string) []int32 {
+	n.once.Do(func() {
+		n.order = make([]int32, len(subjects))
+		for i := range n.order {
+			n.order[i] = int32(i)
+		}
+		slices.SortFunc(n.order, func(a, b int32) int {
+			return cmp.Or(strings.Compare(subjects[a].Name, subjects[b].Name), cmp.Compare(a, b))
+		})
+	})
+	first, _ := slices.BinarySearchFunc(n.order, name, func(i int32, name string) int { return strings.Compare(subjects[i].Name, name) })
+	end := first
+	for end < len(n.order) && subjects[n.order[end]].Name == name {
+		end++
+	}
+	return n.order[first:end]
 }

@@ -17,7 +17,6 @@ type element struct {
 	kind  kindOf
 }
 
-// where is the place of the element.
 func (e element) where() string {
 	switch e.kind {
 	case aPackage:

@@ -24,7 +24,6 @@ func began() map[string]string {
 	}
 }
 
-// linesOf finds the lines.
 func linesOf(text string) numbered {
 	found, names := numbered{}, began()
 	all, _ := tagsOf(text) // up to the line that ended the reading

@@ -19,7 +19,6 @@ type writer struct {
 	err    error
 }
 
-// text writes d.
 func (d Draft) text() (string, error) {
 	if d.Created.IsZero() || d.Tool == "" {
 		return "", fmt.Errorf("the time of creation or the tool is missing")

@@ -46,7 +46,6 @@ func twofold(name, format string, args ...any) error {
 	return verdict.Refuse(verdict.ArchiveTwice, name, format, args...)
 }
 
-// file records a file.
 func (s *names) file(name string) error {
 	h := s.hash(name)
 	if _, there := s.dirs[h]; there {

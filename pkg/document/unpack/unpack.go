@@ -251,7 +251,6 @@ func (w *Walker) enter(walk func() error) error {
 	return walk()
 }
 
-// entry counts one entry.
 func (w *Walker) entry() error {
 	if w.entries++; w.entries > w.limit {
 		return verdict.Refuse(verdict.Limit, "", "more than %d entries", w.limit)
@@ -283,7 +282,6 @@ func (w *Walker) expand(n int64) error {
 	return nil
 }
 
-// counting counts the input.
 type counting struct {
 	r io.Reader
 	n int64

@@ -253,7 +253,6 @@ func widen(field []byte, numbers []wide) bool {
 	return len(field) == 0
 }
 
-// hasExtra reports whether there is an extra field of a kind.
 func hasExtra(extra []byte, kind uint16) bool {
 	for len(extra) >= 4 {
 		if binary.LittleEndian.Uint16(extra) == kind {

@@ -208,7 +208,6 @@ func (d *Download) Expect(claimed map[string]digest.Set) error {
 	return nil
 }
 
-// page reads a page of the manifest from the place.
 func (d *Download) page(ctx context.Context) manifest.Opener {
 	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }
 }

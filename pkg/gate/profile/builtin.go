@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"fmt"
+
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -17,7 +19,6 @@ const (
 	KubernetesSealed = "kubernetes-sealed"
 )
 
-// kubernetesLog is the log that has the signatures of Kubernetes.
 const kubernetesLog = "https://rekor.sigstore.dev"
 
 // kubernetes is a built-in profile for releases of Kubernetes: its public
@@ -53,4 +54,25 @@ func kubernetes(with Reader, name string) (Profile, error) {
 	p.Defects = append(p.Defects, list)
 	p.TrustRoot, err = with.Trust()
 	return p, err
+}
+
+// layoutKubernetes is how Kubernetes publishes today.
+const layoutKubernetes = "kubernetes"
+
+// Unsealed says that the releases of a project have no manifest, and how they
+// are published instead. The profile must say so: a missing manifest does not
+// make a release unsealed.
+type Unsealed struct {
+	// Layout names how they are published; the only one is kubernetes.
+	Layout string `yaml:"layout"`
+	// Log is the Rekor v1 log that says when the signatures were made; empty if
+	// the signatures carry that themselves.
+	Log string `yaml:"log"`
+}
+
+func (u *Unsealed) check() error {
+	if u != nil && u.Layout != layoutKubernetes {
+		return fmt.Errorf("unsealed.layout: %q: want %s, the only known layout", u.Layout, layoutKubernetes)
+	}
+	return nil
 }

@@ -113,6 +113,14 @@ type Key struct{ Namespace, Name string }
 // String is namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
+// Short is the name without Waybill's own namespace.
+func (k Key) Short() string {
+	if k.Namespace == CoreNamespace {
+		return k.Name
+	}
+	return k.String()
+}
+
 // Feature is the object as it is stored. Reading it only parses it; the signed
 // statement about the transition proves its state.
 type Feature struct {

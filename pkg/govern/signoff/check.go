@@ -312,7 +312,6 @@ func (q Question) kepOf(subject string) KEP {
 	return KEP{}
 }
 
-// note adds information to the verdict.
 func (r Report) note(v *verdict.Verdict, q Question) {
 	for _, d := range r.Documents {
 		if line := d.table(); line != "" {

@@ -100,7 +100,6 @@ func (d *Document) Title() string {
 	return ""
 }
 
-// find is the section with a title.
 func (d *Document) find(title string) (Section, bool) {
 	i, ok := d.byKey[key(title)]
 	if !ok {

@@ -30,6 +30,7 @@
 package signoff
 
 import (
+	_ "embed"
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -72,3 +73,9 @@ const (
 	maxItems    = 500
 	maxFile     = 256 << 10 // bytes of a YAML file
 )
+
+//go:embed rules.txt
+var rules string
+
+// Rules lists the codes of documents with their meaning, for the help of commands.
+func Rules() string { return rules }

@@ -301,8 +301,7 @@ func (w *walk) step(l in_toto.Layout, s in_toto.Step, p place) (map[string]in_to
 		if err == nil {
 			link, err = w.link(s, k, p)
 		}
-		var down *verdict.UnavailableError
-		if errors.As(err, &down) {
+		if _, is := errors.AsType[*verdict.UnavailableError](err); is {
 			return nil, err
 		}
 		if err != nil {

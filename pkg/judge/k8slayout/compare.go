@@ -1,6 +1,7 @@
 package k8slayout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,6 @@ func (s Set) Compare(have []census.Item) []verdict.Finding {
 	return c.findings
 }
 
-// comparison is a comparison in progress.
 type comparison struct {
 	Set
 	have     map[string]census.Item
@@ -83,7 +83,7 @@ func (s Set) Sides(name string, bytes digest.Set) (with, against []string, want 
 			with = append(with, w.name)
 		default:
 			if against = append(against, w.name); want.IsZero() {
-				want = first(claim)
+				want = cmp.Or(claim.SHA256, claim.SHA512)
 			}
 		}
 	}
@@ -121,13 +121,6 @@ func compared(claim, bytes digest.Set) bool {
 
 func fits(claim, bytes digest.Digest) bool {
 	return claim.IsZero() || bytes.IsZero() || claim.Equal(bytes)
-}
-
-func first(set digest.Set) digest.Digest {
-	if set.SHA256.IsZero() {
-		return set.SHA512
-	}
-	return set.SHA256
 }
 
 // sidecars checks the two hash sidecars of a file. A sidecar consists only of

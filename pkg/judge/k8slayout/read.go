@@ -33,18 +33,11 @@ func ParseSums(name string, raw []byte, v version.Version) (Witness, error) {
 				return Witness{}, verdict.Refuse(verdict.Version, name, "%.200q is not a file of the build of %s", line, v)
 			}
 		}
-		if err := w.claim(file, setOf(d)); err != nil {
+		if err := w.claim(file, d.Set()); err != nil {
 			return Witness{}, err
 		}
 	}
 	return w, nil
-}
-
-func setOf(d digest.Digest) digest.Set {
-	if d.Algorithm() == digest.SHA512 {
-		return digest.Set{SHA512: d}
-	}
-	return digest.Set{SHA256: d}
 }
 
 // ReadProvenance reads the subjects of provenance, whether of a release or of a

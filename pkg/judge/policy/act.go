@@ -195,7 +195,6 @@ func acting(f *fact, signers []allowedSigner, q *Question) error {
 	return err
 }
 
-// anyOf reports whether an identity is one of the signers, at any time.
 func anyOf(signers []allowedSigner, who identity.Identity) bool {
 	for i := range signers {
 		if signers[i].matcher.Match(who) {

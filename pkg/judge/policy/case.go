@@ -71,7 +71,6 @@ type CaseReport struct {
 	Cases  []caseResult  `json:"cases"`
 }
 
-// caseResult is the result of one case.
 type caseResult struct {
 	Name string   `json:"name"`
 	Want []string `json:"want"`

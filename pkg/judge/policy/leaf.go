@@ -117,8 +117,7 @@ func say(err error) error {
 	if err == nil {
 		return nil
 	}
-	var said *verdict.Error
-	if errors.As(err, &said) {
+	if said, is := errors.AsType[*verdict.Error](err); is {
 		return said
 	}
 	return err

@@ -65,7 +65,6 @@ const (
 	fixShared = "use another identity for one of the two: in CI, sign from two workflows (docs/how-to/github-actions.md), or give one role a key of its own"
 )
 
-// code is the verdict code of the failure.
 func (l *loader) code() verdict.Code {
 	switch l.failed {
 	case codeEmpty:
@@ -178,7 +177,6 @@ func (l *loader) instant(text string, path []any) (time.Time, error) {
 	return time.Time{}, l.fail(codeValue, path, "%q, want a time such as 2026-01-31 or 2026-01-31T12:00:00Z", text)
 }
 
-// duration parses a duration.
 func (l *loader) duration(text string, path []any) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {

@@ -54,7 +54,6 @@ func sorted(list []digest.Digest) (out []string) {
 	return slices.Compact(out)
 }
 
-// platforms returns the images that a document lists, by platform.
 func platforms(doc spdx.Document) Image {
 	byID, images := map[string]spdx.Package{}, map[string]string{}
 	name, _ := doc.Describes()

@@ -121,7 +121,6 @@ func (f *facts) trust(t Trust, e signed) {
 	f.pair, f.known = t.pair(e, f.claim.Builder.ID)
 }
 
-// signerOf names the signer.
 func signerOf(e signed) string {
 	if !e.Key().IsZero() {
 		return "key " + e.Key().String()
@@ -234,7 +233,6 @@ func (s sourceSummary) replaces(o sourceSummary) bool {
 	return s.Verified.After(o.Verified) || s.Verified.Equal(o.Verified) && s.Result != vsa.Passed && o.Result == vsa.Passed
 }
 
-// facts are what a summary states.
 func (s sourceSummary) facts() sourceFacts {
 	said, stated := s.Level(vsa.TrackSource)
 	if s.Result != vsa.Passed || !stated {

@@ -103,7 +103,6 @@ func (p Pair) check() error {
 	return checkEntry(p.BuilderID, p.Level, 4)
 }
 
-// signer names the signer.
 func (p Pair) signer() string {
 	if p.Key.IsZero() {
 		return p.Signer.String()

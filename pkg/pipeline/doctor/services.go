@@ -81,7 +81,6 @@ type skew struct {
 	known   bool
 }
 
-// service contacts one service.
 func (w World) service(ctx context.Context, s Service) (Check, skew) {
 	down := func(err error) Check {
 		return Fault(s.Name, &verdict.UnavailableError{Place: s.Address, Op: "contacting the " + s.Name, Err: err})

@@ -72,8 +72,7 @@ type attachedTag struct {
 func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	repo, tag, d := a.repo, a.tag, a.d
 	node, err := registry.AttachedEvidence(ctx, from.Images, repo, d)
-	var no *registry.NoEvidenceError
-	if errors.As(err, &no) {
+	if no, is := errors.AsType[*registry.NoEvidenceError](err); is {
 		if to.Left != nil {
 			to.Left(repo+":"+tag, no.Why)
 		}

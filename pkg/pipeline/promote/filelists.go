@@ -187,7 +187,7 @@ func (a *filing) promoteFile(ctx context.Context, p fileJob) {
 	if len(targets) == 0 {
 		return
 	}
-	src := a.places.get(p.from)
+	src := a.places[p.from]
 	goods, err := a.readSource(ctx, src, p, targets)
 	if err == nil {
 		err = a.judge(p, goods)
@@ -213,7 +213,7 @@ func (a *filing) promoteFile(ctx context.Context, p fileJob) {
 
 // decide judges one file at its source.
 func (a *filing) decide(ctx context.Context, p fileJob) {
-	src := a.places.get(p.from)
+	src := a.places[p.from]
 	goods, err := a.readSource(ctx, src, p, []fileTarget{{}})
 	if err == nil {
 		err = a.judge(p, goods)
@@ -268,8 +268,7 @@ func (a *filing) refuse(src *filePlace, p fileJob, places int, err error) {
 	}
 	effect := fmt.Sprintf("; not copied to any destination (%d)", len(p.to))
 	found := []verdict.Finding{verdict.FindingOf(p.from+p.Name, err)}
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		found = slices.Clone(judged.Verdict.Findings)
 	}
 	found[0].Message += effect

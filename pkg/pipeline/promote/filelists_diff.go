@@ -3,9 +3,9 @@ package promote
 import (
 	"context"
 	"errors"
+	"slices"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -41,22 +41,15 @@ func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri strin
 	if err != nil {
 		return nil, err
 	}
-	all := make([]FileState, 0, p.Extent().Copies)
-	group := errgroup.Group{}
-	group.SetLimit(writers)
-	for m := range p.AllFiles() {
-		all = append(all, FileState{To: m.To, Name: m.Name, State: Unknown})
-		one := &all[len(all)-1] // all never grows beyond its capacity, so the pointer stays valid
-		group.Go(func() error {
-			one.compare(ctx, places[m.To], m.Digest)
-			return nil
-		})
-	}
-	_ = group.Wait() // each error is recorded in its file's state
+	moves := slices.Collect(p.AllFiles())
+	all := make([]FileState, len(moves))
+	atonce.Each(writers, moves, func(i int, m promotionplan.FileMove) {
+		all[i] = FileState{To: m.To, Name: m.Name, State: Unknown}
+		all[i].compare(ctx, places[m.To], m.Digest)
+	})
 	return all, context.Cause(ctx)
 }
 
-// placesOf opens the destinations of a plan.
 func placesOf(p promotionplan.Plan, open func(uri string) (store.Place, error)) (filePlaces, error) {
 	places := filePlaces{}
 	for _, s := range p.Stores {

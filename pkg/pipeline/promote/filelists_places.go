@@ -68,8 +68,6 @@ func (ps *filePlaces) open(p Files) error {
 	return nil
 }
 
-func (ps filePlaces) get(uri string) *filePlace { return ps[uri] }
-
 // unavailable is a finding for each place that did not answer, with the
 // number of files affected.
 func (ps filePlaces) unavailable() (found []verdict.Finding) {
@@ -137,7 +135,6 @@ func (f *filePlace) sum(ctx context.Context, name string) (set digest.Set, size 
 	return set, size, err == nil, err
 }
 
-// fileTarget is a destination of one file.
 type fileTarget struct {
 	place   *filePlace
 	digests digest.Set // of the existing file; zero if there is none
@@ -148,7 +145,7 @@ type fileTarget struct {
 // destinations where it is correct or missing.
 func (a *filing) checkTargets(ctx context.Context, p fileJob) (targets []fileTarget) {
 	for _, to := range p.to {
-		t := fileTarget{place: a.places.get(to)}
+		t := fileTarget{place: a.places[to]}
 		var there bool
 		var err error
 		if t.digests, t.size, there, err = t.place.sum(ctx, p.Name); err == nil && there && !t.digests.SHA256.Equal(p.Digest) {

@@ -252,7 +252,6 @@ func (o imageJob) checkTargets(ctx context.Context) (pending []*target, there []
 	return pending, there
 }
 
-// decide judges the image.
 func (o imageJob) decide(ctx context.Context) (*verdict.Verdict, error) {
 	judge, err := o.Judge(o.route, o.edge)
 	if err != nil {
@@ -295,5 +294,4 @@ func (o imageJob) failAt(ctx context.Context, t *target, err error) {
 	o.report.failed(o.ref(t.name), err, "")
 }
 
-// succeed reports that the image is at a destination.
 func (o imageJob) succeed(t *target, s State) { o.report.good(o.index, t.name, s) }

@@ -164,7 +164,6 @@ func (r *report) moved(by verdict.Waiver) {
 	r.verdict.Waived = append(r.verdict.Waived, by)
 }
 
-// applied ends the report.
 func (r *report) applied() Applied {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,10 +192,8 @@ func (r *report) applied() Applied {
 	return Applied{Verdict: r.verdict, Items: r.items}
 }
 
-// findings are all findings of an error.
 func findings(subject string, err error) []verdict.Finding {
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		return judged.Verdict.Findings
 	}
 	return []verdict.Finding{verdict.FindingOf(subject, err)}

@@ -172,7 +172,6 @@ func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 	}
 }
 
-// file reads one attempt.
 func (m *merging) file(ctx context.Context, f resultsFile) (head resultsHead, err error) {
 	body, _, err := m.Results.Open(ctx, f.String())
 	if err != nil {

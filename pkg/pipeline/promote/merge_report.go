@@ -53,7 +53,6 @@ func (m *merging) missing(s promotionplan.Shard, t tally) {
 	m.v.Counts.Missing = before + t.unknown // the count is of images, not of shards
 }
 
-// command applies a shard.
 func (m *merging) command(s promotionplan.Shard) string {
 	if s.Of == 1 {
 		return m.Again + " --confirm"

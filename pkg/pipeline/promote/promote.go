@@ -96,7 +96,6 @@ type To struct {
 	Progress func(gate.Progress)
 }
 
-// tell reports progress.
 func (t To) tell(far gate.Progress) {
 	if t.Progress != nil {
 		t.Progress(far)
@@ -237,7 +236,6 @@ func apply(ctx context.Context, p Plan, from From, to To, draft Publisher) error
 	return draft.Publish(ctx)
 }
 
-// commit writes the manifest.
 func commit(ctx context.Context, p Plan, to To) error {
 	if err := to.checkExclusive(ctx); err != nil {
 		return err
@@ -323,8 +321,7 @@ func put(ctx context.Context, f File, to To, open func() (io.ReadCloser, error))
 		return fmt.Errorf("reading %q back: %w", f.Name, err)
 	}
 	if !got.Equal(f.Digests.SHA256) {
-		return &verdict.Error{Finding: verdict.Find(verdict.FileConflict, f.Name, "the destination has other bytes under this name").
-			Differ(f.Digests.SHA256.String(), got.String())}
+		return conflict(f.Name, f.Digests.SHA256, got)
 	}
 	return nil
 }

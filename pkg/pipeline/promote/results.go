@@ -109,7 +109,6 @@ func (a Applied) WriteResults(ctx context.Context, to store.Writer, p promotionp
 	return "", err
 }
 
-// results encodes the results.
 func (a Applied) results(plan digest.Digest, s promotionplan.Shard) ([]byte, error) {
 	v := a.Verdict
 	head := resultsHead{

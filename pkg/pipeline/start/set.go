@@ -70,7 +70,6 @@ func (s *Set) add(f File) error {
 	return nil
 }
 
-// ignore adds lines to .gitignore.
 func (s *Set) ignore(lines []string) error {
 	if err := s.add(File{Name: ".gitignore", adds: true}); err != nil {
 		return err

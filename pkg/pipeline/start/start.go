@@ -67,7 +67,6 @@ var ownerRepo = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+\z
 // who is one identity in the policy.
 type who struct{ Issuer, Subject, Pattern, Repository, Note string }
 
-// builder is one builder in the policy.
 type builder struct {
 	ID     string
 	Level  int

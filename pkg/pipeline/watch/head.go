@@ -93,7 +93,6 @@ func (r *run) heads(ctx context.Context, address string) (heads []head, err erro
 	return heads, nil
 }
 
-// head verifies a checkpoint.
 func (r *run) head(checkpoint string) (h head, err error) {
 	h.raw = checkpoint
 	var root []byte

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
@@ -139,18 +139,13 @@ func (s *Store) fetchLayers(ctx context.Context, base image.Base, platform strin
 	if err != nil {
 		return err
 	}
-	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	for _, l := range layers {
-		g.Go(func() error {
-			body, err := l.Open(groupCtx)
-			if err != nil {
-				return err
-			}
-			return body.Close()
-		})
-	}
-	return g.Wait()
+	return atonce.Try(ctx, 4, layers, func(ctx context.Context, _ int, l image.Layer) error {
+		body, err := l.Open(ctx)
+		if err != nil {
+			return err
+		}
+		return body.Close()
+	})
 }
 
 // layer gets one layer under its digest, and returns its name in the store.

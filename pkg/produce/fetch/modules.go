@@ -15,8 +15,8 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/sumdb/dirhash"
 	modzip "golang.org/x/mod/zip"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -62,15 +62,10 @@ func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Mo
 		return Modules{}, err
 	}
 	found := make([]fetchedFile, len(pins))
-	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
-	for i, p := range pins {
-		g.Go(func() (err error) {
-			found[i], err = s.module(groupCtx, trimmed(address), p)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	if err := atonce.Try(ctx, atOnce, pins, func(ctx context.Context, i int, p pinned) (err error) {
+		found[i], err = s.module(ctx, trimmed(address), p)
+		return err
+	}); err != nil {
 		return Modules{}, fmt.Errorf("fetching modules: %w", err)
 	}
 	list := merge(pins, found)
@@ -90,7 +85,6 @@ type fetchedFile struct {
 	fetched bool
 }
 
-// module gets one file of the tree.
 func (s *Store) module(ctx context.Context, proxy string, p pinned) (fetchedFile, error) {
 	at, err := proxyPath(p)
 	if err != nil {

@@ -32,8 +32,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"golang.org/x/sync/errgroup"
 
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -114,15 +114,11 @@ func Build(ctx context.Context, s Spec) (*Built, error) {
 		return strings.Compare(x.String(), y.String())
 	})
 	children := make([]Child, len(platforms))
-	g, groupCtx := errgroup.WithContext(ctx)
-	g.SetLimit(2) // compression uses the processors, and bases share a connection
-	for i, p := range platforms {
-		g.Go(func() (err error) {
-			children[i], err = s.child(ctx, groupCtx, p)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	// Compression uses the processors, and bases share a connection.
+	if err := atonce.Try(ctx, 2, platforms, func(groupCtx context.Context, i int, p Platform) (err error) {
+		children[i], err = s.child(ctx, groupCtx, p)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return indexOf(children, s.annotations())

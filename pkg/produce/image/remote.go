@@ -123,7 +123,6 @@ func (b *pinned) Image(ctx context.Context, platform string) (v1.Image, error) {
 	return b.open(ctx, found[0])
 }
 
-// remoteBase reads a base from a registry.
 type remoteBase struct {
 	ref       string
 	transport http.RoundTripper
@@ -140,8 +139,7 @@ func (b *remoteBase) options(ctx context.Context) []remote.Option {
 // failed distinguishes a missing image from a registry that did not answer.
 // Bytes with a wrong digest also count as no answer.
 func (b *remoteBase) failed(err error) error {
-	var answer *ggcr.Error
-	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+	if answer, is := errors.AsType[*ggcr.Error](err); is && answer.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("reading base %s: %w", b.ref, registry.ErrNotFound)
 	}
 	return &verdict.UnavailableError{Place: b.ref, Op: "reading base", Err: err}

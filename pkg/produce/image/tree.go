@@ -50,7 +50,6 @@ func (u *unpacker) close() error {
 	return u.root.Close()
 }
 
-// entry writes one entry of a layer.
 func (u *unpacker) entry(h *tar.Header, body io.Reader) error {
 	if u.entries--; u.entries < 0 {
 		return verdict.Refuse(verdict.Limit, "layers", "more than %d entries", maxEntries)

@@ -47,7 +47,6 @@ func sumDB(rt http.RoundTripper) (checksums, error) {
 	return checksums{key, strings.TrimSuffix(cmp.Or(strings.TrimSpace(url), "https://"+name), "/"), rt}, nil
 }
 
-// toolchain is the checksum of a toolchain for a platform.
 func (c checksums) toolchain(ctx context.Context, version, platform string) (string, error) {
 	ops := &sumOps{key: c.key}
 	ops.get = func(path string) ([]byte, error) { return c.get(ctx, path) }

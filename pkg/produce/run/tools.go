@@ -33,7 +33,6 @@ type tool struct {
 // defaultTool is the tool of a step that names none.
 const defaultTool = "go"
 
-// toolNames are the tools of a step.
 func toolNames(step plan.Step) []string {
 	if step.Tools == nil {
 		return []string{defaultTool}

@@ -11,7 +11,6 @@ import (
 // never blocking.
 const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// fileStatus reads the status of an open file.
 func fileStatus(f *os.File) (fileState, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -29,7 +29,6 @@ func systemFiles() []string {
 	}
 }
 
-// devices are all devices of a step.
 func devices() []string { return []string{"null", "zero", "full", "random", "urandom"} }
 
 // forbidden are directories from which nothing is ever mounted for a step.

@@ -58,7 +58,6 @@ func Serve() (code int, ok bool) {
 	return <-done, true
 }
 
-// runner is the state of one runner.
 type runner struct {
 	spec   spec
 	talk   talk

@@ -4,5 +4,4 @@ package sandbox
 
 import "os/exec"
 
-// start runs cmd to its end.
 func start(cmd *exec.Cmd) error { return cmd.Run() }

@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -22,21 +21,16 @@ import (
 // may be for any platform.
 func (l carriedFiles) archives(ctx context.Context) ([]verdict.Finding, error) {
 	refusals := make([]error, len(l.Plan.Artifacts))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, a := range l.Plan.Artifacts {
+	if err := atonce.Try(ctx, runtime.GOMAXPROCS(0), l.Plan.Artifacts, func(ctx context.Context, i int, a plan.Artifact) error {
 		if a.Class != plan.Archive {
-			continue
+			return nil
 		}
-		group.Go(func() error {
-			err := l.archive(ctx, a)
-			if verdict.OutcomeOf(err) == verdict.Refused {
-				refusals[i], err = err, nil
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+		err := l.archive(ctx, a)
+		if verdict.OutcomeOf(err) == verdict.Refused {
+			refusals[i], err = err, nil
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	var findings []verdict.Finding

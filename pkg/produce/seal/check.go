@@ -221,7 +221,6 @@ func findingsError(req Request, findings []verdict.Finding) error {
 	return v.Err()
 }
 
-// readFile reads a file of the workspace.
 func readFile(ctx context.Context, req Request, name string) ([]byte, error) {
 	return store.Read(ctx, req.Workspace.Files(), name, verify.MaxBundle)
 }

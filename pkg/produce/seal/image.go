@@ -108,7 +108,6 @@ func attestImages(ctx context.Context, req Request, list []imageStatement) error
 	})
 }
 
-// ordersOf are the orders for the statements.
 func ordersOf(list []imageStatement) (orders []sign.Order, err error) {
 	orders = make([]sign.Order, len(list))
 	for i, a := range list {

@@ -89,8 +89,7 @@ func (o *Outlook) addRefusal(name string, err error) error {
 		return err
 	}
 	found := []verdict.Finding{verdict.FindingOf(name, err)}
-	var judged *verdict.NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*verdict.NotAcceptedError](err); is {
 		found = judged.Verdict.Findings
 	}
 	for _, f := range found {

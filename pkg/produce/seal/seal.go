@@ -199,3 +199,24 @@ func unproven(name string, want, got digest.Set) error {
 	f.Fix = "restore the file that was built, or build it again"
 	return &verdict.Error{Finding: f.Differ(want.SHA256.String(), got.SHA256.String())}
 }
+
+// writeManifest writes a signed manifest, after the pages of its list, if it has any.
+// Pages are named by their digest: leftover pages of an interrupted run are
+// in no manifest, so they are never promoted.
+func writeManifest(ctx context.Context, req Request, m manifest.Manifest, bundle []byte) error {
+	to := req.Workspace.Writer()
+	_, err := m.Seal(func(p manifest.Page, raw []byte) error {
+		return to.Put(ctx, p.Name, p.Size, bytes.NewReader(raw), store.PutOptions{MediaType: manifest.PageMedia})
+	})
+	if err != nil {
+		return err
+	}
+	return to.Put(ctx, releasemanifest.Name, int64(len(bundle)), bytes.NewReader(bundle), store.PutOptions{})
+}
+
+// openPages opens the pages of a manifest that was signed before.
+func openPages(ctx context.Context, req Request) manifest.Opener {
+	return func(name string) ([]byte, error) {
+		return store.Read(ctx, req.Workspace.Files(), name, manifest.MaxPage)
+	}
+}

@@ -362,7 +362,6 @@ func (s *Signer) assemble(c content, r record) ([]byte, verify.Evidence, error) 
 	return raw, e, nil
 }
 
-// encode writes a bundle.
 func (s *Signer) encode(c content, r record) ([]byte, error) {
 	if len(r.entries) != len(s.logs) {
 		return nil, verdict.Refuse(verdict.LogMissing, "signature", "log entries: %d, but the signing configuration requires %d", len(r.entries), len(s.logs))

@@ -83,10 +83,8 @@ type awayError struct {
 	after time.Duration // how long the service asks to wait
 }
 
-// away makes an awayError.
 func (s *service) away(cause error) error {
-	var wrapped *url.Error
-	if errors.As(cause, &wrapped) {
+	if wrapped, is := errors.AsType[*url.Error](cause); is {
 		cause = wrapped.Err
 	}
 	return &awayError{UnavailableError: verdict.UnavailableError{Place: s.address, Op: "contacting the " + s.name, Err: cause}}

@@ -59,7 +59,6 @@ type Workspace struct {
 	images   *registry.Layout
 }
 
-// identityName is the file with the identity.
 const identityName = "release.json"
 
 // maxIdentity limits the file with the identity, in bytes.

@@ -130,7 +130,6 @@ func (r Root) Entries(open Opener) iter.Seq2[Artifact, error] {
 	}
 }
 
-// read reads one page and compares it with the root.
 func (r Root) read(p *Page, open Opener, words map[string]string) ([]Artifact, error) {
 	raw, err := open(p.Name)
 	if err != nil && verdict.FindingOf(p.Name, err).Code == verdict.Missing {

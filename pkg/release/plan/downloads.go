@@ -32,7 +32,6 @@ func readDownloads(n node) (list []pair) {
 	return list
 }
 
-// address reads the address of a download.
 func (n node) address() text {
 	t := n.text()
 	if t.given() {

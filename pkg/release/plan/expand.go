@@ -107,8 +107,7 @@ func (x *expander) report(err error) {
 		return
 	}
 	at := x.c.name.at
-	var named *nameError
-	if errors.As(err, &named) {
+	if named, is := errors.AsType[*nameError](err); is {
 		a, _ := x.p.Find(named.name)
 		for _, name := range []string{named.name, a.Of, a.Step} {
 			if w, known := x.origin[name]; known {
@@ -125,7 +124,6 @@ func (x *expander) report(err error) {
 	x.fail(at, "%s", err.Error())
 }
 
-// places expands the addresses.
 func (x *expander) places(s scope) {
 	p := x.p
 	p.Files = x.fill(x.c.places.files, s)

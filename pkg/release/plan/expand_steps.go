@@ -44,7 +44,6 @@ func (x *expander) variants(s step, sc scope) (list []variant) {
 	return list
 }
 
-// command expands a step that runs a command.
 func (x *expander) command(s step, sc scope, step Step) {
 	use := s.surroundings.withDefaults(x.c.defaults.step)
 	inside := sc.command()

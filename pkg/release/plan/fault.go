@@ -51,7 +51,6 @@ type where struct {
 	path         string
 }
 
-// fault makes a fault at a position.
 func (w where) fault(format string, args ...any) Fault {
 	return Fault{Line: max(w.line, 1), Column: max(w.column, 1), Path: w.path, Message: fmt.Sprintf(format, args...)}
 }
@@ -72,8 +71,7 @@ func refusal(file string, faults Faults) error {
 
 // faultOf converts an error of the YAML reader to a fault.
 func faultOf(err error, path string) Fault {
-	var e *strictyaml.Error
-	if errors.As(err, &e) {
+	if e, is := errors.AsType[*strictyaml.Error](err); is {
 		return Fault{Line: e.Line, Column: e.Column, Path: path, Message: e.Message + " (" + e.Code + ")"}
 	}
 	return Fault{Line: 1, Column: 1, Path: path, Message: err.Error()}

@@ -38,7 +38,6 @@ func readLists(n node) lists {
 	return l
 }
 
-// named is the expanded list of a name.
 func (l *lists) named(n node, name string, at where) []text {
 	if list, ok := l.done[name]; ok {
 		return list

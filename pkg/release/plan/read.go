@@ -54,7 +54,6 @@ func (n node) fail(format string, args ...any) {
 	n.r.faults = append(n.r.faults, n.at.fault(format, args...))
 }
 
-// child is a part of n.
 func (n node) child(tree *yaml.Node, path string) node {
 	return node{r: n.r, tree: tree, at: where{line: tree.Line, column: tree.Column, path: path}}
 }

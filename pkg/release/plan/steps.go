@@ -196,7 +196,6 @@ func (s step) checkShadow(n node, out output) {
 	}
 }
 
-// classes are the classes that a step of this kind can make.
 func (s step) classes() []Class {
 	switch {
 	case s.archive != nil:

@@ -36,8 +36,7 @@ func (f *faults) add(line int, err error) {
 		f.more++
 		return
 	}
-	var form *strictyaml.Error
-	if errors.As(err, &form) {
+	if form, is := errors.AsType[*strictyaml.Error](err); is {
 		line = form.Line
 	}
 	var coded *verdict.Error

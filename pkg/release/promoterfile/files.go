@@ -91,7 +91,6 @@ func ParseThinFiles(name string, manifest []byte, lists ...List) (FileManifest, 
 	return t.result()
 }
 
-// fileLists is a manifest of files.
 type fileLists struct{ reading[FileManifest] }
 
 func parseThinFiles(name, file string, manifest []byte, lists []List) fileLists {

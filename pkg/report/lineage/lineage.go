@@ -27,6 +27,7 @@
 package lineage
 
 import (
+	_ "embed"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -219,3 +220,9 @@ func (a Act) until() time.Time {
 	}
 	return a.when()
 }
+
+//go:embed schema/lineage.json
+var lineageSchema []byte
+
+// JSONSchema is the JSON schema of the form [JSON].
+func JSONSchema() []byte { return lineageSchema }

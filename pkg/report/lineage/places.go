@@ -57,7 +57,6 @@ func (t *Trail) Published(ctx context.Context, p Published) error {
 	return t.Registry(ctx, p.Name, p.Images)
 }
 
-// manifestAt reads the manifest of a place.
 func (t *Trail) manifestAt(ctx context.Context, p Published) (manifest.Manifest, markedBundle, error) {
 	raw, err := store.Read(ctx, p.Files, releasemanifest.Name, verify.MaxBundle)
 	if err != nil {
@@ -80,7 +79,6 @@ func inFile(name string, err error) error {
 	return &verdict.Error{Finding: f, Cause: err}
 }
 
-// listed reads the evidence that a manifest lists.
 func (t *Trail) listed(ctx context.Context, p Published, m manifest.Manifest) error {
 	signs := map[string]manifest.Artifact{}
 	for _, a := range m.Files() {

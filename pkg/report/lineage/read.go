@@ -30,7 +30,6 @@ type Believed struct {
 // unasked says why evidence is a hint if there is no verifier.
 const unasked = "its signature was not verified"
 
-// markedBundle is a bundle with the trust in it.
 type markedBundle struct {
 	Signer
 	said intoto.Statement // zero for a plain signature

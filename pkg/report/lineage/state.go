@@ -76,7 +76,6 @@ type noted struct {
 	Trace trace.IDs `json:"trace"`
 }
 
-// commands reads the commands from the journal.
 func (t *Trail) commands(ctx context.Context, w *workspace.Workspace) error {
 	entries, err := journal.Read(w.Journal())
 	if err != nil {

@@ -102,7 +102,6 @@ func (t Target) title() string {
 	return t.Given
 }
 
-// names reports whether an artifact is the target.
 func (t Target) names(a Artifact) bool {
 	if t.Name != "" && a.Name == t.Name {
 		return true

@@ -156,7 +156,6 @@ func (t *Trail) annotate(a *Act, hints trace.IDs, where string) {
 	}
 }
 
-// seal adds a manifest.
 func (t *Trail) seal(where string, m manifest.Manifest, h markedBundle) {
 	t.mu.Lock()
 	for i := range t.sealed {

@@ -20,7 +20,6 @@ type branch struct {
 	last  bool
 }
 
-// write prints the branch.
 func (b branch) write(out *strings.Builder) { b.draw(out, "") }
 
 func (b branch) draw(out *strings.Builder, before string) {
@@ -78,7 +77,6 @@ func (a Act) like(o Act) bool {
 		a.Why == o.Why && a.Upstream == o.Upstream && (a.Kind == Summary || a.Route.To == o.Route.To && a.Route.From == o.Route.From)
 }
 
-// act is the branch of an act.
 func (w Writer) act(j joint, r Run, t Target, last bool) branch {
 	b := branch{last: last, head: moment(j.when(), "15:04:05") + " " + bar(j.Act, r) + " " + j.title()}
 	if j.Mark == Hint {

@@ -137,7 +137,6 @@ func (w Writer) run(r Run, l Lineage, last bool) branch {
 	return b
 }
 
-// titleOf describes a run.
 func (w Writer) titleOf(r Run) string {
 	kinds := strings.Join(r.Kinds, ", ")
 	switch {
@@ -185,7 +184,6 @@ func moment(t time.Time, form string) string {
 	return t.UTC().Format(form)
 }
 
-// brief prints a duration.
 func brief(d time.Duration) string {
 	switch {
 	case d < 0:

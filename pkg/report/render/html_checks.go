@@ -61,7 +61,6 @@ func (c checks) whole(more ...string) string {
 	return command(slices.Concat(c.release, more)...)
 }
 
-// object lists the commands that check one object and its proofs.
 func (c checks) object(o verdict.Object, proofs []verdict.Proof) (all []string) {
 	target, kind, isImage := o.Name, "file", strings.HasPrefix(o.Class, "image") || strings.Contains(o.Name, "@sha256:")
 	switch {
@@ -128,7 +127,6 @@ func (c checks) flags(p verdict.Proof, o verdict.Object, isImage bool) (flags []
 	return append(flags, "--certificate-identity", p.Identity, "--certificate-oidc-issuer", p.Issuer), verb
 }
 
-// sumOf compares a file with a digest.
 func sumOf(d digest.Digest, file string) string {
 	algorithm, hex, _ := strings.Cut(d.String(), ":")
 	return command("printf", `%s\n`, hex+"  "+file) + " | " + algorithm + "sum -c"

@@ -12,6 +12,7 @@ package render
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -201,3 +203,23 @@ func printable(s string) string {
 		return r
 	}, s)
 }
+
+// oneLine prints the answer alone, in one line of any length. The line of a saved
+// verdict says that nothing was verified, that of a lab says so.
+func (p Printer) oneLine(w io.Writer, v verdict.Verdict) error {
+	word, rest := headline(v)
+	if p.Saved {
+		word = "SAVED, NOT VERIFIED NOW: " + word
+	}
+	if v.Lab() != "" {
+		rest += " (" + trust.LabMark + ")"
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n", word, printable(rest))
+	return err
+}
+
+//go:embed schema/verdict.json
+var verdictSchema []byte
+
+// VerdictSchema is the JSON schema of the form [JSON].
+func VerdictSchema() []byte { return verdictSchema }

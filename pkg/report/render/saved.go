@@ -133,7 +133,6 @@ func states() []string {
 	return []string{"met", "declared", "not implementable", "not met", "not shown", osps.NotEvidenced, osps.Outside}
 }
 
-// notice says that a verdict was read from a file.
 func notice(v verdict.Verdict) string {
 	return fmt.Sprintf("SAVED VERDICT of %s: nothing was verified now", v.Time.UTC().Format(time.RFC3339))
 }

@@ -92,7 +92,6 @@ func state(a trust.Authority, now time.Time) string {
 	return "no more"
 }
 
-// days prints a duration in days.
 func days(d time.Duration) string {
 	switch n := int(d / (24 * time.Hour)); {
 	case n == 1:

@@ -127,7 +127,6 @@ func byState(n map[string]int) string {
 	return strings.Join(text, ", ")
 }
 
-// about says what a requirement asks for.
 func about(r verdict.Requirement) string {
 	if r.Optional {
 		return r.Title + " (optional)"

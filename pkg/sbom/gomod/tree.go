@@ -85,7 +85,6 @@ func ReadTree(files map[string][]byte, works, dirs []string) (Tree, error) {
 	return r.out, nil
 }
 
-// treeReader reads one tree.
 type treeReader struct {
 	texts map[string][]byte
 	files map[string]*modfile.File // go.mod by directory
@@ -132,7 +131,6 @@ func (r *treeReader) parse(dir string) error {
 	return nil
 }
 
-// module reads the module of one directory.
 func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 	m := SourceModule{Dir: dir, Path: f.Module.Mod.Path}
 	if f.Go != nil {

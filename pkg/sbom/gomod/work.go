@@ -82,7 +82,6 @@ func (w *workspace) states(r *treeReader, copied vendored) states {
 	return s
 }
 
-// member adds one module to the workspace.
 func (r *treeReader) member(w *workspace, at string) error {
 	f := r.files[at]
 	w.paths[f.Module.Mod.Path] = at

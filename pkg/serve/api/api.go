@@ -43,7 +43,6 @@ const (
 // MaxBatch is how many questions one request may contain.
 const MaxBatch = 100
 
-// maxAnswer bounds an answer.
 const maxAnswer = 64 << 20
 
 // Verb is the kind of a question.

@@ -48,7 +48,6 @@ func ParseKeys(raw []byte) (Keys, error) {
 	return k, nil
 }
 
-// find returns the signing key with an ID.
 func (k Keys) find(id, algorithm string) (any, error) {
 	var found []jose.JSONWebKey
 	for _, key := range k.set.Keys {
@@ -202,7 +201,6 @@ func forbiddenHeaders() []jose.HeaderKey {
 	return []jose.HeaderKey{"jku", "x5u", "x5c", "x5t", "x5t#S256", "crit", "b64", "zip", "enc"}
 }
 
-// claims are the claims of a token.
 type claims struct {
 	Issuer    string   `json:"iss"`
 	Subject   string   `json:"sub"`

@@ -37,7 +37,6 @@ type Pace struct {
 	pp, pb, bb, ps, bs float64
 }
 
-// work is an amount of work.
 type work struct{ parts, bytes float64 }
 
 // at is the time for the work, at a cost of each part and of each byte.

@@ -19,6 +19,14 @@ func SetOf(b []byte) Set {
 	return Set{SHA256: Of(SHA256, b), SHA512: Of(SHA512, b)}
 }
 
+// Set returns the set that holds only d.
+func (d Digest) Set() Set {
+	if d.Algorithm() == SHA512 {
+		return Set{SHA512: d}
+	}
+	return Set{SHA256: d}
+}
+
 // ParseMap reads an in-toto DigestSet: algorithm names to bare hex. SHA-256
 // is required, SHA-512 optional. Other algorithms are skipped and never
 // count as evidence of anything; a name that differs from one of ours by

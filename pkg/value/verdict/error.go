@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -52,12 +53,10 @@ func Wrap(code Code, subject string, cause error) *Error {
 // that is exceeded are unavailability; any other error is reported as a bug in
 // Waybill, never swallowed. An error with a method NextAct names the next act.
 func FindingOf(subject string, err error) Finding {
-	var judged *NotAcceptedError
-	if errors.As(err, &judged) && len(judged.Verdict.Findings) > 0 {
+	if judged, is := errors.AsType[*NotAcceptedError](err); is && len(judged.Verdict.Findings) > 0 {
 		return judged.Verdict.Findings[0]
 	}
-	var carried *Error
-	if errors.As(err, &carried) {
+	if carried, is := errors.AsType[*Error](err); is {
 		f := carried.Finding
 		f.Subject = cmp.Or(f.Subject, subject)
 		return f
@@ -103,8 +102,7 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Undecided
 	}
-	var judged *NotAcceptedError
-	if errors.As(err, &judged) {
+	if judged, is := errors.AsType[*NotAcceptedError](err); is {
 		return judged.Outcome()
 	}
 	return FindingOf("", err).Code.Outcome()
@@ -127,3 +125,85 @@ func (e *codedError) Unwrap() error { return e.error }
 
 // Code is the reason code, for [FindingOf].
 func (e *codedError) Code() string { return string(e.code) }
+
+// UnavailableError reports that a service or place did not answer. Every package
+// that uses the network or a disk returns it, so that no failure is taken for a
+// refusal or for "not found".
+type UnavailableError struct {
+	Place string // the service or place that was asked
+	Op    string // what was attempted
+	Err   error  // why there is no answer
+}
+
+// Error names the act, the place and the cause.
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("%s at %q: %v", e.Op, e.Place, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Unavailable reports that there was no answer.
+func (e *UnavailableError) Unavailable() bool { return true }
+
+// Code is the reason code, whatever code the cause has.
+func (e *UnavailableError) Code() string { return string(PlaceDown) }
+
+// UsageError reports an argument that names no service, place or object; retrying
+// does not help.
+type UsageError struct{ Err error }
+
+// Error is what is wrong with the argument.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the fault.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Code is the reason code.
+func (e *UsageError) Code() string { return string(Usage) }
+
+// For returns f with the next act of an audience. An act that was chosen by the
+// cause of the finding stays.
+func (f Finding) For(a Audience) Finding {
+	if f.Fix == f.Code.Fix() {
+		f.Fix = f.Code.NextAct(a)
+	}
+	return f
+}
+
+// For returns v with the next acts of an audience.
+func (v Verdict) For(a Audience) Verdict {
+	v.Findings, v.Warnings, v.Waived = slices.Clone(v.Findings), slices.Clone(v.Warnings), slices.Clone(v.Waived)
+	for i, f := range v.Findings {
+		v.Findings[i] = f.For(a)
+	}
+	for i, f := range v.Warnings {
+		v.Warnings[i] = f.For(a)
+	}
+	for i, w := range v.Waived {
+		v.Waived[i].Finding = w.Finding.For(a)
+	}
+	return v
+}
+
+// checkPath is the next act if a file of this machine cannot be read or written.
+const checkPath = "check that the path exists, that this user may read and write it, and that the disk works; nothing was decided"
+
+// because gives a finding that something is missing or unavailable the next act
+// of its cause: an error of the chain names one by a method NextAct, or is about
+// a file of this machine.
+func (f Finding) because(cause error) Finding {
+	down := f.Code.Outcome() == Unavailable
+	if !down && f.Code != Missing {
+		return f
+	}
+	var knows interface{ NextAct() string }
+	var file *fs.PathError
+	switch {
+	case errors.As(cause, &knows):
+		f.Fix = knows.NextAct()
+	case down && errors.As(cause, &file):
+		f.Fix = checkPath
+	}
+	return f
+}

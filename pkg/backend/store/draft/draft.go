@@ -400,7 +400,6 @@ func (r *Release) Put(ctx context.Context, name string, size int64, from io.Read
 	return nil
 }
 
-// admit returns the release to write to, and the asset that a write replaces.
 func (r *Release) admit(ctx context.Context, name string, ifAbsent bool) (release int64, old github.Asset, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -83,7 +83,6 @@ type Provider struct {
 	tally  *Tally
 }
 
-// key is the context key of the provider.
 type key struct{}
 
 // Setup returns a context in which spans can be started. The error says what

@@ -285,7 +285,6 @@ func (r *reader) repositories(list []string, path []any) ([]string, error) {
 	return slices.Sorted(slices.Values(all)), nil
 }
 
-// named finds a feature of the table by its name.
 func (r *reader) named(name string, path []any) (feature.Key, feature.Definition, error) {
 	k, err := ParseName(name)
 	if err != nil {
@@ -295,7 +294,7 @@ func (r *reader) named(name string, path []any) (feature.Key, feature.Definition
 	if !known {
 		var names []string
 		for _, other := range r.known.Keys() {
-			names = append(names, Short(other))
+			names = append(names, other.Short())
 		}
 		return feature.Key{}, feature.Definition{}, r.fail(path, "unknown feature %s; known are %s", k, strings.Join(names, ", "))
 	}
@@ -363,12 +362,4 @@ func ParseName(text string) (feature.Key, error) {
 		return feature.Key{}, verdict.Refuse(verdict.Usage, "feature", "%q: want a name such as RequireProvenance, or NAMESPACE/Name", text)
 	}
 	return k, nil
-}
-
-// Short is the name of a feature as [ParseName] reads it.
-func Short(k feature.Key) string {
-	if k.Namespace == feature.CoreNamespace {
-		return k.Name
-	}
-	return k.String()
 }

@@ -99,7 +99,6 @@ func (u unswept) Sweep(_ context.Context, w reconcile.Work) (feature.Outcome, er
 	return feature.Outcome{Remaining: 1, Message: "not run"}, nil
 }
 
-// joined joins two texts.
 func joined(text, more string) string {
 	if text == "" {
 		return more

@@ -30,11 +30,11 @@ type Wish struct {
 func (w Wish) Check() error {
 	switch {
 	case w.Desired == "" && w.PrepareFor.IsZero():
-		return verdict.Refuse(verdict.Usage, Short(w.Key), "no change given; give On or Off, or --prepare-for a version")
+		return verdict.Refuse(verdict.Usage, w.Key.Short(), "no change given; give On or Off, or --prepare-for a version")
 	case w.Desired != "" && !w.Desired.IsSteady():
-		return verdict.Refuse(verdict.Usage, Short(w.Key), "%q: want On or Off", w.Desired)
+		return verdict.Refuse(verdict.Usage, w.Key.Short(), "%q: want On or Off", w.Desired)
 	case len(w.Scope) > 0 && w.Desired != feature.On:
-		return verdict.Refuse(verdict.Usage, Short(w.Key), "a scope is only for On: Off is off everywhere")
+		return verdict.Refuse(verdict.Usage, w.Key.Short(), "a scope is only for On: Off is off everywhere")
 	}
 	return w.scope().Validate()
 }
@@ -61,8 +61,8 @@ func (w Wish) Of(f feature.Feature) (feature.Feature, error) {
 	}
 	if w.Desired != "" {
 		if !f.Spec.Dynamic {
-			return feature.Feature{}, verdict.Refuse(verdict.Usage, Short(w.Key), "not dynamic: its desired state is reviewed in FEATURES.yaml").
-				Advise(fmt.Sprintf("write %s: {state: %q} under desired in FEATURES.yaml, have it reviewed, and run waybill feature reconcile", Short(w.Key), w.Desired))
+			return feature.Feature{}, verdict.Refuse(verdict.Usage, w.Key.Short(), "not dynamic: its desired state is reviewed in FEATURES.yaml").
+				Advise(fmt.Sprintf("write %s: {state: %q} under desired in FEATURES.yaml, have it reviewed, and run waybill feature reconcile", w.Key.Short(), w.Desired))
 		}
 		f.Spec.Desired, f.Spec.Scope = w.Desired, w.scope()
 	}

@@ -295,7 +295,6 @@ func (w Writer) scopes(f feature.Feature) string {
 	return strings.Join(parts, ", ")
 }
 
-// where describes a scope.
 func where(s feature.Scope) string {
 	const few = 3
 	switch {

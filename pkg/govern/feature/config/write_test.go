@@ -255,8 +255,8 @@ func TestNews(t *testing.T) {
 func TestParseName(t *testing.T) {
 	for text, want := range map[string]string{"EmitVSA": "waybill/EmitVSA", "fleet/Drain": "fleet/Drain"} {
 		k, err := config.ParseName(text)
-		if err != nil || k.String() != want || config.Short(k) != text {
-			t.Errorf("%q is %s, short %s: %v", text, k, config.Short(k), err)
+		if err != nil || k.String() != want || k.Short() != text {
+			t.Errorf("%q is %s, short %s: %v", text, k, k.Short(), err)
 		}
 	}
 	for _, text := range []string{"", "emitVSA", "fleet/", "/Drain", "Fleet/Drain", "a/b/C", "Drain "} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/coverage"
+	"github.com/waybill-release/waybill/pkg/govern/feature/known"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/testing/lifecycle"
@@ -186,7 +187,7 @@ func TestRequireProvenance(t *testing.T) {
 	r, err := feature.NewRegistry(feature.Namespace{Name: k.Namespace, Features: []feature.Definition{{
 		Name: k.Name, About: "every image that is promoted has provenance", Pristine: true,
 		Versions: []feature.Version{{Since: v, Stage: feature.Beta, Default: feature.Off}},
-		OnTasks:  []feature.Job{{Kind: feature.Sweep, Name: coverage.AuditTask}},
+		OnTasks:  []feature.Job{{Kind: feature.Sweep, Name: known.CoverageAudit}},
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +217,7 @@ func TestRequireProvenance(t *testing.T) {
 		return o, err
 	})
 	fixture := lifecycle.Fixture{
-		Deeds:    reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{coverage.AuditTask: audit}, Dangling: reconcile.Nothing{}},
+		Deeds:    reconcile.Deeds{Sweeps: map[string]reconcile.Sweep{known.CoverageAudit: audit}, Dangling: reconcile.Nothing{}},
 		Use:      func(context.Context) error { return nil },
 		Snapshot: func(context.Context) ([]byte, error) { return []byte(fmt.Sprint(p.images)), nil },
 	}

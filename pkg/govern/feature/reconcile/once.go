@@ -82,7 +82,6 @@ func (r *Reconciler) live(ctx context.Context) []string {
 	return append(slices.Clone(ids), r.c.Self.Identity)
 }
 
-// one makes the pass over one feature.
 func (r *Reconciler) one(ctx context.Context, k feature.Key, live []string, signed Signed) Pass {
 	t := &featurePass{r: r, signed: signed, pass: Pass{Key: k}}
 	if leader := feature.Leader(k, live); leader != r.c.Self.Identity {
@@ -399,7 +398,6 @@ func (t *featurePass) sign(ctx context.Context) error {
 	return t.store(ctx, f)
 }
 
-// run runs one task.
 func (t *featurePass) run(ctx context.Context, task feature.Task) (feature.Outcome, error) {
 	deeds := t.r.c.Deeds[t.f.Key()]
 	w := t.work(task.Params)

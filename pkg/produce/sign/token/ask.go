@@ -37,8 +37,7 @@ func ask(ctx context.Context, rt http.RoundTripper, r *http.Request) (body []byt
 // withoutAddress is the cause of a failed request without its address: the
 // path and query may be secret.
 func withoutAddress(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, is := errors.AsType[*url.Error](err); is {
 		return wrapped.Err
 	}
 	return err
@@ -55,8 +54,7 @@ func (e *statusError) Error() string { return fmt.Sprintf("%s answered %d", e.pl
 
 // hint turns a refusal into a finding with advice.
 func hint(err error, what string) error {
-	var no *statusError
-	if errors.As(err, &no) {
+	if no, is := errors.AsType[*statusError](err); is {
 		return refused("%s answered %d; %s", no.place, no.status, what)
 	}
 	return err
