@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ func TestPlaces(t *testing.T) {
 
 // TestBytes: content without parts is shown from the first byte that differs.
 func TestBytes(t *testing.T) {
-	list, err := difference.Of("a", strings.NewReader("one text"), strings.NewReader("one teXt\x1b"), 0)
+	list, err := difference.Of("a", content("one text"), content("one teXt\x1b"))
 	if want := []difference.Difference{{Where: "a: from byte 6", Want: `"xt", 8 bytes in all`, Got: `"Xt\x1b", 9 bytes in all`}}; err != nil || !slices.Equal(list, want) {
 		t.Errorf("%v, %v, want %v", list, err, want)
 	}
@@ -84,12 +85,16 @@ func TestSections(t *testing.T) {
 }
 
 func places(want, got string) (where []string) {
-	list, err := difference.Of("a", strings.NewReader(want), strings.NewReader(got), 0)
+	list, err := difference.Of("a", content(want), content(got))
 	must(err)
 	for _, d := range list {
 		where = append(where, d.Where)
 	}
 	return where
+}
+
+func content(text string) *io.SectionReader {
+	return io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
 }
 
 func save(t *testing.T, path, text string) {
