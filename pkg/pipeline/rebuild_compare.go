@@ -11,6 +11,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/difference"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -40,6 +42,23 @@ func mismatch(name string, list []difference.Difference) verdict.Finding {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return verdict.Find(verdict.RebuildMismatch, name, "built again with different bytes: %s", text).Differ(list[0].Want, list[0].Got)
+}
+
+// judge compares artifacts, adds a finding about each that differs, and returns
+// the others.
+func (c comparison) judge(ctx context.Context, v *verdict.Verdict, all []manifest.Artifact) (same []intoto.Subject, err error) {
+	for _, a := range all {
+		list, err := c.differences(ctx, a.Artifact, a.Digests.SHA256)
+		switch {
+		case err != nil:
+			return same, err
+		case len(list) == 0:
+			same = append(same, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		default:
+			v.Add(mismatch(a.Name, list))
+		}
+	}
+	return same, nil
 }
 
 // differences are the places in which the two builds of an artifact differ. Of
@@ -167,8 +186,6 @@ func (c comparison) nodes(ctx context.Context, a plan.Artifact, where string, of
 	if err := compare("config", x.Config, y.Config); err != nil {
 		return nil, err
 	}
-	more, err := differ(where+": manifest", func(n *registry.Node) (io.ReadCloser, int64, error) {
-		return io.NopCloser(bytes.NewReader(n.Raw)), 0, nil
-	}, x, y)
+	more, err := difference.Of(where+": manifest", io.NewSectionReader(bytes.NewReader(x.Raw), 0, int64(len(x.Raw))), io.NewSectionReader(bytes.NewReader(y.Raw), 0, int64(len(y.Raw))))
 	return append(list, more...), err
 }

@@ -127,21 +127,18 @@ func compareContent(where string, want, got *io.SectionReader, depth int) (list 
 // firstDifference is the offset of the first byte that differs, negative if there
 // is none.
 func firstDifference(want, got *io.SectionReader) (int64, error) {
-	all := min(want.Size(), got.Size())
-	x, y := make([]byte, min(all, 1<<17)), make([]byte, min(all, 1<<17))
-	for at := int64(0); at < all; at += int64(len(x)) {
-		n := min(int64(len(x)), all-at)
-		_, err := io.ReadFull(io.NewSectionReader(want, at, n), x[:n])
-		_, other := io.ReadFull(io.NewSectionReader(got, at, n), y[:n])
-		if err = errors.Join(err, other); err != nil {
-			return 0, err
+	const piece = 1 << 17
+	all := max(want.Size(), got.Size())
+	x, y := make([]byte, min(all, piece)), make([]byte, min(all, piece))
+	for at := int64(0); at < all; at += piece {
+		n, err := want.ReadAt(x, at)
+		m, other := got.ReadAt(y, at)
+		if err != nil && err != io.EOF || other != nil && other != io.EOF {
+			return 0, errors.Join(err, other)
 		}
-		if !bytes.Equal(x[:n], y[:n]) {
-			return at + int64(sort.Search(int(n), func(i int) bool { return !bytes.Equal(x[:i+1], y[:i+1]) })), nil
+		if !bytes.Equal(x[:n], y[:m]) {
+			return at + int64(sort.Search(min(n, m), func(i int) bool { return !bytes.Equal(x[:i+1], y[:i+1]) })), nil
 		}
-	}
-	if want.Size() != got.Size() {
-		return all, nil
 	}
 	return -1, nil
 }

@@ -109,11 +109,8 @@ func tarParts(file *io.SectionReader) (list []part, _ error) {
 			return list, nil
 		}
 		at, _ := in.Seek(0, io.SeekCurrent) // the reader has read the headers only
-		if err == nil && len(list) > maxParts {
-			err = errFormat
-		}
-		if err != nil {
-			return nil, err
+		if err != nil || len(list) > maxParts {
+			return nil, errors.Join(err, errFormat)
 		}
 		name := "entry " + h.Name
 		list = append(
@@ -125,10 +122,7 @@ func tarParts(file *io.SectionReader) (list []part, _ error) {
 }
 
 func zipParts(file *io.SectionReader) (list []part, _ error) {
-	if file.Size() > maxRead {
-		return nil, errFormat
-	}
-	z, err := zip.NewReader(file, file.Size())
+	z, err := zip.NewReader(file, min(file.Size(), maxRead))
 	if err != nil {
 		return nil, err
 	}
@@ -140,15 +134,13 @@ func zipParts(file *io.SectionReader) (list []part, _ error) {
 		}
 		name := "entry " + h.Name
 		content := section(name, file, uint64(at), h.CompressedSize64) //nolint:gosec // not negative
-		if h.Method != zip.Store {
-			content.unpack = func() (*io.SectionReader, error) {
-				body, err := h.Open()
-				if err != nil {
-					return nil, err
-				}
-				defer body.Close()
-				return read(body, &left)
+		content.unpack = func() (*io.SectionReader, error) {
+			body, err := h.Open()
+			if err != nil {
+				return nil, err
 			}
+			defer body.Close()
+			return read(body, &left)
 		}
 		list = append(
 			list, content, text(name+", mode", h.Mode()), text(name+", mtime", h.Modified.UTC().Format(time.RFC3339)),
