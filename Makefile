@@ -84,7 +84,7 @@ demo: ## Release an example on this machine, then attack it in six ways.
 	bin/waybill-demo $(if $(KEEP),-keep "$(KEEP)")
 
 .PHONY: release
-release: $(PEERS) ## Release this commit twice in a lab, build it again, and verify all with others' tools (half an hour).
+release: $(PEERS) ## Release this commit twice in a lab, rebuild it twice, and verify all with others' tools (40 minutes).
 	@$(MAKE) build build-lab PROGRESS=1
 	$(call compile,test,../bin/,./cmd/waybill-release)
 	bin/waybill-release $(if $(KEEP),-keep "$(KEEP)")

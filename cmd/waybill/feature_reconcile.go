@@ -163,13 +163,9 @@ func (o *reconciling) signer(cmd *cobra.Command, p profile.Profile, v *verify.Ve
 	if err != nil {
 		return nil, err
 	}
-	logger := loggerOf(cmd.Context())
 	c := sign.Config{
 		Role: policy.Reconciler, Policy: p.Policy, Verifier: v, Services: services, Transport: who.transport, Clock: time.Now,
-		Work: sign.Work{Patience: o.wait, Report: func(ctx context.Context, format string, args ...any) {
-			text := fmt.Sprintf(format, args...)
-			logger.Log(ctx, levelOf(text), text)
-		}},
+		Work: sign.Work{Patience: o.wait, Report: reportTo(loggerOf(cmd.Context()))},
 	}
 	if who.key != nil {
 		return sign.NewKeyed(c, who.key)

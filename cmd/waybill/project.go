@@ -153,7 +153,7 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	logger := o.observe(cmd)
+	report := reportTo(o.observe(cmd))
 	source := pipeline.ParseSource(o.source)
 	source.Signers = o.signers
 	ctx, rt := cmd.Context(), cli.Transport(false)
@@ -168,10 +168,6 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 	if err != nil {
 		return pipeline.Config{}, nil, err
 	}
-	report := func(ctx context.Context, format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
-		logger.Log(ctx, levelOf(text), text)
-	}
 	return pipeline.Config{
 		Gate: by, Source: source, Parameters: chosen, RunState: hold,
 		Signing: pipeline.Signing{Tokens: tokens, Keys: opened, Legacy: o.withLegacy(), Maker: maker(), RecordOptions: o.feature.evidenceOptions()},
@@ -183,6 +179,14 @@ func (o *project) config(cmd *cobra.Command, by gate.Gate) (pipeline.Config, con
 		},
 		Report: report,
 	}, ctx, nil
+}
+
+// reportTo logs lines.
+func reportTo(logger *slog.Logger) func(ctx context.Context, format string, args ...any) {
+	return func(ctx context.Context, format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		logger.Log(ctx, levelOf(text), text)
+	}
 }
 
 // levelOf is the log level of a line, which text marks by its first word.

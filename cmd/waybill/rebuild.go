@@ -139,11 +139,8 @@ func (o *rebuilding) program(c *cobra.Command, args []string) error {
 	if o.id != "" || o.source != "" || len(args) > 1 {
 		return verdict.Refuse(verdict.Usage, args[0], "with --build-info nothing is signed, and no other source or artifact counts")
 	}
-	logger := (&project{}).observe(c)
-	report := func(ctx context.Context, format string, args ...any) {
-		logger.InfoContext(ctx, fmt.Sprintf(format, args...))
-	}
-	v := pipeline.RebuildProgram(c.Context(), pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: report}, args[0], o.ldflags)
+	conf := pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: reportTo((&project{}).observe(c))}
+	v := pipeline.RebuildProgram(c.Context(), conf, args[0], o.ldflags)
 	if cause := context.Cause(c.Context()); cause != nil {
 		return cause
 	}

@@ -284,7 +284,7 @@ func (r *rebuild) checkTools(context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(r.said)) {
 		for _, one := range r.said[name].BuildDefinition.ResolvedDependencies {
 			tool, is := strings.CutPrefix(one.Name, "tool ")
-			key := one.Name + one.Digest["sha256"]
+			key := fmt.Sprint(one.Name, one.Digest)
 			if !is || checked[key] {
 				continue
 			}
@@ -313,17 +313,8 @@ func (r *rebuild) buildAndCompare(ctx context.Context) (same []intoto.Subject, e
 	if err != nil {
 		return nil, err
 	}
-	c := comparison{want: r.published, got: built, tag: r.Version.ImageTag()}
-	for _, a := range r.wanted {
-		list, err := c.differences(ctx, a.Artifact, a.Digests.SHA256)
-		switch {
-		case err != nil:
-			return same, err
-		case len(list) == 0:
-			same = append(same, intoto.Subject{Name: a.Name, Digests: a.Digests})
-		default:
-			r.v.Add(mismatch(a.Name, list))
-		}
+	if same, err = (comparison{want: r.published, got: built, tag: r.Version.ImageTag()}).judge(ctx, r.v, r.wanted); err != nil {
+		return same, err
 	}
 	r.v.Tell("%d of %s built again from commit %.12s with the same bytes.", len(same), plural.Of(len(r.wanted), "artifact"), r.m.Source.Commit)
 	return same, nil

@@ -11,7 +11,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/difference"
+	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -39,6 +42,23 @@ func mismatch(name string, list []difference.Difference) verdict.Finding {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return verdict.Find(verdict.RebuildMismatch, name, "built again with different bytes: %s", text).Differ(list[0].Want, list[0].Got)
+}
+
+// judge compares artifacts, adds a finding about each that differs, and returns
+// the others.
+func (c comparison) judge(ctx context.Context, v *verdict.Verdict, all []manifest.Artifact) (same []intoto.Subject, err error) {
+	for _, a := range all {
+		list, err := c.differences(ctx, a.Artifact, a.Digests.SHA256)
+		switch {
+		case err != nil:
+			return same, err
+		case len(list) == 0:
+			same = append(same, intoto.Subject{Name: a.Name, Digests: a.Digests})
+		default:
+			v.Add(mismatch(a.Name, list))
+		}
+	}
+	return same, nil
 }
 
 // differences are the places in which the two builds of an artifact differ. Of
@@ -76,17 +96,31 @@ func sumIn(ctx context.Context, place store.Place, name string) (digest.Digest, 
 
 // differ compares what open returns of two sides.
 func differ[T any](where string, open func(T) (io.ReadCloser, int64, error), want, got T) ([]difference.Difference, error) {
-	a, size, err := open(want)
+	a, done, err := inPlace(open(want))
 	if err != nil {
 		return nil, err
 	}
-	defer a.Close()
-	b, _, err := open(got)
+	defer done()
+	b, done, err := inPlace(open(got))
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	return difference.Of(where, a, b, size)
+	defer done()
+	return difference.Of(where, a, b)
+}
+
+// inPlace gives access to any offset of a body, until done is called. One that is
+// no file of this machine is stored first.
+func inPlace(body io.ReadCloser, size int64, err error) (at *io.SectionReader, done func(), _ error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	if file, is := body.(io.ReaderAt); is {
+		return io.NewSectionReader(file, 0, size), func() { _ = body.Close() }, nil // it is only read
+	}
+	defer body.Close()
+	content, done, err := sbom.Readable(body)
+	return io.NewSectionReader(content, 0, content.Size), done, err
 }
 
 // images compares two images.
@@ -152,6 +186,6 @@ func (c comparison) nodes(ctx context.Context, a plan.Artifact, where string, of
 	if err := compare("config", x.Config, y.Config); err != nil {
 		return nil, err
 	}
-	more, err := difference.Of(where+": manifest", bytes.NewReader(x.Raw), bytes.NewReader(y.Raw), int64(len(x.Raw)))
+	more, err := difference.Of(where+": manifest", io.NewSectionReader(bytes.NewReader(x.Raw), 0, int64(len(x.Raw))), io.NewSectionReader(bytes.NewReader(y.Raw), 0, int64(len(y.Raw))))
 	return append(list, more...), err
 }

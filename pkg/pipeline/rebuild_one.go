@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 
@@ -165,11 +166,8 @@ func differencesOf(ctx context.Context, c Config, p *goprogram.Program, path str
 		return nil, unbuilt(err)
 	}
 	want, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	got, err := openFile(made)
-	if err != nil {
+	got, other := openFile(made)
+	if err := errors.Join(err, other); err != nil {
 		return nil, err
 	}
 	sum, err := sumIn(ctx, want, path)

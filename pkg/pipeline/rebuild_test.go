@@ -1,7 +1,12 @@
 package pipeline
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
@@ -63,6 +68,43 @@ func TestRebuildClaim(t *testing.T) {
 				t.Errorf("%v, want %q", err, row.code)
 			}
 		})
+	}
+}
+
+// TestRebuildTools: the tree of a tool is compared with every provenance, also if
+// another names the same program.
+func TestRebuildTools(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"go/bin/go", "go/pkg/tool/linux/compile", "go/VERSION"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("go"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(dir, "go", "bin"))
+	program := digest.Of(digest.SHA256, []byte("go")).Hex()
+	for what, row := range map[string]struct {
+		second map[string]string
+		codes  int
+	}{
+		"the same":        {map[string]string{"sha256": program}, 0},
+		"another tree":    {map[string]string{"sha256": program, "dirHash": program}, 1},
+		"another program": {map[string]string{"sha256": strings.Repeat("0", 64)}, 1},
+	} {
+		r := &rebuild{job: &job{}, v: verdict.New("test", time.Now()), said: map[string]provenance.Provenance{}}
+		for name, named := range map[string]map[string]string{"a": {"sha256": program}, "b": row.second} {
+			said := provenance.Provenance{}
+			said.BuildDefinition.ResolvedDependencies = []provenance.Resource{{Name: "tool go", Digest: named}}
+			r.said[name] = said
+		}
+		if err := r.checkTools(t.Context()); err != nil || len(r.v.Findings) != row.codes {
+			t.Errorf("%s: %v, %v, want %d findings", what, err, r.v.Findings, row.codes)
+		}
+		for _, f := range r.v.Findings {
+			if f.Code != "TOOLCHAIN_UNAVAILABLE" {
+				t.Errorf("%s: %v", what, f)
+			}
+		}
 	}
 }
 

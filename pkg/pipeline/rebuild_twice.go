@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -40,6 +41,7 @@ func BuildTwice(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
 	if c.got, err = buildUnsigned(ctx, p.job, filepath.Join(dir, "another directory", "two"), f, 1); err != nil {
 		return nil, err
 	}
+	var built []manifest.Artifact
 	for _, a := range f.plan.Artifacts {
 		if a.Class == plan.ImageChild || !slices.Contains(policy.ChecksOf(a.Class), policy.Provenance) {
 			continue // the index lists the children
@@ -48,16 +50,13 @@ func BuildTwice(ctx context.Context, p *Pipeline) (*verdict.Verdict, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := c.differences(ctx, a, first)
-		if err != nil {
-			return nil, err
-		}
-		if v.Counts.Required++; len(list) == 0 {
-			v.Counts.Verified++
-		} else {
-			v.Add(mismatch(a.Name, list))
-		}
+		built = append(built, manifest.Artifact{Artifact: a, Digests: digest.Set{SHA256: first}})
 	}
+	same, err := c.judge(ctx, v, built)
+	if err != nil {
+		return nil, err
+	}
+	v.Counts.Required, v.Counts.Verified = len(built), len(same)
 	v.Tell("%d of %s built twice with the same bytes.", v.Counts.Verified, plural.Of(v.Counts.Required, "artifact"))
 	return v, nil
 }

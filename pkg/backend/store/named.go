@@ -119,7 +119,15 @@ func Read(ctx context.Context, from Place, name string, limit int64) ([]byte, er
 	return buf.Bytes(), nil
 }
 
-// reporting returns a body whose failures are unavailability.
+// reporting returns a body whose failures are unavailability. A file of this
+// machine can be read at any offset.
 func reporting(body io.ReadCloser, place, op string) io.ReadCloser {
-	return transport.Reporting(body, func(err error) error { return &verdict.UnavailableError{Place: place, Op: op, Err: err} })
+	stream := transport.Reporting(body, func(err error) error { return &verdict.UnavailableError{Place: place, Op: op, Err: err} })
+	if file, is := body.(*os.File); is {
+		return struct {
+			io.ReadCloser
+			io.ReaderAt
+		}{stream, file}
+	}
+	return stream
 }

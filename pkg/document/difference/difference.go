@@ -4,12 +4,13 @@
 // same way. Nothing is normalised: what the readers do not explain is named by its
 // offset.
 //
-//	list, err := difference.Of("bin/hello", want, got, size)
+//	list, err := difference.Of("bin/hello", want, got)
 //	for _, d := range list {
 //		fmt.Println(d.Where, d.Want, d.Got)
 //	}
 //
-// Archives and programs may be hostile: reading stops at limits.
+// Programs and archives are read in place, piece by piece; only what is compressed
+// and differs is held in memory, up to a limit. All of them may be hostile.
 //
 // Other projects should not import this package: it changes without notice.
 package difference
@@ -21,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 )
 
 // Difference is one place where two files differ. An absent place is "none".
@@ -33,104 +35,129 @@ type Difference struct {
 const (
 	// maxDifferences is how many are listed of two files.
 	maxDifferences = 100
-	// maxRead is how much is read of a file, and unpacked of one archive.
+	// maxRead is how much is unpacked of one archive. A larger zip has no parts.
 	maxRead = 512 << 20
+	// maxParts is how many parts of one tar are compared.
+	maxParts = 1 << 20
 	// maxDepth limits how deep archives in archives are compared.
 	maxDepth = 4
 )
 
 // part is a named part of a file: either a value, as text, or content that has
-// parts itself.
+// parts itself. Content that is compressed is unpacked if it differs.
 type part struct {
 	where   string
 	text    string
-	content []byte
+	content *io.SectionReader
+	unpack  func() (*io.SectionReader, error)
 }
 
 // Of lists the differences of two files, the first 100 of them; none if the bytes
-// are equal. A file of more than 512 MiB differs as a whole from every other. size
-// is about that of both, if it is known.
-func Of(where string, want, got io.Reader, size int64) ([]Difference, error) {
-	a, err := new(budget).read(want, size)
-	b, other := new(budget).read(got, size)
-	if errors.Is(err, errLimit) || errors.Is(other, errLimit) {
-		return []Difference{{where + ": too large to compare by its parts", sizeOf(a), sizeOf(b)}}, nil
-	}
-	list := compare(where, a, b, 0)
-	return list[:min(len(list), maxDifferences)], errors.Join(err, other)
+// are equal.
+func Of(where string, want, got *io.SectionReader) ([]Difference, error) {
+	list, err := compareContent(where, want, got, 0)
+	return list[:min(len(list), maxDifferences)], err
 }
 
-// budget counts what was read.
-type budget struct{ spent int64 }
-
-var errLimit = errors.New("too large")
-
-func (b *budget) read(r io.Reader, size int64) ([]byte, error) {
-	raw := bytes.NewBuffer(make([]byte, 0, min(max(size, 0), maxRead)+bytes.MinRead))
-	n, err := raw.ReadFrom(io.LimitReader(r, maxRead-b.spent+1))
-	if b.spent += n; err == nil && b.spent > maxRead {
-		err = errLimit
+// read unpacks as long as left allows.
+func read(r io.Reader, left *int64) (*io.SectionReader, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, *left+1))
+	if *left -= int64(len(raw)); err == nil && *left < 0 {
+		err = errFormat
 	}
-	return raw.Bytes(), err
+	return held(raw), err
 }
 
-// compare compares part by part, and by offset if all parts are equal.
-func compare(where string, want, got []byte, depth int) (list []Difference) {
-	if bytes.Equal(want, got) {
-		return nil
+func held(raw []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(raw), 0, int64(len(raw)))
+}
+
+// compare compares two parts. The zero part is absent.
+func compare(where string, want, got part, depth int) ([]Difference, error) {
+	switch {
+	case want.text != got.text || (want.where == "") != (got.where == ""):
+		return []Difference{{where, want.String(), got.String()}}, nil
+	case want.content == nil || got.content == nil:
+		return nil, nil
 	}
+	if at, err := firstDifference(want.content, got.content); err != nil || at < 0 {
+		return nil, err
+	}
+	if want.unpack != nil && got.unpack != nil {
+		x, err := want.unpack()
+		y, other := got.unpack()
+		if err == nil && other == nil {
+			return compareContent(where, x, y, depth)
+		}
+		where += ", compressed"
+	}
+	return compareContent(where, want.content, got.content, depth)
+}
+
+// compareContent compares part by part, and by offset if all parts are equal.
+func compareContent(where string, want, got *io.SectionReader, depth int) (list []Difference, _ error) {
 	var a, b []part
 	if depth < maxDepth {
 		a, b = partsOf(want, got)
 	}
 	mine, other := byName(a), byName(b)
-	for _, p := range a {
-		switch q, there := other[p.where]; {
-		case !there:
-			list = append(list, Difference{where + ": " + p.where, p.String(), "none"})
-		case p.text != q.text:
-			list = append(list, Difference{where + ": " + p.where, p.String(), q.String()})
-		default:
-			list = append(list, compare(where+": "+p.where, p.content, q.content, depth+1)...)
+	for _, p := range slices.Concat(a, b) {
+		more, err := compare(where+": "+p.where, mine[p.where], other[p.where], depth+1)
+		if list = append(list, more...); err != nil {
+			return nil, err
 		}
-	}
-	for _, q := range b {
-		if _, there := mine[q.where]; !there {
-			list = append(list, Difference{where + ": " + q.where, "none", q.String()})
-		}
+		delete(mine, p.where)
+		delete(other, p.where)
 	}
 	if len(list) > 0 {
-		return list
+		return list, nil
+	}
+	at, err := firstDifference(want, got)
+	if err != nil || at < 0 {
+		return nil, err
 	}
 	for i := range min(len(a), len(b)) {
 		if x, y := a[i].where, b[i].where; x != y {
-			return []Difference{{where + ": order of entries", x, y}}
+			return []Difference{{where + ": order of entries", x, y}}, nil
 		}
 	}
-	const step = 1 << 16
-	at := 0
-	for at+step <= min(len(want), len(got)) && bytes.Equal(want[at:at+step], got[at:at+step]) {
-		at += step
+	return []Difference{{fmt.Sprintf("%s: from byte %d", where, at), from(at, want), from(at, got)}}, nil
+}
+
+// firstDifference is the offset of the first byte that differs, negative if there
+// is none.
+func firstDifference(want, got *io.SectionReader) (int64, error) {
+	const piece = 1 << 17
+	all := max(want.Size(), got.Size())
+	x, y := make([]byte, min(all, piece)), make([]byte, min(all, piece))
+	for at := int64(0); at < all; at += piece {
+		n, err := want.ReadAt(x, at)
+		m, other := got.ReadAt(y, at)
+		if err != nil && err != io.EOF || other != nil && other != io.EOF {
+			return 0, errors.Join(err, other)
+		}
+		if !bytes.Equal(x[:n], y[:m]) {
+			return at + int64(sort.Search(min(n, m), func(i int) bool { return !bytes.Equal(x[:i+1], y[:i+1]) })), nil
+		}
 	}
-	for at < min(len(want), len(got)) && want[at] == got[at] {
-		at++
-	}
-	return []Difference{{fmt.Sprintf("%s: from byte %d", where, at), from(at, want), from(at, got)}}
+	return -1, nil
 }
 
 // from shows the first bytes from an offset.
-func from(at int, raw []byte) string {
-	return fmt.Sprintf("%q, %s", raw[at:min(at+16, len(raw))], sizeOf(raw))
+func from(at int64, content *io.SectionReader) string {
+	raw, _ := io.ReadAll(io.NewSectionReader(content, at, 16)) // it was read before
+	return fmt.Sprintf("%q, %s", raw, part{content: content})
 }
 
 func (p part) String() string {
-	if p.content != nil {
-		return sizeOf(p.content)
+	switch {
+	case p.content != nil:
+		return fmt.Sprintf("%d bytes in all", p.content.Size())
+	case p.where == "":
+		return "none"
 	}
 	return cmp.Or(p.text, `""`)
 }
-
-func sizeOf(raw []byte) string { return fmt.Sprintf("%d bytes in all", len(raw)) }
 
 func byName(list []part) map[string]part {
 	all := make(map[string]part, len(list))
@@ -142,8 +169,8 @@ func byName(list []part) map[string]part {
 
 // partsOf reads both files with the first reader that understands them; files
 // that none does have no parts.
-func partsOf(want, got []byte) (a, b []part) {
-	for _, read := range []func([]byte) ([]part, error){elfParts, machoParts, peParts, gzipParts, zipParts, tarParts} {
+func partsOf(want, got *io.SectionReader) (a, b []part) {
+	for _, read := range []func(*io.SectionReader) ([]part, error){elfParts, machoParts, peParts, gzipParts, zipParts, tarParts} {
 		a, err := read(want)
 		b, other := read(got)
 		if err == nil && other == nil {

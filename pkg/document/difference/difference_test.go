@@ -5,6 +5,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,12 @@ func TestPlaces(t *testing.T) {
 		{"a file in a compressed archive", zipped(packed("x", 0o644, 1), 1, 6), zipped(packed("x", 0o600, 1), 1, 6), "a: entry f, mode"},
 		{"a file in a zip", inZip("f", "x"), inZip("f", "y"), "a: entry f: from byte 0"},
 		{"a name in a zip", inZip("f", "x"), inZip("g", "x"), "a: entry f"},
+		{"an entry of a zip that is packed otherwise", inZip("f", strings.Repeat("abc", 99)), stored("f", strings.Repeat("abc", 99)), "a: entry f, other attributes"},
+		{"a program of a zip, by what is in it", inZip("f", packed("x", 0o644, 1)), inZip("f", packed("x", 0o755, 1)), "a: entry f: entry f, mode"},
+		{"the second entry of an archive", packed("x", 0o644, 1, "y"), packed("x", 0o644, 1, "z"), "a: entry 1: from byte 0"},
+		{"a byte after the first piece", large + "x", large + "y", fmt.Sprintf("a: from byte %d", len(large))},
+		{"the last byte of the first piece", large[1:] + "x", large[1:] + "y", fmt.Sprintf("a: from byte %d", len(large)-1)},
+		{"a longer file", large, large + "x", fmt.Sprintf("a: from byte %d", len(large))},
 		{"an order", inZip("f", "x", "g", "y"), inZip("g", "y", "f", "x"), "a: order of entries"},
 	} {
 		t.Run(row.what, func(t *testing.T) {
@@ -44,7 +52,7 @@ func TestPlaces(t *testing.T) {
 
 // TestBytes: content without parts is shown from the first byte that differs.
 func TestBytes(t *testing.T) {
-	list, err := difference.Of("a", strings.NewReader("one text"), strings.NewReader("one teXt\x1b"), 0)
+	list, err := difference.Of("a", content("one text"), content("one teXt\x1b"))
 	if want := []difference.Difference{{Where: "a: from byte 6", Want: `"xt", 8 bytes in all`, Got: `"Xt\x1b", 9 bytes in all`}}; err != nil || !slices.Equal(list, want) {
 		t.Errorf("%v, %v, want %v", list, err, want)
 	}
@@ -84,12 +92,16 @@ func TestSections(t *testing.T) {
 }
 
 func places(want, got string) (where []string) {
-	list, err := difference.Of("a", strings.NewReader(want), strings.NewReader(got), 0)
+	list, err := difference.Of("a", content(want), content(got))
 	must(err)
 	for _, d := range list {
 		where = append(where, d.Where)
 	}
 	return where
+}
+
+func content(text string) *io.SectionReader {
+	return io.NewSectionReader(strings.NewReader(text), 0, int64(len(text)))
 }
 
 func save(t *testing.T, path, text string) {
@@ -105,12 +117,19 @@ func must(err error) {
 	}
 }
 
-func packed(text string, mode, sec int64) string {
+// large has the size of the pieces in which files are compared.
+var large = strings.Repeat("x", 1<<17)
+
+// packed is a tar with the file f, and with more files, named by their number.
+func packed(text string, mode, sec int64, more ...string) string {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	must(w.WriteHeader(&tar.Header{Name: "f", Mode: mode, Size: int64(len(text)), ModTime: time.Unix(sec, 0)}))
-	_, err := w.Write([]byte(text))
-	must(err)
+	for i, text := range append([]string{text}, more...) {
+		name := []string{"f", "1"}[i]
+		must(w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text)), ModTime: time.Unix(sec, 0)}))
+		_, err := w.Write([]byte(text))
+		must(err)
+	}
 	must(w.Close())
 	return b.String()
 }
@@ -121,6 +140,17 @@ func zipped(text string, sec int64, level int) string {
 	must(err)
 	w.ModTime = time.Unix(sec, 0)
 	_, err = w.Write([]byte(text))
+	must(err)
+	must(w.Close())
+	return b.String()
+}
+
+func stored(name, text string) string {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+	must(err)
+	_, err = f.Write([]byte(text))
 	must(err)
 	must(w.Close())
 	return b.String()

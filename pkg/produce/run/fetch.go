@@ -44,6 +44,11 @@ func (r *run) fetch(ctx context.Context) (f fetched, err error) {
 	if f.tools, err = checkTools(r.Source.Pins, r.Plan.Steps); err != nil {
 		return fetched{}, err
 	}
+	if r.Rebuild { // no provenance names them, and [HasTool] has compared their trees
+		for name, t := range f.tools {
+			f.tools[name] = tool{resource: t.resource, pinned: t.pinned}
+		}
+	}
 	if err := r.fetchModules(ctx, &f); err != nil {
 		return fetched{}, err
 	}

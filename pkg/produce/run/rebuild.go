@@ -50,12 +50,10 @@ func HasTool(program string, named provenance.Resource) error {
 
 // fetchBases fetches the base images of a rebuild before its first step.
 func (r *run) fetchBases(ctx context.Context) error {
-	var done []string
 	for _, step := range r.Plan.Steps {
-		if step.Image == nil || step.Image.Import != "" || slices.Contains(done, step.Image.Base) || !r.Rebuild {
+		if step.Image == nil || step.Image.Import != "" || !r.Rebuild {
 			continue
 		}
-		done = append(done, step.Image.Base)
 		if _, _, err := r.base(ctx, step.Image.Base); err != nil {
 			return err
 		}

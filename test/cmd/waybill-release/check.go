@@ -156,38 +156,3 @@ func (m *maker) runImage(image v1.Image, root string) error {
 	fmt.Printf("        %s as %d: %s", config.Config.Entrypoint[0], user, out)
 	return err
 }
-
-// builtAgain builds the final version once more, and compares every file. It is
-// built for other places, because a public version is never built again.
-func (m *maker) builtAgain() error {
-	m.say("%s is built again from nothing: the same bytes", final)
-	builder, err := m.token("build.yml", final)
-	if err != nil {
-		return err
-	}
-	if err := m.waybill("build", final, "--source", "waybill", "--profile", "again.yaml", "--state", "again", "--identity-token", "builder="+builder); err != nil {
-		return err
-	}
-	same := 0
-	for _, pattern := range []string{"bin/*/*/*", "waybill-*.tar.gz", "waybill-*.zip"} {
-		found, err := filepath.Glob(m.path(final, filepath.FromSlash(pattern)))
-		if err != nil {
-			return err
-		}
-		for _, first := range found {
-			name := strings.TrimPrefix(first, m.path(final)+"/")
-			if strings.HasSuffix(name, ".json") {
-				continue // SBOMs and signatures, which the build does not make
-			}
-			if err := exec.CommandContext(m.ctx, "cmp", first, m.path("again", "files", name)).Run(); err != nil {
-				return fmt.Errorf("%s differs between two builds: %w", name, err)
-			}
-			same++
-		}
-	}
-	if same == 0 {
-		return errors.New("no file was compared")
-	}
-	fmt.Printf("        %d files are the same\n", same)
-	return nil
-}

@@ -3,6 +3,7 @@
 // Command waybill-release makes the releases v0.1.0-rc.1 and v0.1.0 of this
 // repository in a lab, as its own release.yaml says, and has them verified: by
 // the candidate's own program, by cosign 2 and 3, and by sha256sum.
+// Two others build it again from its provenance, and sign that the bytes are equal.
 //
 // The repository is cloned, and only the clone is tagged. Policy and profile are
 // those of the repository, with the addresses of the lab in place of GitHub's.
@@ -86,7 +87,7 @@ func run(ctx context.Context, bin, peers, source, keep string) error {
 	}
 	for _, step := range []func() error{
 		func() error { return m.release(candidate) }, func() error { return m.release(final) },
-		m.verifiedByCandidate, m.verifiedByOthers, m.imagesRun, m.builtAgain,
+		m.verifiedByCandidate, m.verifiedByOthers, m.imagesRun, m.rebuiltByOthers,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -153,17 +154,17 @@ func (m *maker) prepare(source string) error {
 	if err != nil {
 		return err
 	}
-	profile := func(to, files, images string) error {
-		return m.adapt(".github/profile.yaml", to,
-			"policy: ../policies/waybill-release.yaml\nsigningConfig: signing_config.json", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
-			"staging: staging/", "staging: "+bucket+"/staging/waybill/",
-			"release: github://"+repository+"/", "release: "+files,
-			"staging: ghcr.io/waybill-release/staging", "staging: "+m.lab.Registry+"/staging",
-			"release: ghcr.io/waybill-release", "release: "+images)
+	err = m.adapt(".github/profile.yaml", "profile.yaml",
+		"policy: ../policies/waybill-release.yaml\nsigningConfig: signing_config.json", "policy: policy.yaml\ntrustedRoot: trusted_root.json\nsigningConfig: signing_config.json\nmodules: {proxy: \""+modules+"\"}",
+		"staging: staging/", "staging: "+bucket+"/staging/waybill/",
+		"release: github://"+repository+"/", "release: "+strings.Replace(m.lab.GitHub, "http://", "github+http://", 1)+"/"+repository+"/",
+		"staging: ghcr.io/waybill-release/staging", "staging: "+m.lab.Registry+"/staging",
+		"release: ghcr.io/waybill-release", "release: "+m.lab.Registry+"/release")
+	if err != nil {
+		return err
 	}
 	return errors.Join(
-		profile("profile.yaml", strings.Replace(m.lab.GitHub, "http://", "github+http://", 1)+"/"+repository+"/", m.lab.Registry+"/release"),
-		profile("again.yaml", bucket+"/again/waybill/", m.lab.Registry+"/again"),
+		m.prepareConsumer(),
 		os.WriteFile(m.path("trusted_root.json"), m.lab.TrustedRoot, 0o644),
 		os.WriteFile(m.path("signing_config.json"), m.lab.SigningConfig, 0o644))
 }
@@ -212,9 +213,12 @@ func (m *maker) release(version string) error {
 		return err
 	}
 	state := []string{version, "--profile", "profile.yaml", "--state", "state-" + version, "--confirm"}
-	m.say("%s: build for six platforms, describe, sign, seal, stage", version)
-	err = m.waybill(append([]string{"stage", "--source", "waybill", "--identity-token", "builder=" + builder, "--identity-token", "release=" + releaser}, state...)...)
-	if err != nil {
+	m.say("%s: build for six platforms", version)
+	if err := m.waybill(append([]string{"build", "--source", "waybill", "--identity-token", "builder=" + builder}, state[:len(state)-1]...)...); err != nil {
+		return err
+	}
+	m.say("%s: describe, sign, seal, stage", version)
+	if err := m.waybill(append([]string{"stage", "--source", "waybill", "--identity-token", "release=" + releaser}, state...)...); err != nil {
 		return err
 	}
 	m.say("%s: judge what is staged, publish exactly that, judge it again", version)
@@ -225,17 +229,26 @@ func (m *maker) waybill(args ...string) error {
 	return m.command(filepath.Join(m.bin, "waybill"), args...)
 }
 
-// command runs a program, and shows it and the end of what it prints.
+// command runs a program, and shows it, the end of what it prints, and its time.
 func (m *maker) command(program string, args ...string) error {
-	start := time.Now()
+	start, before := time.Now(), childrenCPU()
 	fmt.Printf("      $ %s %s\n", filepath.Base(program), strings.Join(args, " "))
 	out, err := m.output(m.dir, program, args...)
 	if err != nil {
 		return err
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	fmt.Printf("        %s (%s)\n", lines[len(lines)-1], time.Since(start).Round(100*time.Millisecond))
+	fmt.Printf("        %s (%s, %s of processors)\n", lines[len(lines)-1], time.Since(start).Round(100*time.Millisecond), (childrenCPU() - before).Round(100*time.Millisecond))
 	return nil
+}
+
+// childrenCPU is the processor time of all programs that have ended.
+func childrenCPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // output runs a program and returns its output; if it fails, the error has all
