@@ -3,35 +3,52 @@ package intoto
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
-// outStatement is a statement to be written; a struct of digests, in place of a
-// map, for lists of very many subjects.
-type outStatement struct {
-	Type          string          `json:"_type"`
-	Subject       []outSubject    `json:"subject"`
-	PredicateType string          `json:"predicateType"`
-	Predicate     json.RawMessage `json:"predicate"`
-}
-
-type outSubject struct {
-	Name   string `json:"name,omitempty"`
-	Digest struct {
-		SHA256 string `json:"sha256,omitempty"`
-		SHA512 string `json:"sha512,omitempty"`
-	} `json:"digest"`
-}
-
-// encode writes a statement.
+// encode writes a statement as json.Marshal would, in one pass, for lists of
+// very many subjects.
 func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
 	said, err := json.Marshal(predicate)
 	if err != nil {
 		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
 	}
-	out := outStatement{kind, make([]outSubject, len(subjects)), predicateType, said}
-	for i, s := range subjects {
-		out.Subject[i].Name = s.Name
-		out.Subject[i].Digest.SHA256, out.Subject[i].Digest.SHA512 = s.Digests.SHA256.Hex(), s.Digests.SHA512.Hex()
+	size := len(kind) + len(predicateType) + len(said) + 100
+	for _, s := range subjects {
+		size += len(s.Name) + 2*(s.Digests.SHA256.Algorithm().Size()+s.Digests.SHA512.Algorithm().Size()) + 50
 	}
-	return json.Marshal(out)
+	raw := append(appendText(append(make([]byte, 0, size), `{"_type":`...), kind), `,"subject":[`...)
+	for i, s := range subjects {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(raw, '{')
+		if s.Name != "" {
+			raw = append(appendText(append(raw, `"name":`...), s.Name), ',')
+		}
+		raw = append(raw, `"digest":{`...)
+		between := `"`
+		for _, d := range []digest.Digest{s.Digests.SHA256, s.Digests.SHA512} {
+			if !d.IsZero() {
+				raw = append(append(append(raw, between...), d.Algorithm().String()...), `":"`...)
+				raw, between = append(d.AppendHex(raw), '"'), `,"`
+			}
+		}
+		raw = append(raw, "}}"...)
+	}
+	raw = appendText(append(raw, `],"predicateType":`...), predicateType)
+	return append(append(append(raw, `,"predicate":`...), said...), '}'), nil
+}
+
+// appendText writes a JSON string.
+func appendText(raw []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+			quoted, _ := json.Marshal(text) // text has no error
+			return append(raw, quoted...)
+		}
+	}
+	return append(append(append(raw, '"'), text...), '"')
 }

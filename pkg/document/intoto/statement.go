@@ -91,7 +91,10 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 	if err != nil {
 		return Statement{}, err
 	}
-	return Parse(raw)
+	if s, is := plainOurs(raw); is {
+		return s, nil
+	}
+	return parse(raw)
 }
 
 // NewFor encodes a statement, and parses it as its readers will.
@@ -120,10 +123,15 @@ func NewV01(predicateType string, subjects []Subject, predicate any) (Statement,
 // readers could read differently, an older version, an unknown field, an empty
 // subject list, a subject without SHA-256, and two subjects with one name.
 func Parse(raw []byte) (Statement, error) {
-	if s, is := plainStatement(raw); is && s.kind == TypeV1 && distinct(s.subjects) {
+	if s, is := plainOurs(raw); is {
 		return s.apart(), nil
 	}
 	return parse(raw)
+}
+
+func plainOurs(raw []byte) (Statement, bool) {
+	s, is := plainStatement(raw)
+	return s, is && s.kind == TypeV1 && distinct(s.subjects)
 }
 
 // parse parses a statement of any form with the full rules.

@@ -210,6 +210,9 @@ func (d Digest) Bytes() []byte {
 // Hex returns the hash value as lower-case hex, "" for the zero Digest.
 func (d Digest) Hex() string { return hex.EncodeToString(d.sum[:d.alg.Size()]) }
 
+// AppendHex appends what [Digest.Hex] returns.
+func (d Digest) AppendHex(to []byte) []byte { return hex.AppendEncode(to, d.sum[:d.alg.Size()]) }
+
 // String returns the text form that [Parse] reads, "" for the zero Digest.
 func (d Digest) String() string {
 	if d.IsZero() {
