@@ -3,7 +3,6 @@ package intoto
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
@@ -45,7 +44,8 @@ func encode(kind, predicateType string, subjects []Subject, predicate any) ([]by
 // appendText writes a JSON string.
 func appendText(raw []byte, text string) []byte {
 	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+		switch c := text[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
 			quoted, _ := json.Marshal(text) // text has no error
 			return append(raw, quoted...)
 		}
