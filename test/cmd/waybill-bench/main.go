@@ -29,15 +29,20 @@ import (
 
 // options are the flags.
 type options struct {
-	root   string
-	bin    string
-	dir    string
+	root  string
+	bin   string
+	dir   string
+	out   out
+	only  string
+	peers peers
+	work  work
+	trees trees
+}
+
+// out is what is written besides what is printed.
+type out struct {
 	json   string
 	record bool
-	only   string
-	peers  peers
-	work   work
-	trees  trees
 }
 
 // trees says which releases outlive a run: none is taken over from an earlier
@@ -107,8 +112,8 @@ func run(ctx context.Context, args []string) error {
 	if err := record.Print(os.Stdout); err != nil {
 		return err
 	}
-	if o.json != "" {
-		if err := record.Save(o.json); err != nil {
+	if o.out.json != "" {
+		if err := record.Save(o.out.json); err != nil {
 			return err
 		}
 	}
@@ -131,7 +136,7 @@ func (s *setting) compareGoals(record bench.Record) error {
 		return err
 	}
 	now := bench.Summary{Time: record.Time, Machine: record.Machine, Peers: s.peers.versions(), Lines: s.lines, Curves: s.drawn}
-	if err := now.Print(os.Stdout, was); err != nil || !s.record {
+	if err := now.Print(os.Stdout, was); err != nil || !s.out.record {
 		return err
 	}
 	now = now.Kept(was)
@@ -175,8 +180,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.root, "root", ".", "checkout of Waybill, to build the commands from")
 	f.StringVar(&o.bin, "bin", "", "directory of the product's commands, already built; default: build them")
 	f.StringVar(&o.dir, "dir", "", "keep the commands and the release here; default: the user's cache directory, where no release of more than 2 GB is kept")
-	f.StringVar(&o.json, "json", "", "write the record to this file")
-	f.BoolVar(&o.record, "record", false, "record the goals in "+recorded+", "+page+" and "+picture+"; what -only leaves out stays")
+	f.StringVar(&o.out.json, "json", "", "write the record to this file")
+	f.BoolVar(&o.out.record, "record", false, "record the goals in "+recorded+", "+page+" and "+picture+"; what -only leaves out stays")
 	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+"; default: those that goals are about")
 	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
 	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
