@@ -14,16 +14,10 @@ func encode(kind, predicateType string, subjects []Subject, predicate any) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
 	}
-	size := len(kind) + len(predicateType) + len(said) + 100
+	raw := append(make([]byte, 0, len(said)+160*(len(subjects)+2)), `{"_type":`...)
+	raw, next := append(appendText(raw, kind), `,"subject":[`...), "{"
 	for _, s := range subjects {
-		size += len(s.Name) + 2*(s.Digests.SHA256.Algorithm().Size()+s.Digests.SHA512.Algorithm().Size()) + 50
-	}
-	raw := append(appendText(append(make([]byte, 0, size), `{"_type":`...), kind), `,"subject":[`...)
-	for i, s := range subjects {
-		if i > 0 {
-			raw = append(raw, ',')
-		}
-		raw = append(raw, '{')
+		raw, next = append(raw, next...), ",{"
 		if s.Name != "" {
 			raw = append(appendText(append(raw, `"name":`...), s.Name), ',')
 		}

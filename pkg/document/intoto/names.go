@@ -7,9 +7,6 @@ import (
 	"sync"
 )
 
-// few is the number of subjects up to which a linear search is used.
-const few = 32
-
 // names is an index of subjects by name, built on first use: looking up each of
 // a hundred thousand subjects must not scan them all.
 type names struct {

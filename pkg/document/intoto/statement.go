@@ -91,10 +91,7 @@ func New(predicateType string, subjects []Subject, predicate any) (Statement, er
 	if err != nil {
 		return Statement{}, err
 	}
-	if s, is := plainOurs(raw); is {
-		return s, nil
-	}
-	return parse(raw)
+	return Parse(raw)
 }
 
 // NewFor encodes a statement, and parses it as its readers will.
@@ -123,15 +120,10 @@ func NewV01(predicateType string, subjects []Subject, predicate any) (Statement,
 // readers could read differently, an older version, an unknown field, an empty
 // subject list, a subject without SHA-256, and two subjects with one name.
 func Parse(raw []byte) (Statement, error) {
-	if s, is := plainOurs(raw); is {
+	if s, is := plainStatement(raw); is && s.kind == TypeV1 && distinct(s.subjects) {
 		return s.apart(), nil
 	}
 	return parse(raw)
-}
-
-func plainOurs(raw []byte) (Statement, bool) {
-	s, is := plainStatement(raw)
-	return s, is && s.kind == TypeV1 && distinct(s.subjects)
 }
 
 // parse parses a statement of any form with the full rules.
@@ -216,12 +208,7 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // one. A digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
-	if len(s.subjects) > few {
-		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
-	}
-	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
-		return sub.Name == name && sub.Binds(bytes)
-	})
+	return s.names != nil && slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
 }
 
 // Binds reports whether the statement has a subject with exactly these bytes
