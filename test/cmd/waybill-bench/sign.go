@@ -196,7 +196,7 @@ func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Se
 // aimSigning compares with each peer.
 func (s *setting) aimSigning(goal, work string, least float64, rows []bench.Row) {
 	for i := 1; i < len(rows); i++ {
-		s.aim(bench.Wall.Beats(goal, work, least, rows[0], rows[i]))
+		s.aim(bench.Wall.Beats(goal, work+", beside "+rows[i].Name, least, rows[0], rows[i]))
 	}
 }
 
