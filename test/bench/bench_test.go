@@ -144,3 +144,44 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%v: %s", err, raw)
 	}
 }
+
+func TestGoals(t *testing.T) {
+	slow, limit, peer := row("slow", 4, 4, 4), row("limit", 2, 2, 2), row("peer", 40, 40, 40)
+	for _, r := range []*bench.Row{&slow, &limit, &peer} {
+		r.Median = r.Samples[0]
+	}
+	was := bench.Summary{Lines: []bench.Line{bench.Wall.Limited("P10", "work", 4, slow, limit)}}
+	was.Lines[0].Part = "other"
+	now := bench.Summary{Lines: []bench.Line{
+		bench.CPU.Limited("P10", "work", 1.5, peer, limit), bench.Wall.Beats("P2", "work", 10, slow, peer), bench.Wall.Beats("P2", "more", 11, slow, peer),
+		bench.Counted("P3", "asking", "requests", 3, 3),
+	}}
+	for i, want := range []bool{false, true, false, true} {
+		if now.Lines[i].Met() != want {
+			t.Errorf("%+v: met %t", now.Lines[i], !want)
+		}
+	}
+	var said bytes.Buffer
+	if err := now.Print(&said, was); err != nil || !strings.Contains(said.String(), "10.00") || strings.Count(said.String(), "missed") != 2 {
+		t.Errorf("%v:\n%s", err, said.String())
+	}
+	text, err := now.Kept(was).Page("before\n<!-- written by make bench -->\nold\n<!-- until here -->\nafter\n")
+	if err != nil || strings.Contains(text, "old") || !strings.HasSuffix(text, "after\n") || strings.Index(text, "| P2 |") > strings.Index(text, "| P10 |") || !strings.Contains(text, "**20.0×**") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	if strings.Count(text, "| P10 |") != 2 {
+		t.Errorf("a part that was not measured again is gone:\n%s", text)
+	}
+	if _, err := now.Page("a page without the lines"); err == nil {
+		t.Error("wrote into a page that has no place for it")
+	}
+}
+
+func TestDraw(t *testing.T) {
+	drawn := bench.Draw([]bench.Curve{{Title: "a < b", X: "x", Y: "y", Ways: []bench.OneWay{{Name: "one", Points: [][2]float64{{1, 0.1}, {100, 1000}}}}}})
+	for _, want := range []string{`points="0.0,220.0 300.0,0.0"`, "a &lt; b", ">100<", ">1000<", ">0.1<"} {
+		if !strings.Contains(drawn, want) {
+			t.Errorf("the picture lacks %q:\n%s", want, drawn)
+		}
+	}
+}

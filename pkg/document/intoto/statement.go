@@ -210,12 +210,7 @@ func (s Statement) IsZero() bool { return len(s.raw) == 0 }
 // one. A digest alone is not enough: in real releases many names share bytes
 // with another name.
 func (s Statement) Names(name string, bytes digest.Set) bool {
-	if len(s.subjects) > few {
-		return slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
-	}
-	return slices.ContainsFunc(s.subjects, func(sub Subject) bool {
-		return sub.Name == name && sub.Binds(bytes)
-	})
+	return s.names != nil && slices.ContainsFunc(s.names.of(s.subjects, name), func(i int32) bool { return s.subjects[i].Binds(bytes) })
 }
 
 // Binds reports whether the statement has a subject with exactly these bytes
@@ -239,38 +234,45 @@ func short(s string) string {
 	return s
 }
 
-// outStatement is a statement to be written; a struct of digests, in place of a
-// map, for lists of very many subjects.
-type outStatement struct {
-	Type          string          `json:"_type"`
-	Subject       []outSubject    `json:"subject"`
-	PredicateType string          `json:"predicateType"`
-	Predicate     json.RawMessage `json:"predicate"`
-}
-
-type outSubject struct {
-	Name   string `json:"name,omitempty"`
-	Digest struct {
-		SHA256 string `json:"sha256,omitempty"`
-		SHA512 string `json:"sha512,omitempty"`
-	} `json:"digest"`
-}
-
+// encode writes a statement as json.Marshal would, in one pass, for lists of
+// very many subjects.
 func encode(kind, predicateType string, subjects []Subject, predicate any) ([]byte, error) {
 	said, err := json.Marshal(predicate)
 	if err != nil {
 		return nil, fmt.Errorf("encoding predicate %s: %w", predicateType, err)
 	}
-	out := outStatement{kind, make([]outSubject, len(subjects)), predicateType, said}
-	for i, s := range subjects {
-		out.Subject[i].Name = s.Name
-		out.Subject[i].Digest.SHA256, out.Subject[i].Digest.SHA512 = s.Digests.SHA256.Hex(), s.Digests.SHA512.Hex()
+	raw := append(make([]byte, 0, len(said)+160*(len(subjects)+2)), `{"_type":`...)
+	raw, next := append(appendText(raw, kind), `,"subject":[`...), "{"
+	for _, s := range subjects {
+		raw, next = append(raw, next...), ",{"
+		if s.Name != "" {
+			raw = append(appendText(append(raw, `"name":`...), s.Name), ',')
+		}
+		raw = append(raw, `"digest":{`...)
+		between := `"`
+		for _, d := range []digest.Digest{s.Digests.SHA256, s.Digests.SHA512} {
+			if !d.IsZero() {
+				raw = append(append(append(raw, between...), d.Algorithm().String()...), `":"`...)
+				raw, between = append(d.AppendHex(raw), '"'), `,"`
+			}
+		}
+		raw = append(raw, "}}"...)
 	}
-	return json.Marshal(out)
+	raw = appendText(append(raw, `],"predicateType":`...), predicateType)
+	return append(append(append(raw, `,"predicate":`...), said...), '}'), nil
 }
 
-// few is the number of subjects up to which a linear search is used.
-const few = 32
+// appendText writes a JSON string.
+func appendText(raw []byte, text string) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			quoted, _ := json.Marshal(text) // text has no error
+			return append(raw, quoted...)
+		}
+	}
+	return append(append(append(raw, '"'), text...), '"')
+}
 
 // names is an index of subjects by name, built on first use: looking up each of
 // a hundred thousand subjects must not scan them all.

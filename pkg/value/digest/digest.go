@@ -165,10 +165,8 @@ func named(name string) Algorithm {
 // ParseHexBytes is [ParseHex] without a copy, for lists of a hundred thousand
 // digests.
 func ParseHexBytes(a Algorithm, digits []byte) (Digest, error) {
-	if a.Size() > 0 && len(digits) == 2*a.Size() {
-		if d, reason := decode(a, digits); reason == "" {
-			return d, nil
-		}
+	if d, reason := decode(a, digits); a.Size() > 0 && reason == "" {
+		return d, nil
 	}
 	return ParseHex(a, string(digits))
 }
@@ -200,15 +198,13 @@ func fromSum(a Algorithm, sum []byte) Digest {
 func (d Digest) Algorithm() Algorithm { return d.alg }
 
 // Bytes returns a copy of the hash value, nil for the zero Digest.
-func (d Digest) Bytes() []byte {
-	if d.IsZero() {
-		return nil
-	}
-	return append([]byte(nil), d.sum[:d.alg.Size()]...)
-}
+func (d Digest) Bytes() []byte { return append([]byte(nil), d.sum[:d.alg.Size()]...) }
 
 // Hex returns the hash value as lower-case hex, "" for the zero Digest.
 func (d Digest) Hex() string { return hex.EncodeToString(d.sum[:d.alg.Size()]) }
+
+// AppendHex appends what [Digest.Hex] returns.
+func (d Digest) AppendHex(to []byte) []byte { return hex.AppendEncode(to, d.sum[:d.alg.Size()]) }
 
 // String returns the text form that [Parse] reads, "" for the zero Digest.
 func (d Digest) String() string {

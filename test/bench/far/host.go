@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/waybill-release/waybill/test/lab/registry"
 )
 
@@ -24,7 +26,14 @@ type Host struct {
 }
 
 // Open serves the registry that a directory holds.
-func Open(dir string, trip time.Duration) (*Host, error) {
+func Open(dir string, trip time.Duration) (*Host, error) { return OpenLimited(dir, trip, nil) }
+
+// Refused is how requests are counted that came too early.
+const Refused = "refused"
+
+// OpenLimited is [Open] with a quota, which hosts can share: requests beyond it
+// are told to come again in a second.
+func OpenLimited(dir string, trip time.Duration, quota *rate.Limiter) (*Host, error) {
 	at, err := registry.New(dir)
 	if err != nil {
 		return nil, err
@@ -34,16 +43,26 @@ func Open(dir string, trip time.Duration) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{Name: listener.Addr().String(), asked: map[string]int{}}
-	h.server = &http.Server{Handler: h.counting(at), ReadHeaderTimeout: time.Minute}
+	h.server = &http.Server{Handler: h.counting(at, quota), ReadHeaderTimeout: time.Minute}
 	go func() { _ = h.server.Serve(Listener{listener, trip}) }() // until it is closed
 	return h, nil
 }
 
-func (h *Host) counting(next http.Handler) http.Handler {
+func (h *Host) counting(next http.Handler, quota *rate.Limiter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		what := r.Method + " " + kind(r.URL.Path)
+		early := quota != nil && !quota.Allow()
+		if early {
+			what = Refused
+		}
 		h.mu.Lock()
-		h.asked[r.Method+" "+kind(r.URL.Path)]++
+		h.asked[what]++
 		h.mu.Unlock()
+		if early {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -51,6 +52,9 @@ type Request struct {
 	N   int // images
 	// Trip is a round trip to a registry and back.
 	Trip time.Duration
+	// Rate is how many requests a second both registries answer together, if it
+	// is not zero.
+	Rate int
 	// Abreast is how many processes of a peer are under way at a time.
 	Abreast int
 	Bin     string // directory of waybill
@@ -70,6 +74,7 @@ type scene struct {
 	Request
 	dir      string
 	from, to *far.Host
+	quota    *rate.Limiter
 	digests  []string
 }
 
@@ -96,6 +101,9 @@ func Run(ctx context.Context, w io.Writer, req Request) (err error) {
 		return fmt.Errorf("%s: %w", req.Way, err)
 	}
 	sample.Facts, sample.Requests = far.Sum(s.from.Count(), s.to.Count())
+	if s.quota != nil {
+		s.quota.SetLimit(rate.Inf)
+	}
 	if err := s.look(ctx, &sample); err != nil {
 		return fmt.Errorf("%s, what it left: %w", req.Way, err)
 	}
@@ -111,10 +119,13 @@ func open(req Request, dir string) (s *scene, err error) {
 		return nil, fmt.Errorf("there are %d images, want %d", len(s.digests), req.N)
 	}
 	s.digests = s.digests[:req.N]
-	if s.from, err = far.Open(filepath.Join(req.Seed, storageName), req.Trip); err != nil {
+	if req.Rate > 0 {
+		s.quota = rate.NewLimiter(rate.Limit(req.Rate), req.Rate)
+	}
+	if s.from, err = far.OpenLimited(filepath.Join(req.Seed, storageName), req.Trip, s.quota); err != nil {
 		return nil, err
 	}
-	if s.to, err = far.Open(filepath.Join(dir, "destination"), req.Trip); err != nil {
+	if s.to, err = far.OpenLimited(filepath.Join(dir, "destination"), req.Trip, s.quota); err != nil {
 		return nil, errors.Join(err, s.from.Close())
 	}
 	return s, nil

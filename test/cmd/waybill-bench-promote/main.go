@@ -20,6 +20,7 @@ func main() {
 	flags.StringVar(&req.Way, "way", promote.Apply, "who does what: apply, again, gate, crane or cosign")
 	flags.IntVar(&req.N, "n", 1000, "images")
 	flags.DurationVar(&req.Trip, "trip", 0, "a round trip to a registry and back")
+	flags.IntVar(&req.Rate, "rate", 0, "requests a second that both registries answer together; 0: all")
 	flags.IntVar(&req.Abreast, "abreast", 1, "processes of a peer at a time")
 	flags.StringVar(&req.Bin, "bin", "", "directory of waybill")
 	flags.StringVar(&req.Peer, "peer", "", "the crane or cosign")

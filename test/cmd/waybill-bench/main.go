@@ -16,8 +16,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,11 +32,17 @@ type options struct {
 	root  string
 	bin   string
 	dir   string
-	json  string
+	out   out
 	only  string
 	peers peers
 	work  work
 	trees trees
+}
+
+// out is what is written besides what is printed.
+type out struct {
+	json   string
+	record bool
 }
 
 // trees says which releases outlive a run: none is taken over from an earlier
@@ -56,6 +64,7 @@ type work struct {
 	// promoted is of images.
 	promoted promoted
 	gated    gated
+	curved   curved
 	names    int // at most, in one manifest
 	entries  int // in the log that is followed
 }
@@ -100,11 +109,70 @@ func run(ctx context.Context, args []string) error {
 	if err := errors.Join(failed, s.clear()); err != nil {
 		return err
 	}
-	if err := record.Print(os.Stdout); err != nil || o.json == "" {
+	if err := record.Print(os.Stdout); err != nil {
 		return err
 	}
-	return record.Save(o.json)
+	if o.out.json != "" {
+		if err := record.Save(o.out.json); err != nil {
+			return err
+		}
+	}
+	return s.compareGoals(record)
 }
+
+// Where a run is recorded, below the root of the repository.
+const (
+	recorded = "test/bench/record.json"
+	page     = "docs/performance.md"
+	picture  = "docs/performance.svg"
+)
+
+// compareGoals prints the table of goals beside the recorded one, and records it
+// instead where that is asked for.
+func (s *setting) compareGoals(record bench.Record) error {
+	path := filepath.Join(s.root, recorded)
+	was, err := bench.ReadSummary(path)
+	if err != nil {
+		return err
+	}
+	now := bench.Summary{Time: record.Time, Machine: record.Machine, Peers: s.peers.versions(), Lines: s.lines, Curves: s.drawn}
+	if err := now.Print(os.Stdout, was); err != nil || !s.out.record {
+		return err
+	}
+	now = now.Kept(was)
+	return errors.Join(now.Save(path), writePage(s.root, now))
+}
+
+// writePage writes the page and the picture of a record.
+func writePage(root string, record bench.Summary) error {
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return err
+	}
+	written, err := record.Page(string(text))
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(root, page), []byte(written), 0o644),
+		os.WriteFile(filepath.Join(root, picture), []byte(bench.Draw(record.Curves)), 0o644))
+}
+
+// versions are those of the peers that are at hand.
+func (p peers) versions() (list []string) {
+	for _, ask := range [][]string{{p.cosign, "version"}, {p.cosign2, "version"}, {p.crane, "version"}, {p.syft, "--version"}} {
+		if ask[0] == "" {
+			continue
+		}
+		said, err := exec.Command(ask[0], ask[1:]...).CombinedOutput()
+		if found := versionWord.FindString(string(said)); err == nil && found != "" {
+			list = append(list, filepath.Base(ask[0])+" "+found)
+		}
+	}
+	return list
+}
+
+var versionWord = regexp.MustCompile(`v?[0-9]+\.[0-9]+\.[0-9]+\S*`)
 
 func parse(args []string) (options, error) {
 	var o options
@@ -112,22 +180,24 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.root, "root", ".", "checkout of Waybill, to build the commands from")
 	f.StringVar(&o.bin, "bin", "", "directory of the product's commands, already built; default: build them")
 	f.StringVar(&o.dir, "dir", "", "keep the commands and the release here; default: the user's cache directory, where no release of more than 2 GB is kept")
-	f.StringVar(&o.json, "json", "", "write the record to this file")
-	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
+	f.StringVar(&o.out.json, "json", "", "write the record to this file")
+	f.BoolVar(&o.out.record, "record", false, "record the goals in "+recorded+", "+page+" and "+picture+"; what -only leaves out stays")
+	f.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+"; default: those that goals are about")
 	f.StringVar(&o.peers.cosign, "cosign", "", "cosign, to compare with; without it that is left out")
 	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
 	f.StringVar(&o.peers.crane, "crane", "", "crane, to compare promotion with; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
-	f.Int64Var(&o.work.size, "size", 5_200_000_000, "bytes of all built files together")
-	f.IntVar(&o.work.outputs, "outputs", 1000, "number of built files; each has a signature and an SBOM besides")
-	f.IntVar(&o.work.bundles, "bundles", 400, "number of bundles of each kind")
+	f.Int64Var(&o.work.size, "size", 1_900_000_000, "bytes of all built files together")
+	f.IntVar(&o.work.outputs, "outputs", 350, "number of built files; each has a signature and an SBOM besides")
+	f.IntVar(&o.work.bundles, "bundles", 200, "number of bundles of each kind")
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
-	f.IntVar(&o.work.rounds, "rounds", 7, "how often each command is measured")
+	f.IntVar(&o.work.rounds, "rounds", 3, "how often each command is measured")
 	o.work.built = built{bytes: 1_000_000_000, platforms: 4, rounds: 5}
 	o.work.names, o.work.entries = 1_000_000, 1_000_000
-	o.work.signed = signed{files: 500, images: 40, sample: 20, rounds: 3}
-	o.work.promoted = promoted{images: 1000, sample: 20, rounds: 3, plans: []tree{{150, 3}, {460, 21}}}
-	o.work.gated = gated{images: 1000, warm: 20_000, soak: 1_000_000, rounds: 3}
+	o.work.signed = signed{files: 500, images: 40, sample: 16, rounds: 1}
+	o.work.promoted = promoted{images: 400, sample: 8, rounds: 1, plans: []tree{{150, 3}, {460, 21}}}
+	o.work.gated = gated{images: 400, warm: 20_000, soak: 1_000_000, rounds: 2}
+	o.work.curved = curved{far: 100, quota: 10}
 	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
 	f.Usage = func() { fmt.Fprint(os.Stderr, usage); f.PrintDefaults() }
@@ -137,7 +207,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, entries: 20_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
 			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}},
-			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}}
+			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}, curved: curved{far: 10, quota: 2}}
 	}
 	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {

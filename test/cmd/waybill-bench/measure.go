@@ -11,21 +11,26 @@ import (
 	"github.com/waybill-release/waybill/test/bench"
 )
 
-// parts are what can be measured, in order.
+// parts are what can be measured, in order: those that goals are about, and
+// those that are measured only where they are asked for.
 func parts() []part {
 	return []part{
-		{"bundles", (*setting).bundles},
-		{"statement", (*setting).statement},
-		{"start", (*setting).start},
-		{"policy", (*setting).policy},
-		{"sbom", (*setting).sboms},
-		{"names", (*setting).names},
-		{"watch", (*setting).watch},
-		{"release", (*setting).release},
-		{"build", (*setting).builds},
-		{"sign", (*setting).signs},
-		{"promote", (*setting).promotes},
-		{"gate", (*setting).gates},
+		{"bundles", (*setting).bundles, true},
+		{"statement", (*setting).statement, true},
+		{"start", (*setting).start, true},
+		{"policy", (*setting).policy, true},
+		{"sbom", (*setting).sboms, true},
+		{"names", (*setting).names, true},
+		{"release", (*setting).release, true},
+		{"sign", (*setting).signs, true},
+		{"promote", (*setting).promotes, true},
+		{"gate", (*setting).gates, true},
+		{"curves", (*setting).curves, true},
+		{"watch", (*setting).watch, false},
+		{"build", (*setting).builds, false},
+		{"layouts", (*setting).layouts, false},
+		{"plans", (*setting).plans, false},
+		{"soak", (*setting).soaks, false},
 	}
 }
 
@@ -33,6 +38,7 @@ func parts() []part {
 type part struct {
 	name    string
 	measure func(*setting, context.Context) ([]bench.Section, error)
+	goals   bool
 }
 
 func names() []string {
@@ -44,8 +50,11 @@ func names() []string {
 }
 
 // wants reports whether a part is to be measured.
-func (o options) wants(part string) bool {
-	return o.only == "" || slices.Contains(strings.Split(o.only, ","), part)
+func (o options) wants(name string) bool {
+	if o.only == "" {
+		return slices.ContainsFunc(parts(), func(p part) bool { return p.name == name && p.goals })
+	}
+	return slices.Contains(strings.Split(o.only, ","), name)
 }
 
 // measure measures everything that is wanted.
@@ -60,14 +69,22 @@ func (s *setting) measure(ctx context.Context) (bench.Record, error) {
 		if !s.wants(p.name) {
 			continue
 		}
+		start, load, before := time.Now(), bench.ThisMachine().Load, len(s.lines)
 		sections, err := p.measure(s, ctx)
 		if err != nil {
 			return bench.Record{}, err
 		}
+		for i := range s.lines[before:] {
+			s.lines[before+i].Part, s.lines[before+i].Load = p.name, load
+		}
+		progress("%s took %s", p.name, time.Since(start).Round(time.Second))
 		record.Sections = append(record.Sections, sections...)
 	}
 	return record, nil
 }
+
+// aim takes up lines of the table of goals.
+func (s *setting) aim(lines ...bench.Line) { s.lines = append(s.lines, lines...) }
 
 // turns lets all commands take turns.
 func (s *setting) turns(ctx context.Context, commands []bench.Command) ([]bench.Row, error) {

@@ -34,6 +34,8 @@ type setting struct {
 	minted   string // directory of the bundles
 	files    []string
 	facts    bench.Tree
+	lines    []bench.Line
+	drawn    []bench.Curve
 }
 
 // prepare builds the commands, and makes the tree and the bundles unless they

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,6 +58,16 @@ func (s *setting) promotes(ctx context.Context) ([]bench.Section, error) {
 		}
 		sections = append(sections, section)
 	}
+	return sections, nil
+}
+
+// plans plans what directories of manifests say.
+func (s *setting) plans(ctx context.Context) ([]bench.Section, error) {
+	if err := os.MkdirAll(s.promotions(), 0o755); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(s.promotions()) }()
+	var sections []bench.Section
 	for _, t := range s.work.promoted.plans {
 		section, err := s.planPromotion(ctx, t)
 		if err != nil {
@@ -129,12 +140,30 @@ func (s *setting) promoteImages(ctx context.Context, seed string, trip time.Dura
 			section.Ratios = append(section.Ratios, goal(row.Over(rows[0]), want))
 		}
 	}
+	s.aimPromotion(rows, trip)
 	section.Notes = append(section.Notes,
 		fmt.Sprintf("copying such an image takes at least %d requests (2A+3B+3), with its three bundles %d; waybill's include reading everything back", copyBound, evidenceBound),
 		"with all there the goal is 2 requests for an image; the gate's is 3 for each manifest that it verifies",
 		"crane and cosign copy no referrers, and judge nothing; waybill verifies three signatures of each image first",
 		fmt.Sprintf("medians of %d rounds; ratios are of one image; the promoter's processes are measured, not the registries", s.work.promoted.rounds))
 	return section, nil
+}
+
+// aimPromotion says what goals are about: far away what is asked, and how long
+// it takes beside crane.
+func (s *setting) aimPromotion(rows []bench.Row, trip time.Duration) {
+	if trip == 0 {
+		return
+	}
+	each := func(r bench.Row) float64 { // without what is asked once
+		return math.Round(10*float64(r.Median.Requests)/float64(r.Units)) / 10
+	}
+	asked := bench.Counted("P8", "promote an image of 2 platforms with 3 bundles, read back", "requests", 35, each(rows[0]))
+	asked.Limit = fmt.Sprintf("to copy it, 2A+3B+3 for image and bundles: %d", evidenceBound)
+	s.aim(asked, bench.Counted("P9", "promote it again", "requests", 2, each(rows[1])))
+	if s.peers.crane != "" {
+		s.aim(bench.Wall.Beats("P8", fmt.Sprintf("promote %d images, %s away", rows[0].Units, distance(trip)), 40, rows[0], rows[3]))
+	}
 }
 
 func distance(trip time.Duration) string {

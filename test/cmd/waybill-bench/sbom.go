@@ -147,6 +147,15 @@ func (d describing) waybill(name, path string, more ...string) bench.Command {
 	return bench.Command{Name: name, Args: args}
 }
 
+// roundsOf is how often a thing is described: programs are quick, and a peer takes
+// a quarter of a minute for the others.
+func (d describing) roundsOf(n int) int {
+	if n == 0 {
+		return d.work.rounds
+	}
+	return 1
+}
+
 // thing describes one thing.
 func (d describing) thing(ctx context.Context, n int, t sbom.Thing) (bench.Section, error) {
 	self, err := os.Executable()
@@ -163,7 +172,7 @@ func (d describing) thing(ctx context.Context, n int, t sbom.Thing) (bench.Secti
 			d.peers.syft, "scan", t.Scheme + ":" + t.Path, "-q", "-o", "spdx-json=" + d.out("syft scan"),
 		}})
 	}
-	rows, err := d.turns(ctx, commands)
+	rows, err := bench.Alternate(ctx, commands, d.roundsOf(n), func(what string) { progress("%s", what) })
 	if err != nil {
 		return bench.Section{}, err
 	}
@@ -179,10 +188,29 @@ func (d describing) thing(ctx context.Context, n int, t sbom.Thing) (bench.Secti
 		section.Notes = append(section.Notes, note)
 	}
 	section.Ratios = d.ratios(n, rows)
+	d.aimThing(n, t.What, rows)
 	if d.peers.syft == "" {
 		section.Notes = append(section.Notes, "no syft was given to compare with")
 	}
 	return section, nil
+}
+
+// aimThing says what goals are about: programs and images.
+func (d describing) aimThing(n int, what string, rows []bench.Row) {
+	syft := rows[len(rows)-1]
+	switch {
+	case n == 0:
+		d.aim(bench.Counted("P10", "SBOM of "+what+", packages only", "ms", 50, rows[1].Median.Wall.Seconds()*1000),
+			bench.Wall.Limited("P10", "SBOM of "+what, 1.2, rows[0], rows[2]))
+		if d.peers.syft != "" {
+			d.aim(bench.Wall.Beats("P10", "SBOM of "+what+", packages only", 40, rows[1], syft), bench.Wall.Beats("P10", "SBOM of "+what, 3.5, rows[0], syft))
+		}
+	case n > 1:
+		d.aim(bench.Counted("P11", "peak of an SBOM of "+what, "MiB", 256, bench.MiB(rows[0])))
+		if d.peers.syft != "" {
+			d.aim(bench.Wall.Beats("P11", "SBOM of "+what, 2, rows[0], syft))
+		}
+	}
 }
 
 // ratios are those that have goals: the peer over us, and us over the hash.
@@ -223,12 +251,12 @@ func (d describing) count(ctx context.Context, n int, name string) (string, erro
 }
 
 // document reads and checks a large document.
-func (d describing) document(ctx context.Context, _ int, t sbom.Thing) (bench.Section, error) {
+func (d describing) document(ctx context.Context, n int, t sbom.Thing) (bench.Section, error) {
 	commands := []bench.Command{{Name: "waybill sbom validate", Args: []string{filepath.Join(d.bin, "waybill"), "sbom", "validate", t.Path}}}
 	if d.peers.syft != "" {
 		commands = append(commands, bench.Command{Name: "syft convert", Args: []string{d.peers.syft, "convert", t.Path, "-q", "-o", "spdx-json=" + d.out("converted")}})
 	}
-	rows, err := d.turns(ctx, commands)
+	rows, err := bench.Alternate(ctx, commands, d.roundsOf(n), func(what string) { progress("%s", what) })
 	if err != nil {
 		return bench.Section{}, err
 	}
@@ -240,8 +268,11 @@ func (d describing) document(ctx context.Context, _ int, t sbom.Thing) (bench.Se
 		Name: fmt.Sprintf("an SPDX document of %d packages, %d MB", described, info.Size()/1_000_000), Bytes: info.Size(), Rows: rows,
 		Notes: []string{"the goal is 0.5 s of CPU and 200 MB; syft reads and writes it, for it has no command that only checks"},
 	}
+	what := fmt.Sprintf("an SPDX document of %d packages", described)
+	d.aim(bench.Counted("P12", what, "s CPU", 0.5, rows[0].Median.CPU.Seconds()), bench.Counted("P12", "peak of "+what, "MiB", 190, bench.MiB(rows[0])))
 	if len(rows) > 1 {
 		section.Ratios = []bench.Ratio{goal(rows[1].Over(rows[0]), ">= 20x")}
+		d.aim(bench.Wall.Beats("P12", what, 20, rows[0], rows[1]))
 	}
 	return section, nil
 }

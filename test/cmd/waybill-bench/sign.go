@@ -34,7 +34,7 @@ func (s *setting) signs(ctx context.Context) ([]bench.Section, error) {
 	defer func() { _ = os.RemoveAll(s.scenes()) }()
 	var sections []bench.Section
 	for _, batch := range []time.Duration{0, oneBatch} {
-		for _, part := range []func(context.Context, time.Duration) (bench.Section, error){s.signFiles, s.signTogether, s.signImages} {
+		for _, part := range []func(context.Context, time.Duration) (bench.Section, error){s.signFiles, s.signImages} {
 			section, err := part(ctx, batch)
 			if err != nil {
 				return nil, err
@@ -42,7 +42,22 @@ func (s *setting) signs(ctx context.Context) ([]bench.Section, error) {
 			sections = append(sections, section)
 		}
 	}
-	for _, part := range []func(context.Context) (bench.Section, error){s.storm, s.large} {
+	section, err := s.large(ctx)
+	return append(sections, section), err
+}
+
+// layouts signs many things together, and in a storm.
+func (s *setting) layouts(ctx context.Context) ([]bench.Section, error) {
+	if err := os.MkdirAll(s.scenes(), 0o755); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(s.scenes()) }()
+	var sections []bench.Section
+	for _, part := range []func(context.Context) (bench.Section, error){
+		func(ctx context.Context) (bench.Section, error) { return s.signTogether(ctx, 0) },
+		func(ctx context.Context) (bench.Section, error) { return s.signTogether(ctx, oneBatch) },
+		s.storm,
+	} {
 		section, err := part(ctx)
 		if err != nil {
 			return nil, err
@@ -75,6 +90,7 @@ func (s *setting) large(ctx context.Context) (bench.Section, error) {
 	if err != nil {
 		return bench.Section{}, err
 	}
+	s.aim(bench.CPU.Limited("P13", fmt.Sprintf("provenance of %d subjects with known digests", subjects), 3, rows[0], rows[1]))
 	return bench.Section{
 		Name: fmt.Sprintf("one statement of %d subjects, whose digests are known", subjects), Rows: rows,
 		Ratios: []bench.Ratio{goal(rows[0].Over(rows[1]), "3x"), rows[2].Over(rows[4]), rows[3].Over(rows[4])},
@@ -127,7 +143,7 @@ func (s *setting) signing(name, way string, w signWork, flags ...string) bench.C
 func (s *setting) peerSigning(verb, what string, batch time.Duration) (list []bench.Command) {
 	n := min(s.work.signed.sample, s.work.signed.files)
 	if what == "images" {
-		n = min(n, s.work.signed.images)
+		n = min((n+1)/2, s.work.signed.images) // each has three manifests to sign
 	}
 	work := signWork{what, n, batch}
 	if s.peers.cosign != "" {
@@ -145,6 +161,7 @@ func (s *setting) signFiles(ctx context.Context, batch time.Duration) (bench.Sec
 	n := s.work.signed.files
 	commands := append([]bench.Command{s.signing("waybill", "waybill", signWork{"files", n, batch})}, s.peerSigning("sign-blob", "files", batch)...)
 	section, err := s.compareSigning(ctx, commands, ">= 10x")
+	s.aimSigning("P15", fmt.Sprintf("sign %d files, a log that %s", n, answers(batch)), 10, section.Rows)
 	section.Name = fmt.Sprintf("same output: %d files, each with a bundle and an entry of a log that %s", n, answers(batch))
 	section.Unit = "file"
 	return section, err
@@ -169,10 +186,18 @@ func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Se
 	n := s.work.signed.images
 	commands := append([]bench.Command{s.signing("waybill", "waybill", signWork{"images", n, batch})}, s.peerSigning("sign --recursive", "images", batch)...)
 	section, err := s.compareSigning(ctx, commands, ">= 5x")
+	s.aimSigning("P16", fmt.Sprintf("sign %d images of 2 platforms, a log that %s", n, answers(batch)), 5, section.Rows)
 	section.Name = fmt.Sprintf("%d images of two platforms: index and both signed and attached, in a log that %s", n, answers(batch))
 	section.Unit = "image"
 	section.Notes = append(section.Notes, "cosign v2 signs images in the legacy form, in the older log, which answers at once in both cases but for the batches")
 	return section, err
+}
+
+// aimSigning compares with each peer.
+func (s *setting) aimSigning(goal, work string, least float64, rows []bench.Row) {
+	for i := 1; i < len(rows); i++ {
+		s.aim(bench.Wall.Beats(goal, work+", beside "+rows[i].Name, least, rows[0], rows[i]))
+	}
 }
 
 func answers(batch time.Duration) string {
