@@ -32,6 +32,7 @@ type Actor struct {
 	killed bool
 	cancel context.CancelCauseFunc
 	saved  string // the disk as it was then
+	wakes  time.Time
 }
 
 // Actor makes an actor.
@@ -79,6 +80,20 @@ func (a *Actor) step() (before, after bool) {
 	a.steps++
 	hit := a.last > 0 && a.steps == a.last
 	return hit && !a.after, hit && a.after
+}
+
+// suspend stops the process for a while.
+func (a *Actor) suspend(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wakes = time.Now().Add(d)
+}
+
+// asleep is how long the process is still suspended.
+func (a *Actor) asleep() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(0, time.Until(a.wakes))
 }
 
 func (a *Actor) dead() bool {

@@ -12,8 +12,6 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
-	"github.com/waybill-release/waybill/pkg/gate"
-	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
@@ -107,7 +105,12 @@ func (m *Made) writeProfile() error {
 	}
 	signed := strings.Replace(string(policy), "{provenance: require, signature: require, sbom: require}", `{provenance: "off", signature: require, sbom: "off"}`, 1)
 	files := strings.Replace(text, "policy: policy.yaml", "policy: signed.yaml", 1)
-	for name, text := range map[string]string{"profile.yaml": text, "signed.yaml": signed, "files.yaml": files} {
+	issuer, subject := m.Lab.Identity("reconciler@lab.invalid")
+	reconciles := strings.Replace(string(policy), "roles:\n", fmt.Sprintf("roles:\n  reconciler: [{issuer: %q, subject: %q, type: email}]\n", issuer, subject), 1)
+	features := strings.Replace(text, "policy: policy.yaml", "policy: reconciles.yaml", 1)
+	for name, text := range map[string]string{
+		"profile.yaml": text, "signed.yaml": signed, "files.yaml": files, "reconciles.yaml": reconciles, "features.yaml": features,
+	} {
 		if err := os.WriteFile(m.Path(name), []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -130,9 +133,7 @@ func (a *Actor) process() process {
 
 // pipeline is the product's own pipeline on a workspace, as the commands make it.
 func (m *Made) pipeline(ctx context.Context, in process, state string) (*pipeline.Pipeline, error) {
-	by, err := gate.Open(ctx, m.Path(in.Profile), gate.Opening{
-		Reader: profile.Reader{Now: in.Clock()}, Transport: in.Transport, OpenPlace: cloud.OpenPlace,
-	})
+	by, err := m.gate(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,9 @@ type Scenario struct {
 // Scenarios are all of them.
 func Scenarios() []Scenario {
 	return []Scenario{
+		{"watch", 4, 7, watching},
+		{"kit", 2, 200, carry},
+		{"features", 3, 60, features},
 		{"copies", 20, 130, copies},
 		{"files", 8, 25, files},
 		{"images", 3, 200, images},
@@ -74,7 +77,7 @@ func (w *World) lives(a *Actor, run func(ctx context.Context) error) bool {
 	dice := w.dice(a.name + " lives")
 	for life := range 4 {
 		last := 0
-		if life < 3 && dice.IntN(2) == 0 {
+		if life < 3 && (dice.IntN(2) == 0 || w.Broken != "") {
 			last = 1 + dice.IntN(w.requests)
 		}
 		err := a.Do(last, run)

@@ -3,6 +3,8 @@ package simulate_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -27,6 +29,7 @@ func run(m *testing.M) int {
 	}
 	runtime.GOMAXPROCS(1) // one goroutine at a time
 	debug.SetGCPercent(400)
+	log.SetOutput(io.Discard) // of the registry, which reports uploads that break off
 	dir, err := os.MkdirTemp("", "waybill-simulate-")
 	if err == nil {
 		defer os.RemoveAll(dir)
@@ -93,7 +96,7 @@ func play(t *testing.T, s simulate.Scenario, seed uint64) simulate.Result {
 	return r
 }
 
-// TestSeeds plays SEEDS seeds from FIRST on, or the seed SEED alone.
+// TestSeeds plays SEEDS seeds from FIRST on, for MINUTES at most, or the seed SEED alone.
 func TestSeeds(t *testing.T) {
 	needsSimulation(t)
 	first, many := number(t, "FIRST", 0), number(t, "SEEDS", 40)
@@ -102,7 +105,8 @@ func TestSeeds(t *testing.T) {
 	}
 	all := map[string]*simulate.Stats{}
 	began := time.Now()
-	for seed := first; seed < first+many; seed++ {
+	most := time.Duration(number(t, "MINUTES", 1000)) * time.Minute
+	for seed := first; seed < first+many && time.Since(began) < most; seed++ {
 		s := scenarioOf(seed)
 		if only := os.Getenv("SCENARIO"); only != "" {
 			s = named(only)

@@ -81,6 +81,9 @@ func (x exchange) play() (*http.Response, error) {
 	if x.fate != "" {
 		x.world.count(x.fate)
 	}
+	if err := x.sleep(); err != nil {
+		return nil, err
+	}
 	if x.fate == Slow {
 		x.there += time.Duration(x.dice.Int64N(int64(8 * time.Second)))
 	}
@@ -102,6 +105,19 @@ func (x exchange) play() (*http.Response, error) {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// sleep suspends the process, or waits while it is suspended. What makes something public
+// is sent before: the lease is checked immediately before it, and that a process stops in
+// between, package lease does not promise to notice.
+func (x exchange) sleep() error {
+	if publishes(x.req) {
+		return nil
+	}
+	if x.fate == Suspended {
+		x.suspend(time.Duration(x.dice.Int64N(int64(10 * time.Minute))))
+	}
+	return x.wait(x.asleep())
 }
 
 // meet is what happens at the server.
