@@ -45,7 +45,10 @@ LONGEST := ./stories ./faults ./malicious
 # their names: make test leaves them to make test-long, and make test-all runs both.
 LONG    := ^TestLong
 # Packages of the test module that make test runs: all but the suites of peers.
-QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers|cluster)$$')
+QUICK   = $$($(GO) list ./... | grep -vE '/test/(interop|servers|cluster|simulate)$$')
+# How a simulation is built and run: see test/simulate/README.md.
+SIMULATE = GODEBUG=asyncpreemptoff=1 $(GO) test $(PATIENT) -vet=off -count=1 -tags=$(TAGS),simulate -ldflags=-checklinkname=0
+SEEDS   ?= 1000
 # Suites that run built commands, or steps of builds, where a detector sees
 # nothing, and those that do not share; some attacks do, and run by themselves.
 BUILT   := /test/(arch|attacks|bench|cluster|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
@@ -130,6 +133,7 @@ test: ## Run the tests of both modules, except those that take long (make vet ve
 	@$(STRICT) bad=0; \
 	$(GO) test $(PATIENT) -vet=off -skip '$(LONG)' ./... || bad=1; \
 	(cd test && $(GO) test $(PATIENT) -vet=off -skip '$(LONG)' $(LONGEST) $(QUICK)) || bad=1; \
+	(cd test && $(SIMULATE) ./simulate) || bad=1; \
 	test $$bad = 0
 
 .PHONY: test-long
@@ -141,8 +145,12 @@ test-long: ## Run the tests that take long: kill sweeps, floods, whole demos.
 	echo "ran the long tests of $$ran packages"; test $$bad = 0 -a $$ran -gt 0
 
 .PHONY: test-all
-test-all: test test-long interop servers cluster test-cluster ## Run every test: make test, test-long, interop, servers and test-cluster; then try 30 mutants.
+test-all: test test-long simulate interop servers cluster test-cluster ## Run every test: make test, test-long, simulate, interop, servers and test-cluster; then try 30 mutants.
 	cd test && $(GO) run ./cmd/waybill-mutate -n 30 -seed $$RANDOM
+
+.PHONY: simulate
+simulate: ## Run the product in SEEDS simulated worlds, or in SEED=n alone, and check what users would see.
+	cd test && SEEDS=$(SEEDS) $(SIMULATE) -v -run TestSeeds ./simulate
 
 .PHONY: race
 race: ## Run the tests of code that goroutines share under the race detector (needs a C compiler).

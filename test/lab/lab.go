@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/testing/releases"
@@ -100,6 +101,7 @@ type Lab struct {
 	github   *releases.Server
 	attested *attestations
 	servers  *servers
+	inside   func() // makes Fulcio reach the CT log by a call, once
 	closers  []func() error
 }
 
@@ -165,6 +167,7 @@ func (l *Lab) startSigstore(ctx context.Context, st *state, o Options) (err erro
 	}
 	l.closers = append(l.closers, fulcio.close)
 	l.servers.serve(serviceFulcio, fulcio)
+	l.inside = sync.OnceFunc(func() { fulcio.transport.RegisterProtocol("http", called{ct}) })
 	if l.rekor, err = newRekor(ctx, st, "rekor", rekorOrigin); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strconv"
 	"time"
@@ -109,6 +110,31 @@ func (s *servers) urls() URLs {
 		Registry: s.address(serviceRegistry), Bucket: url(serviceBucket), Modules: url(serviceModules),
 		Rekor2: url(serviceRekor2), TSA2: url(serviceTSA2), GitHub: url(serviceGitHub),
 	}
+}
+
+// called sends requests to a handler by a call.
+type called struct{ http.Handler }
+
+// RoundTrip implements [http.RoundTripper].
+func (c called) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, req)
+	resp := w.Result()
+	resp.Request = req
+	return resp, nil
+}
+
+// Handlers are the services of a lab by the host and port of their URL, for
+// simulations, which have no network: from now on Fulcio calls the CT log, too.
+func (l *Lab) Handlers() map[string]http.Handler {
+	l.inside()
+	all := map[string]http.Handler{}
+	for name, v := range l.servers.byName {
+		if v.http != nil {
+			all[l.servers.address(name)] = v.http.Handler
+		}
+	}
+	return all
 }
 
 // stop ends one service: requests in flight get a moment, then are cut.

@@ -111,6 +111,16 @@ func (l *Lab) Logged() []string {
 	return list
 }
 
+// LoggedSince are the entries from one on, and how many there are now.
+func (l *Lab) LoggedSince(first int) (list []string, size int) {
+	l.rekor.mu.Lock()
+	defer l.rekor.mu.Unlock()
+	for _, body := range l.rekor.bodies[min(first, len(l.rekor.bodies)):] {
+		list = append(list, string(body))
+	}
+	return list, len(l.rekor.bodies)
+}
+
 // Forget makes the Rekor v2 log forget which entries it has, as one without
 // persistent deduplication does when it is started again: it takes an equal one
 // once more.

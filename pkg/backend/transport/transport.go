@@ -86,6 +86,9 @@ type Config struct {
 	// Default 64 at first, growing slowly up to 96 for a host that has answered
 	// thousands and never asked for less.
 	PerHost int
+	// Plain sends plain HTTP requests instead of the network, for simulations;
+	// nil is the network.
+	Plain http.RoundTripper
 }
 
 // Transport is an [http.RoundTripper]. It is safe for concurrent use and keeps

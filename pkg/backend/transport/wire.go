@@ -165,6 +165,9 @@ func wire(c Config, l limits, d dial) *http.Transport {
 		// A larger header is refused.
 		MaxResponseHeaderBytes: 256 << 10,
 	}
+	if c.Plain != nil {
+		t.RegisterProtocol("http", c.Plain)
+	}
 	if c.Offline {
 		t.Proxy = nil
 		t.DialContext = refuseDial

@@ -197,13 +197,13 @@ func (o imageJob) tag(ctx context.Context, t *target) error {
 		return err
 	}
 	for _, tag := range t.untagged {
+		if err := o.unmoved(ctx, t, tag); err != nil {
+			return err
+		}
 		if o.Rights.Exclusive != nil {
 			if err := o.Rights.Exclusive(ctx); err != nil {
 				return err
 			}
-		}
-		if err := o.unmoved(ctx, t, tag); err != nil {
-			return err
 		}
 		if err := t.remote.TagManifest(ctx, o.edge.Image, tag, root, t.copied.Image.Raw); err != nil {
 			return err

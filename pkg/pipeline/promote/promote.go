@@ -373,10 +373,10 @@ func tagImage(ctx context.Context, image Image, to To) error {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	for _, tag := range image.Tags {
-		if err := to.checkExclusive(ctx); err != nil {
+		if err := untagged(ctx, image, to.Images, tag); err != nil {
 			return err
 		}
-		if err := untagged(ctx, image, to.Images, tag); err != nil {
+		if err := to.checkExclusive(ctx); err != nil {
 			return err
 		}
 		if err := to.Images.Tag(ctx, image.Repository, tag, d); err != nil {

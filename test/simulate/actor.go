@@ -1,0 +1,127 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waybill-release/waybill/pkg/backend/transport"
+)
+
+// Actor is a process of the product, with a disk. It can be killed at any request, and
+// started again.
+type Actor struct {
+	// Disk is its directory.
+	Disk string
+	// Clock is its time, which may be some seconds wrong.
+	Clock func() time.Time
+	// Transport is the product's own, over the network of the world.
+	Transport *transport.Transport
+
+	world *World
+	name  string
+
+	mu     sync.Mutex // guards the fields below
+	life   int        // how often it was started
+	steps  int        // requests since it was started
+	last   int        // at which it is killed; 0 for never
+	after  bool       // whether the server still acts on that one
+	killed bool
+	cancel context.CancelCauseFunc
+	saved  string // the disk as it was then
+	wakes  time.Time
+}
+
+// Actor makes an actor.
+func (w *World) Actor(name string) *Actor {
+	a := &Actor{world: w, name: name, Disk: filepath.Join(w.dir, name)}
+	skew := time.Duration(w.dice(name+" clock").Int64N(int64(10*time.Second))) - 5*time.Second
+	a.Clock = func() time.Time { return time.Now().Add(skew) }
+	return a
+}
+
+// Do starts the process, and returns what it ended with. If it is killed, it leaves the
+// disk as it was in that moment, and the error is [ErrKilled].
+func (a *Actor) Do(last int, run func(ctx context.Context) error) error {
+	if err := os.MkdirAll(a.Disk, 0o700); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	a.mu.Lock()
+	a.life++
+	a.steps, a.last, a.killed, a.cancel, a.saved = 0, last, false, cancel, ""
+	a.after = last%2 == 0
+	a.mu.Unlock()
+	a.Transport = transport.New(transport.Config{Plain: a})
+	err := run(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.killed {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(a.Disk), os.Rename(a.saved, a.Disk)); err != nil {
+		a.world.Wrongf("simulate: restoring a disk: %v", err)
+	}
+	return ErrKilled
+}
+
+// ErrKilled is how a process ends that was killed.
+var ErrKilled = errors.New("simulate: killed")
+
+// step counts a request at the server, and reports whether the actor is killed before or
+// after the server acts.
+func (a *Actor) step() (before, after bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.steps++
+	hit := a.last > 0 && a.steps == a.last
+	return hit && !a.after, hit && a.after
+}
+
+// suspend stops the process for a while.
+func (a *Actor) suspend(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wakes = time.Now().Add(d)
+}
+
+// asleep is how long the process is still suspended.
+func (a *Actor) asleep() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(0, time.Until(a.wakes))
+}
+
+func (a *Actor) dead() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.killed
+}
+
+// kill ends the process: its disk stays as it is now, and nothing that it does from now
+// on reaches the network.
+func (a *Actor) kill() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.killed {
+		return errDead
+	}
+	a.killed, a.saved = true, a.Disk+".saved"
+	if err := os.CopyFS(a.saved, os.DirFS(a.Disk)); err != nil {
+		a.world.Wrongf("simulate: keeping a disk: %v", err)
+	}
+	a.world.crashed(a.name)
+	a.cancel(errDead)
+	return errDead
+}
+
+func (w *World) crashed(name string) {
+	w.note(name + " is killed")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Crashes++
+}
