@@ -2,7 +2,10 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"testing"
 
@@ -97,6 +100,28 @@ func TestHintedManifest(t *testing.T) {
 	for bundle, want := range map[string]bool{"bundle": true, "another": false} {
 		if there, err := Refers(t.Context(), l, "lantern", subject.Digest, []byte(bundle)); there != want || err != nil {
 			t.Errorf("%s refers: %v, %v", bundle, there, err)
+		}
+	}
+}
+
+// unresolved is a registry that answers an error for each tag.
+type unresolved struct {
+	Source
+	err error
+}
+
+func (u unresolved) Resolve(context.Context, string, string) (Descriptor, error) {
+	return Descriptor{}, u.err
+}
+
+// TestAttachedToWhenTheRegistryIsDown: a tag that is not there attaches nothing,
+// and a registry that does not answer may attach anything.
+func TestAttachedToWhenTheRegistryIsDown(t *testing.T) {
+	down := errors.New("no answer")
+	for _, row := range []struct{ is, want error }{{fmt.Errorf("the tag: %w", ErrNotFound), nil}, {down, down}} {
+		_, err := AttachedTo(t.Context(), unresolved{err: row.is}, "demo", digest.Of(digest.SHA256, nil), SuffixSignatures)
+		if !errors.Is(err, row.want) {
+			t.Errorf("%v: %v, want %v", row.is, err, row.want)
 		}
 	}
 }

@@ -68,5 +68,13 @@ func TestForeignLayout(t *testing.T) {
 	}
 }
 
+// TestForeignLayoutThatIsNone: a path that cannot be a directory is refused when
+// it is opened.
+func TestForeignLayoutThatIsNone(t *testing.T) {
+	if _, err := registry.OpenForeign("gopher://example.test/layout"); err == nil {
+		t.Error("a scheme that nobody knows is opened")
+	}
+}
+
 // errAny stands for whatever error.
 var errAny = errors.New("any error")

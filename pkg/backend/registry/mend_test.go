@@ -2,9 +2,13 @@ package registry
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // TestMend: an image of which a file is cut off is forgotten, with the index that
@@ -80,6 +84,40 @@ func TestMendIndex(t *testing.T) {
 		}
 		if again, _ := index(t, l, "v1"); again.Digest != d.Digest {
 			t.Errorf("pushed again it is %v", again)
+		}
+	}
+}
+
+// TestLayoutOfOtherBytes: a blob is written again if the file with its name has
+// other bytes of the same size, and only then.
+func TestLayoutOfOtherBytes(t *testing.T) {
+	for name, row := range map[string]struct {
+		held string
+		read int
+	}{"its own bytes (twin)": {"alpha", 0}, "other bytes": {"omega", 1}} {
+		dir := t.TempDir()
+		l, err := OpenLayout(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Descriptor{Digest: digest.Of(digest.SHA256, []byte("alpha")), Size: 5}
+		read := 0
+		push := func() error {
+			return l.PushBlob(t.Context(), "demo", d, func() (io.ReadCloser, error) {
+				read++
+				return io.NopCloser(strings.NewReader("alpha")), nil
+			})
+		}
+		path := filepath.Join(dir, "blobs", "sha256", d.Digest.Hex())
+		if err := errors.Join(push(), os.WriteFile(path, []byte(row.held), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		read = 0
+		if err := push(); err != nil || read != row.read {
+			t.Errorf("%s: read %d times, want %d, %v", name, read, row.read, err)
+		}
+		if raw, err := os.ReadFile(path); err != nil || string(raw) != "alpha" {
+			t.Errorf("%s: the layout has %q, %v", name, raw, err)
 		}
 	}
 }

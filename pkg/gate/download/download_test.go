@@ -1,6 +1,7 @@
 package download
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -65,14 +66,16 @@ func TestOnlyWhatWasReadToItsEndIsKept(t *testing.T) {
 			d, dir := begun(t)
 			freed := false
 			body := d.keep(t.Context(), "bin/a", io.NopCloser(row.body), func() { freed = true })
-			if err := row.read(body); err != nil {
+			var read strings.Builder
+			if err := row.read(io.TeeReader(body, &read)); err != nil {
 				t.Fatal(err)
 			}
 			if err := body.Close(); err != nil || !freed {
 				t.Errorf("closing: %v, freed %v", err, freed)
 			}
-			if got := there(filepath.Join(dir+Suffix, filesName, "bin", "a")); got != row.kept {
-				t.Errorf("kept: %v, want %v", got, row.kept)
+			raw, err := os.ReadFile(filepath.Join(dir+Suffix, filesName, "bin", "a"))
+			if got := err == nil; got != row.kept || got && string(raw) != read.String() {
+				t.Errorf("kept: %v, want %v; %q, and %q was read", got, row.kept, raw, read.String())
 			}
 			if there(dir) {
 				t.Error("it is visible")
@@ -84,21 +87,36 @@ func TestOnlyWhatWasReadToItsEndIsKept(t *testing.T) {
 	}
 }
 
-// TestADiskThatFails tells the reader, and ends.
+// TestADiskThatFails tells the reader, and ends: when the first byte is written,
+// and when the whole file gets its name.
 func TestADiskThatFails(t *testing.T) {
-	d, dir := begun(t)
-	files := filepath.Join(dir+Suffix, filesName)
-	if err := errors.Join(os.Remove(files), os.WriteFile(files, nil, 0o644)); err != nil { // a file where the directory must be
-		t.Fatal(err)
-	}
-	body := d.keep(t.Context(), "a", io.NopCloser(strings.NewReader("alpha")), func() {})
-	if _, err := io.ReadAll(body); err == nil || verdict.FindingOf("", err).Code != verdict.PlaceDown {
-		t.Errorf("%v, want UNAVAILABLE", err)
-	}
-	if err := body.Close(); err != nil {
-		t.Error(err)
+	for name, row := range map[string]struct{ before, atEnd func(files string) error }{
+		"a file where the directory must be": {
+			func(files string) error { return errors.Join(os.Remove(files), os.WriteFile(files, nil, 0o644)) },
+			func(string) error { return nil },
+		},
+		"the directory is removed meanwhile": {func(string) error { return nil }, os.RemoveAll},
+	} {
+		d, dir := begun(t)
+		files := filepath.Join(dir+Suffix, filesName)
+		if err := row.before(files); err != nil {
+			t.Fatal(err)
+		}
+		end := reader(func() error { return cmp.Or(row.atEnd(files), io.EOF) })
+		body := d.keep(t.Context(), "a", io.NopCloser(io.MultiReader(strings.NewReader("alpha"), end)), func() {})
+		if _, err := io.ReadAll(body); err == nil || verdict.FindingOf("", err).Code != verdict.PlaceDown {
+			t.Errorf("%s: %v, want UNAVAILABLE", name, err)
+		}
+		if err := body.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
+
+// reader reads nothing, and returns an error.
+type reader func() error
+
+func (r reader) Read([]byte) (int, error) { return 0, r() }
 
 // put writes a file as this run would.
 func (d *Download) put(t *testing.T, name, body string) {

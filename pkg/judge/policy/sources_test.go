@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -82,6 +83,24 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 				t.Errorf("%v, want %s %q with line and column", err, row.code, row.says)
 			}
 		})
+	}
+}
+
+// TestSourcesWithoutBuilders: without provenance no revision is named, so sources
+// would ask for nothing.
+func TestSourcesWithoutBuilders(t *testing.T) {
+	raw, err := os.ReadFile("testdata/valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw) + "sources: [{id: https://verifier.example.test/source, levels: {source: 3}, signers: [{issuer: https://accounts.example.test, subject: source@example.test, type: email}]}]\n"
+	if _, err := Parse([]byte(text), nil); err != nil {
+		t.Errorf("the twin: %v", err)
+	}
+	from, to := strings.Index(text, "builders:\n"), strings.Index(text, "require:\n")
+	text = strings.NewReplacer("provenance: require", `provenance: "off"`, "source: {repository: \"https://example.test/lantern\"}\n", "").Replace(text[:from] + text[to:])
+	if _, err := Parse([]byte(text), nil); err == nil || verdict.FindingOf("", err).Code != verdict.PolicyEmpty || !strings.Contains(err.Error(), "remove sources") {
+		t.Errorf("%v, want POLICY_EMPTY", err)
 	}
 }
 

@@ -302,6 +302,12 @@ func TestRememberedCheckpoint(t *testing.T) {
 		if len(v.seen.logs) < 2 || yes != 2 {
 			t.Errorf("%s: %d answers of %d logs asked twice", name, yes, len(v.seen.logs))
 		}
+		for _, w := range newMemory(v.material).logs {
+			w.name = nil // only logs of version 1 need none
+			if _, ok := w.checkpoint(envelope, v1); ok && !v1 {
+				t.Errorf("%s: a log without a name signed a checkpoint", name)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -50,6 +51,10 @@ func TestPromisesOfCertificateLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	large, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	same := func(*root.TransparencyLog) {}
 	at := promisesIn(chain[0])[0].at
 	for _, row := range []struct {
@@ -64,6 +69,8 @@ func TestPromisesOfCertificateLogs(t *testing.T) {
 		{"below another issuer", [][]*x509.Certificate{{chain[0], chain[0]}}, same, 0},
 		{"below nobody", [][]*x509.Certificate{{chain[0]}}, same, 0},
 		{"by another key", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.PublicKey = other.Public() }, 0},
+		{"by a key of another curve", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.PublicKey = large.Public() }, 0},
+		{"by a key of another kind", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.PublicKey = ed25519.PublicKey(make([]byte, 32)) }, 0},
 		{"from its time on", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.ValidityPeriodStart = time.UnixMilli(at) }, 1},
 		{"until its time", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.ValidityPeriodEnd = time.UnixMilli(at) }, 1},
 		{"before the log's window", [][]*x509.Certificate{chain}, func(l *root.TransparencyLog) { l.ValidityPeriodStart = time.UnixMilli(at + 1) }, 0},

@@ -1,6 +1,7 @@
 package promote_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -139,6 +140,20 @@ func TestDiff(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestDiffOfARegistryThatCannotBeOpened: nothing was compared, so there is no
+// difference to report.
+func TestDiffOfARegistryThatCannotBeOpened(t *testing.T) {
+	p := promotionplan.Plan{Schema: promotionplan.Schema,
+		Routes: []promotionplan.Route{{Source: "staging.test/a", Destinations: []string{"prod.test/a"}}},
+		Edges:  []promotionplan.Edge{{Image: "demo", Digest: sum("one"), Tags: []string{"v1"}}},
+	}
+	closed := errors.New("no credentials")
+	d, err := promote.Diff{Plan: p, Open: func(string) (*registry.Remote, error) { return nil, closed }}.Compare(t.Context())
+	if !errors.Is(err, closed) || len(d.Destinations) != 0 {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

@@ -48,4 +48,15 @@ func TestPolicyWithRules(t *testing.T) {
 			}
 		})
 	}
+	for name, row := range map[string]struct{ first, want string }{
+		"two names (twin)": {", name: release", ""},
+		"one name twice":   {", name: tag", `"tag" is empty or occurs twice`},
+		"no name":          {"", `"" is empty or occurs twice`},
+	} {
+		rule := "- {classes: [binary], holds: '" + good + "'"
+		raw := string(plain) + "rules:\n" + rule + row.first + "}\n" + rule + ", name: tag}\n"
+		if _, err := policy.Parse([]byte(raw), compiler(t)); (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v; want %q", name, err, row.want)
+		}
+	}
 }
