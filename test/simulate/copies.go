@@ -119,7 +119,7 @@ func copies(m *Made, w *World) error {
 		}
 		return err
 	}
-	run := func(a *Actor, ctx context.Context) error { return w.copy(a, ctx, plan) }
+	run := func(a *Actor, ctx context.Context) error { return w.copy(ctx, a, plan) }
 	all := w.together(w.actors(15), run)
 	err := w.settle(all[0], run)
 	if bad != nil && bad.met.Load() > 0 {
@@ -132,7 +132,7 @@ func copies(m *Made, w *World) error {
 }
 
 // copy is one process that copies.
-func (w *World) copy(a *Actor, ctx context.Context, plan promotionplan.Plan) error {
+func (w *World) copy(ctx context.Context, a *Actor, plan promotionplan.Plan) error {
 	at, err := cloud.Open(leases, a.Transport)
 	if err != nil {
 		return err
@@ -334,7 +334,7 @@ func once(entries []string) error {
 	seen := map[string]bool{}
 	for _, e := range entries {
 		content := signedContent.FindStringSubmatch(e)
-		if content == nil || seen[content[1]] {
+		if len(content) == 0 || seen[content[1]] {
 			return fmt.Errorf("of %d log entries two have the same content: %s", len(entries), e)
 		}
 		seen[content[1]] = true

@@ -103,7 +103,7 @@ func Run(t *testing.T, seed uint64, from time.Time, play func(w *World)) Result 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // in memory
 	waitDurably()
 	w := &World{Seed: seed, dir: dir, Hosts: map[string]http.Handler{}, stats: Stats{Runs: 1, Faults: map[Fault]int{}}}
 	w.Rates = drawRates(w.dice("rates"))

@@ -28,8 +28,8 @@ func (s *setting) curves(ctx context.Context) ([]bench.Section, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
 	}
+	defer func() { _, _ = os.RemoveAll(s.promotions()), os.RemoveAll(s.scenes()) }()
 	for _, draw := range []func(context.Context, string) (bench.Curve, error){s.overSize, s.overTrip, s.overQuota} {
 		curve, err := draw(ctx, seed)
 		if err != nil {
