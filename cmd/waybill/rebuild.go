@@ -137,7 +137,7 @@ func (o *rebuilding) find(c *cobra.Command, word string) (conf pipeline.Config, 
 // program builds a Go program again that has no provenance.
 func (o *rebuilding) program(c *cobra.Command, args []string) error {
 	if o.id != "" || o.source != "" || len(args) > 1 {
-		return verdict.Refuse(verdict.Usage, "--build-info", "signs nothing, and takes one file").Advise("leave out --sign, --source and further arguments")
+		return verdict.Refuse(verdict.Usage, "--build-info", "nothing is signed, and one file is built again").Advise("leave out --sign, --source and further arguments")
 	}
 	conf := pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: reportTo((&project{}).observe(c))}
 	v := pipeline.RebuildProgram(c.Context(), conf, args[0], o.ldflags)

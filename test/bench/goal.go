@@ -32,7 +32,7 @@ type Line struct {
 // Part is which part of a sample is compared.
 type Part string
 
-// On several processors or over a network time counts, else what they work.
+// Wall is for work on several processors or over a network, CPU for all other.
 const (
 	Wall Part = "wall"
 	CPU  Part = "CPU"
@@ -64,12 +64,12 @@ func (p Part) Beats(goal, work string, least float64, ours, peer Row) Line {
 	return Line{Goal: goal, Work: work, Ours: p.Says(ours), Peer: peer.Name + ": " + p.Says(peer), Value: p.of(peer.Over(ours)), Unit: "x", Want: least, Least: true}
 }
 
-// Counted is about a number that is no ratio.
+// Counted compares a number, such as requests or MiB, with the most that is wanted.
 func Counted(goal, work, unit string, most, value float64) Line {
 	return Line{Goal: goal, Work: work, Ours: number(value) + " " + unit, Value: value, Unit: unit, Want: most}
 }
 
-// MiB is how much memory a row needs at most.
+// MiB is the peak memory of a row.
 func MiB(r Row) float64 { return float64(r.Median.Peak) / (1 << 20) }
 
 // Met reports whether the goal is reached.
