@@ -56,7 +56,7 @@ func readPlan(name string) (promotionplan.Plan, error) {
 		err = verdict.InFile(name, err)
 	}
 	if f := verdict.FindingOf(name, err); err != nil && (f.Code == verdict.Usage || f.Code == verdict.ConfigParse) {
-		f.Fix = "plan again with waybill promote plan --output json, and do not edit the plan"
+		f.Fix = "make the plan with waybill promote plan --output json, and do not edit it"
 		err = &verdict.Error{Finding: f, Cause: err}
 	}
 	return plan, err

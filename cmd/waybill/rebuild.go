@@ -38,8 +38,8 @@ func rebuildCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.source, "source", "", "repository to read the commit from, in place of the one that the provenance names")
 	cmd.Flags().StringVar(&o.id, "sign", "", "sign, as the rebuilder with this id in the policy, that the bytes are the same, and write the statement beside the manifest")
 	cmd.Flags().StringVar(&o.bundle, "bundle", "", "provenance of FILE, instead of FILE"+gate.BundleSuffix)
-	cmd.Flags().BoolVar(&o.buildInfo, "build-info", false, "build a Go program again by what it says of itself, which is unsigned")
-	cmd.Flags().StringVar(&o.ldflags, "ldflags", "", "with --build-info: flags of the linker, which the program does not say: -s, -w, -buildid=ID, -X NAME=VALUE")
+	cmd.Flags().BoolVar(&o.buildInfo, "build-info", false, "build a Go program again from its build information, which is unsigned")
+	cmd.Flags().StringVar(&o.ldflags, "ldflags", "", "with --build-info: flags of the linker, which build information does not name: -s, -w, -buildid=ID, -X NAME=VALUE")
 	o.output.AddFlags(cmd)
 	return cmd
 }
@@ -55,10 +55,10 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 	switch {
 	case o.buildInfo && noVersion != nil && noFile == nil && o.bundle == "":
 		return o.program(c, args)
-	case noVersion != nil && noFile != nil && (filepath.IsAbs(word) || strings.HasPrefix(word, ".")):
-		return verdict.Refuse(verdict.Usage, word, "no such file")
+	case noVersion != nil && noFile != nil && (o.buildInfo || filepath.IsAbs(word) || strings.HasPrefix(word, ".")):
+		return verdict.Refuse(verdict.Usage, word, "no such file").Advise("check the path")
 	case o.buildInfo || o.ldflags != "":
-		return verdict.Refuse(verdict.Usage, "--build-info", "the flag is for the file of a Go program, and --ldflags needs it; provenance names all flags")
+		return verdict.Refuse(verdict.Usage, "--build-info", "only for the file of a Go program, without --bundle; --ldflags requires it, since provenance names all flags")
 	case noVersion != nil && noFile == nil && o.bundle == "" && errors.Is(noBundle, fs.ErrNotExist):
 		return verdict.Refuse(verdict.Unsigned, word, "no provenance is beside it").
 			Advise("name its provenance with --bundle; a Go program is built again without any with --build-info")
@@ -137,7 +137,7 @@ func (o *rebuilding) find(c *cobra.Command, word string) (conf pipeline.Config, 
 // program builds a Go program again that has no provenance.
 func (o *rebuilding) program(c *cobra.Command, args []string) error {
 	if o.id != "" || o.source != "" || len(args) > 1 {
-		return verdict.Refuse(verdict.Usage, args[0], "with --build-info nothing is signed, and no other source or artifact counts")
+		return verdict.Refuse(verdict.Usage, "--build-info", "nothing is signed, and one file is built again").Advise("leave out --sign, --source and further arguments")
 	}
 	conf := pipeline.Config{World: pipeline.World{Clock: time.Now}, Report: reportTo((&project{}).observe(c))}
 	v := pipeline.RebuildProgram(c.Context(), conf, args[0], o.ldflags)

@@ -29,10 +29,14 @@ func sbomImagesCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case o.to == "" || len(plan.Edges) == 0:
-			return verdict.Refuse(verdict.Usage, args[0], "want a plan of images, and --to")
+		case o.to == "":
+			return verdict.Refuse(verdict.Usage, "--to", "required: the directory or bucket for the SBOMs")
+		case merge && part.Of > 1:
+			return verdict.Refuse(verdict.Usage, "--merge", "checks the SBOMs of all shards").Advise("leave out --shard or --merge")
+		case len(plan.Edges) == 0:
+			return verdict.Refuse(verdict.Usage, args[0], "not a plan of images").Advise("name a plan that waybill promote plan made from lists of images")
 		case part.IsEmpty(plan):
-			fmt.Fprintf(cli.Notes(cmd), "shard %s has nothing of the plan\n", part)
+			fmt.Fprintf(cli.Notes(cmd), "shard %s has no image of the plan\n", part)
 			return nil
 		}
 		rt := cli.Transport(false)
@@ -61,9 +65,9 @@ func sbomImagesCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.supplier, "supplier", "", "who supplies the images and makes the SBOMs, as NAME (ADDRESS)")
 	f.StringVar(&o.namespace, "namespace", "", "base address of the document namespaces, ending in a slash; name and digests are appended (default: a generated one)")
-	f.StringVar(&o.to, "to", "", "directory or bucket for the SBOMs; those that it has are not made again (required)")
+	f.StringVar(&o.to, "to", "", "directory, which must exist, or bucket for the SBOMs; those that it has are not made again (required)")
 	f.StringVar(&shard, "shard", "0/1", "i/n: describe part i (from 0) of n parts; the digest of an image determines its part")
-	f.BoolVar(&merge, "merge", false, "make no SBOM, and account for those of all shards")
+	f.BoolVar(&merge, "merge", false, "make no SBOM; check that the place has the SBOMs of all shards, and nothing else")
 	output.AddFlags(cmd)
 	return cmd
 }

@@ -112,3 +112,34 @@ func TestDoctorListsUnusableSource(t *testing.T) {
 		t.Errorf("a name that no command knows: %s", said)
 	}
 }
+
+// TestSBOMImagesRefusals: each wrong use names its own flag or file and what to do;
+// without it, the merge is about the directory.
+func TestSBOMImagesRefusals(t *testing.T) {
+	dir := t.TempDir()
+	plan, files := filepath.Join(dir, "plan.json"), filepath.Join(dir, "files.json")
+	d := "sha256:" + strings.Repeat("a", 64)
+	for name, text := range map[string]string{
+		plan:  `{"schema":"waybill/promotion-plan/v1","routes":[{"manifest":"m","source":"a.example.test/s","destinations":["a.example.test/d"]}],"edges":[{"route":0,"image":"i","digest":"` + d + `","tags":["v1"]}]}` + "\n",
+		files: `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[],"stores":[{"manifest":"m","source":"gs://a/s/","destinations":["gs://a/d/"]}],"files":[{"store":0,"name":"f","digest":"` + d + `"}]}` + "\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string][]string{
+		plan: {"USAGE --to: required", "→"},
+		plan + "|--to|" + dir + "|--merge|--shard|0/2": {"USAGE --merge: ", "leave out --shard"},
+		plan + "|--to|" + dir + "|--shard|3/2":         {`USAGE --shard: "3/2"`, "→"},
+		files + "|--to|" + dir:                         {"USAGE " + files + ": not a plan of images", "promote plan"},
+		plan + ".gone|--to|" + dir:                     {"USAGE " + plan + ".gone: no such file", "promote plan"},
+		plan + "|--to|" + dir + "|--merge":             {"MISSING", "EXTRA", "REFUSED SBOMs of 1 image"},
+	} {
+		said := execute(t, append([]string{"sbom", "images"}, strings.Split(args, "|")...)...)
+		for _, text := range want {
+			if !strings.Contains(said, text) {
+				t.Errorf("%s: no %q in:\n%s", args, text, said)
+			}
+		}
+	}
+}

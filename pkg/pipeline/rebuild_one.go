@@ -147,7 +147,7 @@ func RebuildProgram(ctx context.Context, c Config, path, ldflags string) *verdic
 		v.Tell("built again with %s from %s %s with the same bytes.", p.GoVersion, p.Main.Path, p.Main.Version)
 	}
 	if p.Ldflags != "" && ldflags == "" || len(list) > 0 {
-		v.Note("the linker's flags were %q; with -trimpath, a program says only what they leave out, and no -X: name them with --ldflags", p.Ldflags)
+		v.Note("built with the linker flags %q; with -trimpath, build information has no others, such as -X: name them with --ldflags", p.Ldflags)
 	}
 	return v
 }

@@ -32,7 +32,7 @@ type Line struct {
 // Part is which part of a sample is compared.
 type Part string
 
-// On several processors or over a network time counts, else what they work.
+// Wall is for work on several processors or over a network, CPU for all other.
 const (
 	Wall Part = "wall"
 	CPU  Part = "CPU"
@@ -45,7 +45,7 @@ func (p Part) of(r Ratio) float64 {
 	return r.Wall
 }
 
-// Says is what a row takes for one thing, in words.
+// Says is the time of a row for one unit, in words.
 func (p Part) Says(r Row) string {
 	d := r.Median.Wall
 	if p == CPU {
@@ -54,7 +54,7 @@ func (p Part) Says(r Row) string {
 	return show(time.Duration(float64(d)/r.units())) + " " + string(p)
 }
 
-// Limited compares a row with what nobody can do without.
+// Limited compares a row with the least that the work takes on this machine.
 func (p Part) Limited(goal, work string, most float64, ours, limit Row) Line {
 	return Line{Goal: goal, Work: work, Ours: p.Says(ours), Limit: limit.Name + ": " + p.Says(limit), Value: p.of(ours.Over(limit)), Unit: "x", Want: most}
 }
@@ -64,12 +64,12 @@ func (p Part) Beats(goal, work string, least float64, ours, peer Row) Line {
 	return Line{Goal: goal, Work: work, Ours: p.Says(ours), Peer: peer.Name + ": " + p.Says(peer), Value: p.of(peer.Over(ours)), Unit: "x", Want: least, Least: true}
 }
 
-// Counted is about a number that is no ratio.
+// Counted compares a number, such as requests or MiB, with the most that is wanted.
 func Counted(goal, work, unit string, most, value float64) Line {
 	return Line{Goal: goal, Work: work, Ours: number(value) + " " + unit, Value: value, Unit: unit, Want: most}
 }
 
-// MiB is how much memory a row needs at most.
+// MiB is the peak memory of a row.
 func MiB(r Row) float64 { return float64(r.Median.Peak) / (1 << 20) }
 
 // Met reports whether the goal is reached.
@@ -80,7 +80,7 @@ func (l Line) Met() bool {
 	return l.Value <= l.Want
 }
 
-// number is one with the digits that mean something.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch {
 	case v >= 100:
@@ -107,7 +107,7 @@ func (l Line) want() string {
 	return "≤ " + fmt.Sprint(l.Want) + l.unit()
 }
 
-// Summary is what is recorded in the repository: what a later run is compared with.
+// Summary is a run as it is recorded in the repository, to compare later runs with it.
 type Summary struct {
 	Time    time.Time `json:"time"`
 	Machine Machine   `json:"machine"`
@@ -165,11 +165,11 @@ func order(l Line) (n int) {
 }
 
 // Print writes the table of goals beside an earlier one: ratios and counts, for
-// seconds of another hour or machine say nothing.
+// seconds of another hour or machine are not comparable.
 func (s Summary) Print(w io.Writer, was Summary) error {
-	fmt.Fprintf(w, "\ngoals, and the run of %s\n\n", was.Time.Format(time.DateOnly))
+	fmt.Fprintf(w, "\ngoals, beside the recorded run of %s\n\n", was.Time.Format(time.DateOnly))
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "goal\twork\twanted\tis\twas\tis/was\t")
+	fmt.Fprintln(t, "goal\twork\twanted\tthis run\trecorded\tratio\t")
 	for _, l := range s.Lines {
 		before, change, missed := "", "", ""
 		if i := slices.IndexFunc(was.Lines, func(o Line) bool { return o.Goal == l.Goal && o.Work == l.Work }); i >= 0 && was.Lines[i].Value > 0 {
@@ -186,7 +186,7 @@ func (s Summary) Print(w io.Writer, was Summary) error {
 // Table is the table of goals as Markdown.
 func (s Summary) Table() string {
 	var b strings.Builder
-	b.WriteString("| goal | work | measured | the machine's limit | peer | is | wanted | command |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| goal | work | Waybill | limit | peer | value | wanted | part |\n|---|---|---|---|---|---|---|---|\n")
 	for _, l := range s.Lines {
 		value := l.value()
 		if !l.Met() {
@@ -197,7 +197,7 @@ func (s Summary) Table() string {
 	return b.String()
 }
 
-// Where says on what it was measured, and with whom, as Markdown.
+// Where names the machine and the peers, as Markdown.
 func (s Summary) Where() string {
 	m := s.Machine
 	loads := []string{}
@@ -212,12 +212,13 @@ func (s Summary) Where() string {
 		_, _ = fmt.Sscan(b, &y)
 		return int(100 * (x - y))
 	})
-	said := fmt.Sprintf("%s: %s, %d cores (%s), %s, %s", s.Time.Format(time.DateOnly), m.CPU, m.Cores, strings.Join(m.Flags, " "), m.Go, m.OpenSSL)
+	openssl, _, _ := strings.Cut(m.OpenSSL, " (")
+	said := fmt.Sprintf("%s: %s, %d cores (%s), %s, %s", s.Time.Format(time.DateOnly), m.CPU, m.Cores, strings.Join(m.Flags, " "), m.Go, openssl)
 	for _, p := range s.Peers {
 		said += "; " + p
 	}
 	if len(loads) > 0 {
-		said += fmt.Sprintf(". The load before a part began was %s to %s", loads[0], loads[len(loads)-1])
+		said += fmt.Sprintf(". The load average when a part began was %s to %s", loads[0], loads[len(loads)-1])
 	}
 	return said + ".\n"
 }

@@ -96,9 +96,9 @@ func (m *Made) unpack(ctx context.Context, g gate.Gate, a *Actor, path string) e
 	return decided.Verdict.Err()
 }
 
-// watching follows the log. Whatever fails, it reports nothing but entries that nothing
-// explains and places that do not answer; in the end it has read the log to its end, and
-// reports each of these entries.
+// watching follows the log. Under all faults it reports only unexplained entries and places
+// that do not answer; at the end it has read the whole log, and reports each of these
+// entries.
 func watching(m *Made, w *World) error {
 	_, size := m.Lab.LoggedSince(0)
 	from := max(0, size-10)

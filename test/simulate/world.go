@@ -42,7 +42,7 @@ type World struct {
 	// Names replaces digests and hosts, which differ between processes, in what the dice
 	// are drawn for; may be nil.
 	Names map[string]string
-	// Rates are how often what fails.
+	// Rates are how often each fault happens.
 	Rates Rates
 	// Broken is what is wrong with the product in this world, to see whether the checks
 	// notice; nothing in all worlds that test the product.

@@ -112,5 +112,5 @@ func TestRebuildProgram(t *testing.T) {
 	want(t, s.Run(t.Context(), "waybill", "rebuild", filepath.Join(dir, "genuine")), 1, "UNSIGNED", "--build-info")
 	want(t, s.Run(t.Context(), "waybill", "rebuild", scene.Version, "--build-info"), 2, "USAGE")
 	want(t, rebuild("nowhere"), 2, "USAGE", "no such file")
-	want(t, rebuild("genuine", "--sign", "https://one.example.test"), 2, "USAGE", "nothing is signed")
+	want(t, rebuild("genuine", "--sign", "https://one.example.test"), 2, "USAGE", "nothing is signed", "leave out --sign")
 }

@@ -68,9 +68,9 @@ func TestForeignLayout(t *testing.T) {
 	}
 }
 
-// TestForeignLayoutThatIsNone: a path that cannot be a directory is refused when
+// TestForeignLayoutNotADirectory: a path that cannot be a directory is refused when
 // it is opened.
-func TestForeignLayoutThatIsNone(t *testing.T) {
+func TestForeignLayoutNotADirectory(t *testing.T) {
 	if _, err := registry.OpenForeign("gopher://example.test/layout"); err == nil {
 		t.Error("a scheme that nobody knows is opened")
 	}

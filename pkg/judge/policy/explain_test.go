@@ -8,9 +8,9 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 )
 
-// TestExplainSaysWhatIsAsked: a policy that asks more says so, and the policy
-// that does not ask it does not say it.
-func TestExplainSaysWhatIsAsked(t *testing.T) {
+// TestExplainNamesRequirements: the explanation names a requirement if the policy
+// has it, and only then.
+func TestExplainNamesRequirements(t *testing.T) {
 	for _, row := range []struct{ old, new, says string }{
 		{"plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true}]}\n", "the build must be of type x (BUILD_TYPE)"},
 		{"signature: require, sbom: require}", "signature: require, sbom: complete}", "sbom (complete)"},

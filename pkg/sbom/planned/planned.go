@@ -74,7 +74,7 @@ func (i Images) one(ctx context.Context, e promotionplan.Edge) error {
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return verdict.Refuse(verdict.Missing, nameOf(e), "no shard wrote the SBOM").
+		return verdict.Refuse(verdict.Missing, nameOf(e), "no SBOM of this image was written").
 			Advise("run waybill sbom images without --merge, for every shard or without --shard; it makes what is missing")
 	case err != nil && !errors.Is(err, store.ErrExists): // another worker was faster: the merge reads what it wrote
 		return err

@@ -73,7 +73,7 @@ func (s *setting) overSize(ctx context.Context, _ string) (bench.Curve, error) {
 			way.to.Points = append(way.to.Points, [2]float64{float64(n), took.CPU.Seconds()})
 		}
 	}
-	return bench.Curve{Title: "1 · Size: a manifest", X: "names", Y: "seconds of CPU", Ways: []bench.OneWay{ours, bare}}, nil
+	return bench.Curve{Title: "1 · Size of a manifest", X: "names", Y: "seconds of CPU", Ways: []bench.OneWay{ours, bare}}, nil
 }
 
 // overTrip promotes with registries ever further away.
@@ -93,7 +93,7 @@ func (s *setting) overTrip(ctx context.Context, seed string) (bench.Curve, error
 			return s.promoting("crane, "+trip, "crane", seed, 2*abreast, "-trip", trip, "-peer", s.peers.crane, "-abreast", strconv.Itoa(abreast))
 		}})
 	}
-	curve := bench.Curve{Title: "2 · Distance: an image", X: "ms to a registry and back", Y: fmt.Sprintf("seconds for an image, of %d", n)}
+	curve := bench.Curve{Title: "2 · Distance of the registries", X: "ms from a request to its answer", Y: fmt.Sprintf("seconds for each of %d images", n)}
 	for _, ms := range []int{1, 10, 50, 100} {
 		for i := range ways {
 			c := ways[i].command((time.Duration(ms) * time.Millisecond).String())
@@ -114,7 +114,7 @@ func (s *setting) overTrip(ctx context.Context, seed string) (bench.Curve, error
 // second, and 429 to the rest; those of the first second may come at once.
 func (s *setting) overQuota(ctx context.Context, seed string) (bench.Curve, error) {
 	n := s.work.curved.quota
-	ours, limit := bench.OneWay{Name: "waybill: judge, copy, read back"}, bench.OneWay{Name: "limit: its requests at that rate, after those of a second"}
+	ours, limit := bench.OneWay{Name: "waybill: judge, copy, read back"}, bench.OneWay{Name: "limit: its requests at that rate"}
 	for _, rate := range []int{25, 50, 100, 200} {
 		took, err := point(ctx, s.promoting(fmt.Sprintf("apply, %d a second", rate), "apply", seed, n, "-rate", strconv.Itoa(rate)))
 		if err != nil {
@@ -123,5 +123,5 @@ func (s *setting) overQuota(ctx context.Context, seed string) (bench.Curve, erro
 		ours.Points = append(ours.Points, [2]float64{float64(rate), took.Wall.Seconds() / float64(n)})
 		limit.Points = append(limit.Points, [2]float64{float64(rate), float64(took.Requests-took.Facts["refused"]-rate) / float64(rate*n)})
 	}
-	return bench.Curve{Title: "3 · Quota: an image", X: "requests a second that are answered", Y: fmt.Sprintf("seconds for an image, of %d", n), Ways: []bench.OneWay{ours, limit}}, nil
+	return bench.Curve{Title: "3 · Quota of the registries", X: "requests a second that both together answer", Y: fmt.Sprintf("seconds for each of %d images", n), Ways: []bench.OneWay{ours, limit}}, nil
 }

@@ -105,7 +105,7 @@ func (s *setting) gateCold(ctx context.Context, seed, images, what string) (benc
 		return bench.Section{}, err
 	}
 	const service, alone, library, bare = 0, 1, 2, 3
-	s.aim(bench.CPU.Limited("P7", "decide about an image over HTTP, nothing known: "+what, 1.5, rows[service], rows[bare]))
+	s.aim(bench.CPU.Limited("P7", "decide about an image over HTTP, empty cache: "+what, 1.5, rows[service], rows[bare]))
 	return bench.Section{
 		Name: fmt.Sprintf("decide about %d images over HTTP, nothing known: a signature and a provenance each, %s", n, what), Unit: "decision", Rows: rows,
 		Ratios: []bench.Ratio{

@@ -73,10 +73,10 @@ const usage = `Usage: waybill-bench [flags]
        waybill-bench hash [--sha512] DIR
 
 Make a release of about five gigabytes and some hundred bundles once, and measure
-how long verifying them takes, against those who do the same and against doing
-only what nobody can do without; builds, against their commands alone; signing;
-promoting images; and deciding about them over HTTP. The commands take turns; medians and ratios are printed. Nothing passes or fails on
-time.
+how long verifying them takes, compared with programs that do the same and with
+the least that the work takes on this machine; builds, compared with their commands
+alone; signing; promoting images; and deciding about them over HTTP. Commands run
+alternately; medians and ratios are printed. Nothing passes or fails on time.
 
 `
 

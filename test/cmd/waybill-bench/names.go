@@ -34,7 +34,7 @@ func (s *setting) names(ctx context.Context) ([]bench.Section, error) {
 	if len(rows) > 1 {
 		section.Ratios = []bench.Ratio{goal(rows[len(rows)-1].Over(rows[1]), "1x")}
 	}
-	s.aim(bench.Counted("P5", fmt.Sprintf("peak of reading a manifest of %d names and comparing it with a place", s.work.names), "MiB", 256, bench.MiB(rows[len(rows)-1])))
+	s.aim(bench.Counted("P5", fmt.Sprintf("memory to read a manifest of %d names and compare it with a place", s.work.names), "MiB", 256, bench.MiB(rows[len(rows)-1])))
 	section.Notes = []string{
 		"ratios are of one name; the goal is that it costs the same however many there are, and a peak of 200 MB at a million",
 		"above a thousand names the manifest is on pages, which are read one at a time; what the place lists is held",

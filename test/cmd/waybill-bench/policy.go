@@ -87,7 +87,7 @@ func (s *setting) deciding(ctx context.Context, dir string) (bench.Section, erro
 	if err != nil {
 		return bench.Section{}, err
 	}
-	s.aim(bench.CPU.Limited("P1", fmt.Sprintf("the policy's part of verifying %d artifacts", t.facts.Artifacts), 0.01, rows[0], rows[1]))
+	s.aim(bench.CPU.Limited("P1", fmt.Sprintf("the policy's share in verifying %d artifacts", t.facts.Artifacts), 0.01, rows[0], rows[1]))
 	each := float64(rows[0].Median.CPU) / decisions / float64(t.facts.Artifacts) / float64(time.Microsecond)
 	return bench.Section{
 		Name: fmt.Sprintf("the policy's part: %d artifacts signed one by one, %.2f GB", t.facts.Artifacts, float64(t.facts.Bytes)/1e9),

@@ -206,7 +206,7 @@ func (d describing) aimThing(n int, what string, rows []bench.Row) {
 			d.aim(bench.Wall.Beats("P10", "SBOM of "+what+", packages only", 40, rows[1], syft), bench.Wall.Beats("P10", "SBOM of "+what, 3.5, rows[0], syft))
 		}
 	case n > 1:
-		d.aim(bench.Counted("P11", "peak of an SBOM of "+what, "MiB", 256, bench.MiB(rows[0])))
+		d.aim(bench.Counted("P11", "memory for an SBOM of "+what, "MiB", 256, bench.MiB(rows[0])))
 		if d.peers.syft != "" {
 			d.aim(bench.Wall.Beats("P11", "SBOM of "+what, 2, rows[0], syft))
 		}
@@ -269,7 +269,7 @@ func (d describing) document(ctx context.Context, n int, t sbom.Thing) (bench.Se
 		Notes: []string{"the goal is 0.5 s of CPU and 200 MB; syft reads and writes it, for it has no command that only checks"},
 	}
 	what := fmt.Sprintf("an SPDX document of %d packages", described)
-	d.aim(bench.Counted("P12", what, "s CPU", 0.5, rows[0].Median.CPU.Seconds()), bench.Counted("P12", "peak of "+what, "MiB", 190, bench.MiB(rows[0])))
+	d.aim(bench.Counted("P12", what, "s CPU", 0.5, rows[0].Median.CPU.Seconds()), bench.Counted("P12", "memory: "+what, "MiB", 190, bench.MiB(rows[0])))
 	if len(rows) > 1 {
 		section.Ratios = []bench.Ratio{goal(rows[1].Over(rows[0]), ">= 20x")}
 		d.aim(bench.Wall.Beats("P12", what, 20, rows[0], rows[1]))

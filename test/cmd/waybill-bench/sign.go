@@ -90,7 +90,7 @@ func (s *setting) large(ctx context.Context) (bench.Section, error) {
 	if err != nil {
 		return bench.Section{}, err
 	}
-	s.aim(bench.CPU.Limited("P13", fmt.Sprintf("provenance of %d subjects with known digests", subjects), 3, rows[0], rows[1]))
+	s.aim(bench.CPU.Limited("P13", fmt.Sprintf("write and sign provenance of %d subjects, whose digests are known", subjects), 3, rows[0], rows[1]))
 	return bench.Section{
 		Name: fmt.Sprintf("one statement of %d subjects, whose digests are known", subjects), Rows: rows,
 		Ratios: []bench.Ratio{goal(rows[0].Over(rows[1]), "3x"), rows[2].Over(rows[4]), rows[3].Over(rows[4])},
@@ -196,7 +196,7 @@ func (s *setting) signImages(ctx context.Context, batch time.Duration) (bench.Se
 // aimSigning compares with each peer.
 func (s *setting) aimSigning(goal, work string, least float64, rows []bench.Row) {
 	for i := 1; i < len(rows); i++ {
-		s.aim(bench.Wall.Beats(goal, work+", beside "+rows[i].Name, least, rows[0], rows[i]))
+		s.aim(bench.Wall.Beats(goal, work+", against "+rows[i].Name, least, rows[0], rows[i]))
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *setting) bundles(ctx context.Context) ([]bench.Section, error) {
 		} else {
 			section.Notes = append(section.Notes, "no cosign was given to compare with")
 		}
-		s.aim(bench.CPU.Beats("P4", "a bundle: "+one.what, one.least, rows[ours], rows[library]), bench.CPU.Limited("P4", "a bundle: "+one.what+", to the limit", 1.35, rows[ours], rows[limit]))
+		s.aim(bench.CPU.Beats("P4", "verify a bundle: "+one.what, one.least, rows[ours], rows[library]), bench.CPU.Limited("P4", "verify a bundle: "+one.what+", against the limit", 1.35, rows[ours], rows[limit]))
 		sections = append(sections, section)
 	}
 	return sections, nil
@@ -100,9 +100,9 @@ func (s *setting) statement(ctx context.Context) ([]bench.Section, error) {
 		return nil, err
 	}
 	more := (rows[0].Median.CPU - rows[1].Median.CPU).Seconds() * 1000
-	line := bench.Counted("P5", "a statement of 100000 subjects, more than its SHA-256", "ms CPU", 150, more)
+	line := bench.Counted("P5", "read a statement of 100000 subjects, without its SHA-256", "ms CPU", 150, more)
 	line.Limit = "its SHA-256: " + bench.CPU.Says(rows[1])
-	s.aim(line, bench.Counted("P5", "its peak", "MiB", 122, bench.MiB(rows[0])))
+	s.aim(line, bench.Counted("P5", "memory to read it", "MiB", 122, bench.MiB(rows[0])))
 	return []bench.Section{{
 		Name: "one statement of 100000 subjects", Rows: rows, Ratios: []bench.Ratio{rows[0].Over(rows[1])},
 		Notes: []string{
