@@ -29,8 +29,8 @@ func sbomImagesCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case o.to == "" || len(plan.Edges) == 0:
-			return verdict.Refuse(verdict.Usage, args[0], "want a plan of images, and --to")
+		case o.to == "" || len(plan.Edges) == 0 || merge && part.Of > 1:
+			return verdict.Refuse(verdict.Usage, args[0], "want a plan of images, --to, and either --shard or --merge")
 		case part.IsEmpty(plan):
 			fmt.Fprintf(cli.Notes(cmd), "shard %s has nothing of the plan\n", part)
 			return nil
@@ -55,15 +55,14 @@ func sbomImagesCommand() *cobra.Command {
 		if err != nil {
 			return verdict.Wrap(verdict.Usage, "--to", err)
 		}
-		v, err := i.Run(cmd.Context(), time.Now())
-		return answer(cmd, output, v, err)
+		return answer(cmd, output, i.Run(cmd.Context(), time.Now()), nil)
 	})
 	f := cmd.Flags()
 	f.StringVar(&o.supplier, "supplier", "", "who supplies the images and makes the SBOMs, as NAME (ADDRESS)")
 	f.StringVar(&o.namespace, "namespace", "", "base address of the document namespaces, ending in a slash; name and digests are appended (default: a generated one)")
 	f.StringVar(&o.to, "to", "", "directory or bucket for the SBOMs; those that it has are not made again (required)")
 	f.StringVar(&shard, "shard", "0/1", "i/n: describe part i (from 0) of n parts; the digest of an image determines its part")
-	f.BoolVar(&merge, "merge", false, "make no SBOM, and account for those of all shards")
+	f.BoolVar(&merge, "merge", false, "make no SBOM, and account for those of all shards; not with --shard")
 	output.AddFlags(cmd)
 	return cmd
 }

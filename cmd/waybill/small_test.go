@@ -27,6 +27,25 @@ func TestSchemaKinds(t *testing.T) {
 	}
 }
 
+// TestMergeOfShards: a merge accounts for all shards, so it takes no shard.
+func TestMergeOfShards(t *testing.T) {
+	dir := t.TempDir()
+	manifest, plan := filepath.Join(dir, "m.yaml"), filepath.Join(dir, "plan.json")
+	text := "registries:\n- {name: a.example.test/x, src: true}\n- {name: b.example.test/x}\nimages:\n- name: lantern\n  dmap:\n    \"sha256:" + strings.Repeat("a", 64) + "\": [v1]\n"
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(plan, []byte(execute(t, "promote", "plan", manifest, "--output", "json")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := execute(t, "sbom", "images", plan, "--to", dir, "--merge", "--shard", "1/2"); !strings.Contains(said, "either --shard or --merge") {
+		t.Error(said)
+	}
+	if said := execute(t, "sbom", "images", plan, "--to", dir, "--merge"); !strings.Contains(said, "REFUSED") {
+		t.Error(said)
+	}
+}
+
 // TestManPages: there is a page for each command, with each of its flags, in ASCII, and
 // no line of its text is a command of man.
 func TestManPages(t *testing.T) {
