@@ -41,7 +41,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 				out.Out.URL = p.upload
 			}
 			out.SetURL(home)
-			maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { return !slices.Contains(passedOn, name) })
+			own := []string{"Authorization", "Cookie", "Upgrade", "Connection"} // and X-Http-Method-Override, X-Original-Url, …
+			maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { return name[0] == 'X' || slices.Contains(own, name) })
 		},
 		ModifyResponse: func(a *http.Response) error { return p.translate(a, home, s.proxying.key) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) {
@@ -55,14 +56,6 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 		return verdict.Refuse("UPLOAD_STALLED", p.place, "less than %d bytes of the body came in %s", leastPart, body.window)
 	}
 	return err
-}
-
-// passedOn are the headers of requests that the registry sees. Others could have
-// it, or a service in front of it, do another thing than what is granted:
-// X-Http-Method-Override, X-Original-Url.
-var passedOn = []string{
-	"Accept", "Accept-Encoding", "Content-Encoding", "Content-Range", "Content-Type", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "Range",
-	"Traceparent", "Tracestate", "User-Agent",
 }
 
 // buffers are those through which bodies are copied: with larger ones than the
@@ -153,8 +146,7 @@ func (p *passage) continueUpload(key []byte, q url.Values) (err error) {
 		return verdict.Refuse(verdict.NotGranted, p.place, "the address of the upload is not one that this service named for this repository").
 			Advise("begin the upload again; if several replicas serve the registry, send the requests of a client to one of them")
 	}
-	q = url.Values{"digest": q["digest"]} // others could name another upload
-	p.upload.RawQuery = strings.Trim(p.upload.RawQuery+"&"+q.Encode(), "&")
+	p.upload.RawQuery = strings.Trim(p.upload.RawQuery+"&"+url.Values{"digest": q["digest"]}.Encode(), "&") // others could name another upload
 	return nil
 }
 

@@ -58,13 +58,10 @@ func (i Images) Run(ctx context.Context, now time.Time) *verdict.Verdict {
 			v.Counts.Verified++
 		}
 	}
-	if i.Shard.Of > 1 {
-		return v
-	}
 	there, err := i.Place.List(ctx)
 	v.AddError(i.Place.URI(), err)
 	for _, o := range there {
-		if !meant[o.Name] && !store.IsStaging(o.Name) {
+		if i.Shard.Of <= 1 && !meant[o.Name] && !store.IsStaging(o.Name) {
 			v.AddError(o.Name, verdict.Refuse(verdict.Extra, o.Name, "not the SBOM of an image of the plan").
 				Advise("find out who wrote this file to "+i.Place.URI()+", and remove it; each plan needs a place of its own"))
 		}
@@ -72,8 +69,7 @@ func (i Images) Run(ctx context.Context, now time.Time) *verdict.Verdict {
 	return v
 }
 
-// one makes the SBOM of an image, unless it is there, and returns what the SBOM
-// says that it does not cover.
+// one makes the SBOM of an image, unless it is there, and returns what it omits.
 func (i Images) one(ctx context.Context, e promotionplan.Edge) ([]string, error) {
 	raw, err := store.Read(ctx, i.Place, nameOf(e), spdx.MaxSize)
 	if errors.Is(err, store.ErrNotFound) && i.Make != nil {
