@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,7 +127,7 @@ func answerTo(w io.Writer, output *cli.Output, v *verdict.Verdict, err error) er
 	if printed := output.Write(w, *v); printed != nil {
 		return printed
 	}
-	return v.Err()
+	return cmp.Or(v.Err(), err)
 }
 
 func statusCommand() *cobra.Command {

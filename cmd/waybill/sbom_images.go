@@ -59,8 +59,7 @@ func sbomImagesCommand() *cobra.Command {
 		if err != nil {
 			return verdict.Wrap(verdict.Usage, "--to", err)
 		}
-		v, err := i.Run(cmd.Context(), time.Now())
-		return answer(cmd, output, v, err)
+		return answer(cmd, output, i.Run(cmd.Context(), time.Now()), nil)
 	})
 	f := cmd.Flags()
 	f.StringVar(&o.supplier, "supplier", "", "who supplies the images and makes the SBOMs, as NAME (ADDRESS)")

@@ -48,8 +48,8 @@ func (c *Layers) factsOf(ctx context.Context, l Layer) (*layerFacts, error) {
 // atOnce is how many layers are read concurrently.
 const atOnce = 2
 
-// ahead reads layers concurrently into the cache. A failure does not stop the
-// others: another image may need them.
+// ahead reads layers concurrently into the cache, until one fails. Those that are
+// being read then are read on: another image may need them.
 func (c *Layers) ahead(ctx context.Context, layers []Layer) error {
 	return atonce.Try(ctx, atOnce, layers, func(_ context.Context, _ int, l Layer) error {
 		if l.Open == nil {

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,9 +41,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 				out.Out.URL = p.upload
 			}
 			out.SetURL(home)
-			for _, own := range []string{"Authorization", "Cookie", "Upgrade", "Connection"} {
-				out.Out.Header.Del(own)
-			}
+			own := []string{"Authorization", "Cookie", "Upgrade", "Connection"} // and X-Http-Method-Override, X-Original-Url, …
+			maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { return name[0] == 'X' || slices.Contains(own, name) })
 		},
 		ModifyResponse: func(a *http.Response) error { return p.translate(a, home, s.proxying.key) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) {
@@ -50,6 +51,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 		ErrorLog: slog.NewLogLogger(s.world.Log.Handler(), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(pacedAnswer{w, control}, r)
+	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // an answer without a body is written after this
 	if err != nil && body.stalled.Load() {
 		return verdict.Refuse("UPLOAD_STALLED", p.place, "less than %d bytes of the body came in %s", leastPart, body.window)
 	}
@@ -144,7 +146,7 @@ func (p *passage) continueUpload(key []byte, q url.Values) (err error) {
 		return verdict.Refuse(verdict.NotGranted, p.place, "the address of the upload is not one that this service named for this repository").
 			Advise("begin the upload again; if several replicas serve the registry, send the requests of a client to one of them")
 	}
-	p.upload.RawQuery = strings.Trim(p.upload.RawQuery+"&"+q.Encode(), "&")
+	p.upload.RawQuery = strings.Trim(p.upload.RawQuery+"&"+url.Values{"digest": q["digest"]}.Encode(), "&") // others could name another upload
 	return nil
 }
 
@@ -170,17 +172,22 @@ type pacedBody struct {
 	control      *http.ResponseController
 	window, left time.Duration // for each part, and for the rest of this one
 	came         int           // of this part
+	ended        bool
 	stalled      atomic.Bool
 }
 
 // Read implements [io.Reader].
 func (b *pacedBody) Read(part []byte) (int, error) {
+	if b.ended { // a deadline now would cut the wait for the registry
+		return 0, io.EOF
+	}
 	begun := time.Now()
 	_ = b.control.SetReadDeadline(begun.Add(b.left)) // a connection without deadlines is one of a test
 	n, err := b.ReadCloser.Read(part)
 	if b.came, b.left = b.came+n, b.left-time.Since(begun); b.came >= leastPart {
 		b.came, b.left = 0, b.window
 	}
+	b.ended = err == io.EOF
 	b.stalled.Store(errors.Is(err, os.ErrDeadlineExceeded))
 	return n, err
 }

@@ -74,3 +74,44 @@ func TestStalledUpload(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowRegistry: the registry may take longer for its answer than the body may
+// take to come, and than an answer may take to be written. A body that takes longer
+// is cut: see TestStalledUpload.
+func TestSlowRegistry(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil && r.Method == http.MethodPut {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(4 * limit):
+				w.WriteHeader(http.StatusCreated)
+			}
+		}
+	}))
+	defer behind.Close()
+	at, err := registry.OpenRemote(strings.TrimPrefix(behind.URL, "http://"), http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{world: &World{Log: slog.New(slog.DiscardHandler)}}
+	s.proxying.window = limit
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.forward(w, r, &passage{at: at, place: "registry.example.test/a", repo: "a", kind: "blobs/uploads"}); err != nil {
+			t.Error(err)
+		}
+	}))
+	front.Config.WriteTimeout = limit
+	front.Start()
+	defer front.Close()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(front.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "PUT /v2/a/blobs/uploads/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody")
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || answer.StatusCode != http.StatusCreated {
+		t.Errorf("%v, %v", err, answer)
+	}
+}

@@ -107,7 +107,7 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 		{"Y11", "a demand for a password", redirect(401, ""), blob, 503, verdict.PlaceDown, ""},
 		{"Y12", "a forged host", redirect(202, base+"blobs/uploads/1"), forged(func(r *http.Request) {
 			r.Host = "evil.example.test"
-			for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Cookie"} {
+			for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Cookie", "X-Http-Method-Override", "X_original_url"} {
 				r.Header.Set(name, "evil.example.test")
 			}
 		}), 202, "", base + "blobs/uploads/1"},
@@ -132,7 +132,10 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-Host", "Forwarded"} {
+	if _, sent := h.asked.Load("User-Agent"); !sent {
+		t.Error("the registry was not sent who asks")
+	}
+	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-Host", "Forwarded", "X-Http-Method-Override", "X_original_url"} {
 		if value, sent := h.asked.Load(name); sent {
 			t.Errorf("the registry was sent %s: %v", name, value)
 		}
@@ -192,7 +195,7 @@ func TestProxyUploadsElsewhere(t *testing.T) {
 	const outside, inside = "/artifacts-uploads/", "/blobs/uploads/"
 	moved := func(w http.ResponseWriter, r *http.Request) bool {
 		if address, is := strings.CutPrefix(r.URL.Path, outside); is {
-			if r.URL.Query().Get("session") != "a b" {
+			if !slices.Equal(r.URL.Query()["session"], []string{"a b"}) {
 				w.WriteHeader(http.StatusBadRequest)
 				return true
 			}
@@ -243,7 +246,7 @@ func TestProxyUploadsElsewhere(t *testing.T) {
 	if part.status != http.StatusAccepted {
 		t.Fatalf("%d: %s", part.status, part.body)
 	}
-	done := f.send(call{"PUT", part.header.Get("Location") + "&digest=" + d.String(), f.pusher, blob[9:], "application/octet-stream", nil})
+	done := f.send(call{"PUT", part.header.Get("Location") + "&session=another&digest=" + d.String(), f.pusher, blob[9:], "application/octet-stream", nil})
 	if got := f.send(call{"GET", "/v2/open/elsewhere/blobs/" + d.String(), f.pusher, nil, "", nil}); done.status != http.StatusCreated || got.status != http.StatusOK || !bytes.Equal(got.body, blob) {
 		t.Errorf("%d %s; %d %s", done.status, done.body, got.status, got.body)
 	}

@@ -73,22 +73,26 @@ func open(t *testing.T, images int) *world {
 // run describes a shard, or, if merge is set, only accounts for what is there.
 func (w *world) run(index, of int, merge bool) *verdict.Verdict {
 	w.t.Helper()
+	made := w.describe
+	if merge {
+		made = nil
+	}
+	return w.runWith(promotionplan.Shard{Index: index, Of: of}, made)
+}
+
+func (w *world) runWith(shard promotionplan.Shard, made func(context.Context, promotionplan.Edge) ([]byte, error)) *verdict.Verdict {
+	w.t.Helper()
 	place, err := store.Open(w.dir, http.DefaultTransport)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	i := planned.Images{Plan: w.plan, Shard: promotionplan.Shard{Index: index, Of: of}, Place: place}
-	if !merge {
-		i.Make = w.describe
+	i := planned.Images{Plan: w.plan, Shard: shard, Place: place, Make: made}
+	if made != nil {
 		if i.To, err = store.OpenWriter(w.dir); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	v, err := i.Run(w.t.Context(), time.Unix(0, 0))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return v
+	return i.Run(w.t.Context(), time.Unix(0, 0))
 }
 
 // describe makes the SBOM of an image.
@@ -140,17 +144,20 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	partial := strings.Replace(string(raw), `"relationships": [`, `"relationships": [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "CONTAINS", "relatedSpdxElement": "NOASSERTION", "comment": "not examined: layer 1: unknown format"},`, 1)
 	for what, row := range map[string]struct {
 		file string
 		body []byte
 		code verdict.Code
 	}{
-		"the SBOM of another image":  {name(1), raw, verdict.SBOMSubject}, // SBOM_SUBJECT
-		"half of an SBOM":            {name(1), raw[:len(raw)/2], "PAYLOAD_PARSE"},
-		"another file":               {filepath.Join(w.dir, "other.spdx.json"), raw, verdict.Extra},
-		"the SBOM that is there":     {name(0), raw, ""},
-		"none":                       {name(1), nil, verdict.Missing},
-		"none, and it can't be made": {name(1), nil, verdict.PlaceDown},
+		"an SBOM that is not complete": {name(0), []byte(partial), ""},
+		"a file that cannot be listed": {filepath.Join(w.dir, "two\nlines"), raw, "PATH"},
+		"the SBOM of another image":    {name(1), raw, verdict.SBOMSubject}, // SBOM_SUBJECT
+		"half of an SBOM":              {name(1), raw[:len(raw)/2], "PAYLOAD_PARSE"},
+		"another file":                 {filepath.Join(w.dir, "other.spdx.json"), raw, verdict.Extra},
+		"the SBOM that is there":       {name(0), raw, ""},
+		"none":                         {name(1), nil, verdict.Missing},
+		"none, and it can't be made":   {name(1), nil, verdict.PlaceDown},
 	} {
 		t.Run(what, func(t *testing.T) {
 			before, none := os.ReadFile(row.file)
@@ -165,8 +172,8 @@ func TestMerge(t *testing.T) {
 			v := w.run(0, 1, row.code != verdict.PlaceDown)
 			if row.code != "" {
 				w.wants(what, v, row.code)
-			} else if v.Err() != nil {
-				t.Error(v.Findings)
+			} else if v.Err() != nil || (len(v.Scope.Left) > 0) != (string(row.body) == partial) {
+				t.Error(v.Findings, v.Scope.Left)
 			}
 			if none == nil {
 				err = os.WriteFile(row.file, before, 0o600)
@@ -180,5 +187,34 @@ func TestMerge(t *testing.T) {
 	}
 	if v := w.run(0, 1, true); v.Err() != nil {
 		t.Errorf("afterwards: %v", v.Findings)
+	}
+}
+
+// TestAnotherWorker: what another worker wrote in the meantime is read, not the
+// SBOM that was made here (SBOM_SUBJECT). The same SBOM passes.
+func TestAnotherWorker(t *testing.T) {
+	for what, row := range map[string]struct {
+		change string
+		code   verdict.Code
+	}{"the same": {"", ""}, "of other bytes": {strings.Repeat("0", 64), verdict.SBOMSubject}} {
+		t.Run(what, func(t *testing.T) {
+			w := open(t, 1)
+			v := w.runWith(promotionplan.Shard{}, func(ctx context.Context, e promotionplan.Edge) ([]byte, error) {
+				raw, err := w.describe(ctx, e)
+				if err != nil {
+					return nil, err
+				}
+				theirs := raw
+				if row.change != "" {
+					theirs = []byte(strings.ReplaceAll(string(raw), e.Digest.Hex(), row.change))
+				}
+				return raw, os.WriteFile(filepath.Join(w.dir, e.Digest.Hex()+".spdx.json"), theirs, 0o600)
+			})
+			if row.code != "" {
+				w.wants(what, v, row.code)
+			} else if v.Err() != nil {
+				t.Error(v.Findings)
+			}
+		})
 	}
 }
