@@ -63,7 +63,7 @@ var weaker = map[string][]string{
 		"pkg/pipeline/doctor/doctor.go", "pkg/serve/check.go", "pkg/pipeline/promote/merge.go", "pkg/sbom/judge.go", "pkg/sbom/validate.go",
 		"pkg/govern/signoff/check.go", "pkg/govern/feature/config/preflight.go", "pkg/produce/lock/update.go", "pkg/gate/mirror/mirror.go",
 		"pkg/pipeline/watch/watch.go", "pkg/pipeline/rebuild_twice.go", "pkg/pipeline/rebuild_one.go", // the last with --build-info alone
-		"pkg/report/inspect/vex.go",
+		"pkg/report/inspect/vex.go", "pkg/sbom/planned/planned.go",
 	},
 	"verdict.InsecureUnsigned":        {"pkg/gate/bymanifest.go"},     // behind the key of that name
 	".SettleInsecureUnsigned(":        {"pkg/judge/policy/decide.go"}, // the same of a policy

@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,12 +89,10 @@ func copyTag(ctx context.Context, a attachedTag, from From, to To) error {
 	if _, err := registry.Copy(ctx, to.Images, from.Images, repo, d); err != nil {
 		return err
 	}
-	if err := to.checkExclusive(ctx); err != nil {
-		return err
-	}
 	// Someone who signs at the destination may have set the tag in the
 	// meantime.
-	if there, err = a.isThere(ctx, to, node); err != nil || there {
+	there, moved := a.isThere(ctx, to, node)
+	if err := cmp.Or(to.checkExclusive(ctx), moved); err != nil || there {
 		return err
 	}
 	return to.Images.Tag(ctx, repo, tag, d)

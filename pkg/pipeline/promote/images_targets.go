@@ -197,13 +197,14 @@ func (o imageJob) tag(ctx context.Context, t *target) error {
 		return err
 	}
 	for _, tag := range t.untagged {
-		if err := o.unmoved(ctx, t, tag); err != nil {
-			return err
-		}
-		if o.Rights.Exclusive != nil {
+		moved := o.unmoved(ctx, t, tag)
+		if o.Rights.Exclusive != nil { // right before the write; who lost the lease is told so, and not what the next holder wrote
 			if err := o.Rights.Exclusive(ctx); err != nil {
 				return err
 			}
+		}
+		if moved != nil {
+			return moved
 		}
 		if err := t.remote.TagManifest(ctx, o.edge.Image, tag, root, t.copied.Image.Raw); err != nil {
 			return err

@@ -19,6 +19,7 @@ package promote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -373,10 +374,8 @@ func tagImage(ctx context.Context, image Image, to To) error {
 		return fmt.Errorf("reading back: %w", err)
 	}
 	for _, tag := range image.Tags {
-		if err := untagged(ctx, image, to.Images, tag); err != nil {
-			return err
-		}
-		if err := to.checkExclusive(ctx); err != nil {
+		moved := untagged(ctx, image, to.Images, tag)
+		if err := cmp.Or(to.checkExclusive(ctx), moved); err != nil {
 			return err
 		}
 		if err := to.Images.Tag(ctx, image.Repository, tag, d); err != nil {
