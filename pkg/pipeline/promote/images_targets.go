@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,13 +199,8 @@ func (o imageJob) tag(ctx context.Context, t *target) error {
 	}
 	for _, tag := range t.untagged {
 		moved := o.unmoved(ctx, t, tag)
-		if o.Rights.Exclusive != nil { // right before the write; who lost the lease is told so, and not what the next holder wrote
-			if err := o.Rights.Exclusive(ctx); err != nil {
-				return err
-			}
-		}
-		if moved != nil {
-			return moved
+		if err := cmp.Or(To{Exclusive: o.Rights.Exclusive}.checkExclusive(ctx), moved); err != nil {
+			return err
 		}
 		if err := t.remote.TagManifest(ctx, o.edge.Image, tag, root, t.copied.Image.Raw); err != nil {
 			return err

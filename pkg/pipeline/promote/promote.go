@@ -103,7 +103,9 @@ func (t To) tell(far gate.Progress) {
 	}
 }
 
-// checkExclusive fails if this is no longer the only run.
+// checkExclusive fails if this is no longer the only run. It is asked right before
+// a write, after the destination was read; its error comes first, because what was
+// read may be the work of the next run.
 func (t To) checkExclusive(ctx context.Context) error {
 	if t.Exclusive == nil {
 		return nil
