@@ -241,7 +241,7 @@ type PlacedFile struct {
 }
 
 // Placed decides about a file in a remote place. Without evidence it is
-// refused, whatever the policy requires of its class.
+// refused, even if the policy requires none of its class.
 func (r PolicyRequest) Placed(f PlacedFile) *verdict.Verdict {
 	j := r.begin(string(f.Class)+" "+f.Name, "", f.Class)
 	j.addCounted(r.collectPlaced(f), "")

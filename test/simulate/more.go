@@ -154,7 +154,7 @@ func watching(m *Made, w *World) error {
 var lantern = feature.Key{Namespace: "waybill", Name: "Lantern"}
 
 // features are several reconcilers of one site, which switch a feature on. Each transition
-// has one statement, whoever signed it, and however often.
+// must end with one statement, even if several of them signed it, or one did twice.
 func features(m *Made, w *World) error {
 	known, err := feature.NewRegistry(feature.Namespace{Name: lantern.Namespace, Features: []feature.Definition{
 		{Name: lantern.Name, About: "there is light", Versions: []feature.Version{{Since: m.version, Stage: feature.Beta, Default: feature.Off}}},

@@ -92,8 +92,8 @@ func (w *World) lives(a *Actor, run func(ctx context.Context) error) bool {
 	return false
 }
 
-// tolerate records an error that no fault of the network excuses: whatever fails, a
-// release that is good is never refused.
+// tolerate ignores errors that a failing network explains, and records others: no
+// such failure may make the product refuse a good release.
 func (w *World) tolerate(a *Actor, err error) {
 	code := verdict.FindingOf("", err).Code
 	if !w.spoiled && verdict.OutcomeOf(err) != verdict.Unavailable && code != verdict.Busy {

@@ -72,7 +72,7 @@ func TestForeignLayout(t *testing.T) {
 // it is opened.
 func TestForeignLayoutNotADirectory(t *testing.T) {
 	if _, err := registry.OpenForeign("gopher://example.test/layout"); err == nil {
-		t.Error("a scheme that nobody knows is opened")
+		t.Error("an address with an unknown scheme was opened")
 	}
 }
 

@@ -95,7 +95,7 @@ func TestADiskThatFails(t *testing.T) {
 			func(files string) error { return errors.Join(os.Remove(files), os.WriteFile(files, nil, 0o644)) },
 			func(string) error { return nil },
 		},
-		"the directory is removed meanwhile": {func(string) error { return nil }, os.RemoveAll},
+		"the directory is removed during the download": {func(string) error { return nil }, os.RemoveAll},
 	} {
 		d, dir := begun(t)
 		files := filepath.Join(dir+Suffix, filesName)

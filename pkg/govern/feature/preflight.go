@@ -137,8 +137,8 @@ func SafeConditions(f Feature, d *Definition, running version.Version) []Conditi
 // keptMinors is for how many minor versions an unknown feature is kept.
 const keptMinors = 3
 
-// Announce makes the object of a new feature. Its state is Off, whatever its
-// default: a feature that is on by default is turned on like any other.
+// Announce makes the object of a new feature. Its state is Off, even
+// if it is on by default: such a feature is turned on like any other.
 func Announce(k Key, d Definition, running version.Version) (Feature, error) {
 	now, known := d.At(running)
 	if !known {

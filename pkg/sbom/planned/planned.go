@@ -1,8 +1,8 @@
 // Package planned describes the images of a promotion plan: one SBOM for each
 // digest, named after it, in a place that several workers share. The SBOMs are
-// claims of whoever can write to the place.
+// unsigned: anyone who can write to the place can change them.
 //
-//	v, err := planned.Images{Plan: plan, Shard: shard, Place: place, Make: make, To: writer}.Run(ctx, now)
+//	v := planned.Images{Plan: plan, Shard: shard, Place: place, Make: make, To: writer}.Run(ctx, now)
 //
 // Other projects should not import this package: it changes without notice.
 package planned

@@ -146,7 +146,7 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 // Unavailable reports that there was no answer.
 func (e *UnavailableError) Unavailable() bool { return true }
 
-// Code is the reason code, whatever code the cause has.
+// Code is the reason code. That of the cause does not matter.
 func (e *UnavailableError) Code() string { return string(PlaceDown) }
 
 // UsageError reports an argument that names no service, place or object; retrying
