@@ -16,6 +16,12 @@ const (
 	mostPerHost  = 96
 )
 
+// The same for a host that answers a batch of requests at a time; see [Batched].
+const (
+	firstBatched = 128
+	mostBatched  = 256
+)
+
 // The gap between requests after a host asked for less: first and longest.
 const (
 	firstGap   = 4 * time.Millisecond
@@ -68,6 +74,7 @@ type host struct {
 	mu    sync.Mutex // guards the fields below
 	most  float64    // upper bound of limit; at most the first value once the host asked for less
 	limit float64    // requests that wait for an answer
+	grow  float64    // how much an answer raises the limit at least
 	busy  int
 	until time.Time     // no request is sent before
 	gap   time.Duration // between two requests, 0 for none
@@ -155,6 +162,24 @@ func (h *host) asksTooMuch(now time.Time, patience time.Duration) bool {
 	return h.until.Sub(now) > patience
 }
 
+// Batched returns a context for requests to a host that answers a batch of them
+// at a time, and so keeps each waiting: many more of them may wait, twice as many
+// after each batch, until the host asks for less. [Config.PerHost] still limits them.
+func Batched(ctx context.Context) context.Context {
+	return context.WithValue(ctx, batched{}, true)
+}
+
+type batched struct{}
+
+// batch applies what [Batched] says, unless the host asked for less before.
+func (h *host) batch(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Value(batched{}) != nil && h.grow == 0 && h.most > h.first {
+		h.most, h.limit, h.grow = mostBatched, firstBatched, 1
+	}
+}
+
 // lesson is what an attempt revealed about its host.
 type lesson struct {
 	overloaded bool          // the host asks for fewer requests
@@ -169,7 +194,7 @@ func (h *host) leave(slot bool, l lesson) {
 	now := time.Now()
 	switch {
 	case l.overloaded:
-		h.most = h.first
+		h.most, h.grow = h.first, 0
 		if now.After(h.until) { // the first of several requests under way
 			h.limit = max(1, min(h.limit, float64(h.busy))/2)
 			h.gap = min(max(h.gap+h.gap/2, firstGap), slowestGap)
@@ -179,7 +204,7 @@ func (h *host) leave(slot bool, l lesson) {
 		}
 	case l.answered:
 		h.down = false
-		h.limit = min(h.most, h.limit+1/h.limit)
+		h.limit = min(h.most, h.limit+max(h.grow, 1/h.limit))
 		// One tenth more often after each second: about as many answers come in
 		// a second as gaps fit into it.
 		if h.gap -= time.Duration(float64(h.gap) * h.gap.Seconds() / 10); h.gap < time.Millisecond {

@@ -234,3 +234,68 @@ func TestGitHubLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestBatches: a host that answers once a second gets more requests in each batch, until
+// it asks for less; requests that are not marked stay as few as for any host.
+func TestBatches(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		mark   func(context.Context) context.Context
+		quota  int // of a batch; 0 for any number
+		config Config
+		most   time.Duration
+		widest int // requests in a batch
+	}{
+		{"batched", Batched, 0, Config{}, 3 * time.Second, 256},
+		{"not marked", func(ctx context.Context) context.Context { return ctx }, 0, Config{}, 8 * time.Second, 96},
+		{"limited by the caller", Batched, 0, Config{PerHost: 10}, 51 * time.Second, 10},
+		{"asks for less", Batched, 20, Config{Patience: 5 * time.Minute}, time.Minute, 128},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex // guards the counts
+				begun, batch, widest, now := time.Now(), time.Duration(-1), 0, 0
+				rt, done := served(c.config, func(w http.ResponseWriter, _ *http.Request) {
+					mu.Lock()
+					if number := time.Since(begun) / time.Second; number != batch {
+						batch, now = number, 0
+					}
+					now++
+					widest = max(widest, now)
+					refused := c.quota > 0 && now > c.quota
+					mu.Unlock()
+					if refused {
+						w.Header().Set("Retry-After", "1")
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					}
+					time.Sleep(time.Second - time.Since(begun)%time.Second)
+				})
+				defer done()
+				var group sync.WaitGroup
+				for range 500 {
+					group.Go(func() {
+						req, err := http.NewRequestWithContext(c.mark(t.Context()), http.MethodGet, "http://a.example/", http.NoBody)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						resp, err := Client(rt).Do(req)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						_ = resp.Body.Close()
+						if resp.StatusCode != http.StatusOK {
+							t.Error(resp.Status)
+						}
+					})
+				}
+				group.Wait()
+				if took := time.Since(begun); took > c.most || widest > c.widest {
+					t.Errorf("took %s, with up to %d requests in a batch; want at most %s and %d", took, widest, c.most, c.widest)
+				}
+			})
+		})
+	}
+}

@@ -25,6 +25,7 @@ const refusals = 3
 // those that wait for the host: it continues one that was answered.
 func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Response, error) {
 	host := t.hosts.of(origin(req.URL))
+	host.batch(req.Context())
 	var begun time.Time
 	for attempt := 1; ; attempt++ {
 		try, err := prepare(req, w, t.config.UserAgent, attempt)

@@ -84,7 +84,7 @@ type Config struct {
 	Patience time.Duration
 	// PerHost is how many requests wait for one host's answer at a time.
 	// Default 64 at first, growing slowly up to 96 for a host that has answered
-	// thousands and never asked for less.
+	// thousands and never asked for less; see also [Batched].
 	PerHost int
 	// Plain sends plain HTTP requests instead of the network, for simulations;
 	// nil is the network.

@@ -159,8 +159,8 @@ func wire(c Config, l limits, d dial) *http.Transport {
 		ResponseHeaderTimeout:  l.header,
 		ExpectContinueTimeout:  time.Second,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           max(256, 2*c.PerHost),
-		MaxIdleConnsPerHost:    c.PerHost,
+		MaxIdleConns:           2 * max(c.PerHost, mostBatched),
+		MaxIdleConnsPerHost:    max(c.PerHost, mostBatched),
 		IdleConnTimeout:        90 * time.Second,
 		// A larger header is refused.
 		MaxResponseHeaderBytes: 256 << 10,

@@ -17,6 +17,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -67,7 +68,7 @@ func request(c content, signed made) ([]byte, error) {
 
 // submit sends an entry once.
 func (l *logger) submit(ctx context.Context, body []byte) (entry *rekor.TransparencyLogEntry, had bool, err error) {
-	raw, response, err := l.send(ctx, question{path: "/api/v2/log/entries", mediaType: mediaJSON, body: body}, http.StatusCreated, http.StatusConflict)
+	raw, response, err := l.send(transport.Batched(ctx), question{path: "/api/v2/log/entries", mediaType: mediaJSON, body: body}, http.StatusCreated, http.StatusConflict)
 	if err != nil {
 		return nil, false, err
 	}

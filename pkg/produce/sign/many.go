@@ -17,10 +17,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// defaultWorkers is how many signatures are made at a time: a log takes a
-// second for each, and accepts many in that second. The transport allows as
-// many waiting requests for one host.
-const defaultWorkers = 64
+// defaultWorkers is how many signatures are made at a time: a log takes a second for
+// each, and accepts many in that second. The transport allows as many requests
+// to wait for a log, once it has answered some: see [transport.Batched].
+const defaultWorkers = 256
 
 // reportEvery is how often progress is reported.
 const reportEvery = 10 * time.Second

@@ -40,7 +40,7 @@ type Work struct {
 	// gives up.
 	Patience time.Duration
 	// Workers is how many signatures [Signer.Each] makes at a time. Default
-	// 64.
+	// 256.
 	Workers int
 	// Report prints the name of a service that a request waits for, and the progress.
 	Report func(ctx context.Context, format string, args ...any)
