@@ -120,11 +120,12 @@ func (d Difference) Err() error {
 type comparing struct {
 	Diff
 	regions regions
+	done    counter
+	all     int
 
 	mu        sync.Mutex // owns the rest
 	standings map[string]*DestinationDiff
 	out       Difference
-	done, all int
 }
 
 // ends are edges of one route and image that end in one repository.
@@ -186,21 +187,11 @@ func (c *comparing) compareHost(ctx context.Context, host string, of []int) erro
 		all = all[same:]
 		group.Go(func() error {
 			c.compareRepository(ctx, at, host, one)
-			c.progress(len(one))
+			c.done.add(len(one), c.all, c.Progress)
 			return nil
 		})
 	}
 	return group.Wait()
-}
-
-func (c *comparing) progress(n int) {
-	c.mu.Lock()
-	c.done += n
-	done := c.done
-	c.mu.Unlock()
-	if c.Progress != nil {
-		c.Progress(done, c.all)
-	}
 }
 
 // compareRepository compares one repository with everything that ends there.

@@ -54,10 +54,10 @@ type Files struct {
 type filing struct {
 	Files
 	places filePlaces
+	done   counter
 
 	mu      sync.Mutex // owns the rest
 	verdict *verdict.Verdict
-	done    int
 	written []string // files that this run wrote, by address
 }
 
@@ -121,7 +121,7 @@ func (a *filing) run(ctx context.Context, do func(context.Context, fileJob)) (*v
 	atonce.Each(writers, fileJobs(a.Plan), func(_ int, one fileJob) {
 		if ctx.Err() == nil {
 			do(ctx, one)
-			a.progress(one.weight())
+			a.done.add(one.weight(), len(a.Plan.Files), a.Progress)
 		}
 	})
 	if err := context.Cause(ctx); err != nil {
@@ -290,14 +290,4 @@ func (a *filing) fail(at *filePlace, p fileJob, err error) {
 		found.Subject = at.uri + found.Subject
 	}
 	a.verdict.Add(found)
-}
-
-func (a *filing) progress(n int) {
-	a.mu.Lock()
-	a.done += n
-	done := a.done
-	a.mu.Unlock()
-	if a.Progress != nil {
-		a.Progress(done, len(a.Plan.Files))
-	}
 }

@@ -37,8 +37,8 @@ const (
 // CompareFiles reads the files of a plan at every destination, in the order
 // of [promotionplan.Plan.AllFiles]. It writes nothing, and reads no source.
 func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri string) (store.Place, error)) ([]FileState, error) {
-	places, err := placesOf(p, open)
-	if err != nil {
+	var places filePlaces
+	if err := places.open(Files{Plan: p, Open: open}); err != nil {
 		return nil, err
 	}
 	moves := slices.Collect(p.AllFiles())
@@ -48,20 +48,6 @@ func CompareFiles(ctx context.Context, p promotionplan.Plan, open func(uri strin
 		all[i].compare(ctx, places[m.To], m.Digest)
 	})
 	return all, context.Cause(ctx)
-}
-
-func placesOf(p promotionplan.Plan, open func(uri string) (store.Place, error)) (filePlaces, error) {
-	places := filePlaces{}
-	for _, s := range p.Stores {
-		for _, to := range s.Destinations {
-			files, err := open(to)
-			if err != nil {
-				return nil, err
-			}
-			places[to] = &filePlace{uri: to, files: files}
-		}
-	}
-	return places, nil
 }
 
 func (f *FileState) compare(ctx context.Context, at *filePlace, want digest.Digest) {

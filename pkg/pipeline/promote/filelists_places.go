@@ -20,10 +20,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// patience is after how many consecutive files without an answer a place is
-// no longer contacted. Each has had the transport's retries.
-const patience = 3
-
 // maxChecksum limits the size of a checksum file.
 const maxChecksum = 4096
 
@@ -36,8 +32,9 @@ type filePlace struct {
 	files  store.Place
 	writer store.Writer
 
+	silent regions // by address: this place alone
+
 	mu   sync.Mutex // owns the rest
-	row  int        // consecutive files without an answer
 	left int        // files not copied because of this place
 	why  error      // the first error
 }
@@ -91,37 +88,21 @@ func (f *filePlace) isSourceOf(err error) bool {
 
 // missed counts files for which this place did not answer.
 func (f *filePlace) missed(files int, err error) {
+	f.silent.count(f.uri, true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.row++
 	f.left += files
 	if f.why == nil {
 		f.why = err
 	}
 }
 
-func (f *filePlace) answered() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.row < patience { // after the limit the place is not contacted, so it cannot recover
-		f.row = 0
-	}
-}
-
-// isDown is the reason why a place is no longer contacted; nil while it is.
-func (f *filePlace) isDown() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.row < patience {
-		return nil
-	}
-	return &verdict.UnavailableError{Place: f.files.URI(), Op: "promoting", Err: errors.New("no answer several times in a row")}
-}
+func (f *filePlace) answered() { f.silent.count(f.uri, false) }
 
 // sum hashes a file of this place. A missing file is no error.
 func (f *filePlace) sum(ctx context.Context, name string) (set digest.Set, size int64, there bool, err error) {
-	if err := f.isDown(); err != nil {
-		return digest.Set{}, 0, false, err
+	if f.silent.down(f.uri) {
+		return digest.Set{}, 0, false, &verdict.UnavailableError{Place: f.files.URI(), Op: "promoting", Err: errDown}
 	}
 	body, _, err := f.files.Open(ctx, name)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, fs.ErrNotExist) { // of a directory that does not exist yet

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
@@ -104,9 +104,7 @@ type applying struct {
 	remotes  atonce.Memo[*registry.Remote] // by their prefix
 	regions  regions
 	attached atonce.Memo[[]string] // the evidence tags of the sources: each repository is listed once
-
-	mu   sync.Mutex // owns done
-	done int
+	done     counter
 }
 
 // Apply copies the images that are accepted. Refusals and unreachable places
@@ -120,7 +118,7 @@ func (p Images) Apply(ctx context.Context) (Applied, error) {
 	mine := p.Shard.Edges(p.Plan)
 	atonce.Each(inFlight, mine, func(_, i int) {
 		a.edge(ctx, i)
-		a.progress(len(mine))
+		a.done.add(1, len(mine), a.Run.Progress)
 	})
 	done := a.report.applied()
 	done.tell(p.Plan)
@@ -147,15 +145,14 @@ func (a Applied) tell(plan promotionplan.Plan) {
 	}
 }
 
-func (a *applying) progress(of int) {
-	if a.Run.Progress == nil {
-		return
+// counter is how much is done; several goroutines add to it.
+type counter struct{ atomic.Int64 }
+
+// add counts n more, and reports the number and the total; tell may be nil.
+func (c *counter) add(n, of int, tell func(done, of int)) {
+	if done := c.Add(int64(n)); tell != nil {
+		tell(int(done), of)
 	}
-	a.mu.Lock()
-	a.done++
-	done := a.done
-	a.mu.Unlock()
-	a.Run.Progress(done, of)
 }
 
 // imageJob is one image of the plan being promoted.

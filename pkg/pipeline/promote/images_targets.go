@@ -15,7 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// errDown is why a destination is no longer contacted.
+// errDown is why a place is no longer contacted.
 var errDown = errors.New("no answer several times in a row, so this run does not try again")
 
 // target is one destination of one image.
@@ -231,11 +231,11 @@ func (a *applying) remote(prefix string) (*registry.Remote, error) {
 	return a.remotes.Get(prefix, func() (*registry.Remote, error) { return a.Open(prefix) })
 }
 
-// maxSilent is after how many consecutive failures a destination is no longer
-// contacted.
+// maxSilent is after how many consecutive failures a place is no longer contacted.
+// Each has had the transport's retries.
 const maxSilent = 3
 
-// regions remember which destinations do not answer, so they do not delay the
+// regions remember which places do not answer, so they do not delay the
 // others.
 type regions struct {
 	mu  sync.Mutex // owns row
