@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -229,14 +230,11 @@ func versionOrNone(text string) error {
 }
 
 // isLine reports whether text is one line without invisible characters.
-func isLine(text string) bool { return text != "" && isText(text) }
+func isLine(text string) bool { return oneline.Is(text, maxLine) }
 
-func isIdentity(text string) bool { return isLine(text) && len(text) <= maxIdentity }
+func isIdentity(text string) bool { return oneline.Is(text, maxIdentity) }
 
-func isText(text string) bool {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
-	return len(text) <= maxLine && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
-}
+func isText(text string) bool { return text == "" || isLine(text) }
 
 // line makes one line of foreign text, and shortens it.
 func line(text string) string {

@@ -22,11 +22,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/tool/oneline"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -177,7 +177,7 @@ func (r *reader) reporters() error {
 		switch {
 		case !r.has(namespace):
 			return r.fail(at("reporters", i, "namespace"), "%q: no known feature is in this namespace", namespace)
-		case !isName(one.Identity):
+		case !oneline.Is(one.Identity, maxIdentity):
 			return r.fail(at("reporters", i, "identity"), "%q: want the name under which its runs report (--report-as)", one.Identity)
 		case slices.ContainsFunc(e.Reporters, func(o reconcile.Reporter) bool { return o.Identity == one.Identity }):
 			return r.fail(at("reporters", i, "identity"), "%q is listed twice", one.Identity)
@@ -198,11 +198,6 @@ func (r *reader) reporters() error {
 // has reports whether the table has features in a namespace.
 func (r *reader) has(namespace string) bool {
 	return slices.ContainsFunc(r.known.Keys(), func(k feature.Key) bool { return k.Namespace == namespace })
-}
-
-func isName(text string) bool {
-	hidden := func(c rune) bool { return !unicode.IsPrint(c) }
-	return text != "" && len(text) <= maxIdentity && strings.TrimSpace(text) == text && !strings.ContainsFunc(text, hidden)
 }
 
 func (r *reader) window() error {
