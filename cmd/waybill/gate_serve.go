@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -105,9 +104,7 @@ func (o *serving) run(cmd *cobra.Command, args []string) error {
 		}
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(serveGCPercent)
-	}
+	gcPercent(serveGCPercent)
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	return s.Serve(cmd.Context(), c, reload, func(callers, admin string) {

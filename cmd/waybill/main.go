@@ -47,6 +47,13 @@ func startGCPercent() {
 	}, usual)
 }
 
+// gcPercent sets GOGC, unless the environment does.
+func gcPercent(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
 // group makes a command that only has subcommands. Without one of them it is wrong
 // use: a script must not take the printed help for success.
 func group(cmd cobra.Command) *cobra.Command {

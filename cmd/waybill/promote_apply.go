@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,9 +125,7 @@ const promoteGCPercent = 50
 
 // apply applies a plan, or a shard of it.
 func (o *applying) apply(cmd *cobra.Command, plan promotionplan.Plan, shard promotionplan.Shard, with pipeline.Shared) (*verdict.Verdict, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(promoteGCPercent)
-	}
+	gcPercent(promoteGCPercent)
 	by, err := o.gate(cmd.Context())
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,9 +57,7 @@ func (o *mirrors) run(cmd *cobra.Command, args []string) error {
 		return verdict.Refuse(verdict.Usage, "--repair", "%q is not empty: a plan of an earlier run would look like one of this run", o.repair).
 			Advise("name a new directory, or remove what is in this one")
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(35) // the record of a whole registry is in memory
-	}
+	gcPercent(35) // the record of a whole registry is in memory
 	plan, err := readPlan(args[0])
 	if err != nil {
 		return err
