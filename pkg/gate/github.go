@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -119,7 +119,7 @@ func (r *GitHubRelease) collect(ctx context.Context, f *facts) error {
 		r.read(raw, foundBundle{})
 	}
 	for _, a := range r.assets {
-		if m := bundleName.FindStringSubmatch(a.Name); m != nil {
+		if m := bundleName().FindStringSubmatch(a.Name); m != nil {
 			raw, err := store.Read(ctx, r.Files, a.Name, verify.MaxBundle)
 			if err != nil {
 				return err
@@ -141,7 +141,7 @@ func (r *GitHubRelease) find(name string) census.Item {
 }
 
 // bundleName matches assets with bundles; its group is what a plain signature signs.
-var bundleName = regexp.MustCompile(`\A(.+?)(?:\.sigstore\.json|\.sigstore|\.bundle|\.intoto\.jsonl)\z`)
+var bundleName = pattern.Lazy(`\A(.+?)(?:\.sigstore\.json|\.sigstore|\.bundle|\.intoto\.jsonl)\z`)
 
 // read verifies the bundles of a document, each by the root of its own trust domain.
 // A plain signature must be about the file beside it.
@@ -262,7 +262,7 @@ func (r *GitHubRelease) compare(ctx context.Context, f *facts) error {
 		}
 	}
 	for _, a := range r.assets {
-		if own := answers[a.Name].Proofs; !whole && sumsName.MatchString(a.Name) && len(own) > 0 { // else it proves nothing
+		if own := answers[a.Name].Proofs; !whole && sumsName().MatchString(a.Name) && len(own) > 0 { // else it proves nothing
 			list, err := r.readSums(ctx, a)
 			if err != nil {
 				return err
@@ -364,8 +364,8 @@ func (r *GitHubRelease) releaseList(e verify.Evidence) (list []census.Item, err 
 
 // Names and lines of checksum files.
 var (
-	sumsName = regexp.MustCompile(`(?i)(sha-?(256|512)(sums?)?|checksums?)(\.txt)?\z`)
-	sumsLine = regexp.MustCompile(`\A([0-9a-f]{64}|[0-9a-f]{128}) [ *](?:\./)?(\S+)\z`)
+	sumsName = pattern.Lazy(`(?i)(sha-?(256|512)(sums?)?|checksums?)(\.txt)?\z`)
+	sumsLine = pattern.Lazy(`\A([0-9a-f]{64}|[0-9a-f]{128}) [ *](?:\./)?(\S+)\z`)
 )
 
 // readSums reads a signed checksum file.
@@ -375,7 +375,7 @@ func (r *GitHubRelease) readSums(ctx context.Context, sums census.Item) (list []
 		err = verdict.Refuse(verdict.Tampered, sums.Name, "the file changed while it was read")
 	}
 	for line := range strings.Lines(string(raw)) {
-		m := sumsLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		m := sumsLine().FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		if m == nil {
 			return nil, verdict.Refuse(verdict.StatementParse, sums.Name, "not a checksum file: %.100q", line)
 		}

@@ -2,16 +2,16 @@ package gate
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // distribution matches the names of wheels and source distributions on PyPI.
-var distribution = regexp.MustCompile(`\A([^-].*?)-([^-]+)(?:(?:-[0-9][^-]*)?-[^-]+-[^-]+-[^-]+\.whl|\.tar\.gz|\.zip)\z`)
+var distribution = pattern.Lazy(`\A([^-].*?)-([^-]+)(?:(?:-[0-9][^-]*)?-[^-]+-[^-]+-[^-]+\.whl|\.tar\.gz|\.zip)\z`)
 
 // packageOf reports whether the name of a subject is that of a package, asked for
 // as NAME@VERSION: a package URL of npm, or the file of a distribution on PyPI,
@@ -25,7 +25,7 @@ func packageOf(asked, subject string) bool {
 		name, err := url.PathUnescape(npm)
 		return err == nil && name == asked
 	}
-	found := distribution.FindStringSubmatch(strings.ToLower(subject))
+	found := distribution().FindStringSubmatch(strings.ToLower(subject))
 	normal := func(name string) string {
 		return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.", r) }), "-")
 	}

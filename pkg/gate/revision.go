@@ -3,22 +3,22 @@ package gate
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
 // reviewLine is a line of a commit message that names a reviewer.
-var reviewLine = regexp.MustCompile(`(?m)^(?:Reviewed|Acked|Approved)-by: `)
+var reviewLine = pattern.Lazy(`(?m)^(?:Reviewed|Acked|Approved)-by: `)
 
 // fullCommit is the id of a commit: SHA-1, or SHA-256.
-var fullCommit = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+var fullCommit = pattern.Lazy(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
 
 // Source decides about a commit of the policy's repository, by the checkout of the
 // options, and which levels of the Source track it shows. A clone alone shows
@@ -40,7 +40,7 @@ func (g Gate) Source(ctx context.Context, commit string, o Options, now time.Tim
 // revision judges the commit by the clone, and by the summaries.
 func revision(ctx context.Context, s *sealed, f *facts) error {
 	commit, at := s.manifest.Source.Commit, s.Options.Checkout
-	if !fullCommit.MatchString(commit) {
+	if !fullCommit().MatchString(commit) {
 		return verdict.Refuse(verdict.Usage, commit, "want the whole id of a commit, as git rev-parse %.80s prints it", commit)
 	}
 	repo, err := git.Open(ctx, at.Repository)
@@ -81,7 +81,7 @@ func revision(ctx context.Context, s *sealed, f *facts) error {
 	switch {
 	case report.Level(slsa.Source) == 4:
 		f.tell("Review by two parties: shown by a summary.")
-	case reviewLine.Match(message) || len(f.notes) > unread:
+	case reviewLine().Match(message) || len(f.notes) > unread:
 		f.tell("Review: claimed, by lines of the message or by a note that does not count.")
 	default:
 		f.tell("Review: neither shown nor claimed.")

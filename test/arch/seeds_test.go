@@ -174,7 +174,11 @@ func variableSeeds() []seed {
 	pkg := func(text string) map[string]string {
 		return one("pkg/produce/seal/a.go", "package seal\nimport (\"errors\"; \"regexp\"; \"sync\")\n"+text)
 	}
+	lazy := func(expression string) map[string]string {
+		return one("pkg/produce/seal/a.go", "package seal\nimport \""+modulePath+"/pkg/tool/pattern\"\nvar word = pattern.Lazy("+expression+")")
+	}
 	return []seed{
+		{"package variables", "pkg/produce/seal/a.go:3: package variable word would panic when it is used", lazy("`a`+`(`"), lazy("`a`+`(b)`")},
 		{"package variables", "pkg/produce/seal/a.go:3 has an init function", pkg("func init() {}"), pkg("type T int\nfunc (T) init() {}")},
 		{"package variables", "test/lab/a.go:1 has an init function", one("test/lab/a.go", "package lab; func init() {}"), one("test/lab/a_test.go", "package lab; func init() {}")},
 		{"package variables", "package variable mu is no sentinel", pkg("var mu sync.Mutex"), pkg("func f() { var mu sync.Mutex; mu.Lock() }")},

@@ -3,7 +3,10 @@ package arch_test
 import (
 	"fmt"
 	"go/ast"
+	"go/constant"
 	"go/token"
+	"go/types"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,6 +22,7 @@ var makers = map[string][]string{
 	"text/template": {"Must"},
 	"html/template": {"Must"},
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern":  {"Lazy"},  // compiled at the first use
 	"github.com/waybill-release/waybill/pkg/value/verdict": {"Coded"}, // errors with a code
 }
 
@@ -41,6 +45,9 @@ func packageVariables(tr *tree) (refusals []string) {
 			if !v.mayStand() {
 				refusals = append(refusals, fmt.Sprintf("%s: package variable %s is no sentinel, compiled pattern, embedded file or table (pass it as a value)",
 					tr.at(v.name.Pos()), v.name.Name))
+			}
+			if err := v.invalidPattern(); err != nil {
+				refusals = append(refusals, fmt.Sprintf("%s: package variable %s would panic when it is used: %v", tr.at(v.name.Pos()), v.name.Name, err))
 			}
 		}
 		for _, s := range byRoom[room] {
@@ -123,6 +130,22 @@ func (v variable) mayStand() bool {
 		}
 	}
 	return false
+}
+
+// invalidPattern compiles a pattern that a program compiles at its first use.
+func (v variable) invalidPattern() error {
+	call, ok := v.value.(*ast.CallExpr)
+	if !ok {
+		return nil
+	}
+	if where, symbol := v.source.selected(call.Fun); where != modulePath+"/pkg/tool/pattern" || symbol != "Lazy" {
+		return nil
+	}
+	text, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(call.Args[0]))
+	if err == nil {
+		_, err = regexp.Compile(constant.StringVal(text.Value))
+	}
+	return err
 }
 
 // isConversion recognises []byte("…") and its like.

@@ -12,12 +12,12 @@ package channelindex
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -39,11 +39,11 @@ const maxLife = 400 * 24 * time.Hour
 const maxChannels = 1000
 
 // projects matches the names of projects, as in release.yaml.
-var projects = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
+var projects = pattern.Lazy(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
 // channels matches latest, or one of the kinds of releases; of all versions, or
 // of those of one major or minor version.
-var channels = regexp.MustCompile(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8}))?)?\z`)
+var channels = pattern.Lazy(`\A(latest|stable|rc|beta|alpha)(-(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8}))?)?\z`)
 
 // Predicate says which version each channel points to. The subjects of its
 // statement are the manifests of those versions.
@@ -72,7 +72,7 @@ type Index struct {
 // or with a channel whose version does not fit its name.
 func (p Predicate) Validate() error {
 	switch {
-	case !projects.MatchString(p.Name):
+	case !projects().MatchString(p.Name):
 		return refuse("name %q: want up to 64 of lower-case letters, digits and ._-", p.Name)
 	case p.Number < 1:
 		return refuse("number %d: numbers start at 1, and each index has a higher one", p.Number)
@@ -95,7 +95,7 @@ func (p Predicate) Validate() error {
 }
 
 // IsChannel reports whether a name is that of a channel.
-func IsChannel(name string) bool { return channels.MatchString(name) }
+func IsChannel(name string) bool { return channels().MatchString(name) }
 
 // Validate refuses a channel whose version does not fit its name.
 func (e Entry) Validate() error {

@@ -13,12 +13,12 @@ package featuretransition
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -128,19 +128,19 @@ func (p Predicate) State() State {
 func (p Predicate) Subject() string { return p.Namespace + "/" + p.Name }
 
 var (
-	namespaces = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
-	names      = regexp.MustCompile(`\A[A-Z][A-Za-z0-9]{0,62}\z`)
-	kinds      = regexp.MustCompile(`\A(?:WaitForUses|Sweep|Hold)\z`)
-	repository = regexp.MustCompile(`\A[a-z0-9]+(?:[._:/-]{1,2}[a-z0-9]+)*\z`)
-	traceID    = regexp.MustCompile(`\A[0-9a-f]{32}\z`)
-	spanID     = regexp.MustCompile(`\A[0-9a-f]{16}\z`)
+	namespaces = pattern.Lazy(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
+	names      = pattern.Lazy(`\A[A-Z][A-Za-z0-9]{0,62}\z`)
+	kinds      = pattern.Lazy(`\A(?:WaitForUses|Sweep|Hold)\z`)
+	repository = pattern.Lazy(`\A[a-z0-9]+(?:[._:/-]{1,2}[a-z0-9]+)*\z`)
+	traceID    = pattern.Lazy(`\A[0-9a-f]{32}\z`)
+	spanID     = pattern.Lazy(`\A[0-9a-f]{16}\z`)
 )
 
 // IsNamespace reports whether text is the name of a namespace.
-func IsNamespace(text string) bool { return namespaces.MatchString(text) }
+func IsNamespace(text string) bool { return namespaces().MatchString(text) }
 
 // IsName reports whether text is the name of a feature.
-func IsName(text string) bool { return names.MatchString(text) }
+func IsName(text string) bool { return names().MatchString(text) }
 
 // may reports whether a feature may change from one state to another. Both are
 // equal if only the scope changes. A steady state never changes directly to the
@@ -212,7 +212,7 @@ func (p Predicate) tasked() error {
 	}
 	for _, t := range p.Tasks {
 		switch {
-		case !kinds.MatchString(t.Kind) || !IsName(t.Name):
+		case !kinds().MatchString(t.Kind) || !IsName(t.Name):
 			return refuse("task %q of kind %q: want WaitForUses, Sweep or Hold, and a name such as CoverageAudit", t.Name, t.Kind)
 		case t.Attempts < 0 || t.Message != "" && !oneline.Is(t.Message, maxText) || len(t.Reporters) > maxReporters:
 			return refuse("task %s: want a number of attempts, a message of one line, and at most %d reporters", t.Name, maxReporters)
@@ -252,7 +252,7 @@ func (s Scope) Validate() error {
 		return refuse("scope: the repositories are not sorted")
 	}
 	for i, r := range s.Repositories {
-		if _, err := address.Canonical(r); err != nil || len(r) > maxText || !repository.MatchString(r) || i > 0 && s.Repositories[i-1] == r {
+		if _, err := address.Canonical(r); err != nil || len(r) > maxText || !repository().MatchString(r) || i > 0 && s.Repositories[i-1] == r {
 			return refuse("scope: repository %q: want host/path in lower case, each once", r)
 		}
 	}
@@ -260,7 +260,7 @@ func (s Scope) Validate() error {
 }
 
 func (t *Trace) validate() error {
-	if t != nil && (!traceID.MatchString(t.TraceID) || t.SpanID != "" && !spanID.MatchString(t.SpanID) || t.InitialTraceID != "" && !traceID.MatchString(t.InitialTraceID)) {
+	if t != nil && (!traceID().MatchString(t.TraceID) || t.SpanID != "" && !spanID().MatchString(t.SpanID) || t.InitialTraceID != "" && !traceID().MatchString(t.InitialTraceID)) {
 		return refuse("trace: want ids of 32 and 16 lower-case hex digits")
 	}
 	return nil

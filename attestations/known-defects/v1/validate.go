@@ -3,12 +3,12 @@ package knowndefects
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -26,13 +26,13 @@ const (
 
 // names matches the names of lists and defects, which can be typed after a
 // flag.
-var names = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
+var names = pattern.Lazy(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
 // Validate refuses a list that could be read in two ways, that never expires,
 // or that has parts without effect.
 func (p Predicate) Validate() error {
 	switch {
-	case !names.MatchString(p.Name):
+	case !names().MatchString(p.Name):
 		return fmt.Errorf("name %q: want up to 64 of lower-case letters, digits and ._-", p.Name)
 	case p.Sequence < 1:
 		return fmt.Errorf("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
@@ -80,7 +80,7 @@ func listed[T any](name string, list []T) error {
 }
 
 func (d Defect) validate() error {
-	if !names.MatchString(d.ID) {
+	if !names().MatchString(d.ID) {
 		return fmt.Errorf("id: want up to 64 of lower-case letters, digits and ._-")
 	}
 	if err := d.Versions.validate(); err != nil {

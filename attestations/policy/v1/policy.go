@@ -11,10 +11,10 @@
 package signedpolicy
 
 import (
-	"regexp"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -30,7 +30,7 @@ const Suffix = ".sigstore.json"
 const maxSize = 4 << 10
 
 // names matches the names of policies and of files: no address, path or space.
-var names = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
+var names = pattern.Lazy(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
 
 // Predicate identifies the policy and its revision.
 type Predicate struct {
@@ -51,7 +51,7 @@ type Policy struct {
 // policy, or with an older one of the same policy.
 func (p Predicate) Validate() error {
 	switch {
-	case !names.MatchString(p.Name):
+	case !names().MatchString(p.Name):
 		return refuse("name %q: want up to 128 of letters, digits and ._-", p.Name)
 	case p.Sequence < 1:
 		return refuse("sequence %d: numbers start at 1, and each revision has a higher one", p.Sequence)
@@ -72,7 +72,7 @@ func Parse(s intoto.Statement) (Policy, error) {
 		return Policy{}, err
 	}
 	subjects := s.Subjects()
-	if len(subjects) != 1 || !names.MatchString(subjects[0].Name) || subjects[0].Digests.SHA512.IsZero() {
+	if len(subjects) != 1 || !names().MatchString(subjects[0].Name) || subjects[0].Digests.SHA512.IsZero() {
 		return Policy{}, refuse("want exactly one subject: the policy's file name, with sha256 and sha512")
 	}
 	return Policy{Predicate: p, File: subjects[0].Name, Bytes: subjects[0].Digests}, nil

@@ -13,13 +13,13 @@ package releasesignoff
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -147,18 +147,18 @@ type Signoff struct {
 }
 
 var (
-	milestone = regexp.MustCompile(`\Av(?:0|[1-9]\d{0,3})\.(?:0|[1-9]\d{0,3})\z`)
-	commit    = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
-	stages    = regexp.MustCompile(`\A(?:alpha|beta|stable)\z`)
-	evidence  = regexp.MustCompile(`\A(?:machine|claimed|none)\z`)
+	milestone = pattern.Lazy(`\Av(?:0|[1-9]\d{0,3})\.(?:0|[1-9]\d{0,3})\z`)
+	commit    = pattern.Lazy(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+	stages    = pattern.Lazy(`\A(?:alpha|beta|stable)\z`)
+	evidence  = pattern.Lazy(`\A(?:machine|claimed|none)\z`)
 )
 
 // Validate refuses a predicate that is incomplete, or that lasts too long.
 func (p Predicate) Validate() error {
 	switch {
-	case !milestone.MatchString(p.Milestone):
+	case !milestone().MatchString(p.Milestone):
 		return refuse("milestone %q: want one such as v1.37", p.Milestone)
-	case !oneline.Is(p.Source.Repository, maxText) || !commit.MatchString(p.Source.Commit):
+	case !oneline.Is(p.Source.Repository, maxText) || !commit().MatchString(p.Source.Commit):
 		return refuse("source: want a repository and the full id of a commit")
 	case !oneline.Is(p.Checker.ID, maxText) || !oneline.Is(p.Checker.Version, maxText):
 		return refuse("checker: want id and version")
@@ -213,7 +213,7 @@ func (d Document) Validate() error {
 	switch {
 	case !oneline.Is(d.Directory, maxText) || !oneline.Is(d.Number, maxText) || !oneline.Is(d.Title, maxText) || !oneline.Is(d.Status, maxText):
 		return refuse("document %q: want directory, number, title and status, a line each", d.Directory)
-	case !stages.MatchString(d.Stage):
+	case !stages().MatchString(d.Stage):
 		return refuse("%s: stage %q, want alpha, beta or stable", d.Directory, d.Stage)
 	case len(d.Files) == 0:
 		return refuse("%s: no files", d.Directory)
@@ -226,7 +226,7 @@ func (d Document) Validate() error {
 		}
 	}
 	for _, it := range d.Checklist {
-		if !oneline.Is(it.Text, maxText) || !evidence.MatchString(it.Evidence) || it.Evidence == "claimed" && !it.Ticked || it.Evidence == "machine" && !oneline.Is(it.Proof, maxText) {
+		if !oneline.Is(it.Text, maxText) || !evidence().MatchString(it.Evidence) || it.Evidence == "claimed" && !it.Ticked || it.Evidence == "machine" && !oneline.Is(it.Proof, maxText) {
 			return refuse("%s: the item %q: want its text, and machine with what was found, claimed where it is ticked, or none", d.Directory, it.Text)
 		}
 	}

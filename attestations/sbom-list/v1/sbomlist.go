@@ -10,10 +10,9 @@
 package sbomlist
 
 import (
-	"regexp"
-
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -28,7 +27,7 @@ const Name = "sboms.sigstore.json"
 const maxSize = 4 << 10
 
 // names matches the names of releases.
-var names = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
+var names = pattern.Lazy(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,127}\z`)
 
 // Predicate identifies the release. Its SBOMs are the subjects of the statement.
 type Predicate struct {
@@ -49,7 +48,7 @@ func Parse(s intoto.Statement) (Predicate, error) {
 	if err != nil {
 		return Predicate{}, err
 	}
-	if !names.MatchString(p.Name) {
+	if !names().MatchString(p.Name) {
 		return Predicate{}, refuse("name %q: want up to 128 of letters, digits and ._-", p.Name)
 	}
 	if _, err := version.Parse(p.Version); err != nil {

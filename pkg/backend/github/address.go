@@ -3,10 +3,10 @@ package github
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -28,7 +28,7 @@ func Is(uri string) bool {
 
 // namePattern is what owners and repositories are called; a tag has segments
 // of the same form, separated by slashes.
-var namePattern = regexp.MustCompile(`\A[A-Za-z0-9._-]+\z`)
+var namePattern = pattern.Lazy(`\A[A-Za-z0-9._-]+\z`)
 
 // Parse reads "github://OWNER/REPO/TAG", "github+https://HOST/OWNER/REPO/TAG"
 // for GitHub Enterprise, and, for this machine only,
@@ -62,7 +62,7 @@ func Parse(uri string) (Address, error) {
 		return refuse("want github://OWNER/REPO/TAG or github+https://HOST/OWNER/REPO/TAG")
 	}
 	for _, part := range parts {
-		if !namePattern.MatchString(strings.ReplaceAll(part, "+", "-")) || part == "." || part == ".." {
+		if !namePattern().MatchString(strings.ReplaceAll(part, "+", "-")) || part == "." || part == ".." {
 			return refuse("owner, repository and tag have only letters, digits and ._-+")
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -159,12 +159,12 @@ var errRunnable = errors.New("the referrer is a runnable image")
 // isRunnable reports whether a manifest can be pulled and run as an image: it
 // is an index or one of Docker's own, or has the configuration or layers of an image.
 func (n *Node) isRunnable() bool {
-	return n.Descriptor.MediaType != MediaTypeManifest || runnable.MatchString(n.Config.MediaType) || slices.ContainsFunc(n.Layers, isImagePart)
+	return n.Descriptor.MediaType != MediaTypeManifest || runnable().MatchString(n.Config.MediaType) || slices.ContainsFunc(n.Layers, isImagePart)
 }
 
 // runnable matches the media types of configurations with which Docker runs a manifest as
 // an image. It ignores the types of the layers.
-var runnable = regexp.MustCompile(`(?is)\A(application/(vnd\.oci\.image|vnd\.docker|octet-stream|json)|text/html)?(\..*)?\z`)
+var runnable = pattern.Lazy(`(?is)\A(application/(vnd\.oci\.image|vnd\.docker|octet-stream|json)|text/html)?(\..*)?\z`)
 
 // isImagePart reports whether a blob has a media type of a configuration or
 // layer, as the image specification or Docker name them.

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -91,12 +91,12 @@ var gitHubRoot []byte
 //go:embed github/trusted_root.json
 var gitHubTrusted []byte
 
-var gitHubName = regexp.MustCompile(`\Agithub(?::([a-z0-9-]+))?\z`)
+var gitHubName = pattern.Lazy(`\Agithub(?::([a-z0-9-]+))?\z`)
 
 // GitHub is the repository of GitHub's own Sigstore instance, and the target that is
 // the trust root of a domain: "github", or "github:TENANT" of Enterprise Cloud.
 func GitHub(domain string) (from Source, target string, err error) {
-	m := gitHubName.FindStringSubmatch(domain)
+	m := gitHubName().FindStringSubmatch(domain)
 	if m == nil {
 		return Source{}, "", verdict.Refuse(verdict.Usage, "--trust", "%q: want github or github:TENANT", domain)
 	}

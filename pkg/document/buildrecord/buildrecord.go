@@ -25,6 +25,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -97,7 +98,7 @@ type service struct {
 
 // wholeCommit is the id of a commit: a branch, or the beginning of an id, can
 // name another commit tomorrow.
-var wholeCommit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var wholeCommit = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 type outputs struct {
 	List, Name, Digest string
@@ -219,7 +220,7 @@ func (r *Record) describe(s service, all tree) error {
 	switch {
 	case r.finished.IsZero() || r.run == "":
 		return r.refuse(verdict.StatementParse, "the record is truncated: no %s, or no %s", s.Finished, s.Run)
-	case !wholeCommit.MatchString(r.source.Commit) || r.source.Repository == "":
+	case !wholeCommit().MatchString(r.source.Commit) || r.source.Repository == "":
 		return r.refuse(verdict.SourceCommit, "the record names no repository with the whole id of a commit, neither as what the service resolved nor in what the user told it")
 	}
 	return nil

@@ -4,11 +4,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -49,11 +49,11 @@ func (t tree) time(path string) time.Time {
 }
 
 // field matches a field in a template.
-var field = regexp.MustCompile(`\{[^}]+\}`)
+var field = pattern.Lazy(`\{[^}]+\}`)
 
 // fill replaces the fields of a template; the result is empty if one is missing.
 func (t tree) fill(template string) string {
-	for _, name := range field.FindAllString(template, -1) {
+	for _, name := range field().FindAllString(template, -1) {
 		value := t.text(strings.Trim(name, "{}"))
 		if value == "" {
 			return ""

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Note is one contradiction in a claim, or one gap that keeps a reader from
@@ -181,17 +181,17 @@ func (l *linter) run(c Claim) {
 
 var (
 	// revision matches a Git object name.
-	revision = regexp.MustCompile(`\A([0-9a-f]{40}|[0-9a-f]{64})\z`)
+	revision = pattern.Lazy(`\A([0-9a-f]{40}|[0-9a-f]{64})\z`)
 	// versioned matches a ref that projects do not move by convention.
-	versioned = regexp.MustCompile(`\A(refs/tags/.+|v?[0-9]+(\.[0-9]+)*([-+.].+)?)\z`)
+	versioned = pattern.Lazy(`\A(refs/tags/.+|v?[0-9]+(\.[0-9]+)*([-+.].+)?)\z`)
 	// described matches what git describe appends to a version.
-	described = regexp.MustCompile(`\+([0-9a-f]{7,40})\b|-g([0-9a-f]{7,40})\b`)
+	described = pattern.Lazy(`\+([0-9a-f]{7,40})\b|-g([0-9a-f]{7,40})\b`)
 )
 
 // movable reports whether the name ends with a ref that is a branch.
 func movable(id string) bool {
 	_, ref := splitRef(id)
-	return ref != "" && !revision.MatchString(ref) && !versioned.MatchString(ref)
+	return ref != "" && !revision().MatchString(ref) && !versioned().MatchString(ref)
 }
 
 func (l *linter) entryPoint(c Claim) {
@@ -211,7 +211,7 @@ func (l *linter) entryPoint(c Claim) {
 // hasRevision reports whether a part of an address is a Git object name.
 func hasRevision(address string) bool {
 	pieces := strings.FieldsFunc(address, func(r rune) bool { return strings.ContainsRune("/@?#=&", r) })
-	return slices.ContainsFunc(pieces, revision.MatchString)
+	return slices.ContainsFunc(pieces, revision().MatchString)
 }
 
 func (l *linter) source(c Claim) {
@@ -239,7 +239,7 @@ func (l *linter) source(c Claim) {
 // commitIn is the commit in a version, or "". Digits alone are more often a
 // date than a commit.
 func commitIn(version string) string {
-	m := described.FindStringSubmatch(version)
+	m := described().FindStringSubmatch(version)
 	if len(m) < 3 {
 		return ""
 	}

@@ -1,9 +1,10 @@
 package spdx
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // shows requires that a name contains no hidden characters, so that the reader
@@ -29,7 +30,7 @@ func disguises(r rune) bool {
 
 // schemeless matches the locations of section 7.7 that are no URI, and the
 // address of a host without a scheme, which SPDX' own validators permit.
-var schemeless = regexp.MustCompile(`^(git\+git@[A-Za-z0-9.-]+:|bzr\+lp:|([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(:[0-9]+)?(/|$))`)
+var schemeless = pattern.Lazy(`^(git\+git@[A-Za-z0-9.-]+:|bzr\+lp:|([A-Za-z0-9-]+\.)+[A-Za-z]{2,}(:[0-9]+)?(/|$))`)
 
 // isLocation checks section 7.7: NONE, NOASSERTION, a URI, or a version control
 // location, "git+https://host/path@revision#directory", which is also a URI. An
@@ -39,7 +40,7 @@ func isLocation(s string) bool {
 		return true // its presence is checked elsewhere
 	}
 	scheme, rest, found := strings.Cut(s, ":")
-	if schemeless.MatchString(s) {
+	if schemeless().MatchString(s) {
 		scheme, rest, found = "https", s, true
 	}
 	if !found || rest == "" || len(s) > maxLocation || !isScheme(scheme) {

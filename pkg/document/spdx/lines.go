@@ -2,12 +2,13 @@ package spdx
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 
 	tags "github.com/spdx/tools-golang/tagvalue/reader"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // numbered maps the names of elements in JSON to the lines on which they begin
@@ -90,7 +91,7 @@ func tagsOf(text string) (all []tagged, err error) {
 }
 
 // once are the tags that an element has at most once.
-var once = regexp.MustCompile(`^(SPDX(ID|Version)|DataLicense|Document(Name|Namespace|Comment)|Created|FilesAnalyzed|PrimaryPackagePurpose|LicenseConcluded|` +
+var once = pattern.Lazy(`^(SPDX(ID|Version)|DataLicense|Document(Name|Namespace|Comment)|Created|FilesAnalyzed|PrimaryPackagePurpose|LicenseConcluded|` +
 	`Package(Version|FileName|Supplier|Originator|DownloadLocation|VerificationCode|LicenseConcluded|LicenseDeclared))$`)
 
 // arrange puts the tags of section 6.1 to 6.7 before those of creation, and
@@ -111,10 +112,10 @@ func (r *reader) arrange(all []tagged) []tags.TagValuePair {
 		if seen[t.Tag] {
 			r.add(ruleForm, fmt.Sprintf("line %d", t.line), "a second %s of one element", t.Tag)
 		}
-		switch seen[t.Tag] = once.MatchString(t.Tag); {
+		switch seen[t.Tag] = once().MatchString(t.Tag); {
 		case t.Tag == "SnippetSPDXID":
 			r.m.snippets = append(r.m.snippets, t.Value)
-		case snippetTag.MatchString(t.Tag):
+		case snippetTag().MatchString(t.Tag):
 		case head && (seen[t.Tag] && t.Tag != "Created" || t.Tag == "ExternalDocumentRef"):
 			first = append(first, t.TagValuePair)
 		default:
@@ -125,4 +126,4 @@ func (r *reader) arrange(all []tagged) []tags.TagValuePair {
 }
 
 // snippetTag matches the tags of section 9.
-var snippetTag = regexp.MustCompile(`^(Snippet(SPDXID|FromFileSPDXID|ByteRange|LineRange|LicenseConcluded|LicenseComments|CopyrightText|Comment|Name|AttributionText)|LicenseInfoInSnippet)$`)
+var snippetTag = pattern.Lazy(`^(Snippet(SPDXID|FromFileSPDXID|ByteRange|LineRange|LicenseConcluded|LicenseComments|CopyrightText|Comment|Name|AttributionText)|LicenseInfoInSnippet)$`)

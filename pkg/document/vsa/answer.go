@@ -2,10 +2,10 @@ package vsa
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -48,7 +48,7 @@ func (s Summary) Answer(q Question) error {
 		return differ("VSA_RESOURCE", "the summary is about another resource", q.ResourceURI, s.ResourceURI)
 	case s.Policy.URI != q.PolicyURI:
 		return differ("VSA_POLICY", "the summary is by another policy", q.PolicyURI, s.Policy.URI)
-	case q.AnyCommit && !gitCommit.MatchString(s.Policy.Digest["gitCommit"]):
+	case q.AnyCommit && !gitCommit().MatchString(s.Policy.Digest["gitCommit"]):
 		return differ("VSA_POLICY", "the summary does not name the commit of the policy", "a gitCommit", s.Policy.Digest["gitCommit"])
 	case !q.AnyCommit && !policy.SHA256.Equal(q.Policy) && !policy.SHA512.Equal(q.Policy):
 		return differ("VSA_POLICY", "the summary is by another version of the policy", q.Policy.String(), policy.SHA256.String())
@@ -68,7 +68,7 @@ func (s Summary) Answer(q Question) error {
 }
 
 // gitCommit is the name of a commit, by SHA-1 or SHA-256.
-var gitCommit = regexp.MustCompile(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
+var gitCommit = pattern.Lazy(`\A(?:[0-9a-f]{40}|[0-9a-f]{64})\z`)
 
 func differ(code verdict.Code, message, want, got string) error {
 	return &verdict.Error{Finding: verdict.Find(code, "summary", "%s", message).Differ(want, short(got))}

@@ -1,9 +1,10 @@
 package vsa
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Level is an entry of the list of verified levels: a level on a track, such as
@@ -21,23 +22,23 @@ const (
 )
 
 var (
-	onTrack  = regexp.MustCompile(`\ASLSA_([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*?)_LEVEL_(0|[1-9][0-9]?|UNEVALUATED)\z`)
-	property = regexp.MustCompile(`\ASLSA_[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\z`)
-	ownWord  = regexp.MustCompile(`\A[[:graph:]]+\z`)
+	onTrack  = pattern.Lazy(`\ASLSA_([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*?)_LEVEL_(0|[1-9][0-9]?|UNEVALUATED)\z`)
+	property = pattern.Lazy(`\ASLSA_[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\z`)
+	ownWord  = pattern.Lazy(`\A[[:graph:]]+\z`)
 )
 
 // parseLevel parses one level. Values with the prefix of SLSA must be SLSA
 // levels.
 func parseLevel(text string) (Level, error) {
 	switch {
-	case onTrack.MatchString(text) && strings.Count(text, "_LEVEL_") == 1:
+	case onTrack().MatchString(text) && strings.Count(text, "_LEVEL_") == 1:
 	case strings.HasPrefix(strings.ToUpper(text), "SLSA"):
-		if !property.MatchString(text) || strings.Contains(text, "_LEVEL") {
+		if !property().MatchString(text) || strings.Contains(text, "_LEVEL") {
 			return "", refuse("level %q has the prefix of SLSA levels, but is not one", short(text))
 		}
 	case strings.EqualFold(text, string(levelFailed)) && text != string(levelFailed):
 		return "", refuse("level %q must be spelled %s", short(text), levelFailed)
-	case len(text) > 200 || !ownWord.MatchString(text):
+	case len(text) > 200 || !ownWord().MatchString(text):
 		return "", refuse("level %q is not a single printable word", short(text))
 	}
 	return Level(text), nil
@@ -45,7 +46,7 @@ func parseLevel(text string) (Level, error) {
 
 // Track is the track of the level, or "".
 func (l Level) Track() string {
-	if m := onTrack.FindStringSubmatch(string(l)); m != nil {
+	if m := onTrack().FindStringSubmatch(string(l)); m != nil {
 		return m[1]
 	}
 	return ""
@@ -53,7 +54,7 @@ func (l Level) Track() string {
 
 // Number is the number of the level on its track, if it has one.
 func (l Level) Number() (int, bool) {
-	m := onTrack.FindStringSubmatch(string(l))
+	m := onTrack().FindStringSubmatch(string(l))
 	if len(m) < 3 || m[2] == "UNEVALUATED" {
 		return 0, false
 	}

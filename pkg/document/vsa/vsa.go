@@ -21,11 +21,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -85,7 +85,7 @@ type wire struct {
 	SLSAVersion  string           `json:"slsaVersion"`
 }
 
-var slsaVersion = regexp.MustCompile(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
+var slsaVersion = pattern.Lazy(`\A[0-9]{1,3}\.[0-9]{1,3}\z`)
 
 // Parse parses a summary in a statement. Unknown fields are ignored, as the
 // specification requires of every consumer; known fields must have valid
@@ -117,7 +117,7 @@ func (s *Summary) required(w *wire) error {
 		return refuse("resourceUri: missing")
 	case w.Result != Passed && w.Result != Failed:
 		return refuse("verificationResult: %q is neither PASSED nor FAILED", short(string(w.Result)))
-	case w.SLSAVersion != "" && !slsaVersion.MatchString(w.SLSAVersion):
+	case w.SLSAVersion != "" && !slsaVersion().MatchString(w.SLSAVersion):
 		return refuse("slsaVersion: %q is not of the form 1.0", short(w.SLSAVersion))
 	case w.Time == "":
 		return nil

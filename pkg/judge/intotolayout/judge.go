@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/in-toto/in-toto-golang/in_toto"
 
 	"github.com/waybill-release/waybill/pkg/tool/pathend"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -186,7 +186,7 @@ func (p place) name() string {
 }
 
 // parameter matches a parameter that was not substituted.
-var parameter = regexp.MustCompile(`\{[a-zA-Z0-9_-]+\}`)
+var parameter = pattern.Lazy(`\{[a-zA-Z0-9_-]+\}`)
 
 // layout verifies one layout and summarizes it as the link of a single step.
 func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
@@ -252,7 +252,7 @@ func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
 	}
 	for _, s := range l.Steps {
 		for _, rule := range slices.Concat(s.ExpectedMaterials, s.ExpectedProducts) {
-			if open := parameter.FindString(strings.Join(rule, " ")); open != "" {
+			if open := parameter().FindString(strings.Join(rule, " ")); open != "" {
 				return l, verdict.Refuse(verdict.Usage, "step "+s.Name, "rule %q uses the parameter %s, which has no value", strings.Join(rule, " "), open).
 					Advise("set the parameter: --parameter NAME=VALUE")
 			}

@@ -5,10 +5,10 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -34,7 +34,7 @@ func Derive(v version.Version, commit string, read func(path string) ([]byte, er
 	for _, script := range []string{"build/lib/release.sh", "build/common.sh", "hack/lib/golang.sh"} {
 		raw, err := read(script)
 		if err == nil {
-			s.path, s.text = script, isComment.ReplaceAllString(string(raw), "")
+			s.path, s.text = script, isComment().ReplaceAllString(string(raw), "")
 			err = s.read()
 		}
 		if err != nil {
@@ -70,18 +70,18 @@ type scripts struct {
 }
 
 var (
-	isComment = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+	isComment = pattern.Lazy(`(?m)^[ \t]*#.*$`)
 	// isNamed finds what must be understood: a variable, except in an expansion
 	// such as "${NAME[@]}", and the definition of a function.
-	isNamed = regexp.MustCompile(`(?:^|[^{A-Za-z0-9_])(KUBE_SUPPORTED_[A-Z_]*PLATFORMS|KUBE_(?:SERVER|NODE|CLIENT)_TARGETS)\b|\bRELEASE_TARS\b` +
+	isNamed = pattern.Lazy(`(?:^|[^{A-Za-z0-9_])(KUBE_SUPPORTED_[A-Z_]*PLATFORMS|KUBE_(?:SERVER|NODE|CLIENT)_TARGETS)\b|\bRELEASE_TARS\b` +
 		`|kube::(?:golang::(?:server|node|client)_targets|build::get_docker_wrapped_binaries)\(\)`)
-	isSet = regexp.MustCompile(`(?m)^(?:(?:readonly )?(KUBE_SUPPORTED_(?:SERVER|NODE|CLIENT|TEST)_PLATFORMS|KUBE_(?:SERVER|NODE|CLIENT)_TARGETS)=\(([^()]*)\)` +
+	isSet = pattern.Lazy(`(?m)^(?:(?:readonly )?(KUBE_SUPPORTED_(?:SERVER|NODE|CLIENT|TEST)_PLATFORMS|KUBE_(?:SERVER|NODE|CLIENT)_TARGETS)=\(([^()]*)\)` +
 		`|IFS=" " read -ra (KUBE_(?:SERVER|NODE|CLIENT)_TARGETS) <<< "\$\((kube::golang::[a-z_]+)\)"` +
 		`|(kube::golang::(?:server|node|client)_targets|kube::build::get_docker_wrapped_binaries)\(\) \{\s+local targets=\(([^()]*)\)\s+echo "\$\{targets\[@\]\}"\s+\}` +
 		`|readonly KUBE_[A-Z]+_TARGETS)$`)
-	isWord = regexp.MustCompile(`\A(?:([a-z0-9][A-Za-z0-9._/-]*)|"([a-z0-9][a-z0-9-]*),\$\{[A-Z_]+\}")\z`)
-	begins = regexp.MustCompile(`(?m)^(?:(?:if|for|while|until|case)\b|\S.*[({]$)`)
-	ends   = regexp.MustCompile(`(?m)^(?:fi|done|esac|\}|\))`)
+	isWord = pattern.Lazy(`\A(?:([a-z0-9][A-Za-z0-9._/-]*)|"([a-z0-9][a-z0-9-]*),\$\{[A-Z_]+\}")\z`)
+	begins = pattern.Lazy(`(?m)^(?:(?:if|for|while|until|case)\b|\S.*[({]$)`)
+	ends   = pattern.Lazy(`(?m)^(?:fi|done|esac|\}|\))`)
 )
 
 // refuse refuses what is at a place in the script.
@@ -94,7 +94,7 @@ func (s *scripts) refuse(at int, format string, args ...any) error {
 // is required of it is there, and may name what is below RELEASE_TARS.
 func (s *scripts) read() error {
 	rest, missing := []byte(s.text), ""
-	for _, m := range isSet.FindAllStringSubmatchIndex(s.text, -1) {
+	for _, m := range isSet().FindAllStringSubmatchIndex(s.text, -1) {
 		if err := s.set(m[0], func(n int) string { return s.text[max(m[2*n], 0):max(m[2*n+1], 0)] }); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *scripts) read() error {
 			rest = bytes.ReplaceAll(rest, []byte(text), make([]byte, len(text)))
 		}
 	}
-	if m := isNamed.FindIndex(rest); m != nil {
+	if m := isNamed().FindIndex(rest); m != nil {
 		return s.refuse(m[1], "%s is used in a form that is not understood", strings.TrimSpace(s.text[m[0]:m[1]]))
 	}
 	if missing != "" {
@@ -121,7 +121,7 @@ func (s *scripts) read() error {
 func (s *scripts) set(at int, part func(n int) string) error {
 	name, list := part(1)+part(3)+part(5), s.lists[part(4)]
 	for _, word := range strings.Fields(part(2) + part(6)) {
-		w := isWord.FindStringSubmatch(word)
+		w := isWord().FindStringSubmatch(word)
 		if w == nil {
 			return s.refuse(at+strings.Index(s.text[at:], word), "%s: %.80q is no plain word", name, word)
 		}
@@ -130,7 +130,7 @@ func (s *scripts) set(at int, part func(n int) string) error {
 		}
 		list = append(list, word)
 	}
-	conditional := len(begins.FindAllString(s.text[:at], -1)) != len(ends.FindAllString(s.text[:at], -1))
+	conditional := len(begins().FindAllString(s.text[:at], -1)) != len(ends().FindAllString(s.text[:at], -1))
 	if name != "" && (conditional || s.lists[name] != nil || len(list) == 0) {
 		return s.refuse(at, "%s is set under a condition, twice, or to nothing that is understood", name)
 	}

@@ -3,11 +3,11 @@ package k8slayout
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -99,7 +99,7 @@ func inSBOM(name string) bool {
 
 // platformInName finds the platform in a file name: the directory below bin, or
 // the end of the name of an archive.
-var platformInName = regexp.MustCompile(`(?:^bin/(linux|darwin|windows)/([a-z0-9]+)/|-(linux|darwin|windows)-([a-z0-9]+)\.tar\.gz$)`)
+var platformInName = pattern.Lazy(`(?:^bin/(linux|darwin|windows)/([a-z0-9]+)/|-(linux|darwin|windows)-([a-z0-9]+)\.tar\.gz$)`)
 
 // PlatformOf derives the platform of a file from its name; empty for a file
 // that is for all platforms. An accompanying file has the platform of its
@@ -108,7 +108,7 @@ func PlatformOf(name string) string {
 	if of := KindOf(name).Of; of != "" {
 		name = of
 	}
-	m := platformInName.FindStringSubmatch(name)
+	m := platformInName().FindStringSubmatch(name)
 	if m == nil {
 		return ""
 	}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -67,9 +67,9 @@ type listed struct {
 }
 
 var (
-	commitPattern   = regexp.MustCompile(`\A[0-9a-f]{40}\z`)
-	minorPattern    = regexp.MustCompile(`\A(?:0|[1-9][0-9]{0,4})\.(?:0|[1-9][0-9]{0,4})\z`)
-	platformPattern = regexp.MustCompile(`\A[a-z]+/[a-z0-9]+\z`)
+	commitPattern   = pattern.Lazy(`\A[0-9a-f]{40}\z`)
+	minorPattern    = pattern.Lazy(`\A(?:0|[1-9][0-9]{0,4})\.(?:0|[1-9][0-9]{0,4})\z`)
+	platformPattern = pattern.Lazy(`\A[a-z]+/[a-z0-9]+\z`)
 )
 
 // Kubernetes returns the embedded list for a version of Kubernetes. known is
@@ -110,14 +110,14 @@ func (f listFile) list() (List, error) {
 	switch {
 	case f.APIVersion != "waybill/v1" || f.Kind != ListKind:
 		return List{}, fmt.Errorf("want apiVersion waybill/v1 and kind ExpectedRelease")
-	case f.Project == "" || !minorPattern.MatchString(f.Minor):
+	case f.Project == "" || !minorPattern().MatchString(f.Minor):
 		return List{}, fmt.Errorf("want a project, and a minor version such as 1.31")
 	case len(f.Files) == 0:
 		return List{}, fmt.Errorf("files: empty")
 	}
 	x := &expander{lists: f.Lists, used: map[string]bool{}}
 	for _, s := range f.Sources {
-		if s.Name == "" || s.Repository == "" || s.Path == "" || !commitPattern.MatchString(s.Commit) {
+		if s.Name == "" || s.Repository == "" || s.Path == "" || !commitPattern().MatchString(s.Commit) {
 			return List{}, fmt.Errorf("source %q: want a name, a repository, a path and the full commit at which it was read", s.Name)
 		}
 		x.sources = append(x.sources, s.Name)
@@ -173,7 +173,7 @@ func (x *expander) platforms(name string, depth int) (all []string, err error) {
 			if some, err = x.platforms(other, depth+1); err != nil {
 				return nil, err
 			}
-		} else if !platformPattern.MatchString(word) {
+		} else if !platformPattern().MatchString(word) {
 			return nil, fmt.Errorf("list %q: %q is not a platform", name, word)
 		}
 		all = append(all, some...)

@@ -1,11 +1,11 @@
 package k8slayout
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -89,7 +89,7 @@ func SourceNamespace(v version.Version) string { return namespaces + v.String() 
 
 // referenced finds name and tag in the identifier of an image package. The
 // identifiers of layers end with a digest instead.
-var referenced = regexp.MustCompile(`\A(.+?)-(v[0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)\.[0-9]+)?)\z`)
+var referenced = pattern.Lazy(`\A(.+?)-(v[0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)\.[0-9]+)?)\z`)
 
 // referenceOf returns the image of the release that a package describes, and
 // its tag. Up to v1.25 the package is named by the reference; since then it is
@@ -99,7 +99,7 @@ func referenceOf(p spdx.Package) (image, tag string, is bool) {
 		return image[strings.LastIndexByte(image, '/')+1:], tag, true
 	}
 	rest, is := strings.CutPrefix(p.ID, imageID)
-	m := referenced.FindStringSubmatch(rest)
+	m := referenced().FindStringSubmatch(rest)
 	if !is || m == nil {
 		return "", "", false
 	}

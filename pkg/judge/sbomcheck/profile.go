@@ -3,11 +3,11 @@ package sbomcheck
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -53,8 +53,8 @@ func elements() []element {
 		{name: "address of the SBOM author", bsi: "5.2.1 Creator of the SBOM", document: func(d spdx.Document) bool {
 			return created(d, "Organization: ", "://") || created(d, "Organization: ", "@") || created(d, "Person: ", "@")
 		}},
-		{name: "SBOM tool and its version", cisa: "SBOM Tool Name and Version", document: func(d spdx.Document) bool { return slices.ContainsFunc(d.Creators(), versioned.MatchString) }},
-		{name: "generation context", cisa: "SBOM Generation Context", document: func(d spdx.Document) bool { return contexts.MatchString(d.Context()) }},
+		{name: "SBOM tool and its version", cisa: "SBOM Tool Name and Version", document: func(d spdx.Document) bool { return slices.ContainsFunc(d.Creators(), versioned().MatchString) }},
+		{name: "generation context", cisa: "SBOM Generation Context", document: func(d spdx.Document) bool { return contexts().MatchString(d.Context()) }},
 		{name: "name", cisa: "Component Name", bsi: "5.2.2 Component name"},
 		{name: "version", cisa: "Component Version", bsi: "5.2.2 Component version", unknown: "version", each: func(_ *looked, p spdx.Package) bool { return p.Version != "" && p.Version != spdx.NoAssertion }},
 		{name: "supplier", cisa: "Component Producer", unknown: "supplier", each: func(_ *looked, p spdx.Package) bool { return p.Supplier+p.Originator != "" }},
@@ -90,7 +90,7 @@ func hasAddress(who string) bool { return strings.Contains(who, "@") || strings.
 
 // contexts matches a line of the comment on the creation that gives the context,
 // and nothing else but a remark in parentheses.
-var contexts = regexp.MustCompile(`(?m)^(Generation context|SBOM [Tt]ype): (Design|Source|Build|Analyzed|Deployed|Runtime)( \([^()\n]*\))?\.?\r?$`)
+var contexts = pattern.Lazy(`(?m)^(Generation context|SBOM [Tt]ype): (Design|Source|Build|Analyzed|Deployed|Runtime)( \([^()\n]*\))?\.?\r?$`)
 
 // looked is what is known of the packages of a document from its other parts.
 type looked struct{ related, weak map[string]bool }
@@ -104,7 +104,7 @@ const Unknown = "Unknown: "
 func isUnknown(p spdx.Package, element string) bool {
 	for line := range strings.Lines(p.Comment) {
 		rest, is := strings.CutPrefix(strings.TrimSpace(line), Unknown)
-		if is = is && unknowns.MatchString(rest); !is {
+		if is = is && unknowns().MatchString(rest); !is {
 			continue
 		}
 		for _, one := range strings.SplitAfter(rest, "), ") {
@@ -117,10 +117,10 @@ func isUnknown(p spdx.Package, element string) bool {
 }
 
 // unknowns matches a list of elements, each with its reason.
-var unknowns = regexp.MustCompile(`\A(?:[^(),]+ \([^()]*[^() ][^()]*\)(?:, |\z))+\z`)
+var unknowns = pattern.Lazy(`\A(?:[^(),]+ \([^()]*[^() ][^()]*\)(?:, |\z))+\z`)
 
 // versioned matches the name of a tool with its version, NAME-VERSION.
-var versioned = regexp.MustCompile(`\ATool: .*[^-]-(?:devel|[^-]*[0-9])`)
+var versioned = pattern.Lazy(`\ATool: .*[^-]-(?:devel|[^-]*[0-9])`)
 
 // Profiled refuses a document that lacks elements of a profile; an unknown
 // profile, such as "", has none.

@@ -16,12 +16,12 @@ import (
 	_ "embed" // for the embedded root and its page
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/sigstore/sigstore-go/pkg/root"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -142,7 +142,7 @@ var embeddedRoot []byte
 var embeddedPage string
 
 // embeddedDate finds the date in the page that make trust-refresh writes.
-var embeddedDate = regexp.MustCompile(`(?m)^\| date \| ([0-9]{4}-[0-9]{2}-[0-9]{2}) \|$`)
+var embeddedDate = pattern.Lazy(`(?m)^\| date \| ([0-9]{4}-[0-9]{2}-[0-9]{2}) \|$`)
 
 // Embedded is the trust root of the Sigstore public-good instance in this
 // program, for verification without a network. [Root.Date] is its date: it does
@@ -152,7 +152,7 @@ func Embedded() Root {
 	if err != nil {
 		panic(fmt.Sprintf("trust: the embedded root: %v", err))
 	}
-	row := embeddedDate.FindStringSubmatch(embeddedPage)
+	row := embeddedDate().FindStringSubmatch(embeddedPage)
 	if row == nil {
 		panic("trust: the page of the embedded root names no date")
 	}

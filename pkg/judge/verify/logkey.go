@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"math"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"golang.org/x/mod/sumdb/note"
 )
@@ -58,12 +58,12 @@ func logKeys(material root.TrustedMaterial) map[string]*logKey {
 }
 
 // numbered matches the end of the first line of a checkpoint of Rekor v1.
-var numbered = regexp.MustCompile(`.* - [0-9]+$`)
+var numbered = pattern.Lazy(`.* - [0-9]+$`)
 
 // checkpoint proves that the log signed a checkpoint, in the form of its
 // version, and returns what it states.
 func (w *logKey) checkpoint(envelope string, v1 bool) (tree, bool) {
-	if first, _, _ := strings.Cut(envelope, "\n"); numbered.MatchString(first) != v1 {
+	if first, _, _ := strings.Cut(envelope, "\n"); numbered().MatchString(first) != v1 {
 		return tree{}, false
 	}
 	key := []byte(envelope)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	sbomlist "github.com/waybill-release/waybill/attestations/sbom-list/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -20,8 +20,8 @@ import (
 type fields map[string]any // a JSON object
 
 var (
-	notInWords = regexp.MustCompile(`[^a-z0-9_.-]`) // characters that a variant cannot have
-	formats    = regexp.MustCompile(`\.(tar\.(?:xz|gz|zst|bz2)|tgz|tar|zip|7z|deb|rpm|dmg|pkg|msi|msix|exe|appimage)$`)
+	notInWords = pattern.Lazy(`[^a-z0-9_.-]`) // characters that a variant cannot have
+	formats    = pattern.Lazy(`\.(tar\.(?:xz|gz|zst|bz2)|tgz|tar|zip|7z|deb|rpm|dmg|pkg|msi|msix|exe|appimage)$`)
 )
 
 // packslip is the manifest as a packslip: its files with what an installer needs
@@ -53,7 +53,7 @@ func (m Manifest) packslip(repository string, existing intoto.Statement, signer 
 	for _, s := range artifacts {
 		// An installer chooses by platform and format among files without a variant.
 		if a, _ := m.Find(s["name"].(string)); a.Platform == "" || kinds[a.Platform+formatOf(a)] > 1 {
-			s["variant"] = strings.TrimLeft(notInWords.ReplaceAllString(strings.ToLower(a.Name), "-"), "_.-")
+			s["variant"] = strings.TrimLeft(notInWords().ReplaceAllString(strings.ToLower(a.Name), "-"), "_.-")
 		}
 	}
 	return intoto.New("https://packslip.dev/release/v1", subjects, fields{
@@ -84,7 +84,7 @@ func formatOf(a Artifact) string {
 	if a.Class == plan.Binary {
 		return "raw"
 	}
-	if found := formats.FindStringSubmatch(strings.ToLower(a.Name)); found != nil {
+	if found := formats().FindStringSubmatch(strings.ToLower(a.Name)); found != nil {
 		return found[1]
 	}
 	return "file"

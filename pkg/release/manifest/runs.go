@@ -3,10 +3,10 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -34,13 +34,13 @@ type Run struct {
 
 // command is the form of a command. It is shown to people and contains no
 // arguments, which could be secrets.
-var command = regexp.MustCompile(`\A[a-z][a-z-]*( [a-z][a-z-]*){0,3}\z`)
+var command = pattern.Lazy(`\A[a-z][a-z-]*( [a-z][a-z-]*){0,3}\z`)
 
 // RunOf describes a run in a trace. A name that is not a command is left out.
 func RunOf(kind, id string, ids trace.IDs, typed string) Run {
 	r := Run{Kind: kind, ID: id, TraceID: ids.Trace.String()}
 	r.more = releasemanifest.RunTrace{SpanID: ids.Span.String(), InitialTraceID: ids.Initial.String()}
-	if command.MatchString(typed) {
+	if command().MatchString(typed) {
 		r.more.Command = typed
 	}
 	return r
@@ -61,7 +61,7 @@ func IDsOf(r Run) trace.IDs {
 // CommandOf is the command of a run without arguments, such as "waybill stage".
 // It is empty if it is unknown or has another form.
 func CommandOf(r Run) string {
-	if !command.MatchString(r.more.Command) {
+	if !command().MatchString(r.more.Command) {
 		return ""
 	}
 	return r.more.Command

@@ -68,7 +68,7 @@ func checkAddress(s string) string {
 func isHost(s string) bool {
 	_, port, has := strings.Cut(s, ":")
 	number, _ := strconv.Atoi(port)
-	return host.MatchString(s) && len(s) <= 253 && (!has || number <= 65535)
+	return host().MatchString(s) && len(s) <= 253 && (!has || number <= 65535)
 }
 
 func isLoopback(name string) bool {

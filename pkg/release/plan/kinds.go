@@ -2,9 +2,10 @@ package plan
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Scratch is the empty base image, which needs no pin.
@@ -17,7 +18,7 @@ const (
 )
 
 // account is a user with a group, in numbers: names need a file of the image.
-var account = regexp.MustCompile(`^(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,8})$`)
+var account = pattern.Lazy(`^(0|[1-9][0-9]{0,8}):(0|[1-9][0-9]{0,8})$`)
 
 // gobuild is the built-in step that compiles one Go program.
 type gobuild struct {
@@ -111,7 +112,7 @@ func (c *Config) readImage(n node) *image {
 	}
 	i.files = o.need("files", "name the files of the image").texts("a mapping from paths in the image to earlier outputs")
 	i.entrypoint = o.need("entrypoint", "name the command").arguments()
-	if i.user.given() && !account.MatchString(i.user.s) {
+	if i.user.given() && !account().MatchString(i.user.s) {
 		o.get("user").fail("%s: want numbers of a user and a group, as in 65532:65532", quote(i.user.s))
 	}
 	return i

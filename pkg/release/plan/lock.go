@@ -2,11 +2,11 @@ package plan
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -116,9 +116,9 @@ func (r *reader) lock(n node) (l Lock) {
 // The forms of a platform, of the version of a released Go toolchain, and of a
 // checksum in go.sum.
 var (
-	platformForm  = regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9]+\z`)
-	toolchainForm = regexp.MustCompile(`\Ago[1-9][0-9]*(\.[0-9]+){1,2}((rc|beta)[0-9]+)?\z`)
-	checksumForm  = regexp.MustCompile(`\Ah1:[A-Za-z0-9+/]{43}=\z`)
+	platformForm  = pattern.Lazy(`\A[a-z0-9]+/[a-z0-9]+\z`)
+	toolchainForm = pattern.Lazy(`\Ago[1-9][0-9]*(\.[0-9]+){1,2}((rc|beta)[0-9]+)?\z`)
+	checksumForm  = pattern.Lazy(`\Ah1:[A-Za-z0-9+/]{43}=\z`)
 )
 
 func (n node) tool() ToolLock {
@@ -126,12 +126,12 @@ func (n node) tool() ToolLock {
 	t := ToolLock{Program: o.get("program").text().s, Toolchain: o.get("toolchain").text().s, Image: o.get("image").text().s, Tag: o.get("tag").text().s}
 	keys, values := o.get("platforms").pairs("a mapping from OS/ARCH to digests")
 	for i, key := range keys {
-		if !platformForm.MatchString(key.s) {
+		if !platformForm().MatchString(key.s) {
 			values[i].fail("%s: want OS/ARCH", quote(key.s))
 		}
 		if sum := values[i].text().s; t.Toolchain == "" {
 			put(&t.Platforms, key.s, values[i].sha256().String())
-		} else if put(&t.Platforms, key.s, sum); !checksumForm.MatchString(sum) {
+		} else if put(&t.Platforms, key.s, sum); !checksumForm().MatchString(sum) {
 			values[i].fail("%s: want h1: and the checksum of a toolchain", quote(sum))
 		}
 	}
@@ -143,7 +143,7 @@ func (n node) tool() ToolLock {
 		n.fail("want a program, or an image with its tag")
 	case o.get("platforms").given() && (t.Image != "" || len(keys) == 0 || o.get("digest").given()):
 		n.fail("platforms pin a program, instead of digest, for at least one platform")
-	case t.Toolchain != "" && (t.Platforms == nil || !toolchainForm.MatchString(t.Toolchain)):
+	case t.Toolchain != "" && (t.Platforms == nil || !toolchainForm().MatchString(t.Toolchain)):
 		n.fail("want a toolchain such as go1.26.8, with platforms")
 	}
 	return t

@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -28,13 +28,13 @@ const (
 
 // hostAndPath is the address of a repository that can be the name of a project in a
 // packslip.
-var hostAndPath = regexp.MustCompile(`^https://[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
+var hostAndPath = pattern.Lazy(`^https://[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 
 func (c *Config) readPlaces(top object) {
 	o := top.need("places", "name the places of the release").object("files", "images")
 	c.places.readFiles(o.need("files", "name the address of the files; the manifest is published there"))
 	c.places.readImages(o.get("images"))
-	if slices.Contains(c.places.alsoFor, "packslip") && !hostAndPath.MatchString(c.repository.s) {
+	if slices.Contains(c.places.alsoFor, "packslip") && !hostAndPath().MatchString(c.repository.s) {
 		o.get("files").fail("alsoFor packslip: it names projects by host and path, so source.repository must be https://HOST/PATH")
 	}
 	if slices.Contains(c.places.alsoFor, "scorecard") && len(c.given) > 0 {

@@ -2,11 +2,12 @@ package plan
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Limits limit what one step may use; zero means no limit by the release.
@@ -96,7 +97,7 @@ func readSurroundings(o object) surroundings {
 
 // host reads a name of the public network with an optional port. Numeric
 // addresses are refused: tomorrow they may belong to another host.
-var host = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[1-9][0-9]{0,4})?$`)
+var host = pattern.Lazy(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[1-9][0-9]{0,4})?$`)
 
 // readNetwork reads "none" or a list of hosts.
 func readNetwork(n node) []string {

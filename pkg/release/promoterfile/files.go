@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -198,14 +198,14 @@ func (t *fileLists) finish() {
 
 // IsFiles reports whether a manifest is of files, not of images, by the one key
 // that every manifest of files has. Nothing else is read.
-func IsFiles(raw []byte) bool { return filesKey.Match(raw) }
+func IsFiles(raw []byte) bool { return filesKey().Match(raw) }
 
-var filesKey = regexp.MustCompile(`(?m)^(?:filestores|"filestores"|'filestores')[ \t]*:`)
+var filesKey = pattern.Lazy(`(?m)^(?:filestores|"filestores"|'filestores')[ \t]*:`)
 
 var (
-	filePart     = regexp.MustCompile(`^[A-Za-z0-9._+@~-]+$`)
-	storeScheme  = regexp.MustCompile(`^(?:gs|s3|file|gs\+http|s3\+http|s3\+https)$`)
-	storeHostAnd = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
+	filePart     = pattern.Lazy(`^[A-Za-z0-9._+@~-]+$`)
+	storeScheme  = pattern.Lazy(`^(?:gs|s3|file|gs\+http|s3\+http|s3\+https)$`)
+	storeHostAnd = pattern.Lazy(`^[A-Za-z0-9.:_\[\]-]*$`)
 )
 
 // fileName refuses a name that leaves the place, or that some place spells
@@ -215,7 +215,7 @@ func fileName(name string) error {
 		return verdict.Refuse(verdict.ConfigParse, "files", "the name has %d bytes, which is too long", len(name))
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if len(part) > 255 || !filePart.MatchString(part) || strings.HasSuffix(part, ".") {
+		if len(part) > 255 || !filePart().MatchString(part) || strings.HasSuffix(part, ".") {
 			return verdict.Refuse(verdict.ConfigParse, name, "not a file name: want a clean relative path of letters, digits and ._+@~-")
 		}
 	}
@@ -230,11 +230,11 @@ func filestore(base string) (Place, error) {
 	}
 	u, err := url.Parse(base)
 	switch {
-	case err != nil || !storeScheme.MatchString(strings.ToLower(u.Scheme)):
+	case err != nil || !storeScheme().MatchString(strings.ToLower(u.Scheme)):
 		return refuse("want gs://BUCKET/PREFIX, s3://BUCKET/PREFIX or file:///DIRECTORY")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.RawPath != "" || u.Opaque != "":
 		return refuse("want no user, query, fragment or escape")
-	case (u.Host == "") != (u.Scheme == "file") || !storeHostAnd.MatchString(u.Host):
+	case (u.Host == "") != (u.Scheme == "file") || !storeHostAnd().MatchString(u.Host):
 		return refuse("want a bucket")
 	}
 	path := strings.Trim(u.Path, "/")

@@ -109,7 +109,7 @@ func (t *images) readDigest(name string, key, value *yaml.Node, image *listedIma
 	for _, tag := range tags {
 		other, taken := image.tags[tag]
 		switch {
-		case len(tag) > 128 || !tagPattern.MatchString(tag):
+		case len(tag) > 128 || !tagPattern().MatchString(tag):
 			t.what.refuse(value.Line, "%s: %.150q is not a tag", name, tag)
 		case taken && other.digest != d:
 			f := verdict.Find(verdict.ConfigParse, "", "%s:%s: the tag names two digests, the first in line %d", name, tag, other.line)

@@ -27,11 +27,11 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -92,9 +92,9 @@ type registryEntry struct {
 }
 
 var (
-	tagPattern  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-	partPattern = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
-	hostPattern = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-f:]+\])(?::[0-9]{1,5})?$`)
+	tagPattern  = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	partPattern = pattern.Lazy(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$`)
+	hostPattern = pattern.Lazy(`^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-f:]+\])(?::[0-9]{1,5})?$`)
 )
 
 // Parse reads a manifest with places and images in one document.
@@ -220,7 +220,7 @@ func (f *faults) places(all []listedPlace) (source Place, destinations []Place) 
 // two spellings of one place are equal.
 func registry(name string) (Place, error) {
 	host, path, below := strings.Cut(strings.TrimRight(name, "/"), "/")
-	if !hostPattern.MatchString(host) || !strings.ContainsAny(host, ".:") && host != "localhost" {
+	if !hostPattern().MatchString(host) || !strings.ContainsAny(host, ".:") && host != "localhost" {
 		return Place{}, verdict.Refuse(verdict.ConfigParse, name, "not a registry: want HOST or HOST/PATH")
 	}
 	if below {
@@ -238,7 +238,7 @@ func registry(name string) (Place, error) {
 
 func repository(name string) error {
 	for part := range strings.SplitSeq(name, "/") {
-		if !partPattern.MatchString(part) {
+		if !partPattern().MatchString(part) {
 			return verdict.Refuse(verdict.ConfigParse, name, "not a repository name")
 		}
 	}

@@ -1,10 +1,10 @@
 package render
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -133,7 +133,7 @@ func sumOf(d digest.Digest, file string) string {
 }
 
 // plain is a word that a shell reads as it is.
-var plain = regexp.MustCompile(`\A[A-Za-z0-9@%+=:,./_-]+\z`)
+var plain = pattern.Lazy(`\A[A-Za-z0-9@%+=:,./_-]+\z`)
 
 // command writes a line for a shell, of foreign text.
 func command(words ...string) string { return printable(Shell(words...)) }
@@ -142,7 +142,7 @@ func command(words ...string) string { return printable(Shell(words...)) }
 func Shell(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		if quoted[i] = word; !plain.MatchString(word) {
+		if quoted[i] = word; !plain().MatchString(word) {
 			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 	}

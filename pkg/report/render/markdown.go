@@ -2,12 +2,12 @@ package render
 
 import (
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/waybill-release/waybill/pkg/report/explain"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -189,7 +189,7 @@ func (p *page) mdFacts(v verdict.Verdict) {
 }
 
 // emphasis is an underscore that is not inside a word.
-var emphasis = regexp.MustCompile(`(?:\A|\W)_|_(?:\W|\z)|__`)
+var emphasis = pattern.Lazy(`(?:\A|\W)_|_(?:\W|\z)|__`)
 
 // prose writes text as it is, if it has no markdown characters, and as code
 // otherwise. In code, mentions, links and tags have no effect.
@@ -197,7 +197,7 @@ func prose(s string) string {
 	plain := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" ,.;:()'/%-+×→…\"=_", r)
 	}) < 0
-	if plain && !emphasis.MatchString(s) && !strings.Contains(s, "://") && !strings.Contains(strings.ToLower(s), "www.") {
+	if plain && !emphasis().MatchString(s) && !strings.Contains(s, "://") && !strings.Contains(strings.ToLower(s), "www.") {
 		return s
 	}
 	return code(s)

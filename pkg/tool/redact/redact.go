@@ -16,16 +16,17 @@
 package redact
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Mark replaces a secret.
 const Mark = "[redacted]"
 
 // shapes matches secrets.
-var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
+var shapes = pattern.Lazy(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` +
 	`|-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*` +
 	`|\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[A-Z0-9]{16}|ya29\.[A-Za-z0-9_-]{16,}|xox[abpr]-[A-Za-z0-9-]{10,})` +
 	`|\b(?i:authorization)"?[:=] *"?(?:(?i:bearer|basic) +)?[A-Za-z0-9._~+/=-]{8,}` +
@@ -38,11 +39,11 @@ var shapes = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-
 // userinfo is the part before the @ of a URL: a name with a password, or
 // anything in a web address, where a single name is a token. One slash of two
 // may be missing where an address was cleaned like a path.
-var userinfo = regexp.MustCompile(`(https?:/{1,2})[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[^\s/@"'<>]+@`)
+var userinfo = pattern.Lazy(`(https?:/{1,2})[^\s/@"'<>]+@|(://)[^\s/:@"'<>]+:[^\s/@"'<>]+@`)
 
 // login is a name with a password before the host of an image, which has no
 // scheme. A reference with a digest has no path after the @.
-var login = regexp.MustCompile(`(^|[\s"'(=])[^\s/:@"'<>(=]+:[^\s/@"'<>]+@([A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)`)
+var login = pattern.Lazy(`(^|[\s"'(=])[^\s/:@"'<>(=]+:[^\s/@"'<>]+@([A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)`)
 
 // signs are substrings without which a text cannot contain a secret. The
 // pattern search is slow, and a build step may write a gigabyte. They are in
@@ -56,14 +57,14 @@ func signs() []string {
 // Secrets removes everything that looks like a secret.
 func Secrets(text string) string {
 	if strings.Contains(text, ":/") && strings.Contains(text, "@") {
-		text = userinfo.ReplaceAllString(text, "${1}${2}"+Mark+"@")
+		text = userinfo().ReplaceAllString(text, "${1}${2}"+Mark+"@")
 	}
 	if strings.Contains(text, "@") && strings.Contains(text, "/") {
-		text = login.ReplaceAllString(text, "${1}"+Mark+"@${2}")
+		text = login().ReplaceAllString(text, "${1}"+Mark+"@${2}")
 	}
 	lower := strings.ToLower(text)
 	if !slices.ContainsFunc(signs(), func(sign string) bool { return strings.Contains(lower, sign) }) {
 		return text
 	}
-	return shapes.ReplaceAllString(text, Mark)
+	return shapes().ReplaceAllString(text, Mark)
 }

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // The codes of an [Error].
@@ -81,20 +82,20 @@ func quote(s string) string {
 // first line and for aliases. If the form of the text changes, positions become
 // less precise, but the document is still refused.
 var (
-	parserText   = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
-	unknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+	parserText   = pattern.Lazy(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+	unknownAlias = pattern.Lazy(`^unknown anchor '(.*)' referenced$`)
 )
 
 // syntaxError explains why the parser refused data.
 func syntaxError(data []byte, err error) *Error {
 	e := &Error{Line: 1, Column: 1, Code: CodeSyntax, Message: tame(err.Error())}
 	lines := bytes.Split(data, []byte("\n"))
-	if m := parserText.FindStringSubmatch(err.Error()); m != nil {
+	if m := parserText().FindStringSubmatch(err.Error()); m != nil {
 		if line, err := strconv.Atoi(m[1]); err == nil {
 			e.Line = min(max(line, 1), len(lines))
 		}
 		e.Message = tame(m[2])
-		if alias := unknownAlias.FindStringSubmatch(m[2]); alias != nil {
+		if alias := unknownAlias().FindStringSubmatch(m[2]); alias != nil {
 			e.Code, e.Message = CodeAlias, "an alias; write the value itself"
 			e.Line, e.Column = position(data, max(bytes.Index(data, []byte("*"+alias[1])), 0))
 			return e

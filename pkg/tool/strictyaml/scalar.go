@@ -15,18 +15,20 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 var (
-	integerForm = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)$`)
-	numberForm  = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+	integerForm = pattern.Lazy(`^-?(?:0|[1-9][0-9]*)$`)
+	numberForm  = pattern.Lazy(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 	// doubtfulForm matches what some readers parse as a number although ours
 	// may not: floats out of range and the sexagesimal numbers of YAML 1.1.
-	doubtfulForm = regexp.MustCompile(`^[-+]?(?:(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|0[box][0-9a-fA-F_]+)$`)
+	doubtfulForm = pattern.Lazy(`^[-+]?(?:(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?|0[box][0-9a-fA-F_]+)$`)
 	// dateForm matches dates and times of YAML 1.1; our parser knows fewer.
-	dateForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?$`)
+	dateForm = pattern.Lazy(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?$`)
 	// boolForm matches the booleans of YAML 1.1.
-	boolForm = regexp.MustCompile(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE)$`)
+	boolForm = pattern.Lazy(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE)$`)
 )
 
 // plain reports whether n has no quotes, so that its type is guessed.
@@ -42,7 +44,7 @@ func mistakable(n *yaml.Node) bool {
 		return false
 	}
 	return n.ShortTag() != "!!str" || strings.HasSuffix(n.Value, ":") ||
-		slices.ContainsFunc([]*regexp.Regexp{boolForm, doubtfulForm, dateForm}, func(form *regexp.Regexp) bool { return form.MatchString(n.Value) })
+		slices.ContainsFunc([]func() *regexp.Regexp{boolForm, doubtfulForm, dateForm}, func(form func() *regexp.Regexp) bool { return form().MatchString(n.Value) })
 }
 
 func matchScalar(n *yaml.Node, t reflect.Type) error {
@@ -66,13 +68,13 @@ func matchScalar(n *yaml.Node, t reflect.Type) error {
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		_, err := strconv.ParseInt(n.Value, 10, t.Bits())
-		return matchNumber(n, integerForm, err)
+		return matchNumber(n, integerForm(), err)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		_, err := strconv.ParseUint(n.Value, 10, t.Bits())
-		return matchNumber(n, integerForm, err)
+		return matchNumber(n, integerForm(), err)
 	case reflect.Float32, reflect.Float64:
 		_, err := strconv.ParseFloat(n.Value, t.Bits())
-		return matchNumber(n, numberForm, err)
+		return matchNumber(n, numberForm(), err)
 	default:
 		return refuse(n, CodeType, "%s, want %s", quote(n.Value), describe(t))
 	}
@@ -109,14 +111,14 @@ func matchAny(n *yaml.Node) error {
 	if plain(n) && (n.Value == "true" || n.Value == "false") {
 		return nil
 	}
-	if plain(n) && numberForm.MatchString(n.Value) {
+	if plain(n) && numberForm().MatchString(n.Value) {
 		var err error
-		if integerForm.MatchString(n.Value) {
+		if integerForm().MatchString(n.Value) {
 			_, err = strconv.ParseInt(n.Value, 10, 64)
 		} else {
 			_, err = strconv.ParseFloat(n.Value, 64)
 		}
-		return matchNumber(n, numberForm, err)
+		return matchNumber(n, numberForm(), err)
 	}
 	return matchText(n)
 }
@@ -125,7 +127,7 @@ func matchNumber(n *yaml.Node, form *regexp.Regexp, err error) error {
 	switch {
 	case !plain(n):
 		return refuse(n, CodeType, "the text %s, want a number; remove the quotes", quote(n.Value))
-	case !form.MatchString(n.Value) && form == integerForm:
+	case !form.MatchString(n.Value) && form == integerForm():
 		return refuse(n, CodeType, "%s is not an integer in plain decimal digits", quote(n.Value))
 	case !form.MatchString(n.Value):
 		return refuse(n, CodeType, "%s is not a decimal number", quote(n.Value))

@@ -16,10 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // maxLength bounds an address.
@@ -33,10 +34,10 @@ const (
 )
 
 var (
-	schemes = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*\z`)
+	schemes = pattern.Lazy(`\A[a-z][a-z0-9+.-]*\z`)
 
-	label = regexp.MustCompile(`\A[a-z0-9]([a-z0-9_-]*[a-z0-9])?\z`)
-	part  = regexp.MustCompile(`\A[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*\z`)
+	label = pattern.Lazy(`\A[a-z0-9]([a-z0-9_-]*[a-z0-9])?\z`)
+	part  = pattern.Lazy(`\A[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*\z`)
 )
 
 // Canonical is the one spelling of HOST[:PORT][/PATH], a registry or a
@@ -52,7 +53,7 @@ func Canonical(name string) (string, error) {
 	local := host == "" && (scheme == "file" || scheme == "tar")
 	at, err := "", error(nil)
 	switch {
-	case files && !schemes.MatchString(scheme):
+	case files && !schemes().MatchString(scheme):
 		err = errors.New("no scheme")
 	case !local:
 		at, err = authority(host, scheme)
@@ -155,7 +156,7 @@ func canonicalHost(host string) (string, error) {
 	host = strings.TrimSuffix(host, ".")
 	labels := strings.Split(host, ".")
 	for _, l := range labels {
-		if len(l) > 63 || !label.MatchString(l) {
+		if len(l) > 63 || !label().MatchString(l) {
 			return "", fmt.Errorf("host %q: want labels of letters, digits, - and _", host)
 		}
 	}
@@ -194,7 +195,7 @@ func clean(path, scheme string, local bool) (string, error) {
 		case p == "" || p == ".":
 		case p == "..":
 			return "", errors.New("its path leads upwards")
-		case scheme == "" && !part.MatchString(p):
+		case scheme == "" && !part().MatchString(p):
 			return "", fmt.Errorf("%.100q in its path: want lower-case letters and digits, with ., _ or - between them", p)
 		case scheme != "" && !local && strings.ContainsFunc(p, hidden):
 			return "", fmt.Errorf("%.100q in its path: want characters that need no escaping", p)

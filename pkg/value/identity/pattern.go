@@ -6,6 +6,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // The limits of a pattern: people write no longer ones by hand, and no identity is
@@ -81,7 +83,7 @@ func LintPattern(pattern string, kind SANType) []string {
 
 // owned is the part of an address that a stranger cannot have: scheme, host, and
 // the first part of the path, which a shared host assigns to one owner.
-var owned = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*://[^/?#]+/[^/?#]+/`)
+var owned = pattern.Lazy(`\A[a-z][a-z0-9+.-]*://[^/?#]+/[^/?#]+/`)
 
 // openHost is not empty when something that is not written letter by letter
 // can stand where the host is: before the @ of a workflow as well as in it.
@@ -93,7 +95,7 @@ func openHost(pattern string, tree *syntax.Regexp, kind SANType) []string {
 		return nil
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(pattern, `\A`), "^")
-	if prefix, _ := regexp.MustCompile(text).LiteralPrefix(); !owned.MatchString(prefix) {
+	if prefix, _ := regexp.MustCompile(text).LiteralPrefix(); !owned().MatchString(prefix) {
 		return []string{"write scheme, host and the first part of the path letter by letter, up to a slash; for two owners, two patterns"}
 	}
 	return nil

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Error is a finding as an error.
@@ -72,7 +73,7 @@ func FindingOf(subject string, err error) Finding {
 }
 
 // kindOfFile is a subject that says what a file is instead of where it is.
-var kindOfFile = regexp.MustCompile(`\A[a-z]+([ -][a-z]+)*\z`)
+var kindOfFile = pattern.Lazy(`\A[a-z]+([ -][a-z]+)*\z`)
 
 // InFile makes a file the subject of the finding that err carries, for whoever
 // wrote the file. The old subject is kept, unless it only says what kind of file
@@ -82,7 +83,7 @@ func InFile(path string, err error) error {
 		return nil
 	}
 	f := FindingOf(path, err)
-	if !kindOfFile.MatchString(f.Subject) && !strings.HasSuffix(path, f.Subject) {
+	if !kindOfFile().MatchString(f.Subject) && !strings.HasSuffix(path, f.Subject) {
 		f.Message = f.Subject + ": " + f.Message
 	}
 	f.Subject = path
