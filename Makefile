@@ -51,12 +51,12 @@ SIMULATE = GODEBUG=asyncpreemptoff=1 $(GO) test $(PATIENT) -vet=off -count=1 -ta
 SEEDS   ?= 1000
 # Suites that run built commands, or steps of builds, where a detector sees
 # nothing, and those that do not share; some attacks do, and run by themselves.
-BUILT   := /test/(arch|attacks|bench|cluster|faults|interop|legacy|malicious|roots|servers|stories)(/|$$)
+BUILT   := /(test/(arch|attacks|bench|cluster|faults|interop|lab/kubernetes|legacy|malicious|roots|servers|stories)|pkg/pipeline/doctor/attack)(/|$$)
 # Attacks in files that start goroutines: the others ask one question at a time.
 SHARED_ATTACKS = ^($$(grep -lE '\bgo func|errgroup|"sync"|"sync/atomic"' attacks/*_test.go | xargs grep -hoE '^func Test[A-Za-z0-9]+' | sed 's/^func //' | paste -s -d '|'))$$
 # Packages that start goroutines or lock something; the detector finds nothing in others.
 SHARING = $$($(GO) list -f '{{$$d := .Dir}}{{range .GoFiles}}{{$$d}}/{{.}}{{"\n"}}{{end}}' ./... \
-	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u)
+	| xargs grep -lE '\bgo (func|[a-z])|errgroup|"sync"|"sync/atomic"' | xargs -n 1 dirname | sort -u | grep -vE '$(BUILT)')
 
 # Tests that read many mangled documents one after the other: the detector makes them ten times as long, and finds nothing.
 ALONE := ^(TestArchiveRefusesStreams|TestBounds|TestCompressedFile|TestEmptied|TestMangledBundles|TestMutantsAsTheLibraryReadsThem|TestNestedArchives)$$

@@ -279,9 +279,9 @@ func TestPromoteApplyMisuse(t *testing.T) {
 		name, plan string
 		said       string
 	}{
-		{"by hand", strings.Replace(plan, scene.Version, "v9.9.9", 1) + " ", "plan again"},
+		{"by hand", strings.Replace(plan, scene.Version, "v9.9.9", 1) + " ", "do not edit it"},
 		{"none", "{}", "plan"},
-		{"of nothing", `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[]}` + "\n", "plan again"},
+		{"of nothing", `{"schema":"waybill/promotion-plan/v1","routes":[],"edges":[]}` + "\n", "do not edit it"},
 	} {
 		if err := os.WriteFile(a.Path("plan.json"), []byte(c.plan), 0o644); err != nil {
 			t.Fatal(err)

@@ -106,18 +106,19 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	record, failed := s.measure(ctx)
-	if err := errors.Join(failed, s.clear()); err != nil {
-		return err
+	failed = errors.Join(failed, s.clear())
+	if ctx.Err() != nil || len(record.Sections) == 0 {
+		return failed
 	}
 	if err := record.Print(os.Stdout); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	if o.out.json != "" {
 		if err := record.Save(o.out.json); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 	}
-	return s.compareGoals(record)
+	return errors.Join(failed, s.compareGoals(record))
 }
 
 // Where a run is recorded, below the root of the repository.
@@ -188,7 +189,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.peers.crane, "crane", "", "crane, to compare promotion with; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
 	f.Int64Var(&o.work.size, "size", 1_900_000_000, "bytes of all built files together")
-	f.IntVar(&o.work.outputs, "outputs", 350, "number of built files; each has a signature and an SBOM besides")
+	f.IntVar(&o.work.outputs, "outputs", 352, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 200, "number of bundles of each kind")
 	f.IntVar(&o.work.decided, "decided", 1000, "number of built files, all of them small, about which a policy decides")
 	f.IntVar(&o.work.rounds, "rounds", 3, "how often each command is measured")

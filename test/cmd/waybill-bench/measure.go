@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,14 +67,21 @@ func (s *setting) measure(ctx context.Context) (bench.Record, error) {
 		return bench.Record{}, err
 	}
 	record.Binary = info.Size()
+	var failed error
 	for _, p := range parts() {
 		if !s.wants(p.name) {
 			continue
 		}
 		start, load, before := time.Now(), bench.ThisMachine().Load, len(s.lines)
 		sections, err := p.measure(s, ctx)
-		if err != nil {
-			return bench.Record{}, err
+		if err != nil { // the others are measured all the same
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.name, err))
+			s.lines = s.lines[:before]
+			if ctx.Err() != nil {
+				break
+			}
+			progress("%s failed: %v", p.name, err)
+			continue
 		}
 		for i := range s.lines[before:] {
 			s.lines[before+i].Part, s.lines[before+i].Load = p.name, load
@@ -80,7 +89,7 @@ func (s *setting) measure(ctx context.Context) (bench.Record, error) {
 		progress("%s took %s", p.name, time.Since(start).Round(time.Second))
 		record.Sections = append(record.Sections, sections...)
 	}
-	return record, nil
+	return record, failed
 }
 
 // aim takes up lines of the table of goals.
