@@ -174,7 +174,7 @@ func (p peers) versions() (list []string) {
 	return list
 }
 
-var versionWord = regexp.MustCompile(`v?[0-9]+\.[0-9]+\.[0-9]+\S*`)
+var versionWord = regexp.MustCompile(`v?[0-9]+\.[0-9]+\.[0-9]+[^\s+]*`)
 
 func parse(args []string) (options, error) {
 	var o options

@@ -58,13 +58,14 @@ func (s *setting) proxies(ctx context.Context) ([]bench.Section, error) {
 		{"ignored", "pull it, and ignore what comes", w.layer},
 	} {
 		all := rows[p.name]
-		line := bench.Wall.Limited("P17", p.work, 1.15, all[proxy], all[alone])
+		line := bench.CPU.Limited("P17", p.work, 1.15, all[proxy], all[alone])
+		line.Ours, line.Limit = line.Ours+", "+bench.Wall.Says(all[proxy]), line.Limit+", "+bench.Wall.Says(all[alone])
 		section := bench.Section{Name: p.work, Bytes: int64(p.bytes), Rows: all}
 		for _, row := range all[proxy:] {
 			ratio := row.Over(all[alone])
 			section.Ratios = append(section.Ratios, ratio)
 			if row.Name != all[proxy].Name {
-				line.Peer += fmt.Sprintf("; %s: %.2f×", row.Name, ratio.Wall)
+				line.Peer += fmt.Sprintf("; %s: %.2f×", row.Name, ratio.CPU)
 			}
 		}
 		line.Peer = line.Peer[min(2, len(line.Peer)):]
