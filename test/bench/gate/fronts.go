@@ -58,12 +58,8 @@ func Pass(address, to string) error {
 	return (&http.Server{Addr: address, Handler: proxy, ReadHeaderTimeout: time.Minute}).ListenAndServe()
 }
 
-// startNginx starts nginx, where it is installed.
+// startNginx starts nginx.
 func startNginx(ctx context.Context, to, dir string) (*front, error) {
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		return nil, nil
-	}
 	return startFront(ctx, "nginx", func(address string) ([]string, error) {
 		config := filepath.Join(dir, "nginx.conf")
 		text := strings.NewReplacer("DIR", dir, "ADDRESS", address, "REGISTRY", to).Replace(`daemon off; master_process off; pid DIR/nginx.pid; error_log stderr warn;
@@ -81,7 +77,7 @@ http {
   }
 }
 `)
-		return []string{program, "-p", dir, "-e", "stderr", "-c", config}, os.WriteFile(config, []byte(text), 0o600)
+		return []string{"nginx", "-p", dir, "-e", "stderr", "-c", config}, os.WriteFile(config, []byte(text), 0o600)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -65,14 +66,16 @@ func Proxy(ctx context.Context, w io.Writer, req Request) (err error) {
 		return err
 	}
 	fronts = append(fronts, gate)
-	for _, start := range []func(context.Context, string, string) (*front, error){startPass, startNginx} {
+	starts := []func(context.Context, string, string) (*front, error){startPass}
+	if _, err := exec.LookPath("nginx"); err == nil {
+		starts = append(starts, startNginx)
+	}
+	for _, start := range starts {
 		f, err := start(ctx, s.host, dir)
 		if err != nil {
 			return err
 		}
-		if f != nil {
-			fronts = append(fronts, f)
-		}
+		fronts = append(fronts, f)
 	}
 	rows := map[string][]bench.Row{}
 	for _, p := range all {
