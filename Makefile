@@ -206,10 +206,10 @@ mutate: ## Break the product in 600 places drawn at random, and say which no tes
 	cd test && $(GO) run ./cmd/waybill-mutate $(MUTATE)
 
 .PHONY: bench
-bench: $(PEERS) $(CRANE) $(SYFT) ## Measure against sigstore-go, cosign, crane, syft, openssl and the bare limits, as ratios.
+bench: $(PEERS) $(CRANE) $(SYFT) test/bin/registry ## Measure against sigstore-go, cosign, crane, syft, openssl and the bare limits, as ratios.
 	$(call compile,.,bin/,./cmd/waybill ./cmd/k8s-verify-release)
 	$(call compile,test,../bin/,./cmd/waybill-bench)
-	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -cosign2 test/bin/cosign2 -crane $(CRANE) -syft $(SYFT) $(BENCH)
+	bin/waybill-bench -bin bin -cosign test/bin/cosign3 -cosign2 test/bin/cosign2 -crane $(CRANE) -syft $(SYFT) -registry test/bin/registry $(BENCH)
 
 .PHONY: cover
 cover: ## Say how much of each module its tests reach.

@@ -32,6 +32,8 @@ type Command struct {
 	// Inner says that the command measures a part of itself with [Measure], and
 	// that only that part counts; its peak is that of all of it, unless it says it.
 	Inner bool `json:"inner,omitempty"`
+	// Run does the work in place of Args, and says what it took.
+	Run func(context.Context) (Sample, error) `json:"-"`
 }
 
 // units is never zero.
@@ -106,6 +108,9 @@ func Once(ctx context.Context, c Command) ([]Row, error) {
 }
 
 func (c Command) run(ctx context.Context) (Sample, error) {
+	if c.Run != nil {
+		return c.Run(ctx)
+	}
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir
 	var out, inner bytes.Buffer

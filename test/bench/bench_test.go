@@ -55,6 +55,23 @@ func TestAlternate(t *testing.T) {
 	}
 }
 
+func TestAlternateRunsFunctions(t *testing.T) {
+	order := ""
+	command := func(name string, wall time.Duration) bench.Command {
+		return bench.Command{Name: name, Run: func(context.Context) (bench.Sample, error) {
+			order += name
+			return bench.Sample{Wall: wall, CPU: wall}, nil
+		}}
+	}
+	rows, err := bench.Alternate(t.Context(), []bench.Command{command("A", 3*time.Second), command("B", time.Second)}, 2, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := rows[0].Over(rows[1]); order != "ABABAB" || ratio.Wall != 3 {
+		t.Errorf("ran %q, with %+v", order, ratio)
+	}
+}
+
 func TestAlternateStopsAtFailure(t *testing.T) {
 	t.Setenv("BENCH_TEST_AS", "fails")
 	_, err := bench.Alternate(context.Background(), []bench.Command{{Name: "A", Args: []string{os.Args[0]}}}, 1, func(string) {})

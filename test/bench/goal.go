@@ -16,7 +16,7 @@ import (
 // Line is one line of the table of goals: what was measured, beside what the
 // machine cannot do faster or beside a peer.
 type Line struct {
-	Goal  string  `json:"goal"` // P1 to P16
+	Goal  string  `json:"goal"` // P1 to P18
 	Work  string  `json:"work"`
 	Ours  string  `json:"ours"`
 	Limit string  `json:"limit,omitempty"`

@@ -22,7 +22,8 @@ type doorway struct {
 	host string
 
 	mu   sync.Mutex    // guards the fields below
-	tag  string        // whose writing is held up
+	tag  string        // whose writing is held up, or whose reading
+	read bool          // the reading
 	held chan struct{} // closed when that is there
 	open chan struct{} // closed when it is no longer held up
 	away bool          // answers 503
@@ -70,10 +71,17 @@ func (d *doorway) goAway(is bool) {
 
 // hold has the writes of a tag held up. It returns what is closed when the first is
 // there, and what lets them pass.
-func (d *doorway) hold(tag string) (held <-chan struct{}, open func()) {
+func (d *doorway) hold(tag string) (held <-chan struct{}, open func()) { return d.holdUp(tag, false) }
+
+// holdReads is hold of what reads a tag, before that is written.
+func (d *doorway) holdReads(tag string) (held <-chan struct{}, open func()) {
+	return d.holdUp(tag, true)
+}
+
+func (d *doorway) holdUp(tag string, read bool) (held <-chan struct{}, open func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tag, d.held, d.open = tag, make(chan struct{}), make(chan struct{})
+	d.tag, d.read, d.held, d.open = tag, read, make(chan struct{}), make(chan struct{})
 	return d.held, sync.OnceFunc(func() { close(d.open) })
 }
 
@@ -95,7 +103,7 @@ func (d *doorway) passes(test context.Context, r *http.Request) bool {
 func (d *doorway) opens(test context.Context, r *http.Request) bool {
 	d.mu.Lock()
 	held, open := d.held, d.open
-	meant := d.tag != "" && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/manifests/"+d.tag)
+	meant := d.tag != "" && (r.Method == http.MethodPut) != d.read && strings.HasSuffix(r.URL.Path, "/manifests/"+d.tag)
 	if meant {
 		select {
 		case <-held:

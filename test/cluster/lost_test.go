@@ -27,10 +27,7 @@ func TestLostNode(t *testing.T) {
 }
 
 func lose(t *testing.T, k *kube, how node.Loss, r promotion) {
-	r.change = func(j *batchv1.Job) { // what is held up waits longer than the eviction takes
-		c := &j.Spec.Template.Spec.Containers[0]
-		c.Env = append(c.Env, corev1.EnvVar{Name: "WAYBILL_PATIENCE", Value: "15m"})
-	}
+	r.change = patient // what is held up waits longer than the eviction takes
 	n := k.nodes(4, "one", "two")
 	shard, tag := k.f.lastOf(r.shards)
 	held, open := k.f.door.hold(tag)
@@ -62,6 +59,12 @@ func lose(t *testing.T, k *kube, how node.Loss, r promotion) {
 	if failed := k.failures(r.name, shard); how == node.Dead && failed != k.busy(r.name, shard) {
 		t.Errorf("the loss counts: %d failures", failed)
 	}
+}
+
+// patient lets pods wait long for what is held up, and try it again.
+func patient(j *batchv1.Job) {
+	c := &j.Spec.Template.Spec.Containers[0]
+	c.Env = append(c.Env, corev1.EnvVar{Name: "WAYBILL_PATIENCE", Value: "15m"})
 }
 
 // busy is how many pods of a shard were refused by the lease of an earlier one.

@@ -44,9 +44,9 @@ func TestPromoteJob(t *testing.T) {
 	n := k.nodes(4, "one", "two")
 	for kind, lease := range leases() {
 		for name, row := range map[string]func(*testing.T, *kube, []*node.Node, promotion){
-			"killed": killed, "twice": twice, "whole": whole, "codes": codes, "evicted": evicted, "suspended": suspended, "memory": memory,
+			"killed": killed, "paused": paused, "twice": twice, "whole": whole, "codes": codes, "evicted": evicted, "suspended": suspended, "memory": memory,
 		} {
-			if kind == "kubernetes" && name != "killed" && name != "twice" { // the others are not about leases
+			if aboutLeases := name == "killed" || name == "paused" || name == "twice"; kind == "kubernetes" && !aboutLeases {
 				continue
 			}
 			t.Run(name+"-"+kind, func(t *testing.T) {
@@ -153,10 +153,46 @@ func killed(t *testing.T, k *kube, n []*node.Node, r promotion) {
 	k.completes(r, n...)
 	k.f.once()
 	codes, said := k.attempts(r.name, shard, n)
-	if watches := strings.HasPrefix(r.lease, "kubernetes://"); codes[0] != 137 || codes[len(codes)-1] != 0 || watches != (len(codes) == 2) || watches == strings.Contains(said, "BUSY") {
+	watches := strings.HasPrefix(r.lease, "kubernetes://")
+	if codes[0] != 137 || codes[len(codes)-1] != 0 || watches != (len(codes) == 2) || watches == strings.Contains(said, "BUSY") {
 		t.Errorf("shard %s ended with %v:\n%s", shard, codes, said)
 	}
 	t.Logf("shard %s, pod after pod: %v", shard, codes)
+	if watches {
+		k.shows("killed", r.name, shard, n)
+	}
+}
+
+// paused: the process of a shard stops before it writes a tag, as on a machine that
+// sleeps, and does not renew its lease. A second Job takes the lease and finishes.
+// When the first process goes on, it is refused and writes nothing; its next pod
+// finds all done.
+func paused(t *testing.T, k *kube, n []*node.Node, r promotion) {
+	r.change = patient // what was asked for before the pause is asked for again
+	shard, tag := k.f.lastOf(8)
+	held, open := k.f.door.holdReads(tag)
+	k.start(r)
+	<-held
+	pid, _ := k.process(r.name, shard, n)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	second := r
+	second.name += "-second"
+	k.start(second)
+	k.completes(second, n...)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	k.completes(r, n...)
+	k.f.once()
+	if codes, said := k.attempts(r.name, shard, n); !slices.Equal(codes, []int32{3, 0}) || !strings.Contains(said, "was not renewed in time") {
+		t.Errorf("shard %s ended with %v:\n%s", shard, codes, said)
+	}
+	if strings.HasPrefix(r.lease, "kubernetes://") {
+		k.shows("paused", r.name, shard, n)
+	}
 }
 
 // process is the process of a shard's first pod, and the pod's name.
@@ -260,6 +296,7 @@ func suspended(t *testing.T, k *kube, n []*node.Node, r promotion) {
 // twice: two Jobs of one plan. A lease excludes the second from a shard that the
 // first has at that time, and after that it finds all done.
 func twice(t *testing.T, k *kube, n []*node.Node, r promotion) {
+	r.change = patient // the second Job may take longer to be excluded than one attempt
 	shard, tag := k.f.lastOf(8)
 	held, open := k.f.door.hold(tag)
 	k.start(r)

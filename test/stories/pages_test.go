@@ -23,7 +23,8 @@ import (
 // stderr together; "…" stands for the rest of a line or, on a line of its own,
 // for any number of lines. If no line is shown, the output is not compared. A
 // status other than 0 is shown after the output, as "(exit 1)". No other blocks
-// are allowed, so that nothing on a page is untested.
+// are allowed, so that nothing on a page is untested. A transcript that a comment
+// names is typed by test/servers, with clients that others wrote.
 type page struct {
 	path string   // of the page
 	dir  string   // where files are written and commands run
@@ -47,6 +48,9 @@ type command struct {
 	code  int    // the exit status
 }
 
+// typedElsewhere is a transcript that test/servers checks.
+var typedElsewhere = regexp.MustCompile("(?s)<!-- transcript: checked by test/servers \\w+ -->\n```console\n.*?\n```\n")
+
 var fence = regexp.MustCompile("(?m)^```(\\S+)(?: +(\\S+))?\n((?s:.*?)\n)```$")
 
 // blocks reads the blocks of a page.
@@ -55,7 +59,7 @@ func (p page) blocks() (all []block, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(raw)
+	text := typedElsewhere.ReplaceAllString(string(raw), "")
 	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
 		b := block{line: 1 + strings.Count(text[:at[0]], "\n"), lang: text[at[2]:at[3]], text: text[at[6]:at[7]]}
 		if at[4] >= 0 {

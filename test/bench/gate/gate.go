@@ -45,7 +45,7 @@ const (
 type Request struct {
 	Way    string
 	Images string // one of [Kinds]
-	N      int    // images; with [Warm] and [Soak], requests
+	N      int    // images; with [Warm] and [Soak], requests; with [Proxy], rounds
 	// Abreast is how many requests are under way at a time.
 	Abreast int
 	// Trip is a round trip to the registry and back.
@@ -53,8 +53,12 @@ type Request struct {
 	// Secure has callers use TLS and HTTP/2, in place of HTTP/1.1.
 	Secure bool
 	Bin    string // directory of waybill
-	Seed   string // what [Seed] made
-	Dir    string // where scenes are made
+	// Registry is the program of a registry, and Bytes are those of a layer: for
+	// [Proxy].
+	Registry string
+	Bytes    int
+	Seed     string // what [Seed] made
+	Dir      string // where scenes are made
 }
 
 // Facts that a run counts besides what a sample has. Times are in

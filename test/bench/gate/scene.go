@@ -24,6 +24,7 @@ type scene struct {
 	Request
 	dir      string
 	registry *far.Host
+	host     string // of the registry
 	issuer   *httptest.Server
 	service  *service
 	client   *http.Client
@@ -59,8 +60,9 @@ func openScene(ctx context.Context, req Request, dir string) (s *scene, err erro
 	if s.registry, err = far.Open(filepath.Join(req.Seed, storageName), req.Trip); err != nil {
 		return nil, err
 	}
+	s.host = s.registry.Name
 	for _, at := range images {
-		question, err := body(s.registry.Name, at)
+		question, err := body(s.host, at)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +77,7 @@ func openScene(ctx context.Context, req Request, dir string) (s *scene, err erro
 	if s.client, err = s.writeTLS(); err != nil {
 		return nil, err
 	}
-	s.service, err = startService(ctx, filepath.Join(req.Bin, "waybill"), dir, req.Way == Soak)
+	s.service, err = startService(ctx, dir, req.Way == Soak, filepath.Join(req.Bin, "waybill"), "gate", "serve", "service.yaml")
 	return s, err
 }
 
@@ -142,9 +144,12 @@ func (s *scene) write(set Set) error {
 			return err
 		}
 	}
-	secure := ""
+	verb, more := "verify", ""
 	if s.Secure {
-		secure = "tls: {certificate: tls.crt, key: tls.key}\n"
+		more = "tls: {certificate: tls.crt, key: tls.key}\n"
+	}
+	if s.Registry != "" {
+		verb, more = "pull", fmt.Sprintf("proxy: {registry: %q, guarded: [\"%[1]s/%s/\"]}\n", s.host, staging)
 	}
 	files := map[string]string{
 		profileName: fmt.Sprintf(`apiVersion: waybill/v1
@@ -155,11 +160,11 @@ trustedRoot: %s
 places:
   files: {canonical: "https://dl.example.test/{version}/", staging: "file:///nowhere/{version}/", release: "file:///nowhere/{version}/"}
   images: {canonical: registry.example.test, staging: %s, release: %[3]s}
-`, policyName(set), rootName, s.registry.Name),
+`, policyName(set), rootName, s.host),
 		"callers.yaml": fmt.Sprintf(`audience: %s
 callers: [{name: promoter, token: {issuer: %q, subject: %s, claims: {repository_id: "1234"}}}]
-grants: [{caller: promoter, verbs: [verify], from: [%[4]s/], to: [%[4]s/], channels: [none]}]
-`, audience, s.issuer.URL, asker, s.registry.Name),
+grants: [{caller: promoter, verbs: [%s], from: [%[5]s/], to: [%[5]s/], channels: [none]}]
+`, audience, s.issuer.URL, asker, verb, s.host),
 		"service.yaml": `apiVersion: waybill/v1
 kind: GateService
 profile: profile.yaml
@@ -167,7 +172,7 @@ callers: callers.yaml
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 limits: {perCallerPerSecond: 1000000, rememberSeconds: 3600}
-` + secure,
+` + more,
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {

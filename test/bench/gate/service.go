@@ -25,8 +25,8 @@ type service struct {
 }
 
 // startService starts one in the directory of a scene. A quiet one keeps no log.
-func startService(ctx context.Context, waybill, dir string, quiet bool) (s *service, err error) {
-	s = &service{cmd: exec.CommandContext(ctx, waybill, "gate", "serve", "service.yaml")}
+func startService(ctx context.Context, dir string, quiet bool, args ...string) (s *service, err error) {
+	s = &service{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
 	s.cmd.Dir = dir
 	s.cmd.Env = append(os.Environ(), "HOME="+dir, "DOCKER_CONFIG="+dir)
 	if !quiet {
@@ -77,10 +77,10 @@ type looks struct {
 
 // look reads what the system and the service itself say.
 func (s *service) look(ctx context.Context) (l looks, err error) {
-	if l.cpu, err = s.spent(); err != nil {
+	if l.cpu, err = spentBy(s.cmd.Process.Pid); err != nil {
 		return l, err
 	}
-	raw, err := os.ReadFile(s.proc("status"))
+	raw, err := os.ReadFile(procOf(s.cmd.Process.Pid, "status"))
 	if err != nil {
 		return l, err
 	}
@@ -97,15 +97,13 @@ func (s *service) look(ctx context.Context) (l looks, err error) {
 	return l, s.metrics(ctx, &l)
 }
 
-func (s *service) proc(name string) string {
-	return "/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/" + name
-}
+func procOf(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
-// spent is the CPU that the threads of the process took.
-func (s *service) spent() (sum time.Duration, err error) {
-	threads, err := filepath.Glob(s.proc("task/*/schedstat"))
+// spentBy is the CPU that the threads of a process took.
+func spentBy(pid int) (sum time.Duration, err error) {
+	threads, err := filepath.Glob(procOf(pid, "task/*/schedstat"))
 	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("what the service took is not in %s, where Linux has it: %w", s.proc("task"), errors.ErrUnsupported)
+		return 0, fmt.Errorf("what the process took is not in %s, where Linux has it: %w", procOf(pid, "task"), errors.ErrUnsupported)
 	}
 	for _, path := range threads {
 		raw, err := os.ReadFile(path)

@@ -26,14 +26,22 @@ func main() {
 	flags.StringVar(&req.Bin, "bin", "", "directory of waybill")
 	flags.StringVar(&req.Seed, "seed", "", "directory of the images")
 	flags.StringVar(&req.Dir, "dir", "", "where scenes are made")
+	flags.StringVar(&req.Registry, "registry", "", "with a registry of distribution, at this path: pulls through waybill gate proxy; -n is how often")
+	flags.IntVar(&req.Bytes, "bytes", 256<<20, "of a layer, with -registry")
+	pass, to := flags.String("pass", "", "only pass on what comes at this address"), flags.String("to", "", "where -pass passes it on to")
 	mint := flags.Bool("mint", false, "make the images")
 	_ = flags.Parse(os.Args[1:]) // it ends the command itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
-	if *mint {
+	switch {
+	case *pass != "":
+		err = gate.Pass(*pass, *to)
+	case *mint:
 		err = gate.Seed(ctx, req.Seed, req.N)
-	} else {
+	case req.Registry != "":
+		err = gate.Proxy(ctx, os.Stdout, req)
+	default:
 		err = gate.Run(ctx, os.Stdout, req)
 	}
 	if err != nil {

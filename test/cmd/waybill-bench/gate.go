@@ -24,7 +24,7 @@ type gated struct {
 // gates measures the gate as a service.
 func (s *setting) gates(ctx context.Context) ([]bench.Section, error) {
 	seed := filepath.Join(s.dir, fmt.Sprintf("gated-%d", s.work.gated.images))
-	if err := s.mintGated(ctx, seed); err != nil {
+	if err := s.mintGated(ctx, seed, s.work.gated.images); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.gateScenes(), 0o755); err != nil {
@@ -53,7 +53,7 @@ func (s *setting) gates(ctx context.Context) ([]bench.Section, error) {
 // soaks sends the service very many requests.
 func (s *setting) soaks(ctx context.Context) ([]bench.Section, error) {
 	seed := filepath.Join(s.dir, fmt.Sprintf("gated-%d", s.work.gated.images))
-	if err := errors.Join(s.mintGated(ctx, seed), os.MkdirAll(s.gateScenes(), 0o755)); err != nil {
+	if err := errors.Join(s.mintGated(ctx, seed, s.work.gated.images), os.MkdirAll(s.gateScenes(), 0o755)); err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(s.gateScenes()) }()
@@ -65,19 +65,19 @@ func (s *setting) gater() string { return filepath.Join(s.dir, "bin", "waybill-b
 
 func (s *setting) gateScenes() string { return filepath.Join(s.dir, "gate") }
 
-// mintGated makes the images once, and one to begin with.
-func (s *setting) mintGated(ctx context.Context, dir string) error {
+// mintGated makes n images of each kind once, and one to begin with.
+func (s *setting) mintGated(ctx context.Context, dir string, n int) error {
 	if made(dir) && !s.trees.fresh {
 		return nil
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	progress("making %d images of three kinds, signed", s.work.gated.images)
+	progress("making %d images of three kinds, signed", n)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if said, err := exec.CommandContext(ctx, s.gater(), "-mint", "-n", strconv.Itoa(s.work.gated.images+1), "-seed", dir).CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(ctx, s.gater(), "-mint", "-n", strconv.Itoa(n+1), "-seed", dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("making images: %w\n%s", err, said)
 	}
 	return os.WriteFile(filepath.Join(dir, complete), nil, 0o600)

@@ -7,7 +7,8 @@
 // And how fast a log is followed.
 // And the builder, against the bare commands that it runs; the signer, against
 // cosign; and the promotion of images, against crane and cosign.
-// And the gate as a service, against the cryptography of what it decides about.
+// And the gate as a service, against the cryptography of what it decides about,
+// and as a proxy, against the registry behind it.
 package main
 
 import (
@@ -50,7 +51,7 @@ type out struct {
 type trees struct{ fresh, kept bool }
 
 // peers are commands to compare with, each of which may be absent.
-type peers struct{ cosign, cosign2, crane, syft string }
+type peers struct{ cosign, cosign2, crane, syft, registry string }
 
 // work is how much there is to do.
 type work struct {
@@ -64,6 +65,7 @@ type work struct {
 	// promoted is of images.
 	promoted promoted
 	gated    gated
+	proxied  proxied
 	curved   curved
 	names    int // at most, in one manifest
 	entries  int // in the log that is followed
@@ -161,7 +163,7 @@ func writePage(root string, record bench.Summary) error {
 
 // versions are those of the peers that are at hand.
 func (p peers) versions() (list []string) {
-	for _, ask := range [][]string{{p.cosign, "version"}, {p.cosign2, "version"}, {p.crane, "version"}, {p.syft, "--version"}} {
+	for _, ask := range [][]string{{p.cosign, "version"}, {p.cosign2, "version"}, {p.crane, "version"}, {p.syft, "--version"}, {p.registry, "--version"}} {
 		if ask[0] == "" {
 			continue
 		}
@@ -173,7 +175,7 @@ func (p peers) versions() (list []string) {
 	return list
 }
 
-var versionWord = regexp.MustCompile(`v?[0-9]+\.[0-9]+\.[0-9]+\S*`)
+var versionWord = regexp.MustCompile(`v?[0-9]+\.[0-9]+\.[0-9]+[^\s+]*`)
 
 func parse(args []string) (options, error) {
 	var o options
@@ -188,6 +190,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.peers.cosign2, "cosign2", "", "cosign v2, to compare signing with too; without it that is left out")
 	f.StringVar(&o.peers.crane, "crane", "", "crane, to compare promotion with; without it that is left out")
 	f.StringVar(&o.peers.syft, "syft", "", "syft, to compare with; without it that is left out")
+	f.StringVar(&o.peers.registry, "registry", "", "the registry of distribution, for the part proxy; without it that is left out")
 	f.Int64Var(&o.work.size, "size", 1_900_000_000, "bytes of all built files together")
 	f.IntVar(&o.work.outputs, "outputs", 352, "number of built files; each has a signature and an SBOM besides")
 	f.IntVar(&o.work.bundles, "bundles", 200, "number of bundles of each kind")
@@ -198,6 +201,7 @@ func parse(args []string) (options, error) {
 	o.work.signed = signed{files: 500, images: 40, sample: 16, rounds: 1}
 	o.work.promoted = promoted{images: 400, sample: 8, rounds: 1, plans: []tree{{150, 3}, {460, 21}}}
 	o.work.gated = gated{images: 400, warm: 20_000, soak: 1_000_000, rounds: 2}
+	o.work.proxied = proxied{layer: 256 << 20, rounds: 7}
 	o.work.curved = curved{far: 100, quota: 10}
 	f.BoolVar(&o.trees.fresh, "fresh", false, "make the release again, although it is there")
 	short := f.Bool("short", false, "64 MB, 50 bundles, 100 small files and 3 rounds, to see that it works")
@@ -208,7 +212,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		o.work = work{size: 64_000_000, outputs: 60, bundles: 50, decided: 100, rounds: 3, names: 10_000, entries: 20_000, built: built{bytes: 64_000_000, platforms: 2, rounds: 1},
 			signed: signed{files: 60, images: 6, sample: 4, rounds: 1}, promoted: promoted{images: 60, sample: 4, rounds: 1, plans: []tree{{10, 3}}},
-			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}, curved: curved{far: 10, quota: 2}}
+			gated: gated{images: 60, warm: 2_000, soak: 20_000, rounds: 1}, proxied: proxied{layer: 64 << 20, rounds: 3}, curved: curved{far: 10, quota: 2}}
 	}
 	o.work.signed.rounds = min(o.work.signed.rounds, o.work.rounds)
 	if o.work.rounds < 1 || o.work.bundles < 1 || f.NArg() > 0 {
@@ -227,7 +231,7 @@ func parse(args []string) (options, error) {
 		o.dir = filepath.Join(cache, "waybill-bench")
 	}
 	var err error
-	for _, peer := range []*string{&o.peers.cosign, &o.peers.cosign2, &o.peers.crane, &o.peers.syft} {
+	for _, peer := range []*string{&o.peers.cosign, &o.peers.cosign2, &o.peers.crane, &o.peers.syft, &o.peers.registry} {
 		if *peer, err = known(*peer); err != nil {
 			return options{}, err
 		}

@@ -27,6 +27,7 @@ func parts() []part {
 		{"sign", (*setting).signs, true},
 		{"promote", (*setting).promotes, true},
 		{"gate", (*setting).gates, true},
+		{"proxy", (*setting).proxies, true},
 		{"curves", (*setting).curves, true},
 		{"watch", (*setting).watch, false},
 		{"build", (*setting).builds, false},
