@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -28,10 +28,10 @@ type references struct {
 var (
 	// whereLine begins a line of every promoter's manifest, and of no other YAML
 	// file that one would judge.
-	whereLine = regexp.MustCompile(`(?m)^(registries|filestores):`)
+	whereLine = pattern.Lazy(`(?m)^(registries|filestores):`)
 	// planLine is in every saved plan, of any schema version; not always at the
 	// beginning, because a plan may have been edited.
-	planLine = regexp.MustCompile(`^\s*\{(?s:.*)"schema"\s*:\s*"waybill/promotion-plan/`)
+	planLine = pattern.Lazy(`^\s*\{(?s:.*)"schema"\s*:\s*"waybill/promotion-plan/`)
 )
 
 // planHead is how much of a file is read to see whether it is a plan.
@@ -130,7 +130,7 @@ func kindOfFile(path string) (kind, error) {
 	if err != nil {
 		return 0, verdict.Wrap(verdict.PlaceDown, path, err)
 	}
-	if planLine.Match(head) {
+	if planLine().Match(head) {
 		return aPlan, nil
 	}
 	if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
@@ -140,7 +140,7 @@ func kindOfFile(path string) (kind, error) {
 	if err != nil {
 		return 0, err
 	}
-	if whereLine.Match(raw) {
+	if whereLine().Match(raw) {
 		return aManifest, nil
 	}
 	return aFile, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -116,7 +116,7 @@ func (o *officer) finish(cmd *cobra.Command, off pipeline.Officer, d pipeline.Dr
 	return nil
 }
 
-var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
+var kindLine = pattern.Lazy(`(?m)^kind: *"?([A-Za-z]+)"? *(#.*)?\r?$`)
 
 func policySignCommand() *cobra.Command {
 	o := &officer{signsAs: []string{pipeline.TokenPolicy, pipeline.TokenSignoff}}
@@ -141,7 +141,7 @@ func draftOf(off pipeline.Officer, path string) (pipeline.Draft, error) {
 	if err != nil {
 		return pipeline.Draft{}, err
 	}
-	file, kind := filepath.Base(path), kindLine.FindSubmatch(raw)
+	file, kind := filepath.Base(path), kindLine().FindSubmatch(raw)
 	switch {
 	case kind == nil:
 	case string(kind[1]) == knowndefects.Kind:

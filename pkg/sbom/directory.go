@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -131,11 +131,11 @@ func isRepository(dir fs.FS, name string) bool {
 	}
 	raw, err := fs.ReadFile(dir, name+"/HEAD")
 	head := strings.TrimSpace(string(raw))
-	return err == nil && (strings.HasPrefix(head, "ref: refs/") || commitID.MatchString(head))
+	return err == nil && (strings.HasPrefix(head, "ref: refs/") || commitID().MatchString(head))
 }
 
 // commitID matches HEAD if no branch is checked out.
-var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var commitID = pattern.Lazy(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // rootFS is the result of stacking the layers of an image.
 type rootFS struct {

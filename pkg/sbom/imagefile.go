@@ -9,13 +9,13 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -46,7 +46,7 @@ func layoutImage(ctx context.Context, layout *registry.LayoutReader, ref string)
 }
 
 // component matches one element of a repository's name.
-var component = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
+var component = pattern.Lazy(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
 
 // repository returns the repository that an entry's annotations name, without
 // tag and digest. A single word is a tag, as most tools write it, and names no
@@ -56,7 +56,7 @@ func repository(entry registry.Descriptor) string {
 		name, _, pinned := strings.Cut(ref, "@")
 		dir, last := path.Split(name)
 		last, _, tagged := strings.Cut(last, ":")
-		if (pinned || tagged || dir != "") && component.MatchString(last) {
+		if (pinned || tagged || dir != "") && component().MatchString(last) {
 			return dir + last
 		}
 	}

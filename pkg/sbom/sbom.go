@@ -32,7 +32,6 @@ import (
 	"encoding/hex"
 	"io"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -40,6 +39,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -230,7 +230,7 @@ func named(name, text string) string {
 }
 
 // credentials matches user and password in an address.
-var credentials = regexp.MustCompile(`://[^/\s@]+@`)
+var credentials = pattern.Lazy(`://[^/\s@]+@`)
 
 // clean bounds foreign text, and removes what is invisible: control characters,
 // direction marks, broken UTF-8. Credentials in addresses are removed as well.
@@ -246,7 +246,7 @@ func clean(s string) string {
 		return r
 	}, s)
 	if strings.Contains(s, "@") {
-		s = credentials.ReplaceAllString(s, "://…@")
+		s = credentials().ReplaceAllString(s, "://…@")
 	}
 	return s
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/unpack"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // manifests are files that list packages of ecosystems other than Go's. They
@@ -113,7 +113,7 @@ func (s *sightings) all() []string {
 }
 
 // compressed are the extensions of compressed archives.
-var compressed = regexp.MustCompile(`(?i)\.(tar\.[a-z0-9]+|tgz|tbz2?|txz|tzst)$`)
+var compressed = pattern.Lazy(`(?i)\.(tar\.[a-z0-9]+|tgz|tbz2?|txz|tzst)$`)
 
 // isArchive reports whether a file is an archive: by its header, or by its name
 // if it is compressed.
@@ -124,7 +124,7 @@ func isArchive(name string, head []byte) bool {
 	case unpack.Tar, unpack.Zip:
 		return true
 	}
-	return compressed.MatchString(name)
+	return compressed().MatchString(name)
 }
 
 // isProgram recognises the header of an executable for a system that Go

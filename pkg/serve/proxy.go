@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -77,7 +77,7 @@ func (p *proxying) uncover(image string) {
 }
 
 // registryPath has the repository, the kind of object, and its name.
-var registryPath = regexp.MustCompile(`\A/v2/([a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)/(manifests|blobs/uploads|blobs|tags|referrers)/([A-Za-z0-9_][A-Za-z0-9_.:+=-]*)?\z`)
+var registryPath = pattern.Lazy(`\A/v2/([a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)/(manifests|blobs/uploads|blobs|tags|referrers)/([A-Za-z0-9_][A-Za-z0-9_.:+=-]*)?\z`)
 
 // passage is a request to the registry.
 type passage struct {
@@ -169,7 +169,7 @@ func isRead(r *http.Request) bool {
 
 // name reads what a request is about, and whether that is granted.
 func (s *Server) name(r *http.Request, p *passage) (err error) {
-	found := registryPath.FindStringSubmatch(r.URL.Path)
+	found := registryPath().FindStringSubmatch(r.URL.Path)
 	switch {
 	case r.URL.Path == "/v2/" && isRead(r):
 		return p.basis.Callers.MayAsk(p.who)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,13 +16,14 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // attachedTag is a tag by which clients find evidence about the manifest with
 // this digest, or the list of its referrers.
-var attachedTag = regexp.MustCompile(`\Asha256-[0-9a-f]{64}(\.(sig|att|sbom))?\z`)
+var attachedTag = pattern.Lazy(`\Asha256-[0-9a-f]{64}(\.(sig|att|sbom))?\z`)
 
 // manifest answers a request about a manifest of a guarded repository.
 func (s *Server) manifest(w http.ResponseWriter, r *http.Request, p *passage) error {
@@ -65,7 +65,7 @@ func (s *Server) pull(ctx context.Context, w http.ResponseWriter, r *http.Reques
 // accepts it, or because it is evidence. Who may push reads by digest what
 // waits for evidence, to sign it.
 func (s *Server) readable(ctx context.Context, r *http.Request, p *passage, d registry.Descriptor, raw []byte) error {
-	attached := attachedTag.MatchString(p.ref)
+	attached := attachedTag().MatchString(p.ref)
 	switch {
 	case p.pushes && (p.byDigest() || r.Method == http.MethodHead):
 		return nil
@@ -132,7 +132,7 @@ func (s *Server) push(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	if d.MediaType, _, err = mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil {
 		return malformed("Content-Type: want the media type of the manifest")
 	}
-	if attachedTag.MatchString(p.ref) {
+	if attachedTag().MatchString(p.ref) {
 		leave, err := s.proxying.attaching.enter(ctx, p.place+":"+p.ref)
 		if err != nil {
 			return err
@@ -210,7 +210,7 @@ func (p *passage) mayAttach(ctx context.Context, d registry.Descriptor, raw []by
 
 // mayDelete refuses to delete evidence.
 func (p *passage) mayDelete(ctx context.Context) error {
-	evidence := attachedTag.MatchString(p.ref)
+	evidence := attachedTag().MatchString(p.ref)
 	if p.byDigest() {
 		d, raw, err := p.at.Manifest(ctx, p.repo, p.ref)
 		if err != nil {

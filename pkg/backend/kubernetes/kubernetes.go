@@ -32,7 +32,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +40,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -63,7 +63,7 @@ type Place struct {
 }
 
 // addresses matches kubernetes://NAMESPACE and kubernetes://NAMESPACE/PART.
-var addresses = regexp.MustCompile(`\Akubernetes://([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?))?/?\z`)
+var addresses = pattern.Lazy(`\Akubernetes://([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?))?/?\z`)
 
 // Is reports whether an address is that of a namespace.
 func Is(uri string) bool { return strings.HasPrefix(uri, "kubernetes://") }
@@ -71,7 +71,7 @@ func Is(uri string) bool { return strings.HasPrefix(uri, "kubernetes://") }
 // Open returns the namespace at kubernetes://NAMESPACE, or a part of it at
 // kubernetes://NAMESPACE/PART. Nothing is requested yet.
 func Open(uri string, rt http.RoundTripper) (*Place, error) {
-	name := addresses.FindStringSubmatch(uri)
+	name := addresses().FindStringSubmatch(uri)
 	ours, is := rt.(*transport.Transport)
 	if name == nil || !is {
 		return nil, &verdict.UsageError{Err: fmt.Errorf("opening place %q: want kubernetes://NAMESPACE or kubernetes://NAMESPACE/PART, and a transport", uri)}

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -37,7 +37,7 @@ import (
 var (
 	// evidenceSuffix is how the name of a file ends that is evidence about the file
 	// of the name before, or its checksum.
-	evidenceSuffix = regexp.MustCompile(`\.(sigstore\.json|spdx\.json|sig|cert|sha256|sha512)$`)
+	evidenceSuffix = pattern.Lazy(`\.(sigstore\.json|spdx\.json|sig|cert|sha256|sha512)$`)
 	errNotAsked    = errors.New("not asked: the limit of requests was reached")
 )
 
@@ -129,7 +129,7 @@ func (r *running) arrange() (sources, places map[string][]int) {
 	}
 	mains := map[promotionplan.File]int{} // index, by store and name
 	for _, f := range r.Plan.Files {
-		one, suffix := artifact{name: f.Name, parts: []part{{Want: f.Digest, lost: missing}}, marker: channelindex.IsChannel(strings.TrimSuffix(path.Base(f.Name), ".txt"))}, evidenceSuffix.FindString(f.Name)
+		one, suffix := artifact{name: f.Name, parts: []part{{Want: f.Digest, lost: missing}}, marker: channelindex.IsChannel(strings.TrimSuffix(path.Base(f.Name), ".txt"))}, evidenceSuffix().FindString(f.Name)
 		if main, there := mains[promotionplan.File{Store: f.Store, Name: strings.TrimSuffix(f.Name, suffix)}]; there {
 			of := &r.artifacts[main]
 			of.parts, of.with = append(of.parts, part{Name: suffix, Want: f.Digest}), append(of.with, len(r.artifacts))

@@ -124,7 +124,7 @@ func TestSuffixes(t *testing.T) {
 		"a.sigstore.json": true, "a.sha256": true, "a.sha512": true, "a.sig": true, "a.cert": true, "a.spdx.json": true,
 		"a": false, "a.json": false, "a.sig.txt": false, "sig": false, "asigstore.json": false,
 	} {
-		if evidenceSuffix.MatchString(name) != want {
+		if evidenceSuffix().MatchString(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
 	}

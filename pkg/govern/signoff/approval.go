@@ -3,11 +3,11 @@ package signoff
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -44,7 +44,7 @@ func (j *judging) approvers() (others []string) {
 	examples := 0
 	for _, who := range j.k.Approvers {
 		switch {
-		case example.MatchString(who):
+		case example().MatchString(who):
 			examples++
 		case !wrote(who, j.k.Authors):
 			others = append(others, who)
@@ -112,7 +112,7 @@ func among(who string, list []string) bool {
 }
 
 // mention matches a handle or an address in a text.
-var mention = regexp.MustCompile(`[\w.+/-]*@[\w./-]+`)
+var mention = pattern.Lazy(`[\w.+/-]*@[\w./-]+`)
 
 // wrote reports whether a person is an author. Authors are free text, such as
 // "A. Keeper (@keeper)"; one common handle or address is enough.
@@ -125,7 +125,7 @@ func wrote(who string, authors []string) bool {
 
 // handles are the handles and addresses in a text, and the text itself.
 func handles(text string) (list []string) {
-	for _, name := range append(mention.FindAllString(text, -1), text) {
+	for _, name := range append(mention().FindAllString(text, -1), text) {
 		if h := strings.TrimRight(handle(name), "."); h != "" {
 			list = append(list, h)
 		}

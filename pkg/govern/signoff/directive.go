@@ -1,8 +1,9 @@
 package signoff
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // directive is a line of a template that says from which stage on the section above it
@@ -14,12 +15,12 @@ type directive struct {
 	fault    string // what is wrong with its form, "" if nothing
 }
 
-var directiveLine = regexp.MustCompile(`^\s*<!--+\s*DIRECTIVE\s*:?(.*)$`)
+var directiveLine = pattern.Lazy(`^\s*<!--+\s*DIRECTIVE\s*:?(.*)$`)
 
 // parseDirective reads a line that begins as a directive. A directive is always one line,
 // even if its end is malformed. rest is the text after it.
 func parseDirective(text string) (d directive, rest string, is bool) {
-	m := directiveLine.FindStringSubmatch(text)
+	m := directiveLine().FindStringSubmatch(text)
 	if m == nil {
 		return directive{}, text, false
 	}

@@ -1,9 +1,9 @@
 package signoff
 
 import (
-	"regexp"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -25,7 +25,7 @@ type Document struct {
 	byKey    map[string]int // index of the first section with a title
 }
 
-var heading = regexp.MustCompile(`^ {0,3}(#{1,6})(?:[ \t]+(.*))?$`)
+var heading = pattern.Lazy(`^ {0,3}(#{1,6})(?:[ \t]+(.*))?$`)
 
 // ParseDocument reads a document. It only fails if the document is too large; [Check]
 // finds other faults.
@@ -56,7 +56,7 @@ func ParseDocument(raw []byte) (*Document, error) {
 
 // headingOf is the level and the title of a heading; zero for any other line.
 func headingOf(text string) (int, string) {
-	m := heading.FindStringSubmatch(strings.TrimRight(text, " \t"))
+	m := heading().FindStringSubmatch(strings.TrimRight(text, " \t"))
 	if m == nil {
 		return 0, ""
 	}

@@ -83,7 +83,7 @@ func (j *judging) checkFields() {
 			j.find(verdict.SignoffField, j.kep(), "field %s is missing", f.name)
 		case blank && !f.none:
 			j.find(verdict.SignoffField, j.kep(), "%s is empty", f.name)
-		case slices.ContainsFunc(f.values, example.MatchString):
+		case slices.ContainsFunc(f.values, example().MatchString):
 			j.find(verdict.SignoffField, j.kep(), "%s still has the example of the template: %s", f.name, quoted(strings.Join(f.values, ", ")))
 		}
 	}
@@ -120,7 +120,7 @@ func (j *judging) checkReview() {
 		refuse("production readiness: %s is for number %s, not %s", file.path, quoted(v.Number), number)
 	case path.Base(path.Dir(file.path)) != j.k.OwningSIG:
 		refuse("production readiness: %s is not in the directory of %s", file.path, quoted(j.k.OwningSIG))
-	case who == "" || example.MatchString(who):
+	case who == "" || example().MatchString(who):
 		refuse("production readiness: %s names no approver for %s", file.path, stage)
 	case j.Set.Reviewers == nil:
 		refuse("production readiness: the list of allowed approvers is missing; %s lists them under %s", aliasesName, reviewers)

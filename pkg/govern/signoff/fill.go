@@ -2,10 +2,10 @@ package signoff
 
 import (
 	"html"
-	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -98,7 +98,7 @@ func (l *line) weigh() {
 	switch level, _ := headingOf(l.text); {
 	case level > 0 && !l.fenced, !says(l.words, l.fenced):
 		l.weight = Empty
-	case unfilled.MatchString(l.words):
+	case unfilled().MatchString(l.words):
 		l.weight = Placeholder
 	}
 }
@@ -110,7 +110,7 @@ func says(text string, fenced bool) bool {
 		return false
 	}
 	if !fenced {
-		text = html.UnescapeString(mute.ReplaceAllString(text, ""))
+		text = html.UnescapeString(mute().ReplaceAllString(text, ""))
 	}
 	return strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.In(r, unicode.L, unicode.N, unicode.So, unicode.Sc) && !strings.ContainsRune(unseen, r)
@@ -120,7 +120,7 @@ func says(text string, fenced bool) bool {
 var (
 	// mute matches HTML tags, links without text and pictures without an address.
 	// Any other word in <…> is text, because templates use such brackets.
-	mute = regexp.MustCompile(`(?i)</?(?:a|b|br|center|code|details|div|em|font|h[1-6]|hr|i|kbd|li|ol|p|pre|small|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>` +
+	mute = pattern.Lazy(`(?i)</?(?:a|b|br|center|code|details|div|em|font|h[1-6]|hr|i|kbd|li|ol|p|pre|small|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)(?:\s[^<>]*)?/?>` +
 		`|!\[[^\]]*\]\(\s*\)|\[\s*\]\([^)]*\)`)
 )
 
@@ -148,8 +148,8 @@ type Checklist struct {
 const checklistTitle = "Release Signoff Checklist"
 
 var (
-	box  = regexp.MustCompile(`^(\s*)[-*+] +\[([ xX])\]\s+(.*)$`)
-	mark = regexp.MustCompile(`^\(R\)\s*`)
+	box  = pattern.Lazy(`^(\s*)[-*+] +\[([ xX])\]\s+(.*)$`)
+	mark = pattern.Lazy(`^\(R\)\s*`)
 )
 
 // Checklist reads the boxes of the sign-off section. Boxes elsewhere are questions of the
@@ -163,7 +163,7 @@ func (d *Document) Checklist() (Checklist, error) {
 	var indents []int
 	inItem := false
 	for _, l := range d.lines(s.from, s.end) {
-		m := box.FindStringSubmatch(l.text)
+		m := box().FindStringSubmatch(l.text)
 		if m == nil || l.fenced {
 			text := strings.TrimSpace(l.text)
 			if inItem = inItem && text != "" && !list.Flat && strings.HasPrefix(l.text, " "); inItem {
@@ -180,7 +180,7 @@ func (d *Document) Checklist() (Checklist, error) {
 		}
 		text := strings.TrimSpace(m[3])
 		list.Items = append(list.Items, Item{
-			Text: mark.ReplaceAllString(text, ""), Required: mark.MatchString(text),
+			Text: mark().ReplaceAllString(text, ""), Required: mark().MatchString(text),
 			Ticked: m[2] != " ", Line: l.number,
 		})
 		if !list.Flat {

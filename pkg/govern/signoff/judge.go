@@ -3,9 +3,9 @@ package signoff
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -99,14 +99,14 @@ func at(file string, err error) verdict.Finding {
 }
 
 var (
-	titleForm = regexp.MustCompile(`^KEP-(\d+|NNNN): +(\S.*)$`)
-	dirForm   = regexp.MustCompile(`^([1-9]\d*)(-[a-z0-9]+)+$`)
+	titleForm = pattern.Lazy(`^KEP-(\d+|NNNN): +(\S.*)$`)
+	dirForm   = pattern.Lazy(`^([1-9]\d*)(-[a-z0-9]+)+$`)
 )
 
 // checkName compares title, directory and number.
 func (j *judging) checkName() {
 	dir := path.Base(j.e.Dir)
-	of := dirForm.FindStringSubmatch(dir)
+	of := dirForm().FindStringSubmatch(dir)
 	number, _, _ := strings.Cut(dir, "-")
 	if of == nil {
 		j.find(verdict.SignoffTitle, j.readme(), "the directory is named %s, want a number without leading zeros and a short title, such as 1234-short-title", quoted(dir))
@@ -120,7 +120,7 @@ func (j *judging) checkName() {
 		return
 	}
 	title := mend(j.d.Title())
-	m := titleForm.FindStringSubmatch(title)
+	m := titleForm().FindStringSubmatch(title)
 	switch {
 	case title == "":
 		j.find(verdict.SignoffTitle, j.readme(), "the document has no title")
@@ -158,8 +158,8 @@ func (j *judging) checkSections() {
 }
 
 var (
-	unresolved = regexp.MustCompile(`<<\[UNRESOLVED\b`)
-	tocMark    = regexp.MustCompile(`^\s*/?toc\s*$`)
+	unresolved = pattern.Lazy(`<<\[UNRESOLVED\b`)
+	tocMark    = pattern.Lazy(`^\s*/?toc\s*$`)
 )
 
 // checkText checks the text as a whole.
@@ -171,7 +171,7 @@ func (j *judging) checkText() {
 		j.find(verdict.SignoffTOC, j.readme(), "the table of contents differs from the headings: %s", drift)
 	}
 	for _, l := range j.d.page.lines {
-		if unresolved.MatchString(l.text) && !l.fenced && j.k.Status != "provisional" {
+		if unresolved().MatchString(l.text) && !l.fenced && j.k.Status != "provisional" {
 			j.find(verdict.SignoffUnresolved, j.readme(), "line %d: an UNRESOLVED mark, which only a provisional document may have", l.number)
 			break
 		}
@@ -189,7 +189,7 @@ func (j *judging) checkComments() {
 		if !b.closed {
 			j.find(verdict.SignoffGuidance, j.readme(), "the comment at line %d has no end, so the text below it is hidden", b.line)
 		}
-		if tocMark.MatchString(strings.TrimSuffix(b.text, "\n")) {
+		if tocMark().MatchString(strings.TrimSuffix(b.text, "\n")) {
 			continue
 		}
 		if left++; first == 0 || b.line < first {

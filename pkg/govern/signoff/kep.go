@@ -1,13 +1,13 @@
 package signoff
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -168,7 +168,7 @@ func (r *reader) gates(n *yaml.Node, to *[]string) {
 }
 
 // example matches the examples in the template of kep.yaml.
-var example = regexp.MustCompile(`(?i)^(tbd|todo|nnnn|kep template|sig-xyz|yyyy-mm-dd|myfeature|my_feature_metric|@jane\.doe|@alice\.doe|@oscar\.doe|.*\|.*)$`)
+var example = pattern.Lazy(`(?i)^(tbd|todo|nnnn|kep template|sig-xyz|yyyy-mm-dd|myfeature|my_feature_metric|@jane\.doe|@alice\.doe|@oscar\.doe|.*\|.*)$`)
 
 // nearest is the known word closest to a misspelt one, "" for none.
 func nearest(word string, known []string) string {
@@ -241,11 +241,11 @@ func ParseAliases(raw []byte) ([]string, error) {
 	return list, r.err
 }
 
-var milestone = regexp.MustCompile(`^v?(\d{1,4})\.(\d{1,4})$`)
+var milestone = pattern.Lazy(`^v?(\d{1,4})\.(\d{1,4})$`)
 
 // release is a milestone as two numbers; false if invalid.
 func release(text string) (n [2]int, ok bool) {
-	m := milestone.FindStringSubmatch(text)
+	m := milestone().FindStringSubmatch(text)
 	if m == nil {
 		return n, false
 	}

@@ -2,11 +2,11 @@ package signoff
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -96,7 +96,7 @@ type splitter struct {
 	comment bool   // inside a comment that an earlier line began
 }
 
-var fenceMark = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})(.*)$")
+var fenceMark = pattern.Lazy("^ {0,3}(`{3,}|~{3,})(.*)$")
 
 func (s *splitter) add(l line, text string) {
 	if !s.comment {
@@ -117,7 +117,7 @@ func (s *splitter) add(l line, text string) {
 
 // fenced reports whether a line belongs to a fence, and keeps track of fences.
 func (s *splitter) fenced(text string) bool {
-	mark := fenceMark.FindStringSubmatch(text)
+	mark := fenceMark().FindStringSubmatch(text)
 	switch {
 	case s.fence == "" && mark == nil:
 		return false

@@ -4,9 +4,9 @@ import (
 	"html"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -32,20 +32,20 @@ func Canonical() []string {
 // refused. A host needs a dot: "com" would allow too much.
 func NewHosts(others []string, only bool) (Hosts, error) {
 	for _, h := range others {
-		if !hostForm.MatchString(h) {
+		if !hostForm().MatchString(h) {
 			return Hosts{}, verdict.Refuse(verdict.Usage, "--allow-host", "%s, want a host name, such as docs.example.test", quoted(h))
 		}
 	}
 	return Hosts{Allowed: append(Canonical(), others...), Only: only}, nil
 }
 
-var hostForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+$`)
+var hostForm = pattern.Lazy(`^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+$`)
 
-var address = regexp.MustCompile(`(?i)\b(?:https?|ftp)://(?:\[[0-9a-f:.%]+\])?[^\s<>"'` + "`" + `\])|]*`)
+var address = pattern.Lazy(`(?i)\b(?:https?|ftp)://(?:\[[0-9a-f:.%]+\])?[^\s<>"'` + "`" + `\])|]*`)
 
 // bare matches addresses without a scheme that viewers turn into links: names that begin
 // with www, and link targets that begin with //.
-var bare = regexp.MustCompile(`(?i)(?:^|[\s(<*_~])(www\.[a-z0-9.-]+)|(?:\]\(\s*<?|\]:\s*<?|(?:href|src)\s*=\s*["']?)//([^\s<>"'` + "`" + `\])|/?#]+)`)
+var bare = pattern.Lazy(`(?i)(?:^|[\s(<*_~])(www\.[a-z0-9.-]+)|(?:\]\(\s*<?|\]:\s*<?|(?:href|src)\s*=\s*["']?)//([^\s<>"'` + "`" + `\])|/?#]+)`)
 
 // escapes undoes Markdown escapes in an address.
 var escapes = strings.NewReplacer(`\/`, "/", `\:`, ":", `\.`, ".", `\-`, "-")
@@ -53,8 +53,8 @@ var escapes = strings.NewReplacer(`\/`, "/", `\:`, ":", `\.`, ".", `\-`, "-")
 // addresses are the addresses in a line, with a scheme.
 func addresses(text string) []string {
 	text = escapes.Replace(html.UnescapeString(text))
-	list := address.FindAllString(text, -1)
-	for _, m := range bare.FindAllStringSubmatch(text, -1) {
+	list := address().FindAllString(text, -1)
+	for _, m := range bare().FindAllStringSubmatch(text, -1) {
 		list = append(list, "https://"+m[1]+m[2])
 	}
 	return list

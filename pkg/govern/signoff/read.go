@@ -5,10 +5,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -46,8 +46,8 @@ const (
 const maxEntries = 200_000
 
 var (
-	numbered = regexp.MustCompile(`^\d+-`)
-	template = regexp.MustCompile(`^NNNN-`)
+	numbered = pattern.Lazy(`^\d+-`)
+	template = pattern.Lazy(`^NNNN-`)
 )
 
 // Read reads all enhancements below a directory; name is its name in messages. An
@@ -65,7 +65,7 @@ func Read(fsys fs.FS, name string) (*Set, error) {
 		switch {
 		case err != nil:
 			return verdict.Wrap(verdict.PlaceDown, path.Join(name, at), err)
-		case at != "." && strings.HasPrefix(path.Base(at), "."), e.IsDir() && template.MatchString(path.Base(at)):
+		case at != "." && strings.HasPrefix(path.Base(at), "."), e.IsDir() && template().MatchString(path.Base(at)):
 			if e.IsDir() {
 				return fs.SkipDir
 			}
@@ -118,7 +118,7 @@ func (s *Set) enhancement(fsys fs.FS, at, name string) error {
 		}
 		*f.to = raw
 	}
-	if e.KEP != nil || e.Readme != nil && numbered.MatchString(path.Base(e.Dir)) {
+	if e.KEP != nil || e.Readme != nil && numbered().MatchString(path.Base(e.Dir)) {
 		s.Enhancements = append(s.Enhancements, e)
 	}
 	return nil
@@ -206,7 +206,7 @@ func misnamed(at string) string {
 		if word == "kep.yml" {
 			word = kepName
 		}
-		if name != want && word == strings.ToLower(want) && numbered.MatchString(path.Base(dir)) {
+		if name != want && word == strings.ToLower(want) && numbered().MatchString(path.Base(dir)) {
 			return want
 		}
 	}

@@ -234,7 +234,7 @@ func (r Record) refuses(x Exception, k KEP, now time.Time) string {
 		return fmt.Sprintf("filed more than 3 days after the %s freeze", freeze)
 	case wrote(x.Approver, k.Authors):
 		return x.Approver + " is an author, who cannot except their own work"
-	case example.MatchString(x.Approver), example.MatchString("@" + handle(x.Approver)), example.MatchString(handle(x.Approver)):
+	case example().MatchString(x.Approver), example().MatchString("@" + handle(x.Approver)), example().MatchString(handle(x.Approver)):
 		return x.Approver + " is the example of the template"
 	case !among(x.Approver, k.Approvers):
 		return x.Approver + " is not an approver of the document"

@@ -3,10 +3,10 @@ package signoff
 import (
 	"fmt"
 	"html"
-	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -104,11 +104,11 @@ func (t *Template) required(at Stage) []Rule {
 func (t *Template) demands() bool { return len(t.required(Stable)) > 0 }
 
 var (
-	tocEntry = regexp.MustCompile(`^\s*[-*+] +\[(.*)\]\(#([^)]*)\)\s*$`)
+	tocEntry = pattern.Lazy(`^\s*[-*+] +\[(.*)\]\(#([^)]*)\)\s*$`)
 )
 
 // tag matches the tags that generators of tables of contents put around code.
-var tag = regexp.MustCompile(`</?[a-z]+>`)
+var tag = pattern.Lazy(`</?[a-z]+>`)
 
 // tocDepth is the deepest level of headings in a table of contents.
 const tocDepth = 5
@@ -165,8 +165,8 @@ func (d *Document) contents() (list []entry, end int, there bool) {
 		case "/toc":
 			if begun {
 				for _, l := range d.page.lines {
-					if m := tocEntry.FindStringSubmatch(l.text); m != nil && l.number > end && l.number < b.line {
-						list = append(list, entry{html.UnescapeString(tag.ReplaceAllString(shown(m[1]), "")), m[2]})
+					if m := tocEntry().FindStringSubmatch(l.text); m != nil && l.number > end && l.number < b.line {
+						list = append(list, entry{html.UnescapeString(tag().ReplaceAllString(shown(m[1]), "")), m[2]})
 					}
 				}
 				return list, b.line, true

@@ -2,10 +2,11 @@ package signoff
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // quoted is a foreign text, shortened and safe to print.
@@ -66,17 +67,17 @@ func in1252(r rune) (byte, bool) {
 }
 
 var (
-	inBrackets = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	optional   = regexp.MustCompile(`(?i)\s*\(optional\)\s*$`)
+	inBrackets = pattern.Lazy(`\[([^\]]*)\]\([^)]*\)`)
+	optional   = pattern.Lazy(`(?i)\s*\(optional\)\s*$`)
 )
 
 // shown is a Markdown text with links replaced by their words.
-func shown(text string) string { return inBrackets.ReplaceAllString(text, "$1") }
+func shown(text string) string { return inBrackets().ReplaceAllString(text, "$1") }
 
 // key identifies a title, ignoring "(Optional)", damaged characters, case and
 // punctuation.
 func key(title string) string {
-	title = optional.ReplaceAllString(shown(mend(title)), "")
+	title = optional().ReplaceAllString(shown(mend(title)), "")
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, " ")
 }
@@ -85,5 +86,5 @@ func key(title string) string {
 func sentence(text string) string { return strings.Join(strings.Fields(mend(text)), " ") }
 
 // unfilled matches a placeholder line, such as TBD, maybe with a name or a date.
-var unfilled = regexp.MustCompile(`(?i)^[\W_]*(?:(?:tbd|todo|fixme|tba|tbc)\b(?:\W*|\s*[:(\[,\x{2013}\x{2014}-].*)` +
+var unfilled = pattern.Lazy(`(?i)^[\W_]*(?:(?:tbd|todo|fixme|tba|tbc)\b(?:\W*|\s*[:(\[,\x{2013}\x{2014}-].*)` +
 	`|(?:wip|xxx|coming soon|work in progress|to be (?:done|decided|determined|defined|confirmed|written|filled in))[\W_]*)$`)

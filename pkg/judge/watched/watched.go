@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -53,7 +53,7 @@ type Identities struct {
 
 // plain is the part of a name that is the same in a certificate and in an identity: of an
 // address without the scheme, and without what may be escaped.
-var plain = regexp.MustCompile(`\A(?:[a-z]+://)?([A-Za-z0-9._~@:/+-]*)`)
+var plain = pattern.Lazy(`\A(?:[a-z]+://)?([A-Za-z0-9._~@:/+-]*)`)
 
 // By returns the identities of a policy whose certificates the verifier's root issued.
 func By(p policy.Policy, v *verify.Verifier) Identities {
@@ -63,7 +63,7 @@ func By(p policy.Policy, v *verify.Verifier) Identities {
 	}
 	for _, m := range i.matchers {
 		if m.Issuer() != "" { // else it is a key
-			i.marks = append(i.marks, [2][]byte{[]byte(m.Issuer()), []byte(plain.FindStringSubmatch(m.Prefix())[1])})
+			i.marks = append(i.marks, [2][]byte{[]byte(m.Issuer()), []byte(plain().FindStringSubmatch(m.Prefix())[1])})
 		}
 	}
 	return i

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -35,7 +35,7 @@ const (
 )
 
 // resultsName matches the names that [resultsFile.String] writes.
-var resultsName = regexp.MustCompile(`\Ashard-([0-9]{3,5})-of-([0-9]{3,5})\.attempt-([0-9]{4})\.jsonl\z`)
+var resultsName = pattern.Lazy(`\Ashard-([0-9]{3,5})-of-([0-9]{3,5})\.attempt-([0-9]{4})\.jsonl\z`)
 
 // resultsFile is one attempt of one shard.
 type resultsFile struct {
@@ -49,7 +49,7 @@ func (f resultsFile) String() string {
 }
 
 func parseResultsName(name string) (resultsFile, bool) {
-	m := resultsName.FindStringSubmatch(name)
+	m := resultsName().FindStringSubmatch(name)
 	if m == nil {
 		return resultsFile{}, false
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/release/plan/draft"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -62,7 +63,7 @@ var policyShape string
 var signingConfig string
 
 // ownerRepo matches OWNER/REPO of GitHub.
-var ownerRepo = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+\z`)
+var ownerRepo = pattern.Lazy(`\A[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+\z`)
 
 // who is one identity in the policy.
 type who struct{ Issuer, Subject, Pattern, Repository, Note string }
@@ -102,7 +103,7 @@ func Prepare(ctx context.Context, r Request) (Set, error) {
 	if r.Lab != "" && r.GitHub != "" {
 		return Set{}, verdict.Refuse(verdict.Usage, "--lab and --github", "the services of one of them sign").Advise("give one of the two")
 	}
-	if r.GitHub != "" && !ownerRepo.MatchString(r.GitHub) {
+	if r.GitHub != "" && !ownerRepo().MatchString(r.GitHub) {
 		return Set{}, verdict.Refuse(verdict.Usage, "--github", "%q is not OWNER/REPO", r.GitHub).Advise("name the repository as in --github example/hello")
 	}
 	if r.Place != "" && !strings.HasSuffix(r.Place, "{version}/") {
@@ -271,7 +272,7 @@ func publicServices(p draft.Project, r Request) services {
 
 // onGitHub is OWNER/REPO of a repository on GitHub, else empty.
 func onGitHub(repository string) string {
-	if at, is := strings.CutPrefix(repository, "https://github.com/"); is && ownerRepo.MatchString(at) {
+	if at, is := strings.CutPrefix(repository, "https://github.com/"); is && ownerRepo().MatchString(at) {
 		return at
 	}
 	return ""

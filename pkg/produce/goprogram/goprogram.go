@@ -24,7 +24,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -33,6 +32,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/produce/run"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -53,11 +53,11 @@ type Program struct {
 
 var (
 	// target matches the variables that choose what is built.
-	target = regexp.MustCompile(`^GO(OS|ARCH|386|AMD64|ARM|ARM64|MIPS|MIPS64|PPC64|RISCV64|WASM|EXPERIMENT|FIPS140)$`)
-	plain  = regexp.MustCompile(`^[A-Za-z0-9_.,]*$`)
-	debugs = regexp.MustCompile(`^([a-z0-9]+=[a-z0-9]+(,|$))+$`)
+	target = pattern.Lazy(`^GO(OS|ARCH|386|AMD64|ARM|ARM64|MIPS|MIPS64|PPC64|RISCV64|WASM|EXPERIMENT|FIPS140)$`)
+	plain  = pattern.Lazy(`^[A-Za-z0-9_.,]*$`)
+	debugs = pattern.Lazy(`^([a-z0-9]+=[a-z0-9]+(,|$))+$`)
 	// linkable matches flags of the linker that name no file and no program.
-	linkable = regexp.MustCompile(`^\s*((-s|-w|-buildid=\S*|-X[= ][^\s='"-][^\s='"]*=[^\s'"]*)(\s+|$))*$`)
+	linkable = pattern.Lazy(`^\s*((-s|-w|-buildid=\S*|-X[= ][^\s='"-][^\s='"]*=[^\s'"]*)(\s+|$))*$`)
 )
 
 // Read reads the build information of a program. What says that it cannot be
@@ -80,22 +80,22 @@ func Read(path, ldflags string) (p Program, gone []error) {
 	for _, s := range info.Settings {
 		switch key, value := s.Key, s.Value; {
 		case key == "-trimpath", strings.HasPrefix(key, "CGO_"), strings.HasPrefix(key, "vcs"), key == "-compiler" && value == "gc":
-		case key == "DefaultGODEBUG" && debugs.MatchString(value):
+		case key == "DefaultGODEBUG" && debugs().MatchString(value):
 			p.debugs = strings.Split(value, ",")
 		case key == "-buildmode" && (value == "exe" || value == "pie"):
 			// The build ID depends on the flag, so a default is not passed on.
 			if fixed := []string{"android", "darwin", "ios", "windows"}; slices.Contains(fixed, said["GOOS"]) != (value == "pie") {
 				p.flags = append(p.flags, key+"="+value)
 			}
-		case key == "-tags" && plain.MatchString(value):
+		case key == "-tags" && plain().MatchString(value):
 			p.flags = append(p.flags, key+"="+value)
-		case target.MatchString(key) && plain.MatchString(value):
+		case target().MatchString(key) && plain().MatchString(value):
 			p.env = append(p.env, key+"="+value)
 		default:
 			cannot(run.RebuildFailed, "it says that it was built with %.100q, which is not passed on", key+"="+value)
 		}
 	}
-	if !linkable.MatchString(p.Ldflags) {
+	if !linkable().MatchString(p.Ldflags) {
 		cannot(run.RebuildFailed, "%.100q is not passed on to the linker: only -s, -w, -buildid and -X are, without quotes", p.Ldflags)
 	}
 	if said["-trimpath"] != "true" {

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
 )
 
@@ -190,10 +190,10 @@ func isPlain(text string) bool {
 const longestKey = 200
 
 var (
-	keyBegins = regexp.MustCompile(`-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----`)
-	keyLine   = regexp.MustCompile(`^=?[A-Za-z0-9+/]+={0,2}$`)
-	keyHeader = regexp.MustCompile(`^([A-Z][A-Za-z0-9-]*: .*)?$`)
-	keyPart   = regexp.MustCompile(`[A-Za-z0-9+/=]{40,}`)
+	keyBegins = pattern.Lazy(`-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----`)
+	keyLine   = pattern.Lazy(`^=?[A-Za-z0-9+/]+={0,2}$`)
+	keyHeader = pattern.Lazy(`^([A-Z][A-Za-z0-9-]*: .*)?$`)
+	keyPart   = pattern.Lazy(`[A-Za-z0-9+/=]{40,}`)
 )
 
 // keys removes the lines of private keys from a log. A step controls what it
@@ -210,7 +210,7 @@ type keys struct {
 // redact is a line as it may be shown. The first line of a key is left to
 // the redaction by shape. whole means that the line ends here.
 func (k *keys) redact(text string, whole bool) string {
-	if m := keyBegins.FindStringSubmatch(text); m != nil {
+	if m := keyBegins().FindStringSubmatch(text); m != nil {
 		k.label, k.lines, k.adjacent = m[1], longestKey, true
 		if strings.Contains(text, "-----END "+m[1]+"-----") {
 			k.label = ""
@@ -227,14 +227,14 @@ func (k *keys) redact(text string, whole bool) string {
 	switch {
 	case k.lines < 0 || strings.Contains(line, "-----END "+k.label+"-----"):
 		k.label = ""
-	case k.adjacent && line != "" && keyLine.MatchString(line) && (len(line)%4 == 0 || line[0] == '='):
+	case k.adjacent && line != "" && keyLine().MatchString(line) && (len(line)%4 == 0 || line[0] == '='):
 		if whole {
 			k.withheld++
 		}
 		return ""
 	default:
-		k.adjacent = k.adjacent && keyHeader.MatchString(line)
-		text = keyPart.ReplaceAllString(text, redact.Mark) // two processes may have written the line at once, or it begins with a time
+		k.adjacent = k.adjacent && keyHeader().MatchString(line)
+		text = keyPart().ReplaceAllString(text, redact.Mark) // two processes may have written the line at once, or it begins with a time
 	}
 	return text
 }

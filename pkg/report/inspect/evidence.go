@@ -3,7 +3,6 @@ package inspect
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -132,7 +132,7 @@ func fromLink(raw []byte) (Document, error) {
 	}
 	said, err := flatten(signed.Payload())
 	for _, f := range said {
-		if list := words.FindStringSubmatch(f.Name); list != nil {
+		if list := words().FindStringSubmatch(f.Name); list != nil {
 			if last := &d.Fields[len(d.Fields)-1]; last.Name == list[1] {
 				last.Value += " " + f.Value
 				continue
@@ -146,7 +146,7 @@ func fromLink(raw []byte) (Document, error) {
 
 // words are the rules and commands of links and layouts, each shown on one
 // line.
-var words = regexp.MustCompile(`^(.*expected_(?:materials|products)\[\d+\]|(?:.*\.)?(?:expected_command|command|run))\[\d+\]$`)
+var words = pattern.Lazy(`^(.*expected_(?:materials|products)\[\d+\]|(?:.*\.)?(?:expected_command|command|run))\[\d+\]$`)
 
 // fromList reads a list of bundles, envelopes or other documents.
 func fromList(raw []byte) (Document, error) {

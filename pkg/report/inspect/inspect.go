@@ -20,7 +20,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/judge/watched"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -141,10 +141,10 @@ func Describe(raw []byte) (Document, error) {
 }
 
 // kindLine matches the line that names the kind of our own configuration.
-var kindLine = regexp.MustCompile(`(?m)^kind: *["']?([A-Za-z]+)["']? *(?:#.*)?\r?$`)
+var kindLine = pattern.Lazy(`(?m)^kind: *["']?([A-Za-z]+)["']? *(?:#.*)?\r?$`)
 
 // spdxVersion matches the tag that every SPDX document in tag-value has.
-var spdxVersion = regexp.MustCompile(`(?m)^SPDXVersion:`)
+var spdxVersion = pattern.Lazy(`(?m)^SPDXVersion:`)
 
 // reader recognises the encoding by the first bytes.
 func reader(raw []byte) (func([]byte) (Document, error), error) {
@@ -159,7 +159,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 	case isEncodedPEM(text):
 		return fromEncodedPEM, nil
 	}
-	if line := kindLine.FindSubmatch(raw); line != nil {
+	if line := kindLine().FindSubmatch(raw); line != nil {
 		if read, ok := configs()[string(line[1])]; ok {
 			return read, nil
 		}
@@ -167,7 +167,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 	if err := format.Of(raw).Refuse(); err != nil {
 		return nil, err
 	}
-	if spdxVersion.Match(raw) {
+	if spdxVersion().Match(raw) {
 		return fromSPDX, nil
 	}
 	return nil, unknown("unknown document: neither JSON, PEM nor a configuration with a kind")

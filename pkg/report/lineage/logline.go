@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -86,9 +87,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 // inText are the forms in which text names an id. The characters around the id
 // must not extend it.
 var (
-	parentInText  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_-])([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(?:[^0-9A-Za-z_]|$)`)
-	namedInText   = regexp.MustCompile(`(?i:\b(initial[_-]trace[_-]id|initialtraceid|trace[_-]?id|span[_-]?id))"?\s*[=:]\s*"?([0-9a-f]+)(?:[^0-9A-Za-z_-]|$)`)
-	coloured      = regexp.MustCompile(`\x1b\[[0-9;]*m`) // as commands print it
+	parentInText  = pattern.Lazy(`(?:^|[^0-9A-Za-z_-])([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(?:[^0-9A-Za-z_]|$)`)
+	namedInText   = pattern.Lazy(`(?i:\b(initial[_-]trace[_-]id|initialtraceid|trace[_-]?id|span[_-]?id))"?\s*[=:]\s*"?([0-9a-f]+)(?:[^0-9A-Za-z_-]|$)`)
+	coloured      = pattern.Lazy(`\x1b\[[0-9;]*m`) // as commands print it
 	addressInText = regexp.MustCompile(regexp.QuoteMeta(trace.URN) + `([0-9a-f:]+)(?:[^0-9A-Za-z_-]|$)`)
 )
 
@@ -100,9 +101,9 @@ func linesOf(text []byte) []Line {
 			return []Line{l}
 		}
 	}
-	text = coloured.ReplaceAll(text, nil)
+	text = coloured().ReplaceAll(text, nil)
 	var all []Line
-	for _, m := range parentInText.FindAllSubmatch(text, -1) {
+	for _, m := range parentInText().FindAllSubmatch(text, -1) {
 		if now, err := trace.ParseTraceparent(string(m[1])); err == nil {
 			all = append(all, Line{Trace: now.Trace, Span: now.Span})
 		}
@@ -139,7 +140,7 @@ func ofJSON(said map[string]json.RawMessage) (l Line) {
 // are ignored: it is unclear which is meant.
 func ofNames(text []byte) (l Line) {
 	said := map[byte]string{}
-	for _, m := range namedInText.FindAllSubmatch(text, -1) {
+	for _, m := range namedInText().FindAllSubmatch(text, -1) {
 		kind := m[1][0] | 0x20 // the first letter, in lower case
 		if value, twice := said[kind]; twice && value != string(m[2]) {
 			return Line{}

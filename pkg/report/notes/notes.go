@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -27,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -124,7 +124,7 @@ func (n *Notes) example(a manifest.Artifact, proofs []verdict.Proof) {
 }
 
 // aboutLevel matches the notes of a verdict that say which level a track has.
-var aboutLevel = regexp.MustCompile(`\A[A-Za-z0-9. -]+ level [0-9]+ of [0-9]+ for `)
+var aboutLevel = pattern.Lazy(`\A[A-Za-z0-9. -]+ level [0-9]+ of [0-9]+ for `)
 
 // limits are what the verdict says of levels, and what the acceptance does not
 // cover, once each.
@@ -142,7 +142,7 @@ func limits(v verdict.Verdict) (levels, list []string) {
 		list = append(list, fmt.Sprintf("set aside %s of %s: %s", w.Finding.Code, w.Finding.Subject, w.Reason))
 	}
 	for _, note := range v.Notes {
-		if aboutLevel.MatchString(note) {
+		if aboutLevel().MatchString(note) {
 			levels = append(levels, note)
 		} else if !slices.Contains(list, "not checked: "+note) {
 			list = append(list, note)

@@ -12,8 +12,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // MaxSize is the largest text that is examined.
@@ -42,11 +43,11 @@ func Recognise(text []byte) string {
 }
 
 var (
-	notWords = regexp.MustCompile(`[^a-z0-9]+`)
+	notWords = pattern.Lazy(`[^a-z0-9]+`)
 	// BSD licences name the holder in the middle of the text.
-	holders = regexp.MustCompile(`neither the names? of .{1,200}? nor the names of (its|any|their) contributors`)
-	donors  = regexp.MustCompile(`this software is provided by .{1,200}? as is and any express`)
-	liable  = regexp.MustCompile(`in no event shall .{1,200}? be liable for any direct`)
+	holders = pattern.Lazy(`neither the names? of .{1,200}? nor the names of (its|any|their) contributors`)
+	donors  = pattern.Lazy(`this software is provided by .{1,200}? as is and any express`)
+	liable  = pattern.Lazy(`in no event shall .{1,200}? be liable for any direct`)
 )
 
 // beginnings are the first words of licences, which may follow a title, a name
@@ -68,7 +69,7 @@ var ends = []string{"end of terms and conditions"}
 func normal(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
-		line = strings.Trim(notWords.ReplaceAllString(strings.ToLower(strings.ReplaceAll(line, "’", "'")), " "), " ")
+		line = strings.Trim(notWords().ReplaceAllString(strings.ToLower(strings.ReplaceAll(line, "’", "'")), " "), " ")
 		if strings.HasPrefix(line, "copyright c ") || strings.HasPrefix(line, "copyright 1") || strings.HasPrefix(line, "copyright 2") ||
 			strings.HasPrefix(line, "all rights reserved") || line == "" {
 			continue
@@ -87,9 +88,9 @@ func normal(text string) string {
 			words = words[:at+len(e)]
 		}
 	}
-	words = holders.ReplaceAllString(words, "neither the name of the holder nor the names of its contributors")
-	words = donors.ReplaceAllString(words, "this software is provided by the holders as is and any express")
-	return liable.ReplaceAllString(words, "in no event shall the holders be liable for any direct")
+	words = holders().ReplaceAllString(words, "neither the name of the holder nor the names of its contributors")
+	words = donors().ReplaceAllString(words, "this software is provided by the holders as is and any express")
+	return liable().ReplaceAllString(words, "in no event shall the holders be liable for any direct")
 }
 
 // texts are the first twelve bytes of the SHA-256 of normal texts. Texts shared

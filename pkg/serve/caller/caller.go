@@ -17,11 +17,11 @@ package caller
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -139,23 +139,23 @@ func Parse(raw []byte) (Book, error) {
 }
 
 var (
-	namePattern     = regexp.MustCompile(`\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\z`)
-	resourcePattern = regexp.MustCompile(`\A[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?\z`)
-	channelPattern  = regexp.MustCompile(`\A[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\z`)
-	uriPattern      = regexp.MustCompile(`\A[a-z][a-z0-9+.-]*://[[:graph:]]+\z`)
+	namePattern     = pattern.Lazy(`\A[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\z`)
+	resourcePattern = pattern.Lazy(`\A[a-z0-9][a-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?\z`)
+	channelPattern  = pattern.Lazy(`\A[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\z`)
+	uriPattern      = pattern.Lazy(`\A[a-z][a-z0-9+.-]*://[[:graph:]]+\z`)
 )
 
 // isURI checks a URI. The lengths are not in the patterns, which would take longer
 // to compile.
 func isURI(s string) bool {
 	_, rest, _ := strings.Cut(s, "://")
-	return len(rest) <= 1000 && uriPattern.MatchString(s)
+	return len(rest) <= 1000 && uriPattern().MatchString(s)
 }
 
 // check refuses an ambiguous caller, and returns its identity.
 func (c Caller) check(audience string) (who string, err error) {
 	switch {
-	case !namePattern.MatchString(c.Name):
+	case !namePattern().MatchString(c.Name):
 		return "", fmt.Errorf("caller %q: a name consists of lower-case letters, digits and hyphens", c.Name)
 	case (c.Token == nil) == (c.Certificate == nil):
 		return "", fmt.Errorf("caller %q: want either a token or a certificate", c.Name)
@@ -201,7 +201,7 @@ func (g Grant) check() error {
 		}
 	}
 	for _, c := range g.Channels {
-		if !channelPattern.MatchString(c) {
+		if !channelPattern().MatchString(c) {
 			return fmt.Errorf("grant to %q: %q is not a channel name", g.Caller, c)
 		}
 	}
@@ -210,7 +210,7 @@ func (g Grant) check() error {
 
 // IsResource reports whether a name is that of a registry or a repository, or
 // covers those below it.
-func IsResource(name string) bool { return resourcePattern.MatchString(name) }
+func IsResource(name string) bool { return resourcePattern().MatchString(name) }
 
 // Principal is an authenticated caller. The zero Principal has no permissions.
 type Principal struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -50,7 +50,7 @@ type point struct {
 
 // attachedTag matches a tag that attaches evidence, or a list of referrers, to a
 // digest.
-var attachedTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
+var attachedTag = pattern.Lazy(`^sha256-([0-9a-f]{64})(\.[a-z]+)?$`)
 
 // list reads the repository: every manifest that a tag names, that the registry
 // lists, or that has something attached.
@@ -63,7 +63,7 @@ func (p *place) list(ctx context.Context) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(imagesAtOnce)
 	for _, tag := range slices.Sorted(maps.Keys(listing.Tags)) {
-		match := attachedTag.FindStringSubmatch(tag)
+		match := attachedTag().FindStringSubmatch(tag)
 		group.Go(func() error {
 			switch {
 			case match == nil:

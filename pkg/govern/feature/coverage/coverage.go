@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -78,7 +78,7 @@ func (r *registries) of(repository string) (*registry.Remote, string, error) {
 
 // evidence matches tags that attach evidence, or a list of referrers, to a digest:
 // these are no images.
-var evidence = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.[a-z]+)?$`)
+var evidence = pattern.Lazy(`^sha256-[0-9a-f]{64}(\.[a-z]+)?$`)
 
 // tag is a tag of a repository, with its digest.
 type tag struct {
@@ -126,7 +126,7 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 	var tags []tag
 	for n, repository := range repositories {
 		for _, name := range slices.Sorted(maps.Keys(listings[n].Tags)) {
-			if !evidence.MatchString(name) {
+			if !evidence().MatchString(name) {
 				tags = append(tags, tag{repository, name, listings[n].Tags[name]})
 			}
 		}

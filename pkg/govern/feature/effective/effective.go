@@ -31,7 +31,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +43,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -108,13 +108,13 @@ func Read(ctx context.Context, c Config) (*Switches, error) {
 }
 
 // statements matches the names of statements.
-var statements = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
+var statements = pattern.Lazy(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.sigstore\.json\z`)
 
 // listed are the numbers of the statements about each feature.
 func listed(objects []store.Object) map[feature.Key][]int {
 	numbers := map[feature.Key][]int{}
 	for _, o := range objects {
-		m := statements.FindStringSubmatch(o.Name)
+		m := statements().FindStringSubmatch(o.Name)
 		if len(m) != 4 {
 			continue
 		}

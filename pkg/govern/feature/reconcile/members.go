@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 )
 
@@ -37,11 +37,11 @@ const (
 )
 
 // memberNames matches valid identities.
-var memberNames = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
+var memberNames = pattern.Lazy(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
 
 // NewMembers makes Members in which self counts as live for a term after each pass.
 func NewMembers(at featurestore.Place, self string, term time.Duration, clock func() time.Time) (*Members, error) {
-	if !memberNames.MatchString(self) || term <= 0 || clock == nil {
+	if !memberNames().MatchString(self) || term <= 0 || clock == nil {
 		return nil, usage("identity %q for %s: want lower-case letters, digits and -, a term and a clock", self, term)
 	}
 	return &Members{at: at, self: self, term: term, clock: clock}, nil

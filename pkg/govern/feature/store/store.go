@@ -28,11 +28,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -131,13 +131,13 @@ func notAFeature(at Place, name string) error {
 
 // files matches names of features, and generations those of single generations.
 var (
-	files       = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)\.json\z`)
-	generations = regexp.MustCompile(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.json\z`)
+	files       = pattern.Lazy(`\A([a-z0-9-]+)/([A-Za-z0-9]+)\.json\z`)
+	generations = pattern.Lazy(`\A([a-z0-9-]+)/([A-Za-z0-9]+)/([1-9][0-9]{0,8})\.json\z`)
 )
 
 // fileOf reads the name of a feature's object.
 func fileOf(name string) (feature.Key, bool) {
-	m := files.FindStringSubmatch(name)
+	m := files().FindStringSubmatch(name)
 	if m == nil {
 		return feature.Key{}, false
 	}
@@ -146,7 +146,7 @@ func fileOf(name string) (feature.Key, bool) {
 
 // generationOf reads the name of the object of one generation.
 func generationOf(name string) (feature.Key, int, bool) {
-	m := generations.FindStringSubmatch(name)
+	m := generations().FindStringSubmatch(name)
 	if m == nil {
 		return feature.Key{}, 0, false
 	}

@@ -20,10 +20,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 )
 
 // Project is what is released.
@@ -221,12 +222,12 @@ func quoted(v any) (string, error) {
 }
 
 // isPlatform matches what needs no quotes.
-var isPlatform = regexp.MustCompile(`\A[a-z0-9]+/[a-z0-9]+\z`)
+var isPlatform = pattern.Lazy(`\A[a-z0-9]+/[a-z0-9]+\z`)
 
 func quotedList(items []string) (string, error) {
 	all := make([]string, len(items))
 	for i, item := range items {
-		if all[i] = item; isPlatform.MatchString(item) {
+		if all[i] = item; isPlatform().MatchString(item) {
 			continue
 		}
 		var err error

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -154,7 +154,7 @@ func (c *conversion) ldflags(s *section) string {
 	}
 	var flags []string
 	for _, line := range given {
-		for _, part := range strings.Split(" "+templated.ReplaceAllStringFunc(line, func(t string) string { return strings.ReplaceAll(t, " ", "") }), " -") {
+		for _, part := range strings.Split(" "+templated().ReplaceAllStringFunc(line, func(t string) string { return strings.ReplaceAll(t, " ", "") }), " -") {
 			if part = strings.TrimSpace(part); part == "" {
 				continue
 			}
@@ -306,7 +306,7 @@ func (c *conversion) files(s *section) (list []string) {
 }
 
 // templated matches one template of GoReleaser.
-var templated = regexp.MustCompile(`\{\{-?\s*[^{}]*?\s*-?\}\}`)
+var templated = pattern.Lazy(`\{\{-?\s*[^{}]*?\s*-?\}\}`)
 
 // translate writes templates of GoReleaser as those of release.yaml; false if
 // one has no equal.
@@ -316,7 +316,7 @@ func translate(text, name string) (string, bool) {
 		".Patch": "{patch}", ".Commit": "{commit.id}", ".FullCommit": "{commit.id}", ".CommitTimestamp": "{commit.time}",
 	}
 	ok := true
-	out := templated.ReplaceAllStringFunc(text, func(t string) string {
+	out := templated().ReplaceAllStringFunc(text, func(t string) string {
 		is, found := equal[strings.Trim(t, "{}- ")]
 		ok = ok && found
 		return is
