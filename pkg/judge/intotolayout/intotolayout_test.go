@@ -380,6 +380,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestLayoutLimits: a layout has at most so many rules and steps.
+func TestLayoutLimits(t *testing.T) {
+	for _, row := range []struct {
+		rules, steps int
+		code         verdict.Code
+	}{{2000, 2, ""}, {2001, 2, verdict.Limit}, {9, 256, ""}, {9, 257, verdict.Limit}} {
+		w := newWorld()
+		for len(w.layout.Steps) < row.steps {
+			w.layout.Steps = append(w.layout.Steps, in_toto.Step{Type: "step", Threshold: 1, SupplyChainItem: in_toto.SupplyChainItem{Name: fmt.Sprint(len(w.layout.Steps))}})
+		}
+		for range row.rules - 9 {
+			w.step(0).ExpectedMaterials = append(w.step(0).ExpectedMaterials, []string{"ALLOW", "*"})
+		}
+		if _, err := intotolayout.Parse(signed(t, false, w.layout, people()["owner"])); err == nil != (row.code == "") || err != nil && verdict.FindingOf("", err).Code != row.code {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
 // TestEmptyFields: others sign the empty fields that they write, which the
 // library's own reading of the legacy form leaves out.
 func TestEmptyFields(t *testing.T) {
