@@ -110,6 +110,13 @@ func (f *finder) find() {
 			ast.Inspect(fn.Body, f.visit)
 		}
 	}
+	same := map[string]int{}
+	for i, m := range f.mutants {
+		key := m.Key()
+		if same[key]++; same[key] > 1 { // in another place of the function
+			f.mutants[i].Code += fmt.Sprintf(" #%d", same[key])
+		}
+	}
 }
 
 func (f *finder) visit(n ast.Node) bool {

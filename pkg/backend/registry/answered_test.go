@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -33,6 +35,8 @@ func TestActsOfAnswers(t *testing.T) {
 			switch said := errors.As(err, &knows); {
 			case said != (act != ""), said && !strings.Contains(knows.NextAct(), act):
 				t.Errorf("%d: %v, want %q", status, err, act)
+			case !errors.As(err, new(*ggcr.Error)):
+				t.Errorf("%d: %v does not have the registry's answer", status, err)
 			case verdict.FindingOf("demo", err).Code.Outcome() != verdict.Unavailable:
 				t.Errorf("%d: %v is not unavailability", status, err)
 			}

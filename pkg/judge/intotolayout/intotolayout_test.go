@@ -341,6 +341,10 @@ func TestUnreadableLinks(t *testing.T) {
 	if v := intotolayout.Judge(r); v.Outcome() != verdict.Unavailable {
 		t.Errorf("outcome %v: %v", v.Outcome(), v.Findings)
 	}
+	r.Links = fstest.MapFS{}
+	if v := intotolayout.Judge(r); v.Outcome() != verdict.Refused || !strings.Contains(fmt.Sprint(v.Findings), "not found") {
+		t.Errorf("without links: %v: %v", v.Outcome(), v.Findings)
+	}
 }
 
 // TestParse reads what others write, and refuses what has two readings.
