@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,6 +43,26 @@ func TestActsOfAnswers(t *testing.T) {
 			case verdict.FindingOf("demo", err).Code.Outcome() != verdict.Unavailable:
 				t.Errorf("%d: %v is not unavailability", status, err)
 			}
+		}
+	}
+}
+
+// TestUploadAgain: an upload is repeated if it broke or the registry was busy, and
+// not if the caller stopped it, its time is over, or the registry refused it.
+func TestUploadAgain(t *testing.T) {
+	for _, row := range []struct {
+		err   error
+		again bool
+	}{
+		{nil, false}, {io.ErrUnexpectedEOF, true}, {context.Canceled, false}, {context.DeadlineExceeded, false},
+		{&ggcr.Error{StatusCode: http.StatusServiceUnavailable}, true}, {&ggcr.Error{StatusCode: http.StatusForbidden}, false},
+	} {
+		err := row.err
+		if err != nil {
+			err = fmt.Errorf("uploading: %w", err)
+		}
+		if got := uploadAgain(err); got != row.again {
+			t.Errorf("%v: %t", err, got)
 		}
 	}
 }

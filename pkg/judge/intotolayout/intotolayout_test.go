@@ -379,6 +379,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for code, what := range map[verdict.Code]any{verdict.StatementParse: []string{"link"}, verdict.StatementType: map[string]any{"_type": "root"}} {
+		if _, err := intotolayout.Parse(signed(t, false, what, p["alice"])); verdict.FindingOf("", err).Code != code {
+			t.Errorf("%v: %v, want %s", what, err, code)
+		}
+	}
 	if _, err := intotolayout.Parse(make([]byte, intotolayout.MaxSize+1)); verdict.FindingOf("", err).Code != verdict.Limit {
 		t.Errorf("too much: %v", err)
 	}
