@@ -66,3 +66,14 @@ func TestUploadAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesThatAreNoTags: what cannot be a tag is wrong use, and a tag that is not there is not found.
+func TestNamesThatAreNoTags(t *testing.T) {
+	r := serve(t, nil)
+	for tag, wrong := range map[string]bool{"no tag": true, strings.Repeat("v", 129): true, "v1": false} {
+		_, err := r.Resolve(t.Context(), "demo", tag)
+		if usage := verdict.FindingOf("demo", err).Code == verdict.Usage; usage != wrong || !wrong && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", tag, err)
+		}
+	}
+}
