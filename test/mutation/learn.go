@@ -21,27 +21,25 @@ import (
 // Skip is the tests that make test leaves out.
 const Skip = "^TestLong"
 
-// New switches the mutants in, builds the tests of both modules with them, and
+// Open switches the mutants in, builds the tests of both modules with them, and
 // runs each package once with all of them off, to learn which places each test
-// reaches. What a run learned is kept in dir, and learned again only for a
+// reaches. What a run learned is kept in Dir, and learned again only for a
 // package of which something that is linked has changed. Of the packages with
-// tests only those are asked whose folders match, without the tests that skip matches.
-func New(ctx context.Context, root, dir string, suites *regexp.Regexp, skip string, log io.Writer) (*Bench, error) {
-	b := &Bench{Root: root, Dir: dir, Skip: skip, log: log}
-	var err error
-	if b.Mutants, b.overlay, err = Switch(root, dir, Packages); err != nil {
-		return nil, err
+// tests only those are asked whose folders match.
+func (b *Bench) Open(ctx context.Context, suites *regexp.Regexp) (err error) {
+	if b.Mutants, b.overlay, err = Switch(b.Root, b.Dir, Packages); err != nil {
+		return err
 	}
-	fmt.Fprintf(log, "%d mutants\n", len(b.Mutants))
-	if err := set(dir, 0); err != nil {
-		return nil, err
+	fmt.Fprintf(b.Log, "%d mutants\n", len(b.Mutants))
+	if err := set(b.Dir, 0); err != nil {
+		return err
 	}
 	for _, module := range []string{"", "test"} {
-		if err := b.module(ctx, filepath.Join(root, module), suites); err != nil {
-			return nil, err
+		if err := b.module(ctx, filepath.Join(b.Root, module), suites); err != nil {
+			return err
 		}
 	}
-	return b, nil
+	return nil
 }
 
 // without are test packages that make test does not run, or that ask nothing
@@ -57,7 +55,7 @@ type listed struct {
 
 func (b *Bench) list(ctx context.Context, dir string, args ...string) ([]listed, error) {
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,BuildID,TestGoFiles,XTestGoFiles,Deps"}, args...)...)
-	list.Dir, list.Env, list.Stderr = dir, b.environ(), b.log
+	list.Dir, list.Env, list.Stderr = dir, b.environ(), b.Log
 	out, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the packages of %s: %w", dir, err)
@@ -136,7 +134,7 @@ func (b *Bench) suite(ctx context.Context, s Suite) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		fmt.Fprintf(b.log, "%s fails without a mutant, so it is not asked: %v\n", s.Name, err)
+		fmt.Fprintf(b.Log, "%s fails without a mutant, so it is not asked: %v\n", s.Name, err)
 		return nil
 	}
 	content, err := json.Marshal(s)
@@ -176,11 +174,11 @@ func (b *Bench) learn(ctx context.Context, s *Suite) error {
 	s.Tests = slices.DeleteFunc(s.Tests, func(t Test) bool {
 		fails := slices.ContainsFunc(bad, func(found []string) bool { return t.Name == "" || found[1] == t.Name })
 		if fails {
-			fmt.Fprintf(b.log, "%s %s fails without a mutant, so it is not asked\n", s.Name, t.Name)
+			fmt.Fprintf(b.Log, "%s %s fails without a mutant, so it is not asked\n", s.Name, t.Name)
 		}
 		return fails || len(t.Reaches) == 0
 	})
-	fmt.Fprintf(b.log, "%s: %.1f s, %d tests reach mutants\n", s.Name, end.Sub(start).Seconds(), len(s.Tests))
+	fmt.Fprintf(b.Log, "%s: %.1f s, %d tests reach mutants\n", s.Name, end.Sub(start).Seconds(), len(s.Tests))
 	return nil
 }
 

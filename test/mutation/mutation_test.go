@@ -21,7 +21,7 @@ func TestSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Root: root, Dir: dir, Mutants: mutants, overlay: overlay, log: t.Output()}
+	b := &Bench{Root: root, Dir: dir, Mutants: mutants, overlay: overlay, Log: t.Output()}
 	if err := set(dir, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,8 @@ type Bench struct {
 	Mutants []Mutant
 	Suites  []Suite
 	Skip    string // tests that are not run, for -test.skip
+	Log     io.Writer
 	overlay string
-	log     io.Writer
 }
 
 // set switches a mutant on for the processes that are told of dir.
