@@ -207,7 +207,7 @@ func (m signedManifest) belonging(a manifest.Artifact) []string {
 // isNamed compares the manifest with the one that a channel index names: the
 // same bundle, or the next revision of it.
 func (m signedManifest) isNamed(want digest.Set) error {
-	if want.IsZero() || want.Equal(m.bundle) || m.Revision > 1 && m.Supersedes.Equal(want.SHA256) {
+	if want.IsZero() || want.Equal(m.bundle) || m.Supersedes.Equal(want.SHA256) {
 		return nil
 	}
 	return &verdict.Error{Finding: verdict.Find(verdict.Equivocation, releasemanifest.Name, "the channel index names another manifest of this version").

@@ -2,14 +2,15 @@ package mutation
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 )
 
 // TestSwitch switches the mutants of one package in, and runs its tests: with
-// all off they pass, and with a refusal skipped they do not.
+// all off they pass, and with a refusal skipped they do not. What was learned is
+// learned once.
 func TestSwitch(t *testing.T) {
 	root, dir := "../..", t.TempDir()
 	root, err := filepath.Abs(root)
@@ -20,24 +21,26 @@ func TestSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Root: root, Dir: dir, Mutants: mutants, overlay: overlay, log: t.Output()}
-	s := Suite{Name: "pkg/value/version", Dir: filepath.Join(root, "pkg", "value", "version"), Binary: filepath.Join(dir, "version.test"), Run: "."}
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-o", s.Binary, ".")
-	build.Dir, build.Env = s.Dir, b.environ()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	b := &Bench{Root: root, Dir: dir, Mutants: mutants, overlay: overlay, Log: t.Output()}
+	if err := set(dir, 0); err != nil {
+		t.Fatal(err)
 	}
-	if err := b.learn(t.Context(), &s); err != nil {
-		t.Fatalf("the tests fail with all mutants off: %v", err)
+	for range 2 { // the second time all is known
+		b.Suites = nil
+		if err := b.module(t.Context(), root, regexp.MustCompile("^pkg/value/version$")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.Suites = []Suite{s}
+	if len(b.Suites) != 1 || len(b.Suites[0].Tests) < 3 {
+		t.Fatalf("suites %+v, want one with its tests", b.Suites)
+	}
 	operators := map[string]bool{}
 	for _, m := range mutants {
 		if operators[m.Operator] {
 			continue
 		}
 		operators[m.Operator] = true
-		r, err := b.Try(t.Context(), m, time.Minute)
+		r, err := b.Try(t.Context(), dir, m, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ type finder struct {
 	pkg     *packages.Package
 	file    *ast.File
 	source  []byte
-	next    *int
+	next    int
 	mutants []Mutant
 	wraps   []wrap
 	within  string            // the function
@@ -60,17 +60,17 @@ func (f *finder) text(n ast.Node) string {
 
 // add adds a mutant; before and after are the Go around the node, with %d for its number.
 func (f *finder) add(n ast.Node, operator, before, after string) {
-	*f.next++
+	f.next++
 	at := f.pkg.Fset.Position(n.Pos())
 	code := strings.Join(strings.Fields(f.text(n)), " ")
 	if len(code) > 160 {
 		code = code[:160]
 	}
 	f.mutants = append(f.mutants, Mutant{
-		ID: *f.next, Package: below(f.pkg.PkgPath), File: base(at.Filename), Line: at.Line,
+		ID: f.next, Package: below(f.pkg.PkgPath), File: base(at.Filename), Line: at.Line,
 		Operator: operator, Code: code, Func: f.within,
 	})
-	f.wraps = append(f.wraps, wrap{f.offset(n.Pos()), f.offset(n.End()), strings.ReplaceAll(before, "#", fmt.Sprint(*f.next)), after})
+	f.wraps = append(f.wraps, wrap{f.offset(n.Pos()), f.offset(n.End()), strings.ReplaceAll(before, "#", fmt.Sprint(f.next)), after})
 }
 
 // isBool says whether an expression is exactly a bool, not of a type made from it.
@@ -108,6 +108,13 @@ func (f *finder) find() {
 				f.within = strings.TrimLeft(types.ExprString(fn.Recv.List[0].Type), "*") + "." + f.within
 			}
 			ast.Inspect(fn.Body, f.visit)
+		}
+	}
+	same := map[string]int{}
+	for i, m := range f.mutants {
+		key := m.Key()
+		if same[key]++; same[key] > 1 { // in another place of the function
+			f.mutants[i].Code += fmt.Sprintf(" #%d", same[key])
 		}
 	}
 }
@@ -257,7 +264,7 @@ func (f *finder) swapped(n *ast.CallExpr) {
 		if _, nothing := ta.Type.(*types.Basic); nothing && ta.IsNil() {
 			continue
 		}
-		id := *f.next + 1
+		id := f.next + 1
 		f.add(a, "arguments swapped", "mutant.Other(#, ", ", "+f.text(b)+")")
 		f.mutants[len(f.mutants)-1].Code = strings.Join(strings.Fields(f.text(a)+", "+f.text(b)), " ")
 		f.wraps = append(f.wraps, wrap{f.offset(b.Pos()), f.offset(b.End()), fmt.Sprintf("mutant.Other(%d, ", id), ", " + f.text(a) + ")"})

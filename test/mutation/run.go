@@ -2,8 +2,8 @@ package mutation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,16 +14,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// A Suite is what is run at once: all tests of a package of the product, or
-// one test of the test module.
+// A Suite is the tests of one package, built.
 type Suite struct {
-	Name    string // a package's folder, and perhaps #Test
-	Dir     string
-	Binary  string
-	Run     string // for -test.run
+	Name   string // the package's folder
+	Dir    string
+	Binary string
+	Key    string // of all that is linked into Binary
+	Tests  []Test
+}
+
+// A Test is one test, or with the name "" a whole package whose tests run side by side.
+type Test struct {
+	Name    string
 	Seconds float64
 	Reaches []int // the mutants whose places it reaches
 }
@@ -34,57 +42,17 @@ type Bench struct {
 	Dir     string // of what is built
 	Mutants []Mutant
 	Suites  []Suite
+	Skip    string // tests that are not run, for -test.skip
+	Log     io.Writer
 	overlay string
-	log     io.Writer
 }
 
-// Skip is the tests that make test leaves out.
-const Skip = "^TestLong"
-
-// New switches the mutants in, builds the tests of both modules with them, and
-// runs each suite once with all of them off, to learn which places it reaches.
-// What a run learned is kept in dir, and used again there. Of the packages with
-// tests only those are built whose folders match.
-func New(ctx context.Context, root, dir string, suites *regexp.Regexp, log io.Writer) (*Bench, error) {
-	b := &Bench{Root: root, Dir: dir, log: log}
-	var err error
-	if b.Mutants, b.overlay, err = Switch(root, dir, Packages); err != nil {
-		return nil, err
+// set switches a mutant on for the processes that are told of dir.
+func set(dir string, id int) error {
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		return err
 	}
-	fmt.Fprintf(log, "%d mutants\n", len(b.Mutants))
-	if kept, err := os.ReadFile(b.record()); err == nil {
-		return b, json.Unmarshal(kept, &b.Suites)
-	}
-	if err := b.set(0); err != nil {
-		return nil, err
-	}
-	if err := b.build(ctx, suites); err != nil {
-		return nil, err
-	}
-	sound := b.Suites[:0]
-	for _, s := range b.Suites {
-		switch err := b.learn(ctx, &s); {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			fmt.Fprintf(log, "%s fails without a mutant, so it is not asked: %v\n", s.Name, err)
-		case len(s.Reaches) > 0:
-			sound = append(sound, s)
-		}
-	}
-	b.Suites = sound
-	slices.SortStableFunc(b.Suites, func(x, y Suite) int { return int(1000*x.Seconds) - int(1000*y.Seconds) })
-	kept, err := json.Marshal(b.Suites)
-	if err != nil {
-		return nil, err
-	}
-	return b, os.WriteFile(b.record(), kept, 0o600)
-}
-
-func (b *Bench) record() string { return filepath.Join(b.Dir, "suites.json") }
-
-func (b *Bench) set(id int) error {
-	return os.WriteFile(filepath.Join(b.Dir, "active"), []byte(strconv.Itoa(id)), 0o600)
+	return os.WriteFile(filepath.Join(dir, "active"), []byte(strconv.Itoa(id)), 0o600)
 }
 
 // environ makes Go build with the mutants, whoever calls it.
@@ -93,145 +61,148 @@ func (b *Bench) environ() []string {
 	return append(os.Environ(), "GOFLAGS="+strings.TrimSpace(flags), "GOWORK=off")
 }
 
-func (b *Bench) build(ctx context.Context, suites *regexp.Regexp) error {
-	for _, m := range []string{"", "test"} {
-		root := filepath.Join(b.Root, m)
-		list := exec.CommandContext(ctx, "go", "list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", "./...")
-		list.Dir, list.Env = root, b.environ()
-		out, err := list.Output()
-		if err != nil {
-			return fmt.Errorf("list the packages of %s: %w", root, err)
-		}
-		for dir := range strings.FieldsSeq(string(out)) {
-			name, err := filepath.Rel(b.Root, dir)
-			if err != nil {
-				return err
-			}
-			if slices.Contains(without, name) || !suites.MatchString(name) {
-				continue
-			}
-			fmt.Fprintf(b.log, "build the tests of %s\n", name)
-			binary := filepath.Join(b.Dir, strings.ReplaceAll(name, "/", "-")+".test")
-			build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, ".")
-			build.Dir, build.Env = dir, b.environ()
-			if out, err := build.CombinedOutput(); err != nil {
-				return fmt.Errorf("%s: %w\n%s", name, err, out)
-			}
-			if err := b.suites(name, dir, binary, m == "test"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// without are test packages that make test does not run, or that ask nothing
-// of what the product does.
-var without = []string{"test/interop", "test/servers", "test/arch", "test/bench", "test/mutation"}
-
-var tests = regexp.MustCompile(`(?m)^func (Test\w*)\(t `)
-
-// suites lists what is run of a package: each test alone, or all of them.
-func (b *Bench) suites(name, dir, binary string, alone bool) error {
-	s := Suite{Name: name, Dir: dir, Binary: binary, Run: "."}
-	if !alone {
-		b.Suites = append(b.Suites, s)
-		return nil
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, found := range tests.FindAllSubmatch(source, -1) {
-			if test := string(found[1]); !strings.HasPrefix(test, "TestLong") && test != "TestMain" {
-				s.Name, s.Run = name+"#"+test, "^"+test+"$"
-				b.Suites = append(b.Suites, s)
-			}
-		}
-	}
-	return nil
-}
-
-// learn runs a suite once, to see how long it takes and which places it reaches.
-func (b *Bench) learn(ctx context.Context, s *Suite) error {
-	reached := filepath.Join(b.Dir, "reached")
-	if err := os.WriteFile(reached, make([]byte, len(b.Mutants)+1), 0o600); err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(reached) }()
-	start := time.Now()
-	if err := b.run(ctx, *s, 20*time.Minute); err != nil {
-		return err
-	}
-	s.Seconds = time.Since(start).Seconds()
-	seen, err := os.ReadFile(reached)
-	if err != nil {
-		return err
-	}
-	for id, was := range seen {
-		if was != 0 {
-			s.Reaches = append(s.Reaches, id)
-		}
-	}
-	fmt.Fprintf(b.log, "%s: %.1f s, reaches %d\n", s.Name, s.Seconds, len(s.Reaches))
-	return nil
-}
-
-// run runs a suite; an error is what a developer would see as a failure.
-func (b *Bench) run(ctx context.Context, s Suite, limit time.Duration) error {
+// run runs tests of a suite with the mutant that is on in dir; an error is what
+// a developer would see as a failure.
+func (b *Bench) run(ctx context.Context, dir string, s Suite, limit time.Duration, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	cmd := exec.CommandContext(ctx, s.Binary, "-test.run", s.Run, "-test.skip", Skip, "-test.failfast")
+	cmd := exec.CommandContext(ctx, s.Binary, args...)
+	if b.Skip != "" {
+		cmd.Args = append(cmd.Args, "-test.skip", b.Skip)
+	}
 	var out bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.Dir, b.environ(), &out, &out
+	tmp := filepath.Join(dir, "tmp")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, &out, &out
+	cmd.Env = append(b.environ(), "WAYBILL_MUTANT="+dir, "TMPDIR="+tmp)
+	// What a test started ends with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		tail := out.Bytes()[max(0, out.Len()-400):]
-		return fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(tail)), " "))
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
-	return nil
+	_ = os.RemoveAll(tmp)
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	return out.String(), errors.Join(err, os.MkdirAll(tmp, 0o700))
 }
 
 // A Result is what came of one mutant.
 type Result struct {
 	Mutant
-	Noticed string // the suite that failed, or ""
-	Ran     int    // suites that reach the place and ran
-	Left    int    // suites that reach the place and were not run: out of patience
+	Noticed string // the test that failed, or ""
+	Ran     int    // tests that reach the place and ran
+	Left    int    // tests that reach the place and were not run: out of patience
 	Why     string // it changes nothing that anybody could notice
 }
 
-// Try switches a mutant on and runs the suites that reach its place, the
-// quickest first, until one fails or patience has run out.
-func (b *Bench) Try(ctx context.Context, m Mutant, patience time.Duration) (Result, error) {
+// TryAll tries mutants, by some workers side by side, and hands on what came of each.
+func (b *Bench) TryAll(ctx context.Context, mutants []Mutant, workers int, patience time.Duration, each func(Result)) error {
+	results, free := make(chan Result), make(chan string, workers)
+	free <- b.Dir // processes that were not told of a directory look here
+	for i := 1; i < workers; i++ {
+		free <- filepath.Join(b.Dir, "worker"+strconv.Itoa(i))
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	go func() {
+		for _, m := range mutants {
+			dir := <-free
+			group.Go(func() error {
+				defer func() { free <- dir }()
+				r, err := b.Try(ctx, dir, m, patience)
+				if err == nil {
+					results <- r
+				}
+				return err
+			})
+		}
+		_ = group.Wait()
+		close(results)
+	}()
+	for r := range results {
+		each(r)
+	}
+	return group.Wait()
+}
+
+// Try switches a mutant on in dir and runs the tests that reach its place,
+// until one fails or patience has run out.
+func (b *Bench) Try(ctx context.Context, dir string, m Mutant, patience time.Duration) (Result, error) {
 	r := Result{Mutant: m}
-	if err := b.set(m.ID); err != nil {
+	if err := set(dir, m.ID); err != nil {
 		return r, err
 	}
-	defer func() { _ = b.set(0) }()
+	defer func() { _ = set(dir, 0) }()
 	until := time.Now().Add(patience)
-	for _, s := range b.Suites {
-		if _, reaches := slices.BinarySearch(s.Reaches, m.ID); !reaches {
-			continue
-		}
+	for _, run := range b.batches(m) {
 		if time.Now().After(until) {
-			r.Left++
+			r.Left += len(run.tests)
 			continue
 		}
-		r.Ran++
-		limit := time.Minute + time.Duration(10*s.Seconds*float64(time.Second))
-		if err := b.run(ctx, s, limit); ctx.Err() != nil {
+		r.Ran += len(run.tests)
+		limit := time.Minute + time.Duration(10*run.seconds*float64(time.Second))
+		out, err := b.run(ctx, dir, run.suite, limit, "-test.failfast", "-test.run", pattern(run.tests))
+		if ctx.Err() != nil {
 			return r, ctx.Err()
-		} else if err != nil {
-			r.Noticed = s.Name
+		}
+		if err != nil {
+			r.Noticed = run.suite.Name
+			if found := failed.FindStringSubmatch(out); found != nil {
+				r.Noticed += " " + found[1]
+			}
 			return r, nil
 		}
 	}
 	return r, nil
+}
+
+// failed finds the tests that failed; of their parts the lines are indented.
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// A batch is tests that run in one process.
+type batch struct {
+	suite   Suite
+	tests   []string
+	seconds float64
+}
+
+// batches are the tests that reach a mutant, in the order in which they are
+// asked: those of its own package, then the quick. Of a package several run in
+// one process, which makes what they share once: the quickest first, then four
+// times as long each time.
+func (b *Bench) batches(m Mutant) []batch {
+	var all []batch
+	for _, s := range b.Suites {
+		most, now := 1.0, batch{suite: s}
+		for _, t := range s.Tests { // the quickest first
+			if _, reaches := slices.BinarySearch(t.Reaches, m.ID); !reaches {
+				continue
+			}
+			if len(now.tests) > 0 && now.seconds+t.Seconds > most {
+				all, now, most = append(all, now), batch{suite: s}, 4*most
+			}
+			now.tests, now.seconds = append(now.tests, t.Name), now.seconds+t.Seconds
+		}
+		if len(now.tests) > 0 {
+			all = append(all, now)
+		}
+	}
+	own := func(r batch) int {
+		if r.suite.Name == m.Package {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(x, y batch) int { return cmp.Or(own(x)-own(y), cmp.Compare(x.seconds, y.seconds)) })
+	return all
+}
+
+// pattern is for -test.run.
+func pattern(tests []string) string {
+	if slices.Equal(tests, []string{""}) {
+		return "."
+	}
+	return fmt.Sprintf("^(%s)$", strings.Join(tests, "|"))
 }

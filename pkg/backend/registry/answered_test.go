@@ -1,10 +1,15 @@
 package registry
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -33,9 +38,42 @@ func TestActsOfAnswers(t *testing.T) {
 			switch said := errors.As(err, &knows); {
 			case said != (act != ""), said && !strings.Contains(knows.NextAct(), act):
 				t.Errorf("%d: %v, want %q", status, err, act)
+			case !errors.As(err, new(*ggcr.Error)):
+				t.Errorf("%d: %v does not have the registry's answer", status, err)
 			case verdict.FindingOf("demo", err).Code.Outcome() != verdict.Unavailable:
 				t.Errorf("%d: %v is not unavailability", status, err)
 			}
+		}
+	}
+}
+
+// TestUploadAgain: an upload is repeated if it broke or the registry was busy, and
+// not if the caller stopped it, its time is over, or the registry refused it.
+func TestUploadAgain(t *testing.T) {
+	for _, row := range []struct {
+		err   error
+		again bool
+	}{
+		{nil, false}, {io.ErrUnexpectedEOF, true}, {context.Canceled, false}, {context.DeadlineExceeded, false},
+		{&ggcr.Error{StatusCode: http.StatusServiceUnavailable}, true}, {&ggcr.Error{StatusCode: http.StatusForbidden}, false},
+	} {
+		err := row.err
+		if err != nil {
+			err = fmt.Errorf("uploading: %w", err)
+		}
+		if got := uploadAgain(err); got != row.again {
+			t.Errorf("%v: %t", err, got)
+		}
+	}
+}
+
+// TestNamesThatAreNoTags: what cannot be a tag is wrong use, and a tag that is not there is not found.
+func TestNamesThatAreNoTags(t *testing.T) {
+	r := serve(t, nil)
+	for tag, wrong := range map[string]bool{"no tag": true, strings.Repeat("v", 129): true, "v1": false} {
+		_, err := r.Resolve(t.Context(), "demo", tag)
+		if usage := verdict.FindingOf("demo", err).Code == verdict.Usage; usage != wrong || !wrong && !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", tag, err)
 		}
 	}
 }

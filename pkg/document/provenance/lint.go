@@ -230,7 +230,7 @@ func (l *linter) source(c Claim) {
 		if json.Unmarshal(p.Value, &text) != nil {
 			continue
 		}
-		if named := commitIn(text); named != "" && !strings.HasPrefix(s.Commit, named) {
+		if named := commitIn(text); !strings.HasPrefix(s.Commit, named) {
 			l.note(lintSourceOther, p.Name, "the value %q names a commit other than that of the source, %s", short(text), s.Commit)
 		}
 	}

@@ -40,6 +40,8 @@ func TestLint(t *testing.T) {
 		{"instructions in a material that is not there", provenance.PredicateTypeV01, `"definedInMaterial":0`, `"definedInMaterial":2`, []string{"LINT_DEFINED_IN"}},
 		{"an entry point on a branch", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern/blob/main/build.sh", []string{provenance.LintEntryMutable}},
 		{"an entry point at a commit", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern/blob/" + hex + "/build.sh", nil},
+		{"an entry point in the source at a commit", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern@" + hex + "#build.sh", nil},
+		{"an entry point in a neighbour at a commit", provenance.PredicateTypeV02, "build.sh", "https://example.test/lantern2@" + hex + "#build.sh", []string{provenance.LintEntryForeign}},
 		{"an entry point elsewhere", provenance.PredicateTypeV02, "build.sh", "https://example.test/other/blob/" + hex + "/build.sh", []string{provenance.LintEntryForeign}},
 		{"a source without commit", provenance.PredicateTypeV02, `"digest":{"sha1":"` + commit() + `"},"entryPoint"`, `"entryPoint"`, []string{"LINT_SOURCE_MUTABLE"}},
 		{"a parameter with another commit", provenance.PredicateTypeV02, `{"race":true}`, `"v1.0.0+0ac956ff2bef9c"`, []string{"LINT_SOURCE_OTHER"}},

@@ -121,6 +121,8 @@ func TestK04HiddenHeadings(t *testing.T) {
 	// A mark of a comment in code begins none.
 	good(t).change(t, readme, "A keeper dims it", "A keeper writes `<!--` and dims it").accepted(t)
 	good(t).change(t, readme, "A keeper dims it at dawn.", "```\n<!--\n```").accepted(t)
+	// Marks that close a heading are not part of its name.
+	good(t).change(t, readme, "### Graduation Criteria\n", "### Graduation Criteria ###\n").accepted(t)
 	// Comments do not nest.
 	good(t).change(t, readme, "A keeper dims", "<!-- one <!-- two -->\nA keeper dims").accepted(t)
 

@@ -341,6 +341,10 @@ func TestUnreadableLinks(t *testing.T) {
 	if v := intotolayout.Judge(r); v.Outcome() != verdict.Unavailable {
 		t.Errorf("outcome %v: %v", v.Outcome(), v.Findings)
 	}
+	r.Links = fstest.MapFS{}
+	if v := intotolayout.Judge(r); v.Outcome() != verdict.Refused || !strings.Contains(fmt.Sprint(v.Findings), "not found") {
+		t.Errorf("without links: %v: %v", v.Outcome(), v.Findings)
+	}
 }
 
 // TestParse reads what others write, and refuses what has two readings.
@@ -375,8 +379,32 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for code, what := range map[verdict.Code]any{verdict.StatementParse: []string{"link"}, verdict.StatementType: map[string]any{"_type": "root"}} {
+		if _, err := intotolayout.Parse(signed(t, false, what, p["alice"])); verdict.FindingOf("", err).Code != code {
+			t.Errorf("%v: %v, want %s", what, err, code)
+		}
+	}
 	if _, err := intotolayout.Parse(make([]byte, intotolayout.MaxSize+1)); verdict.FindingOf("", err).Code != verdict.Limit {
 		t.Errorf("too much: %v", err)
+	}
+}
+
+// TestLayoutLimits: a layout has at most so many rules and steps.
+func TestLayoutLimits(t *testing.T) {
+	for _, row := range []struct {
+		rules, steps int
+		code         verdict.Code
+	}{{2000, 2, ""}, {2001, 2, verdict.Limit}, {9, 256, ""}, {9, 257, verdict.Limit}} {
+		w := newWorld()
+		for len(w.layout.Steps) < row.steps {
+			w.layout.Steps = append(w.layout.Steps, in_toto.Step{Type: "step", Threshold: 1, SupplyChainItem: in_toto.SupplyChainItem{Name: fmt.Sprint(len(w.layout.Steps))}})
+		}
+		for range row.rules - 9 {
+			w.step(0).ExpectedMaterials = append(w.step(0).ExpectedMaterials, []string{"ALLOW", "*"})
+		}
+		if _, err := intotolayout.Parse(signed(t, false, w.layout, people()["owner"])); err == nil != (row.code == "") || err != nil && verdict.FindingOf("", err).Code != row.code {
+			t.Errorf("%+v: %v", row, err)
+		}
 	}
 }
 

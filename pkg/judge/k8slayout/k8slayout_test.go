@@ -183,6 +183,7 @@ func TestProvenance(t *testing.T) {
 		"gs://b/release/v1.31.1/kubernetes.tar.gz":                                verdict.Version,
 		"gs://b/stage/v1.31.1-15+abc/v1.31.1/gcs-stage/v1.31.1/kubernetes.tar.gz": verdict.Version,
 		"gs://b/release/v1.31.2/../v1.31.1/kubernetes.tar.gz":                     verdict.Path,
+		"gs://b/release/v1.31.2/bin//kubernetes.tar.gz":                           verdict.Path,
 		"gs://b/elsewhere/kubernetes.tar.gz":                                      verdict.Path,
 		"kubernetes.tar.gz":                                                       verdict.Path,
 		"gs://b":                                                                  verdict.Path,
@@ -253,14 +254,15 @@ func TestBuilt(t *testing.T) {
 	layer := func(set digest.Set) spdx.Package {
 		return spdx.Package{ID: id + "-sha256-" + set.SHA256.Hex(), Name: set.SHA256.String(), Digests: set}
 	}
+	program := spdx.Package{ID: id + "-program", Name: "kube-proxy", Digests: archive} // in the image, and no layer of it
 	raw, err := spdx.EncodeTagValue(spdx.Draft{
 		Name: "release", Namespace: "https://sbom.k8s.io/v1.31.2/release", Created: time.Unix(0, 0), Tool: "test",
 		External: []spdx.External{{ID: "DocumentRef-source", Namespace: "https://sbom.k8s.io/v1.31.2/source", SHA256: one.SHA256}},
-		Packages: []spdx.Package{{ID: id, Name: "kube-proxy.tar", Digests: archive}, layer(one), layer(two)},
+		Packages: []spdx.Package{{ID: id, Name: "kube-proxy.tar", Digests: archive}, layer(one), layer(two), program},
 		Files:    []spdx.File{{ID: "SPDXRef-File", Name: "./" + kubectl, SHA1: strings.Repeat("0", 40), Digests: two}},
 		Relationships: []spdx.Relationship{
 			{From: spdx.DocumentID, Type: spdx.Describes, To: "SPDXRef-File"}, {From: spdx.DocumentID, Type: spdx.Describes, To: id},
-			{From: id, Type: spdx.Contains, To: layer(two).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID},
+			{From: id, Type: spdx.Contains, To: program.ID}, {From: id, Type: spdx.Contains, To: layer(two).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID}, {From: id, Type: spdx.Contains, To: layer(one).ID},
 		},
 	})
 	if err != nil {

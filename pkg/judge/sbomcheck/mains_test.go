@@ -34,3 +34,29 @@ func TestVersionsOfMainModules(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesInPackageURLs: a package URL agrees with the name and the version
+// beside it, which some tools write as NAME-VERSION, in lower case or without v.
+func TestNamesInPackageURLs(t *testing.T) {
+	for _, row := range []struct {
+		purl, name, version string
+		agrees              bool
+	}{
+		{"pkg:deb/debian/openssl@3.0.11", "openssl", "3.0.11", true},
+		{"pkg:deb/debian/openssl@3.0.11", "openssl", "3.0.12", false},
+		{"pkg:deb/debian/openssl@3.0.11", "openssl", spdx.NoAssertion, true},
+		{"pkg:deb/debian/openssl@3.0.11", "libssl", "3.0.11", false},
+		{"pkg:deb/debian/openssl@3.0.11", "openssl-3.0.11", "3.0.11", true},
+		{"pkg:deb/debian/openssl@3.0.11", "openssl-3.0.12", "3.0.11", false},
+		{"pkg:deb/debian/openssl", "openssl-3.0.12", "3.0.12", true},
+		{"pkg:golang/example.org/lantern@v1.0.0", "example.org/Lantern", "1.0.0", true},
+		{"pkg:golang/stdlib@1.26.0", "stdlib", "go1.26.0", true},
+		{"pkg:golang/lantern@1.26.0", "lantern", "go1.26.0", false},
+		{"pkg:npm/lantern@1.26.0", "another", "2", true}, // of a kind that is not compared
+	} {
+		name, version, known := parsePURL(row.purl)
+		if got := !known || says(spdx.Package{Name: row.name, Version: row.version}, name, version); got != row.agrees {
+			t.Errorf("%+v: %t", row, got)
+		}
+	}
+}

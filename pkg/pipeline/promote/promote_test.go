@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -40,5 +41,26 @@ func TestRegistryIsAskedFirst(t *testing.T) {
 	}
 	if err := apply(t.Context(), plan, From{Files: opened{}}, To{Images: closed{}}, nil); !errors.Is(err, errOpened) {
 		t.Errorf("the twin: %v", err)
+	}
+}
+
+// TestReportOfManyDecisions: the report of many images has what the decisions
+// about them note, each note once, and of notes, proofs and warnings of one code
+// no more than its limits.
+func TestReportOfManyDecisions(t *testing.T) {
+	for _, row := range []struct{ decisions, different, notes, proofs int }{
+		{2, 1, 1, 2}, {2, 2, 2, 2}, {maxFindings, maxFindings, maxFindings, maxFindings}, {maxProofs + 1, maxProofs, maxFindings, maxProofs},
+	} {
+		r := &report{verdict: verdict.New("promotion", time.Time{}), counts: map[verdict.Code]int{}}
+		for i := range row.decisions {
+			v := verdict.New("image", time.Time{})
+			v.Note("note %d", i%row.different)
+			v.Warn(verdict.Finding{Code: verdict.Extra})
+			v.Proofs = []verdict.Proof{{}}
+			r.judged(v)
+		}
+		if got := r.verdict; len(got.Notes) != row.notes || len(got.Proofs) != row.proofs || len(got.Warnings) != min(row.decisions, maxFindings) {
+			t.Errorf("%+v: %d notes, %d proofs, %d warnings", row, len(got.Notes), len(got.Proofs), len(got.Warnings))
+		}
 	}
 }

@@ -71,3 +71,16 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenDots: a dot in the host is escaped or in a character class; one after
+// either is neither.
+func TestOpenDots(t *testing.T) {
+	for pattern, open := range map[string]bool{
+		`release@example\.test`: false, `release@example.test`: true, `release@ex[.]ample\.test`: false, `release@ex[.]ample.test`: true, `release@ex\.ample.test`: true,
+	} {
+		_, err := Pattern("https://issuer.example", pattern, Email)
+		if said := err != nil && strings.Contains(err.Error(), "matches any character"); said != open {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
