@@ -21,6 +21,9 @@ import (
 type Strike struct {
 	At   int           // which of them, from 1; 0 is none
 	With syscall.Errno // what the call answers, and does not act; 0: all is killed before it acts
+	// Short is a call that writes half of what it is given. With is then what the next
+	// call answers that writes the same file; 0 is none.
+	Short bool
 	// Only are the calls that count; empty counts all. A call on a socket is
 	// "socket write", any other one "write".
 	Only []string
@@ -57,6 +60,7 @@ type tracer struct {
 	pid     int
 	known   map[int]bool // threads that were seen
 	failing map[int]bool // threads in a call that is to fail
+	rest    string       // the call that wrote a part
 	traces  map[uint64]trace
 }
 
@@ -132,15 +136,26 @@ func (t *tracer) call(thread int) {
 		return
 	}
 	t.Calls = append(t.Calls, name)
+	hit, rest := len(t.Calls) == t.At, t.rest == name
 	switch {
-	case len(t.Calls) != t.At:
+	case hit && t.Short:
+		size := &regs.Rdx
+		if strings.HasPrefix(name, "copy_file_range ") {
+			size = &regs.R8
+		}
+		*size = (*size + 1) / 2
+		t.rest = name
+	case rest && t.With == 0 || !hit && !rest:
+		return
 	case t.With == 0:
 		_ = syscall.Kill(t.pid, syscall.SIGKILL)
+		return
 	default:
 		t.failing[thread] = true
+		t.rest = ""
 		regs.Orig_rax = ^uint64(0) // no call at all
-		_ = syscall.PtraceSetRegs(thread, &regs)
 	}
+	_ = syscall.PtraceSetRegs(thread, &regs)
 }
 
 // exitKill ends the traced with the tracer; package syscall does not have it.
@@ -187,6 +202,9 @@ func (t *tracer) counts(thread int, regs syscall.PtraceRegs) string {
 		name, on = "socket "+name, ""
 	case fd <= 2, !strings.HasPrefix(on, "/"), strings.HasPrefix(on, "/dev/"):
 		return "" // what people read, and pipes
+	}
+	if strings.HasPrefix(on, "/sys/") || strings.HasPrefix(on, "/proc/") {
+		return "" // the kernel, not a disk
 	}
 	if len(t.Only) > 0 && !slices.Contains(t.Only, name) {
 		return ""

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -110,8 +111,8 @@ type Entry struct {
 	Open func(ctx context.Context, name string) (io.ReadCloser, int64, error)
 }
 
-// Write writes the files of a place, and others, as a kit: the same files, the same
-// bytes.
+// Write writes the files of a place, and others, as a kit, to a file in a directory of
+// [Temp]: the same files, the same bytes.
 func Write(ctx context.Context, path string, from store.Place, compressed bool, others ...Entry) error {
 	objects, err := from.List(ctx)
 	if err != nil {
@@ -129,6 +130,11 @@ func WriteDelta(ctx context.Context, older, newer, path string, compressed bool)
 	if !strings.HasSuffix(older, Suffix) {
 		return verdict.Refuse(verdict.Usage, older, "want a kit, whose name ends in %s", Suffix)
 	}
+	temp, remove, err := Temp(path)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	from, err := store.Open(older, nil)
 	to, failed := store.Open(newer, nil)
 	if err := errors.Join(err, failed); err != nil {
@@ -162,27 +168,45 @@ func WriteDelta(ctx context.Context, older, newer, path string, compressed bool)
 	delta := Entry{store.Object{Name: "delta", Size: int64(len(list))}, func(context.Context, string) (io.ReadCloser, int64, error) {
 		return io.NopCloser(strings.NewReader(list)), int64(len(list)), nil
 	}}
-	return write(ctx, path, append(changed, delta), compressed)
+	whole := filepath.Join(temp, "whole")
+	if err := write(ctx, whole, append(changed, delta), compressed); err != nil {
+		return err
+	}
+	return Publish(whole, path)
 }
 
-// CheckNew refuses a name that no new kit can have.
-func CheckNew(path string) error {
-	if _, err := os.Lstat(path); err == nil || !strings.HasSuffix(path, Suffix) {
-		return verdict.Refuse(verdict.Usage, path, "want a file that does not exist, and whose name ends in %s", Suffix)
+// Publish gives a whole kit its name.
+func Publish(whole, path string) error {
+	if err := os.Rename(whole, path); err != nil {
+		return &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
 	}
 	return nil
 }
 
-// write writes a kit, which appears when it is whole.
-func write(ctx context.Context, path string, all []Entry, compressed bool) error {
-	if err := CheckNew(path); err != nil {
-		return err
+// Temp makes a directory for what is written on the way to a new kit, beside it, and
+// removes those that killed runs left there: they are a day old.
+func Temp(path string) (dir string, remove func(), err error) {
+	if _, err := os.Lstat(path); err == nil || !strings.HasSuffix(path, Suffix) {
+		return "", nil, verdict.Refuse(verdict.Usage, path, "want a file that does not exist, and whose name ends in %s", Suffix)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".kit-")
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".waybill-kit-*"))
+	for _, name := range left {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(name)
+		}
+	}
+	if dir, err = os.MkdirTemp(filepath.Dir(path), ".waybill-kit-"); err != nil {
+		err = &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, err
+}
+
+// write writes a kit, which its caller gives its name when it is whole.
+func write(ctx context.Context, path string, all []Entry, compressed bool) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // it is temporary
 	defer file.Close()
 	plain := bufio.NewWriterSize(file, unpack.FrameSize)
 	if compressed {
@@ -204,10 +228,7 @@ func write(ctx context.Context, path string, all []Entry, compressed bool) error
 			return err
 		}
 	}
-	if err := errors.Join(out.Close(), plain.Flush(), file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return errors.Join(out.Close(), plain.Flush(), file.Close())
 }
 
 const framesAtOnce = 16

@@ -2,9 +2,11 @@ package kit_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/store"
@@ -51,7 +53,31 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	}
-	if err := kit.Write(t.Context(), filepath.Join(to, "x.kit"), from, true); verdict.FindingOf("", err).Code != verdict.Usage {
+	if _, _, err := kit.Temp(filepath.Join(to, "x.kit")); verdict.FindingOf("", err).Code != verdict.Usage {
 		t.Errorf("a kit was overwritten: %v", err)
+	}
+}
+
+// TestTemp: what a killed run left beside kits is removed when it is a day old; what a
+// run that lives may have is not, and nothing else is.
+func TestTemp(t *testing.T) {
+	dir := t.TempDir()
+	for name, age := range map[string]time.Duration{".waybill-kit-old": 25 * time.Hour, ".waybill-kit-new": time.Hour, "old": 25 * time.Hour} {
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, name, "parts"), 0o755), os.Chtimes(filepath.Join(dir, name), at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	temp, remove, err := kit.Temp(filepath.Join(dir, "x.kit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(temp); err != nil || !info.IsDir() {
+		t.Error(err)
+	}
+	remove()
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if want := []string{".waybill-kit-new", "old"}; err != nil || len(left) != len(want) || filepath.Base(left[0]) != want[0] || filepath.Base(left[1]) != want[1] {
+		t.Errorf("%q is left: %v", left, err)
 	}
 }

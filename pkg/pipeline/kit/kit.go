@@ -125,14 +125,11 @@ type Form struct{ Compressed, EvidenceOnly bool }
 // cannot be listed, or if the kit is to have evidence only, the release is judged where
 // it is; then each byte is hashed again while it is copied.
 func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form Form) (decided gate.Decided, err error) {
-	if err := kit.CheckNew(path); err != nil {
+	temp, remove, err := kit.Temp(path)
+	if err != nil {
 		return decided, err
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(path), ".kit-")
-	if err != nil {
-		return decided, &verdict.UnavailableError{Place: path, Op: "writing the kit", Err: err}
-	}
-	defer os.RemoveAll(temp) //nolint:errcheck // it is temporary
+	defer remove()
 	first, inKit := filepath.Join(temp, "first"+kit.Suffix), r
 	_, failed := r.Files.List(ctx)
 	m, refused := g.Manifest(ctx, r)
@@ -146,13 +143,16 @@ func Export(ctx context.Context, g gate.Gate, r gate.Request, path string, form 
 			decided, failed = g.Decide(ctx, inKit)
 		}
 		if failed == nil && decided.Verdict.Err() == nil && len(decided.Verified().Artifacts) == len(m.Artifacts) {
-			return decided, os.Rename(first, path)
+			return decided, kit.Publish(first, path)
 		}
 	}
 	if decided, err = decide(ctx, g, r); err != nil || decided.Verdict.Err() != nil {
 		return decided, err
 	}
-	return decided, exporting{g, r, form}.pack(ctx, decided.Verified(), path, true)
+	if err = (exporting{g, r, form}).pack(ctx, decided.Verified(), first, true); err == nil {
+		err = kit.Publish(first, path)
+	}
+	return decided, err
 }
 
 // copyOf is a copy of another place.
@@ -178,7 +178,7 @@ func (e exporting) pack(ctx context.Context, m manifest.Manifest, path string, h
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".kit-")
+	dir, err := os.MkdirTemp(filepath.Dir(path), "parts-")
 	if err != nil {
 		return err
 	}

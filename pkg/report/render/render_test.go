@@ -93,7 +93,7 @@ func TestEveryWaiverIsShown(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, f render.Format, v *verdict.Verdict) string {
+func write(t testing.TB, f render.Format, v *verdict.Verdict) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := render.Write(&b, f, *v); err != nil {

@@ -64,16 +64,17 @@ type Request struct {
 // Facts that a run counts besides what a sample has. Times are in
 // microseconds, memory is in KiB.
 const (
-	FactMedian     = "p50"        // as a caller waits
-	FactSlow       = "p99"        // as all but one in a hundred wait
-	FactInside     = "inside p50" // as the service says in its log
-	FactInsideSlow = "inside p99"
-	FactHits       = "hits in 10000" // decisions that were made before
-	FactAskedFor   = "registry"      // requests to the registry
-	factResident   = "resident after %d"
-	factHeap       = "heap after %d"
-	factGoroutines = "goroutines after %d"
-	known          = 200 // images that are asked about again and again
+	FactMedian      = "p50"        // as a caller waits
+	FactSlow        = "p99"        // as all but one in a hundred wait
+	FactInside      = "inside p50" // as the service says in its log
+	FactInsideSlow  = "inside p99"
+	FactHits        = "hits in 10000" // decisions that were made before
+	FactAskedFor    = "registry"      // requests to the registry
+	factResident    = "resident after %d"
+	factHeap        = "heap after %d"
+	factGoroutines  = "goroutines after %d"
+	factDescriptors = "descriptors after %d"
+	known           = 200 // images that are asked about again and again
 )
 
 // Run measures once and says on w what that took.

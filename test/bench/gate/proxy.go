@@ -205,7 +205,7 @@ func (s *scene) startProxy(ctx context.Context) (*front, error) {
 	if s.client, err = s.writeTLS(); err != nil {
 		return nil, err
 	}
-	s.service, err = startService(ctx, s.dir, false, filepath.Join(s.Bin, "waybill"), "gate", "proxy", "service.yaml")
+	s.service, err = startService(ctx, filepath.Join(s.Bin, "waybill"), s.dir, "proxy", false)
 	if err != nil {
 		return nil, err
 	}

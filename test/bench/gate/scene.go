@@ -27,9 +27,13 @@ type scene struct {
 	host     string // of the registry
 	issuer   *httptest.Server
 	service  *service
+	proxy    *service // only with [Soak]
 	client   *http.Client
 	bodies   [][]byte // a question about each image
+	names    []image
 	token    string
+	policy   string
+	mint     func(asker string) (string, error)
 }
 
 const (
@@ -66,25 +70,31 @@ func openScene(ctx context.Context, req Request, dir string) (s *scene, err erro
 		if err != nil {
 			return nil, err
 		}
-		s.bodies = append(s.bodies, question)
+		s.bodies, s.names = append(s.bodies, question), append(s.names, at)
 	}
 	if err := s.openIssuer(); err != nil {
 		return nil, err
 	}
+	s.policy = policyName(set)
 	if err := s.write(set); err != nil {
 		return nil, err
 	}
 	if s.client, err = s.writeTLS(); err != nil {
 		return nil, err
 	}
-	s.service, err = startService(ctx, dir, req.Way == Soak, filepath.Join(req.Bin, "waybill"), "gate", "serve", "service.yaml")
+	s.service, err = startService(ctx, filepath.Join(req.Bin, "waybill"), dir, "serve", req.Way == Soak)
+	if err == nil && req.Way == Soak {
+		s.proxy, err = startService(ctx, filepath.Join(req.Bin, "waybill"), dir, "proxy", true)
+	}
 	return s, err
 }
 
 func (s *scene) close() error {
 	var err error
-	if s.service != nil {
-		err = s.service.end()
+	for _, one := range []*service{s.service, s.proxy} {
+		if one != nil {
+			err = errors.Join(err, one.end())
+		}
 	}
 	if s.client != nil {
 		s.client.CloseIdleConnections()
@@ -117,19 +127,22 @@ func (s *scene) openIssuer() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	claims, err := json.Marshal(map[string]any{
-		"iss": s.issuer.URL, "aud": audience, "sub": asker, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(2 * time.Hour).Unix(),
-		"repository_id": "1234", "workflow_ref": "example/lantern/release.yml@refs/heads/main",
-	})
-	if err != nil {
-		return err
+	s.mint = func(asker string) (string, error) {
+		now := time.Now()
+		claims, err := json.Marshal(map[string]any{
+			"iss": s.issuer.URL, "aud": audience, "sub": asker, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(2 * time.Hour).Unix(),
+			"repository_id": "1234", "workflow_ref": "example/lantern/release.yml@refs/heads/main",
+		})
+		if err != nil {
+			return "", err
+		}
+		signed, err := signer.Sign(claims)
+		if err != nil {
+			return "", err
+		}
+		return signed.CompactSerialize()
 	}
-	signed, err := signer.Sign(claims)
-	if err != nil {
-		return err
-	}
-	s.token, err = signed.CompactSerialize()
+	s.token, err = s.mint(asker)
 	return err
 }
 
@@ -144,12 +157,9 @@ func (s *scene) write(set Set) error {
 			return err
 		}
 	}
-	verb, more := "verify", ""
+	secure := ""
 	if s.Secure {
-		more = "tls: {certificate: tls.crt, key: tls.key}\n"
-	}
-	if s.Registry != "" {
-		verb, more = "pull", fmt.Sprintf("proxy: {registry: %q, guarded: [\"%[1]s/%s/\"]}\n", s.host, staging)
+		secure = "tls: {certificate: tls.crt, key: tls.key}\n"
 	}
 	files := map[string]string{
 		profileName: fmt.Sprintf(`apiVersion: waybill/v1
@@ -161,18 +171,9 @@ places:
   files: {canonical: "https://dl.example.test/{version}/", staging: "file:///nowhere/{version}/", release: "file:///nowhere/{version}/"}
   images: {canonical: registry.example.test, staging: %s, release: %[3]s}
 `, policyName(set), rootName, s.host),
-		"callers.yaml": fmt.Sprintf(`audience: %s
-callers: [{name: promoter, token: {issuer: %q, subject: %s, claims: {repository_id: "1234"}}}]
-grants: [{caller: promoter, verbs: [%s], from: [%[5]s/], to: [%[5]s/], channels: [none]}]
-`, audience, s.issuer.URL, asker, verb, s.host),
-		"service.yaml": `apiVersion: waybill/v1
-kind: GateService
-profile: profile.yaml
-callers: callers.yaml
-listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-limits: {perCallerPerSecond: 1000000, rememberSeconds: 3600}
-` + more,
+		"callers.yaml": s.callers(asker),
+		"serve.yaml":   serviceFile + secure,
+		"proxy.yaml":   serviceFile + secure + fmt.Sprintf("proxy: {registry: %[1]s, guarded: [%[1]s/]}\n", s.host),
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
@@ -180,6 +181,23 @@ limits: {perCallerPerSecond: 1000000, rememberSeconds: 3600}
 		}
 	}
 	return nil
+}
+
+const serviceFile = `apiVersion: waybill/v1
+kind: GateService
+profile: profile.yaml
+callers: callers.yaml
+listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+limits: {perCallerPerSecond: 1000000, rememberSeconds: 3600}
+`
+
+// callers are who may ask: one, of this name at the issuer.
+func (s *scene) callers(asker string) string {
+	return fmt.Sprintf(`audience: %s
+callers: [{name: promoter, token: {issuer: %q, subject: %s, claims: {repository_id: "1234"}}}]
+grants: [{caller: promoter, verbs: [verify, pull], from: [%[4]s/], to: [%[4]s/], channels: [none]}]
+`, audience, s.issuer.URL, asker, s.host)
 }
 
 // request asks as the one caller that there is.

@@ -17,16 +17,17 @@ import (
 	"time"
 )
 
-// service is a process of waybill gate serve.
+// service is a process of waybill gate serve, or of gate proxy.
 type service struct {
 	cmd            *exec.Cmd
 	callers, admin string // addresses
 	log            string // path, or nothing
 }
 
-// startService starts one in the directory of a scene. A quiet one keeps no log.
-func startService(ctx context.Context, dir string, quiet bool, args ...string) (s *service, err error) {
-	s = &service{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
+// startService starts one, gate serve or gate proxy, in the directory of a scene. A
+// quiet one keeps no log.
+func startService(ctx context.Context, waybill, dir, verb string, quiet bool) (s *service, err error) {
+	s = &service{cmd: exec.CommandContext(ctx, waybill, "gate", verb, verb+".yaml")}
 	s.cmd.Dir = dir
 	s.cmd.Env = append(os.Environ(), "HOME="+dir, "DOCKER_CONFIG="+dir)
 	if !quiet {
@@ -72,6 +73,8 @@ type looks struct {
 	peak, resident  int64 // bytes
 	heap            int64
 	goroutines      int
+	descriptors     int
+	reloads         int64
 	hits, decisions int64
 }
 
@@ -93,6 +96,10 @@ func (s *service) look(ctx context.Context) (l looks, err error) {
 		case "VmRSS":
 			l.resident = kib << 10
 		}
+	}
+	open, err := os.ReadDir(procOf(s.cmd.Process.Pid, "fd"))
+	if l.descriptors = len(open); err != nil {
+		return l, err
 	}
 	return l, s.metrics(ctx, &l)
 }
@@ -144,6 +151,10 @@ func (s *service) metrics(ctx context.Context, l *looks) error {
 			continue // what explains a series
 		}
 		switch name, _, _ := strings.Cut(series, "{"); name {
+		case "waybill_gate_reloads_total":
+			if strings.Contains(series, `"ok"`) {
+				l.reloads = int64(value)
+			}
 		case "waybill_gate_decisions_total":
 			l.decisions += int64(value)
 		case "waybill_gate_cached_decisions_total":
