@@ -204,7 +204,7 @@ func write(ctx context.Context, path string, all []Entry, compressed bool) error
 			return err
 		}
 	}
-	if err := errors.Join(out.Close(), plain.Flush(), file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(out.Close(), plain.Flush(), file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)
