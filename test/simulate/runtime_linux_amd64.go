@@ -25,11 +25,16 @@ func retake(now int64) uint32
 //go:linkname cheaprand runtime.cheaprand
 func cheaprand() uint32
 
-// instead of [os.File.Sync], and of the function that takes the processor from a
-// goroutine which has it for long, or is in a system call for long.
+//go:linkname mutexTime internal/sync.runtime_nanotime
+func mutexTime() int64
+
+// instead of [os.File.Sync], of the function that takes the processor from a goroutine
+// which has it for long, or is in a system call for long, and of the clock by which a
+// mutex prefers those that wait for long.
 var (
 	instead      = func(f *os.File) error { return syncing(f) }
 	insteadNever = func(int64) uint32 { return 0 }
+	insteadZero  = func() int64 { return 0 }
 )
 
 // choices are where a thread has its sources of random numbers, which decide the order
@@ -55,6 +60,7 @@ func Prepare() error {
 	return errors.Join(
 		replace(reflect.ValueOf((*os.File).Sync).Pointer(), unsafe.Pointer(&instead)),
 		replace(reflect.ValueOf(retake).Pointer(), unsafe.Pointer(&insteadNever)),
+		replace(reflect.ValueOf(mutexTime).Pointer(), unsafe.Pointer(&insteadZero)),
 	)
 }
 
