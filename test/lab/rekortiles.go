@@ -10,6 +10,7 @@ import (
 	rekorpb "github.com/sigstore/rekor-tiles/v2/pkg/generated/protobuf"
 	"github.com/transparency-dev/formats/log"
 	"github.com/transparency-dev/merkle/rfc6962"
+	"github.com/transparency-dev/merkle/testonly"
 	"golang.org/x/mod/sumdb/note"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc"
@@ -128,6 +129,20 @@ func (l *Lab) Forget() {
 	l.rekor.mu.Lock()
 	defer l.rekor.mu.Unlock()
 	clear(l.rekor.seen)
+}
+
+// Shrink makes the Rekor v2 log what it was when it had so many entries, for simulations:
+// each begins with the same one.
+func (l *Lab) Shrink(size int) {
+	r := l.rekor
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.bodies[:size]
+	r.tree, r.bodies = testonly.New(rfc6962.DefaultHasher), nil
+	clear(r.seen)
+	for _, body := range first {
+		r.grow(body)
+	}
 }
 
 // Checkpoint signs a checkpoint with the key of the Rekor v2 log: of a tree that it does

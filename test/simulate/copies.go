@@ -92,8 +92,11 @@ func (whole) Image(ctx context.Context, image gate.Image) *verdict.Verdict {
 // copies is the copying of an image to several registries by several processes with one
 // lease, without a policy. In some worlds the source has a blob with a wrong byte.
 func copies(m *Made, w *World) error {
-	dice, image := w.dice("copies"), m.images[0]
-	source := m.Lab.Registry + "/staging/lantern"
+	dice := w.dice("copies")
+	image, source := m.tiny[0], m.Lab.Registry+"/tiny" // has little to copy, so many seeds can be played
+	if dice.IntN(6) == 0 {
+		image, source = m.images[0], m.Lab.Registry+"/staging/lantern"
+	}
 	var bad *spoiled
 	if dice.IntN(4) == 0 {
 		d := image.blobs[dice.IntN(len(image.blobs))]
@@ -101,6 +104,7 @@ func copies(m *Made, w *World) error {
 		w.Hosts[m.Lab.Registry] = bad
 	}
 	if w.Broken == TagsBare {
+		image, source = m.images[0], m.Lab.Registry+"/staging/lantern"
 		w.Hosts[m.Lab.Registry] = bare{w.Hosts[m.Lab.Registry]}
 	}
 	route := promotionplan.Route{Manifest: "copies", Source: source}
@@ -119,7 +123,13 @@ func copies(m *Made, w *World) error {
 		}
 		return err
 	}
-	run := func(a *Actor, ctx context.Context) error { return w.copy(ctx, a, plan) }
+	run := func(a *Actor, ctx context.Context) error {
+		done, err := w.copy(ctx, a, plan, promotionplan.Shard{})
+		if err != nil {
+			return err
+		}
+		return done.Verdict.Err()
+	}
 	all := w.together(w.actors(15), run)
 	err := w.settle(all[0], run)
 	if bad != nil && bad.met.Load() > 0 {
@@ -131,37 +141,40 @@ func copies(m *Made, w *World) error {
 	return errors.Join(err, goal.tagged(), goal.sound())
 }
 
-// copy is one process that copies.
-func (w *World) copy(ctx context.Context, a *Actor, plan promotionplan.Plan) error {
+// copy is one process that copies a shard of a plan.
+func (w *World) copy(ctx context.Context, a *Actor, plan promotionplan.Plan, s promotionplan.Shard) (done promote.Applied, err error) {
 	at, err := cloud.Open(leases, a.Transport)
 	if err != nil {
-		return err
+		return done, err
 	}
-	held, err := lease.Claim(ctx, lease.Place{Place: at, Writer: at}, "copies.lease.json", lease.Config{Holder: a.name + " " + fmt.Sprint(a.life), Term: term, Clock: a.Clock})
+	held, err := lease.Claim(ctx, lease.Place{Place: at, Writer: at}, leaseOf(s), lease.Config{Holder: a.name + " " + fmt.Sprint(a.life), Term: term, Clock: a.Clock})
 	exclusive := func(ctx context.Context) error { return held.Held(ctx) }
 	switch {
 	case err == nil:
 		defer func() { _ = held.Release(ctx) }() // if this fails, the lease expires
 	case w.Broken != NoExclusion:
-		return err
+		return done, err
 	default:
 		exclusive = nil
 	}
-	j, err := journal.Open(filepath.Join(a.Disk, "promotions.jsonl"))
+	if w.Broken == LeaseGap {
+		exclusive = func(ctx context.Context) error {
+			err := held.Held(ctx)
+			_, _ = at.List(ctx) // whatever comes of it
+			return err
+		}
+	}
+	j, err := journal.Open(filepath.Join(a.Disk, fmt.Sprintf("promotions-%d-of-%d.jsonl", s.Index, s.Of)))
 	if err != nil {
-		return err
+		return done, err
 	}
 	defer j.Close()
-	done, err := promote.Images{
-		Plan: plan, Ledger: promote.OpenLedger(j, "simulated", a.Clock),
+	return promote.Images{
+		Plan: plan, Shard: s, Ledger: promote.OpenLedger(j, "simulated", a.Clock),
 		Judge:  func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) { return whole{}, nil },
 		Open:   func(prefix string) (*registry.Remote, error) { return registry.OpenRemote(prefix, a.Transport) },
 		Rights: promote.Rights{Exclusive: exclusive}, Run: promote.Run{Now: a.Clock()},
 	}.Apply(ctx)
-	if err != nil {
-		return err
-	}
-	return done.Verdict.Err()
 }
 
 // regions are the places where an image goes.
@@ -280,7 +293,7 @@ func stage(m *Made, w *World) error {
 	run := func(a *Actor, ctx context.Context) error {
 		state := filepath.Join(a.Disk, "state")
 		if _, err := os.Stat(state); err != nil {
-			if err := os.CopyFS(state, os.DirFS(m.Built)); err != nil {
+			if err := errors.Join(os.CopyFS(state, os.DirFS(m.Built)), a.Keep()); err != nil {
 				return err
 			}
 		}

@@ -20,6 +20,8 @@ const (
 	Expired   Fault = "expired"   // 401: the server no longer knows the token
 	Forgotten Fault = "forgotten" // the server says that it acted, and did not
 	Suspended Fault = "suspended" // the process stops for minutes before it sends the request
+
+	PowerCut Fault = "power cut" // of no request: the disk loses what was not synced
 )
 
 // kinds are all faults.
@@ -41,7 +43,9 @@ func drawRates(dice *rand.Rand) Rates {
 	}
 	r[Forgotten] /= 8 // a server that lies is rare, and each of its lies takes all patience
 	r[Silent] /= 4    // as do these
-	r[Suspended] /= 8
+	if dice.IntN(8) > 0 {
+		r[Suspended] /= 8
+	}
 	return r
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	kits "github.com/waybill-release/waybill/pkg/pipeline/kit"
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -39,8 +40,11 @@ type Made struct {
 	Since time.Time
 
 	version version.Version
+	logged  int               // entries of the log
 	files   map[string][]byte // as they are staged
 	images  []staged
+	tiny    []staged          // more of them, without evidence
+	older   []byte            // a kit that has the evidence only
 	names   map[string]string // of digests, see [World.Names]
 }
 
@@ -55,6 +59,7 @@ func Make(ctx context.Context, dir, example string) (*Made, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	m.Since = time.Now().Add(time.Minute).Truncate(time.Second)
+	_, m.logged = m.Lab.LoggedSince(0)
 	return m, nil
 }
 
@@ -85,7 +90,14 @@ func (m *Made) make(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return m.read(ctx)
+	g, err := m.gate(ctx, now)
+	if err == nil {
+		err = m.export(ctx, g, now, m.Path("older.kit"), kits.Form{EvidenceOnly: true})
+	}
+	if err == nil {
+		m.older, err = os.ReadFile(m.Path("older.kit"))
+	}
+	return errors.Join(err, m.read(ctx), m.pushTiny(ctx))
 }
 
 // writeProfile sends releases to the hosts of the worlds, and adds a profile for files

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -18,17 +15,10 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
-	"github.com/waybill-release/waybill/pkg/govern/feature"
-	"github.com/waybill-release/waybill/pkg/govern/feature/config"
-	"github.com/waybill-release/waybill/pkg/govern/feature/effective"
-	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
-	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
-	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/watched"
 	kits "github.com/waybill-release/waybill/pkg/pipeline/kit"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/pipeline/watch"
-	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/scene"
 )
@@ -40,8 +30,11 @@ func (m *Made) gate(ctx context.Context, in process) (gate.Gate, error) {
 	})
 }
 
-// carry writes the staged release into a kit, and publishes it from there elsewhere.
+// carry writes the staged release into a kit, in some worlds also what it has that an
+// older kit lacks, and publishes it from there elsewhere.
 func carry(m *Made, w *World) error {
+	dice := w.dice("kit")
+	form, delta := kits.Form{Compressed: dice.IntN(2) == 0}, dice.IntN(2) == 0
 	w.Check = func(*Actor, *http.Request) error { return m.sound(w, "release") }
 	kitOf := func(a *Actor) string { return filepath.Join(a.Disk, "lantern.kit") }
 	run := func(a *Actor, ctx context.Context) error {
@@ -50,21 +43,25 @@ func carry(m *Made, w *World) error {
 			return err
 		}
 		if _, err := os.Stat(kitOf(a)); err != nil {
-			files, wrong := cloud.OpenPlace(m.Places.Files+"/staging/lantern/"+scene.Version+"/", a.Transport)
-			images, none := registry.OpenRemote(m.Lab.Registry+"/staging/lantern", a.Transport)
-			if err := errors.Join(wrong, none); err != nil {
-				return err
-			}
-			r := g.Release(m.version, profile.Release, gate.Places{Files: files, Images: images}, a.Clock())
-			decided, err := kits.Export(ctx, g, r, kitOf(a), kits.Form{})
-			if err == nil {
-				err = decided.Verdict.Err()
-			}
-			if err != nil {
+			if err := m.export(ctx, g, a.process(), kitOf(a), form); err != nil {
 				return err
 			}
 		}
-		return m.unpack(ctx, g, a, kitOf(a))
+		if !delta {
+			return m.unpack(ctx, g, a, kitOf(a))
+		}
+		older, change := filepath.Join(a.Disk, "older.kit"), filepath.Join(a.Disk, "change.kit")
+		if _, err := os.Stat(older); err != nil {
+			if err := errors.Join(os.WriteFile(older, m.older, 0o600), a.Keep()); err != nil {
+				return err
+			}
+		}
+		if _, err := os.Stat(change); err != nil {
+			if err := kit.WriteDelta(ctx, older, kitOf(a), change, form.Compressed); err != nil {
+				return err
+			}
+		}
+		return m.unpack(ctx, g, a, change)
 	}
 	all := w.together([]string{"carrier"}, run)
 	if err := w.settle(all[0], run); err != nil {
@@ -74,6 +71,21 @@ func carry(m *Made, w *World) error {
 		return errors.New("the kit was imported, and its files are not there")
 	}
 	return m.sound(w, "release")
+}
+
+// export writes the staged release into a kit.
+func (m *Made) export(ctx context.Context, g gate.Gate, in process, path string, form kits.Form) error {
+	files, wrong := cloud.OpenPlace(m.Places.Files+"/staging/lantern/"+scene.Version+"/", in.Transport)
+	images, none := registry.OpenRemote(m.Lab.Registry+"/staging/lantern", in.Transport)
+	if err := errors.Join(wrong, none); err != nil {
+		return err
+	}
+	r := g.Release(m.version, profile.Release, gate.Places{Files: files, Images: images}, in.Clock())
+	decided, err := kits.Export(ctx, g, r, path, form)
+	if err != nil {
+		return err
+	}
+	return decided.Verdict.Err()
 }
 
 // unpack publishes the release in a kit, which must be whole: it has its name only then.
@@ -148,88 +160,4 @@ func watching(m *Made, w *World) error {
 		return fmt.Errorf("the log has %d entries, of which %d are not explained; the cursor says %d and %d (%w)", size, size-from, c.Next, len(c.Open), err)
 	}
 	return nil
-}
-
-// lantern is the feature that worlds switch on.
-var lantern = feature.Key{Namespace: "waybill", Name: "Lantern"}
-
-// features are several reconcilers of one site, which switch a feature on. Each transition
-// must end with one statement, even if several of them signed it, or one did twice.
-func features(m *Made, w *World) error {
-	known, err := feature.NewRegistry(feature.Namespace{Name: lantern.Namespace, Features: []feature.Definition{
-		{Name: lantern.Name, About: "there is light", Versions: []feature.Version{{Since: m.version, Stage: feature.Beta, Default: feature.Off}}},
-	}})
-	if err != nil {
-		return err
-	}
-	_, before := m.Lab.LoggedSince(0)
-	run := func(a *Actor, ctx context.Context) error {
-		r, err := m.reconciler(ctx, a, known)
-		if err != nil {
-			return err
-		}
-		var all error
-		for range 3 { // passes
-			_, err := r.Once(ctx)
-			all = err // the last one counts
-			if ctx.Err() != nil {
-				break
-			}
-			time.Sleep(20 * time.Second)
-		}
-		return all
-	}
-	all := w.together(w.actors(4), run)
-	time.Sleep(10 * time.Minute) // those that are gone no longer count as live
-	if err := w.settle(all[0], run); err != nil {
-		return err
-	}
-	stored := w.look(destBucket, "/storage/v1/b/release/o?prefix=features/statements/")
-	entries, _ := m.Lab.LoggedSince(before)
-	contents := map[string]bool{}
-	for _, e := range entries {
-		contents[signedContent.FindStringSubmatch(e)[1]] = true
-	}
-	if n := bytes.Count(stored, []byte(`.sigstore.json","`)); n == 0 || len(contents) != n {
-		return fmt.Errorf("%d statements are stored, and %d different ones were signed: %.300s", n, len(contents), stored)
-	}
-	return nil
-}
-
-// reconciler makes a reconciler as waybill feature reconcile does.
-func (m *Made) reconciler(ctx context.Context, a *Actor, known feature.Registry) (*reconcile.Reconciler, error) {
-	in := a.process()
-	in.Profile = "features.yaml"
-	g, err := m.gate(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	p := g.Profile()
-	services, err := sign.ParseServices(p.Signing, a.Clock())
-	if err != nil {
-		return nil, err
-	}
-	site, err := featurestore.OpenSite("gs+http://"+destBucket+"/release/features", func(uri string) (featurestore.Place, error) {
-		at, err := cloud.Open(strings.TrimSuffix(uri, "/")+"/", a.Transport)
-		return featurestore.Place{Place: at, Writer: at}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	by, err := sign.New(sign.Config{
-		Role: policy.Reconciler, Policy: p.Policy, Verifier: g.Verifier(), Services: services, Transport: a.Transport, Clock: a.Clock,
-		Token: minted{m.Lab, "reconciler@lab.invalid"}.Token, Work: sign.Work{Patience: time.Minute},
-	})
-	if err != nil {
-		return nil, err
-	}
-	expect := map[string]reconcile.Expect{lantern.Namespace: {Reporters: []reconcile.Reporter{{Identity: "lamp", Every: time.Minute}}}}
-	c := config.Config{Identity: a.name, Every: time.Minute, Expect: expect, Wishes: reconcile.Wishes{Wanted: map[feature.Key]feature.Wanted{
-		lantern: {Desired: feature.On, Scope: feature.Scope{Everything: true}},
-	}}}
-	return c.Reconciler(config.World{
-		Site: site, Registry: known, Deeds: map[feature.Key]reconcile.Deeds{lantern: {Dangling: reconcile.Nothing{}}}, Version: m.version, Clock: a.Clock,
-		Signer:     config.Signer{By: by, Verifier: g.Verifier(), Policy: p.Policy, Statements: site.Statements},
-		Statements: effective.Statements{At: site.Statements, Policy: p.Policy, Verifier: g.Verifier()},
-	})
 }

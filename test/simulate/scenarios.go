@@ -35,12 +35,13 @@ type Scenario struct {
 // Scenarios are all of them.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"watch", 4, 7, watching},
+		{"watch", 8, 7, watching},
 		{"kit", 2, 200, carry},
-		{"features", 3, 60, features},
-		{"copies", 20, 130, copies},
-		{"files", 8, 25, files},
-		{"images", 3, 200, images},
+		{"features", 2, 60, features},
+		{"copies", 48, 60, copies},
+		{"shards", 10, 120, divided},
+		{"files", 24, 25, files},
+		{"images", 2, 200, images},
 		{"stage", 2, 280, stage},
 		{"release", 1, 420, release},
 	}
@@ -53,7 +54,9 @@ type Defect string
 const (
 	TagsBare    Defect = "an image is tagged without its evidence"
 	NoExclusion Defect = "who does not get the lease goes on without it"
+	LeaseGap    Defect = "the lease is checked, then something is read, then a tag is written"
 	NoMemory    Defect = "a signer forgets what it signed when it is killed"
+	NoSync      Defect = "nothing that is written is synced"
 )
 
 // Play plays a scenario with a seed, with a defect or with "".

@@ -240,6 +240,7 @@ func (x exchange) wait(d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		choose(x.dice)
 		if x.dead() {
 			return errDead
 		}

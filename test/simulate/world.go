@@ -15,8 +15,6 @@ package simulate
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -26,6 +24,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/cryptotest"
 	"testing/synctest"
 	"time"
 )
@@ -55,10 +54,13 @@ type World struct {
 	late     sync.WaitGroup // what is still on its way
 
 	mu     sync.Mutex // guards the fields below
+	disks  []*Actor
 	trace  []event
 	stats  Stats
 	wrongs []string
 	calm   bool // nothing fails any more
+
+	whole map[string]bool // repositories whose image was checked once; a single goroutine reads it at a time
 }
 
 // event is one request in the trace of a run.
@@ -90,8 +92,8 @@ type Result struct {
 	Stats
 	// Wrong says which invariants did not hold.
 	Wrong []string
-	// Trace identifies the requests of the run, with their times and fates.
-	Trace string
+	// Events are the requests of the run, with their times and fates.
+	Events []string
 	// Took is how long the run took, in its own time.
 	Took time.Duration
 }
@@ -105,18 +107,21 @@ func Run(t *testing.T, seed uint64, from time.Time, play func(w *World)) Result 
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // in memory
 	waitDurably()
-	w := &World{Seed: seed, dir: dir, Hosts: map[string]http.Handler{}, stats: Stats{Runs: 1, Faults: map[Fault]int{}}}
+	collect()
+	w := &World{Seed: seed, dir: dir, Hosts: map[string]http.Handler{}, whole: map[string]bool{}, stats: Stats{Runs: 1, Faults: map[Fault]int{}}}
 	w.Rates = drawRates(w.dice("rates"))
 	var took time.Duration
-	synctest.Test(t, func(*testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
 		time.Sleep(time.Until(from))
 		w.began = time.Now()
 		defer jitterBy(&jitter{seed: seed, began: w.began})()
+		syncing = w.synced
 		play(w)
 		w.late.Wait()
 		took = time.Since(w.began)
 	})
-	return Result{Stats: w.stats, Wrong: w.wrongs, Trace: w.digest(), Took: took}
+	return Result{Stats: w.stats, Wrong: w.wrongs, Events: w.events(), Took: took}
 }
 
 // memory is a directory in memory, if the system has one.
@@ -141,6 +146,7 @@ func (w *World) Calm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calm = true
+	clear(w.whole) // at the end it is checked once more
 }
 
 // dice are drawn from the seed for a purpose.
@@ -164,7 +170,9 @@ func (w *World) coming(what string) (dice *rand.Rand, calm bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.Requests++
-	return w.dice(fmt.Sprintf("%s after %d", what, time.Since(w.began))), w.calm
+	dice = w.dice(fmt.Sprintf("%s after %d", what, time.Since(w.began)))
+	choose(dice) // so that nothing counts of what came before
+	return dice, w.calm
 }
 
 // note records an event.
@@ -180,17 +188,16 @@ func (w *World) count(kind Fault) {
 	w.stats.Faults[kind]++
 }
 
-// digest identifies the trace. Events of the same moment are independent of each
-// other, and sorted.
-func (w *World) digest() string {
+// events are the trace. Events of the same moment are independent of each other, and
+// sorted.
+func (w *World) events() (list []string) {
 	slices.SortStableFunc(w.trace, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what))
 	})
-	h := sha256.New()
 	for _, e := range w.trace {
-		fmt.Fprintf(h, "%s %s\n", e.at, e.what)
+		list = append(list, e.at.String()+" "+e.what)
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return list
 }
 
 // jitter is a source of numbers that depend on the seed and the moment only, whichever

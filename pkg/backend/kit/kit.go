@@ -201,7 +201,7 @@ func Temp(path string) (dir string, remove func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// write writes a kit, which its caller gives its name when it is whole.
+// write writes a kit, which its caller gives its name when all of it is on disk.
 func write(ctx context.Context, path string, all []Entry, compressed bool) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -228,7 +228,7 @@ func write(ctx context.Context, path string, all []Entry, compressed bool) error
 			return err
 		}
 	}
-	return errors.Join(out.Close(), plain.Flush(), file.Close())
+	return errors.Join(out.Close(), plain.Flush(), file.Sync(), file.Close())
 }
 
 const framesAtOnce = 16
