@@ -123,7 +123,7 @@ func copies(m *Made, w *World) error {
 		}
 		return err
 	}
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		done, err := w.copy(ctx, a, plan, promotionplan.Shard{})
 		if err != nil {
 			return err
@@ -253,7 +253,7 @@ func files(m *Made, w *World) error {
 		return nil
 	}
 	w.Check = func(*Actor, *http.Request) error { return sound(false) }
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		in := a.process()
 		in.Profile = "files.yaml"
 		p, err := m.pipeline(ctx, in, a.Disk)
@@ -290,7 +290,7 @@ func stage(m *Made, w *World) error {
 		}
 		return m.halfStaged(w)
 	}
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		state := filepath.Join(a.Disk, "state")
 		if _, err := os.Stat(state); err != nil {
 			if err := errors.Join(os.CopyFS(state, os.DirFS(m.Built)), a.Keep()); err != nil {

@@ -128,7 +128,7 @@ func (d *disk) write(number uint64, from, to string, dice *rand.Rand) error {
 }
 
 // syncing is called instead of each [os.File.Sync], if this build can do that.
-var syncing = func(*os.File) error { return nil }
+var syncing = func(*os.File) error { return nil } //nolint:unused // the build that simulates reads it
 
 // synced is the end of a sync of a file: its actor is killed before it, or after it, or
 // it is done.

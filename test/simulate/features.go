@@ -82,7 +82,7 @@ func features(m *Made, w *World) (err error) {
 	all := w.together(append(w.actors(4), "lamp"), s.run)
 	time.Sleep(20 * time.Minute) // those that are gone no longer count as live, and the wish is the last one
 	var last feature.Feature
-	err = w.settle(all[0], func(a *Actor, ctx context.Context) error {
+	err = w.settle(all[0], func(ctx context.Context, a *Actor) error {
 		pass, site, err := s.reconciler(ctx, a)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (s *switched) statements(last feature.Feature, before int) error {
 }
 
 // run is one process for some passes: a reconciler, or the program that reports.
-func (s *switched) run(a *Actor, ctx context.Context) error {
+func (s *switched) run(ctx context.Context, a *Actor) error {
 	pass, site, err := s.reconciler(ctx, a)
 	if err != nil {
 		return err

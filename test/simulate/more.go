@@ -37,7 +37,7 @@ func carry(m *Made, w *World) error {
 	form, delta := kits.Form{Compressed: dice.IntN(2) == 0}, dice.IntN(2) == 0
 	w.Check = func(*Actor, *http.Request) error { return m.sound(w, "release") }
 	kitOf := func(a *Actor) string { return filepath.Join(a.Disk, "lantern.kit") }
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		g, err := m.gate(ctx, a.process())
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (m *Made) unpack(ctx context.Context, g gate.Gate, a *Actor, path string) e
 func watching(m *Made, w *World) error {
 	_, size := m.Lab.LoggedSince(0)
 	from := max(0, size-10)
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		g, err := m.gate(ctx, a.process())
 		if err != nil {
 			return err

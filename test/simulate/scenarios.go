@@ -105,7 +105,7 @@ func (w *World) tolerate(a *Actor, err error) {
 }
 
 // together runs a number of actors at the same time, each with its lives.
-func (w *World) together(names []string, run func(a *Actor, ctx context.Context) error) (all []*Actor) {
+func (w *World) together(names []string, run func(ctx context.Context, a *Actor) error) (all []*Actor) {
 	var group sync.WaitGroup
 	for i, name := range names {
 		a := w.Actor(name)
@@ -113,7 +113,7 @@ func (w *World) together(names []string, run func(a *Actor, ctx context.Context)
 		begin := time.Duration(i)*time.Millisecond + time.Duration(w.dice(name+" begins").Int64N(int64(time.Minute)))
 		group.Go(func() {
 			time.Sleep(begin)
-			w.lives(a, func(ctx context.Context) error { return run(a, ctx) })
+			w.lives(a, func(ctx context.Context) error { return run(ctx, a) })
 		})
 	}
 	group.Wait()
@@ -133,10 +133,10 @@ func (w *World) actors(most int) (names []string) {
 }
 
 // settle ends all faults, and lets one of the actors finish.
-func (w *World) settle(a *Actor, run func(a *Actor, ctx context.Context) error) error {
+func (w *World) settle(a *Actor, run func(ctx context.Context, a *Actor) error) error {
 	w.Calm()
 	time.Sleep(2 * term) // leases of the killed expire
-	if err := a.Do(0, func(ctx context.Context) error { return run(a, ctx) }); err != nil {
+	if err := a.Do(0, func(ctx context.Context) error { return run(ctx, a) }); err != nil {
 		return fmt.Errorf("a run without faults does not finish the work: %w", err)
 	}
 	return nil
@@ -190,7 +190,7 @@ func release(m *Made, w *World) error {
 		}
 		return err
 	}
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		p, err := m.pipeline(ctx, a.process(), a.Disk)
 		if err != nil {
 			return err
@@ -238,7 +238,7 @@ func images(m *Made, w *World) error {
 		}
 		return err
 	}
-	run := func(a *Actor, ctx context.Context) error {
+	run := func(ctx context.Context, a *Actor) error {
 		p, err := m.pipeline(ctx, a.process(), a.Disk)
 		if err != nil {
 			return err

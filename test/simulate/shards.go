@@ -103,7 +103,7 @@ func (d *division) goal(image int) regions {
 }
 
 // run is one process: it applies its shards, some of others, and merges.
-func (d *division) run(a *Actor, ctx context.Context) error {
+func (d *division) run(ctx context.Context, a *Actor) error {
 	var me int
 	_, _ = fmt.Sscanf(a.name, "actor-%d", &me)
 	dice := d.dice(fmt.Sprintf("%s shards %d", a.name, a.life))
