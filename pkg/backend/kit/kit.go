@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,8 +190,9 @@ func Temp(path string) (dir string, remove func(), err error) {
 	if _, err := os.Lstat(path); err == nil || !strings.HasSuffix(path, Suffix) {
 		return "", nil, verdict.Refuse(verdict.Usage, path, "want a file that does not exist, and whose name ends in %s", Suffix)
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".waybill-kit-*"))
+	left, _ := fs.Glob(os.DirFS(filepath.Dir(path)), ".waybill-kit-*")
 	for _, name := range left {
+		name = filepath.Join(filepath.Dir(path), name)
 		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
 			_ = os.RemoveAll(name)
 		}
