@@ -18,8 +18,9 @@ import (
 // dir is a directory. Every operation opens the directory anew and stays inside
 // it by [os.Root], even if links are created at the same time.
 type dir struct {
-	path string // absolute
-	uri  string
+	path    string // absolute
+	uri     string
+	unnamed func(in *os.File) (*os.File, func(name string) error) // unnamed, but for tests
 }
 
 func openDir(name string) (*dir, error) {
@@ -34,7 +35,7 @@ func openDir(name string) (*dir, error) {
 	if !strings.HasPrefix(slash, "/") {
 		slash = "/" + slash
 	}
-	return &dir{path: abs, uri: "file://" + slash}, nil
+	return &dir{path: abs, uri: "file://" + slash, unnamed: unnamed}, nil
 }
 
 // URI implements [Place].

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -39,4 +40,23 @@ func sizeIn(dir *os.File, name string) (int64, bool) {
 	var stat unix.Stat_t
 	err := unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
 	return stat.Size, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// unnamed creates a file without a name, which vanishes with its writer, in an
+// open directory, and returns the function that gives it one there, unless the
+// name exists. It returns nil where the kernel or the file system has no such
+// files, or there is no /proc to name them by.
+func unnamed(in *os.File) (*os.File, func(name string) error) {
+	fd, err := unix.Openat(int(in.Fd()), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, nil // the caller creates one with a name, and reports why that fails, too
+	}
+	f, here := os.NewFile(uintptr(fd), in.Name()), fmt.Sprintf("/proc/self/fd/%d", fd)
+	if unix.Access(here, unix.F_OK) != nil {
+		_ = f.Close()
+		return nil, nil
+	}
+	return f, func(name string) error {
+		return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, here, int(in.Fd()), name, unix.AT_SYMLINK_FOLLOW))
+	}
 }

@@ -12,3 +12,6 @@ func quick(path, name string) (*os.File, fs.FileInfo, bool) { return nil, nil, f
 
 // sizeIn always fails on systems without such a system call.
 func sizeIn(*os.File, string) (int64, bool) { return 0, false }
+
+// unnamed always fails on systems without such files.
+func unnamed(*os.File) (*os.File, func(string) error) { return nil, nil }

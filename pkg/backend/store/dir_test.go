@@ -26,12 +26,20 @@ func openDir(t *testing.T, dir string) (store.Place, store.Writer) {
 }
 
 func TestDirectoryConformance(t *testing.T) {
-	checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+	open := func(t *testing.T) (store.Place, store.Writer) {
 		dir := t.TempDir()
 		if strings.Contains(t.Name(), "list") {
 			return openDir(t, "file://"+filepath.ToSlash(dir)+"/")
 		}
 		return openDir(t, dir)
+	}
+	checkplaces.Run(t, open)
+	t.Run("named first", func(t *testing.T) {
+		checkplaces.Run(t, func(t *testing.T) (store.Place, store.Writer) {
+			place, w := open(t)
+			store.NameFirst(w)
+			return place, w
+		})
 	})
 }
 

@@ -16,8 +16,10 @@ import (
 )
 
 // stagingPrefix begins the name of a file that is being written, beside its
-// final name. One left by a crash is listed like any other object: a place must
-// have no name under which files can be hidden.
+// final name. On Linux, a file has no name while it is written, and this one
+// only to replace another, if the file system can do that. One left by a crash
+// is listed like any other object: a place must have no name under which files
+// can be hidden.
 const stagingPrefix = ".waybill-tmp-"
 
 // IsStaging reports whether a file of this name is incomplete: it is being
@@ -50,56 +52,74 @@ func (d *dir) Put(ctx context.Context, name string, size int64, r io.Reader, opt
 	if err := makeDirs(root, parent); err != nil {
 		return d.unavailable(op, err)
 	}
+	in, err := root.OpenFile(parent, os.O_RDONLY|openNoWait, 0) // no link leads out of the directory
+	if err != nil {
+		return d.unavailable(op, err)
+	}
+	defer in.Close()
 	staged := path.Join(parent, stagingPrefix+rand.Text())
 	defer func() { _ = root.Remove(staged) }() // already renamed on success
-	if err := d.stage(ctx, root, staged, &counted{r: r, want: size}); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return d.publish(root, staged, name, opts)
-}
-
-// stage writes all of r to a new file and makes it durable.
-func (d *dir) stage(ctx context.Context, root *os.Root, staged string, r *counted) error {
-	f, err := root.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return d.unavailable("staging", err)
+	f, link := d.unnamed(in)
+	if link == nil {
+		if f, err = root.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+			return fmt.Errorf("%s: %w", op, d.unavailable("staging", err))
+		}
 	}
 	defer f.Close()
-	r.stop = ctx.Err
-	if _, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 256<<10)); err != nil {
-		if r.err != nil {
-			return r.err // the source failed, not this place
-		}
-		return d.unavailable("staging", err)
+	if err := d.stage(ctx, f, &counted{r: r, want: size}); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
-	if err := f.Sync(); err != nil {
-		return d.unavailable("staging", err)
+	if link == nil {
+		err = f.Close()
 	}
-	if err := f.Close(); err != nil {
-		return d.unavailable("staging", err)
+	if err == nil {
+		err = publish(root, link, staged, name, opts.IfAbsent)
 	}
-	return nil
-}
-
-// publish gives the staged file its name, atomically and durably. A link,
-// unlike a rename, fails if the name exists.
-func (d *dir) publish(root *os.Root, staged, name string, opts PutOptions) error {
-	act := root.Rename
-	if opts.IfAbsent {
-		act = root.Link
+	if err == nil {
+		err = flush(in)
 	}
-	op := "writing " + quote(name)
-	err := act(staged, name)
 	switch {
 	case opts.IfAbsent && errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s at %q: %w", op, d.uri, ErrExists)
 	case err != nil:
 		return d.unavailable(op, err)
 	}
-	if err := syncDir(root, path.Dir(name)); err != nil {
-		return d.unavailable(op, err)
+	return nil
+}
+
+// stage writes all of r to a new file and makes it durable.
+func (d *dir) stage(ctx context.Context, f *os.File, r *counted) error {
+	r.stop = ctx.Err
+	_, err := io.CopyBuffer(struct{ io.Writer }{f}, r, make([]byte, 256<<10))
+	if r.err != nil {
+		return r.err // the source failed, not this place
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return d.unavailable("staging", err)
 	}
 	return nil
+}
+
+// publish gives the staged file its name, atomically. A link, unlike a rename,
+// fails if the name exists. link gives a file its first name, and is nil for a
+// file that has one.
+func publish(root *os.Root, link func(string) error, staged, name string, ifAbsent bool) error {
+	if link != nil {
+		err := link(path.Base(name))
+		if ifAbsent || !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := link(path.Base(staged)); err != nil {
+			return err
+		}
+	}
+	if ifAbsent {
+		return root.Link(staged, name)
+	}
+	return root.Rename(staged, name)
 }
 
 // Move moves a file into a directory under a name, atomically and durably,
@@ -152,17 +172,12 @@ func makeDirs(root *os.Root, name string) error {
 	case err != nil:
 		return err
 	}
-	return syncDir(root, path.Dir(name))
-}
-
-// syncDir makes the entries of a directory durable.
-func syncDir(root *os.Root, name string) error {
-	f, err := root.Open(name)
+	parent, err := root.Open(path.Dir(name))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return flush(f)
+	defer parent.Close()
+	return flush(parent)
 }
 
 // counted fails if the number of bytes differs from the declared one, keeps the
