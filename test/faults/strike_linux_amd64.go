@@ -158,8 +158,12 @@ func (t *tracer) call(thread int) {
 	_ = syscall.PtraceSetRegs(thread, &regs)
 }
 
-// exitKill ends the traced with the tracer; package syscall does not have it.
-const exitKill = 0x100000
+// exitKill ends the traced with the tracer, and unnamed opens a file without a
+// name, which is on the disk; package syscall does not have them.
+const (
+	exitKill = 0x100000
+	unnamed  = 0x400000
+)
 
 // trace is a call that can leave one: its name, and the argument, counted from
 // 0, that says on what: a descriptor, or a path below the one before it.
@@ -186,7 +190,7 @@ func traces() map[uint64]trace {
 // counts names a call that can leave a trace, and what it is on.
 func (t *tracer) counts(thread int, regs syscall.PtraceRegs) string {
 	call, known := t.traces[regs.Orig_rax]
-	if !known || call.name == "openat" && regs.Rdx&(syscall.O_CREAT|syscall.O_TRUNC) == 0 {
+	if !known || call.name == "openat" && regs.Rdx&(syscall.O_CREAT|syscall.O_TRUNC|unnamed) == 0 {
 		return ""
 	}
 	args := [...]uint64{regs.Rdi, regs.Rsi, regs.Rdx, regs.R10}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/test/faults"
 	"github.com/waybill-release/waybill/test/scene"
@@ -315,8 +317,16 @@ func drawn(n, some int, of string) []int {
 // TestLongSweep strikes the other commands that write: each is killed before a call
 // that can leave a trace, and calls to the disk fail or write a part. Nothing that
 // is half there is accepted, and the next run leaves what a run leaves that nobody
-// struck.
+// struck, and nobody has to remove anything before it.
 func TestLongSweep(t *testing.T) {
+	switch fd, err := unix.Open(t.TempDir(), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600); {
+	case err == nil:
+		_ = unix.Close(fd)
+	case os.Getenv("CI") != "":
+		t.Fatalf("CI has files without a name: %v", err)
+	default: // a killed writer leaves a name in a place, and it must be removed
+		t.Skipf("no files without a name here: %v", err)
+	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	t.Setenv("WAYBILL_PATIENCE", "15s")
 	w := openSweeping(t)
@@ -363,11 +373,10 @@ func (w sweeping) sweep(v swept, s faults.Strike, dir string, goal []string) str
 	if temporary, _ := os.ReadDir(w.Path(dir, "tmp")); !stays && len(temporary)+len(remains) > 0 {
 		w.t.Errorf("%s: it left %v and %q", where, temporary, remains)
 	}
-	extra := func(text string) bool { return stays && len(remains) > 0 && strings.Contains(text, ".waybill-tmp-") }
 	switch {
 	case struck.Killed:
 	case struck.Code == v.code && (v.accepted == nil || whole):
-	case s.With == 0 || (struck.Code != 3 || !strings.Contains(said, s.With.Error())) && !extra(said):
+	case s.With == 0 || struck.Code != 3 || !strings.Contains(said, s.With.Error()):
 		w.t.Errorf("%s: status %d, and it does not say what failed:\n%s", where, struck.Code, said)
 	}
 	if v.accepted != nil {
@@ -376,21 +385,12 @@ func (w sweeping) sweep(v swept, s faults.Strike, dir string, goal []string) str
 		}
 	}
 	again := w.run(v.args(w, dir)...)
-	if again.Code == 1 && extra(again.Stdout) { // a file in the place that nothing lists, which must be removed
-		w.remove(dir, remains)
-		again = w.run(v.args(w, dir)...)
-	}
 	exists := strings.HasPrefix(v.name, "kit ") && whole && again.Code == 2
 	if again.Code != v.code && !exists {
 		w.t.Errorf("%s, then again: status %d\n%s%s", where, again.Code, again.Stdout, again.Stderr)
 	}
 	if v.accepted != nil {
-		r := v.accepted(w, dir)
-		if r.Code == 1 && extra(r.Stdout) {
-			w.remove(dir, remains)
-			r = v.accepted(w, dir)
-		}
-		want(w.t, r, 0)
+		want(w.t, v.accepted(w, dir), 0)
 	}
 	if names, _ := w.left(v, dir); !slices.Equal(names, goal) {
 		w.t.Errorf("%s: it left other files than a run that nobody struck: %q", where, others(names, goal))
@@ -400,12 +400,4 @@ func (w sweeping) sweep(v swept, s faults.Strike, dir string, goal []string) str
 		return "kill"
 	}
 	return fmt.Sprint(struck.Code)
-}
-
-// remove removes what a killed run left in a place, as docs/how-to/air-gap.md says.
-func (w sweeping) remove(dir string, remains []string) {
-	w.t.Helper()
-	for _, name := range remains {
-		w.check(os.RemoveAll(w.Path(dir, name)))
-	}
 }
