@@ -173,9 +173,12 @@ type batched struct{}
 
 // batch applies what [Batched] says, unless the host asked for less before.
 func (h *host) batch(ctx context.Context) {
+	if ctx.Value(batched{}) == nil {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ctx.Value(batched{}) != nil && h.grow == 0 && h.most > h.first {
+	if h.grow == 0 && h.most > h.first {
 		h.most, h.limit, h.grow = mostBatched, firstBatched, 1
 	}
 }
