@@ -144,7 +144,7 @@ func TestWithoutProc(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	denied := errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) || err != nil && cmd.ProcessState.ExitCode() == refused
 	if denied && os.Getenv("CI") == "" {
-		t.Skipf("this machine lets nobody hide /proc: %v\n%s", err, out)
+		t.Skipf("/proc cannot be hidden on this machine: %v\n%s", err, out)
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnfinished") {
 		t.Fatalf("%v\n%s", err, out)

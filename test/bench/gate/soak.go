@@ -21,7 +21,7 @@ const turns = 50
 // soak sends the service very many requests of all kinds, and looks at its memory and
 // its descriptors now and then: most ask about images that were decided about, some
 // about images that are not there, in ever new repositories, some make no sense, some
-// come from nobody, and some pull through gate proxy. Meanwhile the caller, the
+// have no credentials, and some pull through gate proxy. Meanwhile the caller, the
 // certificate and the policy change.
 func (s *scene) soak(ctx context.Context) (bench.Sample, error) {
 	once := s.bodies[:min(known, len(s.bodies))]
@@ -111,7 +111,7 @@ func (s *scene) any(ctx context.Context, once [][]byte, i int) error {
 	kind := i % 20
 	switch kind {
 	case 0: // an image that is not there
-		at := image{Repository: fmt.Sprintf("%s/nobody-%d", staging, i), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Append(nil, i)))}
+		at := image{Repository: fmt.Sprintf("%s/missing-%d", staging, i), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Append(nil, i)))}
 		var err error
 		if content, err = body(s.registry.Name, at); err != nil {
 			return err

@@ -185,7 +185,7 @@ func (s *setting) gateSoak(ctx context.Context, seed string) (bench.Section, err
 		return bench.Section{}, err
 	}
 	section := bench.Section{
-		Name: fmt.Sprintf("%d requests over HTTP: 75 %% decided before, 5 %% about what is nowhere, 5 %% without sense, 5 %% from nobody, 10 %% pulls through gate proxy", n), Unit: "request", Rows: rows,
+		Name: fmt.Sprintf("%d requests over HTTP: 75 %% decided before, 5 %% about missing images, 5 %% malformed, 5 %% without credentials, 10 %% pulls through gate proxy", n), Unit: "request", Rows: rows,
 		Notes: []string{"caller, certificate and policy change 50 times"},
 	}
 	f := rows[0].Median.Facts
