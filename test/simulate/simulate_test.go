@@ -154,7 +154,7 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 		seed     uint64
 		found    string
 	}{
-		{"copies", 699, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
+		{"copies", 109, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
 		{"kit", 16, "after a power cut a kit had its name and not its content: it was not synced"},
 		{"kit", 29, "the same, and half of it was there"},
 	} {
