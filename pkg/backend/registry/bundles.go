@@ -189,8 +189,7 @@ func (r *reading) locate(ctx context.Context, referrer Descriptor) (located, err
 // bundle reads a bundle. A hint that leads nowhere is ignored.
 func (r *reading) bundle(ctx context.Context, b located) ([]byte, error) {
 	raw, err := r.fetch(ctx, b.layer)
-	var down *verdict.UnavailableError
-	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
+	if _, is := errors.AsType[*verdict.UnavailableError](err); err == nil || !b.hinted || is || errors.Is(err, errTooMany) {
 		return raw, err
 	}
 	layer, err := r.layer(ctx, b.referrer)

@@ -251,8 +251,7 @@ func (r *regions) down(to string) bool {
 // saw records how a step at a destination ended. An unavailable source does
 // not count against the destination.
 func (r *regions) saw(to string, err error) {
-	var down *verdict.UnavailableError
-	if err == nil || errors.As(err, &down) {
+	if down, is := errors.AsType[*verdict.UnavailableError](err); err == nil || is {
 		r.count(to, err != nil && strings.HasPrefix(down.Place, to))
 	}
 }

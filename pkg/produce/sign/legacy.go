@@ -130,8 +130,7 @@ func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err
 			a, err = l.submit(ctx, m, body)
 			return err
 		})
-		var away *awayError
-		if !errors.As(err, &away) || lives() || l.work.Patience == 0 || ctx.Err() != nil {
+		if _, is := errors.AsType[*awayError](err); !is || lives() || l.work.Patience == 0 || ctx.Err() != nil {
 			return a, err
 		}
 	}
