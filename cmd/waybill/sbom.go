@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,7 @@ func (o *described) input() (sbom.Input, error) {
 		f.Fix = "write it as in --namespace https://example.org/sboms/"
 		return in, &verdict.Error{Finding: f}
 	}
-	if in.Namespace == "" {
-		in.Namespace = fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix())
-	}
+	in.Namespace = cmp.Or(in.Namespace, fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix()))
 	return in, nil
 }
 
@@ -141,9 +140,7 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 		return sbom.Made{}, err
 	}
 	defer t.close()
-	if in.Name == "" {
-		in.Name = t.name
-	}
+	in.Name = cmp.Or(in.Name, t.name)
 	switch {
 	case o.packages && t.dir == nil:
 		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "the flag is for a directory, and %s is none", arg)
@@ -151,9 +148,7 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 		return sbom.Packages(in, in.Name, t.dir)
 	case t.image != nil && (t.content == nil || o.platform != "" || o.image != ""):
 		content := *t.image
-		if content.Repository == "" {
-			content.Repository = o.name // without a repository in the layout, the caller may name one
-		}
+		content.Repository = cmp.Or(content.Repository, o.name) // without a repository in the layout, the caller may name one
 		if o.platform != "" {
 			if content, err = content.Only(o.platform); err != nil {
 				return sbom.Made{}, err
@@ -214,8 +209,5 @@ func packageTable(cmd *cobra.Command, s sbom.Summary) error {
 }
 
 func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(s, "-")
 }
