@@ -208,9 +208,7 @@ func filesOf(ctx context.Context, c ImageContent, names map[string]bool) (all []
 				return nil, err
 			}
 		}
-		for _, f := range found {
-			all = append(all, f)
-		}
+		all = slices.AppendSeq(all, maps.Values(found))
 	}
 	return all, nil
 }

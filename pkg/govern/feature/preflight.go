@@ -83,12 +83,7 @@ func (p *Preflight) form(f Feature, d Definition, then Version, used bool) {
 // skipped reports whether there is a form between two: tasks convert one step at a
 // time.
 func skipped(d Definition, from, to int) bool {
-	for _, v := range d.Versions {
-		if !v.Removed && from < v.Schema && v.Schema < to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Versions, func(v Version) bool { return !v.Removed && from < v.Schema && v.Schema < to })
 }
 
 func danglingText(c Condition) string {

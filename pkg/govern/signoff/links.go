@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
@@ -112,12 +113,7 @@ func (h Hosts) fault(link string, inList bool) (host, fault string) {
 }
 
 func (h Hosts) allows(host string) bool {
-	for _, a := range h.Allowed {
-		if host == a || strings.HasSuffix(host, "."+a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Allowed, func(a string) bool { return host == a || strings.HasSuffix(host, "."+a) })
 }
 
 // resembles is the allowed host that another imitates: by a label with its name, or with a

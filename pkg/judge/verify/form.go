@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
@@ -115,10 +116,5 @@ func incomparable(said *protocommon.HashOutput) error {
 
 // of reports whether sum is one of the digests in a set.
 func of(sum []byte, set digest.Set) bool {
-	for _, d := range []digest.Digest{set.SHA256, set.SHA512} {
-		if !d.IsZero() && bytes.Equal(sum, d.Bytes()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]digest.Digest{set.SHA256, set.SHA512}, func(d digest.Digest) bool { return !d.IsZero() && bytes.Equal(sum, d.Bytes()) })
 }

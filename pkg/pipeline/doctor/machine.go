@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,9 +136,7 @@ func Tools(p plan.Plan, pins plan.Lock) Ask {
 		for _, step := range p.Steps {
 			names = append(names, step.Tools...)
 		}
-		for name := range pins.Tools {
-			names = append(names, name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(pins.Tools))
 		slices.Sort(names)
 		var checks []Check
 		for _, name := range slices.Compact(names) {

@@ -3,6 +3,7 @@ package promote
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -167,12 +168,7 @@ func (r *report) moved(by verdict.Waiver) {
 func (r *report) applied() Applied {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	codes := make([]verdict.Code, 0, len(r.counts))
-	for c := range r.counts {
-		codes = append(codes, c)
-	}
-	slices.Sort(codes)
-	for _, c := range codes {
+	for _, c := range slices.Sorted(maps.Keys(r.counts)) {
 		if more := r.counts[c] - maxFindings; more > 0 {
 			r.verdict.Note("%s: more findings of this kind, not listed: %d", c, more)
 		}

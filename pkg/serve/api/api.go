@@ -116,15 +116,9 @@ type Decision struct {
 // Accepted reports whether all images are accepted.
 func (a Answer) Accepted() bool {
 	yes := verdict.Accepted.String()
-	if a.Outcome != yes || len(a.Decisions) == 0 {
-		return false
-	}
-	for _, d := range a.Decisions {
-		if d.Outcome != yes || d.Verdict == nil || d.Verdict.Outcome() != verdict.Accepted {
-			return false
-		}
-	}
-	return true
+	return a.Outcome == yes && len(a.Decisions) > 0 && !slices.ContainsFunc(a.Decisions, func(d Decision) bool {
+		return d.Outcome != yes || d.Verdict == nil || d.Verdict.Outcome() != verdict.Accepted
+	})
 }
 
 // Problem is the answer to a request that was rejected before any decision.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
@@ -70,12 +71,7 @@ func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, e
 
 // named reports whether there are trace annotations, with valid ids or not.
 func named(annotations map[string]string) bool {
-	for _, name := range hints {
-		if _, there := annotations[name]; there {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hints, func(name string) bool { _, there := annotations[name]; return there })
 }
 
 // hinted reads one referrer. One that cannot be read is not ours: anyone who can
