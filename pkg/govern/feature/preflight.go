@@ -96,13 +96,7 @@ func danglingText(c Condition) string {
 	return ""
 }
 
-// nextMinor and previousMinor are the versions that the conditions
-// [SafeToUpgrade] and [SafeToDowngrade] are about.
-func nextMinor(v version.Version) version.Version { return minor(v, v.Minor()+1) }
-
-// previousMinor is the zero Version before a first minor version.
-func previousMinor(v version.Version) version.Version { return minor(v, v.Minor()-1) }
-
+// minor is another minor version of the same major; the zero Version before the first.
 func minor(v version.Version, n int) version.Version {
 	out, err := version.Parse(fmt.Sprintf("v%d.%d.0", v.Major(), n))
 	if err != nil {
@@ -117,7 +111,7 @@ func SafeConditions(f Feature, d *Definition, running version.Version) []Conditi
 	for _, way := range []struct {
 		kind string
 		to   version.Version
-	}{{SafeToUpgrade, nextMinor(running)}, {SafeToDowngrade, previousMinor(running)}} {
+	}{{SafeToUpgrade, minor(running, running.Minor()+1)}, {SafeToDowngrade, minor(running, running.Minor()-1)}} {
 		c := Condition{Type: way.kind, Status: "True"}
 		if p := Check(f, d, running, way.to); way.to.IsZero() {
 			c.Status, c.Message = "Unknown", "there is no previous minor version"

@@ -82,7 +82,7 @@ func (m material) notBound(artifact digest.Set, said *protocommon.HashOutput) er
 	if want.IsZero() {
 		want = cmp.Or(artifact.SHA256, artifact.SHA512)
 	}
-	return &verdict.Error{Finding: verdict.Find(code, "bundle", "%s", message).Differ(want.String(), digestText(said.GetDigest()))}
+	return &verdict.Error{Finding: verdict.Find(code, "bundle", "%s", message).Differ(want.String(), "digest "+hex.EncodeToString(said.GetDigest()))}
 }
 
 // digestIn returns the digest of an algorithm, zero if the set has none.

@@ -20,8 +20,6 @@ type branch struct {
 	last  bool
 }
 
-func (b branch) write(out *strings.Builder) { b.draw(out, "") }
-
 func (b branch) draw(out *strings.Builder, before string) {
 	knot, below := "├─ ", "│  "
 	if b.last {
