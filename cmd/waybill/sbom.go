@@ -102,17 +102,15 @@ func (o *described) input() (sbom.Input, error) {
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil || seconds < 0 || seconds > lastSecond {
-			f := verdict.Find(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, at most %d, the end of the year 9999", epoch, int64(lastSecond))
-			f.Fix = "export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it"
-			return sbom.Input{}, &verdict.Error{Finding: f}
+			return sbom.Input{}, verdict.Refuse(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, at most %d, the end of the year 9999", epoch, int64(lastSecond)).
+				Advise("export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
 		}
 		at = time.Unix(seconds, 0).UTC()
 	}
 	in := sbom.Input{Name: o.name, Version: o.version, Created: at, Namespace: o.namespace, Supplier: o.supplier, Tool: cli.BuildVersion()}
 	if in.Namespace != "" && !sbom.IsNamespace(in.Namespace) {
-		f := verdict.Find(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace)
-		f.Fix = "write it as in --namespace https://example.org/sboms/"
-		return in, &verdict.Error{Finding: f}
+		return in, verdict.Refuse(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace).
+			Advise("write it as in --namespace https://example.org/sboms/")
 	}
 	in.Namespace = cmp.Or(in.Namespace, fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix()))
 	return in, nil

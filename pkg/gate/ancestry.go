@@ -196,9 +196,8 @@ func tooLow(name string, want slsa.Demand, limit slsa.Limit, limiting slsa.Repor
 	case len(limit.Path) > 1:
 		message = "an input has a lower " + word + " level: " + limit.String()
 	}
-	f := verdict.Find(verdict.Level, name, "%s", message+lacks).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...)
-	f.Fix = fix
-	return f
+	return verdict.Find(verdict.Level, name, "%s", message+lacks).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...).
+		Advise(fix)
 }
 
 // uncounted returns how many built artifacts have no part in the level of the
@@ -241,9 +240,7 @@ func (g gathered) demandLevel(track slsa.Track, judged map[string]builtArtifact,
 		return
 	}
 	refuse := func(subject, message string) {
-		none := verdict.Find(verdict.Level, subject, "%s", message).Differ(want.String(), slsa.Demand{Track: track}.String())
-		none.Fix = fixLevel
-		f.refuse(none)
+		f.refuse(verdict.Find(verdict.Level, subject, "%s", message).Differ(want.String(), slsa.Demand{Track: track}.String()).Advise(fixLevel))
 	}
 	asked := 0
 	for _, a := range g.release.manifest.Artifacts {

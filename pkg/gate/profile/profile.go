@@ -190,9 +190,8 @@ func Load(path string, with Reader) (Profile, error) {
 	}
 	raw, err := with.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		none := verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path)
-		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
-		return Profile{}, &verdict.Error{Finding: none, Cause: err}
+		return Profile{}, &verdict.Error{Finding: verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path).
+			Advise("name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed), Cause: err}
 	}
 	if err != nil {
 		return Profile{}, err

@@ -379,8 +379,7 @@ func (w *walk) inspections(l in_toto.Layout, p place) {
 			w.v.Scope.Left = append(w.v.Scope.Left, fmt.Sprintf("inspection %s of the %s (%q was not run)", i.Name, p.name(), run))
 			continue
 		}
-		f := verdict.Find("LAYOUT_INSPECTION", "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run)
-		f.Fix = "run the inspection yourself where it can do no harm, then add --without-inspections"
-		w.v.Add(f)
+		w.v.Add(verdict.Find("LAYOUT_INSPECTION", "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run).
+			Advise("run the inspection yourself where it can do no harm, then add --without-inspections"))
 	}
 }

@@ -174,9 +174,8 @@ func (r *report) applied() Applied {
 		}
 	}
 	if r.cut > 0 {
-		f := verdict.Find(verdict.PlaceDown, "the promotion", "the promotion was interrupted; not finished: %d", r.cut)
-		f.Fix = "run the same command again; it continues where this run ended"
-		r.verdict.Add(f)
+		r.verdict.Add(verdict.Find(verdict.PlaceDown, "the promotion", "the promotion was interrupted; not finished: %d", r.cut).
+			Advise("run the same command again; it continues where this run ended"))
 	}
 	if c := r.verdict.Counts; c.Verified > 0 && c.Verified < c.Required {
 		r.verdict.Tell("%d of %d copies are done; run the same command again for the others.", c.Verified, c.Required)

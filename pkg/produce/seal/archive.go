@@ -86,9 +86,8 @@ func (l carriedFiles) archive(ctx context.Context, a plan.Artifact) error {
 	}
 	anyFits := slices.ContainsFunc(platforms, func(got string) bool { return fits(a.Platform, got) })
 	if a.Platform != "" && len(platforms) > 0 && !anyFits {
-		f := verdict.Find(verdict.Platform, a.Name, "every program in the archive is for another platform").Differ(a.Platform, strings.Join(platforms, " and "))
-		f.Fix = "pack the programs of the platform that is planned, or correct its platform in release.yaml"
-		return &verdict.Error{Finding: f}
+		return verdict.Refuse(verdict.Platform, a.Name, "every program in the archive is for another platform").Differ(a.Platform, strings.Join(platforms, " and ")).
+			Advise("pack the programs of the platform that is planned, or correct its platform in release.yaml")
 	}
 	return nil
 }

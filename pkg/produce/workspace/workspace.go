@@ -111,9 +111,8 @@ func fitting(dir string, id Identity) (Identity, error) {
 	}
 	// The manifest names repository and ref as the provenance of each step does.
 	if was, is := held.Commit.Repository+"@"+held.Commit.AskedFor(), id.Commit.Repository+"@"+id.Commit.AskedFor(); was != is {
-		f := verdict.Find(verdict.Usage, dir, "the state directory has %s %s from another repository or ref of the same commit", held.Name, held.Version).Differ(is, was)
-		f.Fix = "name the source as it was named when the build began, or use another --state"
-		return Identity{}, &verdict.Error{Finding: f}
+		return Identity{}, verdict.Refuse(verdict.Usage, dir, "the state directory has %s %s from another repository or ref of the same commit", held.Name, held.Version).Differ(is, was).
+			Advise("name the source as it was named when the build began, or use another --state")
 	}
 	return held, nil
 }

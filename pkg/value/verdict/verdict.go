@@ -115,6 +115,12 @@ func (f Finding) Differ(want, got string) Finding {
 	return f
 }
 
+// Advise returns f with another next act than that of the code table.
+func (f Finding) Advise(act string) Finding {
+	f.Fix = act
+	return f
+}
+
 // Citing returns f with the digests of the evidence that it speaks of.
 func (f Finding) Citing(evidence ...digest.Digest) Finding {
 	f.Evidence = append(slices.Clone(f.Evidence), evidence...)
