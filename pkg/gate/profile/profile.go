@@ -407,13 +407,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 }
 
 func (p Profile) placeURI(m mapping, kind string, s Stage, v version.Version) (string, error) {
-	var uri string
-	switch s {
-	case Staging:
-		uri = m.Staging
-	case Release:
-		uri = m.Release
-	}
+	uri := map[Stage]string{Staging: m.Staging, Release: m.Release}[s]
 	if uri == "" {
 		return "", verdict.Refuse(verdict.ConfigParse, p.Path, "places.%s.%s: missing, and this command needs it", kind, s)
 	}

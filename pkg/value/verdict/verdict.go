@@ -48,19 +48,9 @@ const (
 
 // String returns the outcome as one lower-case word.
 func (o Outcome) String() string {
-	switch o {
-	case Accepted:
-		return "accepted"
-	case Refused:
-		return "refused"
-	case Malformed:
-		return "malformed"
-	case Unavailable:
-		return "unavailable"
-	case Internal:
-		return "internal"
-	}
-	return "undecided"
+	return cmp.Or(map[Outcome]string{
+		Accepted: "accepted", Refused: "refused", Malformed: "malformed", Unavailable: "unavailable", Internal: "internal",
+	}[o], "undecided")
 }
 
 // MarshalText writes the outcome as its word.
