@@ -276,8 +276,7 @@ type builtArtifact struct {
 // built are the built artifacts. A copy that is missing or changed does not
 // lower the artifacts made from it: their provenance names the bytes that the
 // manifest lists.
-func (g gathered) built(f *facts) []builtArtifact {
-	var all []builtArtifact
+func (g gathered) built(f *facts) (all []builtArtifact) {
 	for _, a := range g.release.manifest.Artifacts {
 		if a.Provenance == "" || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
@@ -304,8 +303,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 
 // madeOf lists the artifacts of the release that a provenance names as inputs,
 // matched by name and digest.
-func (g gathered) madeOf(claim provenance.Claim, name string) []string {
-	var inputs []string
+func (g gathered) madeOf(claim provenance.Claim, name string) (inputs []string) {
 	for _, r := range claim.Dependencies {
 		a, listed := g.release.manifest.Find(r.Name)
 		if listed && a.Name != name && isBuilt(a) && r.Digest["sha256"] == a.Digests.SHA256.Hex() && !slices.Contains(inputs, a.Name) {

@@ -243,8 +243,7 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 }
 
 // boundNames lists the names that a statement gives to the item's bytes.
-func boundNames(e verify.Evidence, i item) []string {
-	var names []string
+func boundNames(e verify.Evidence, i item) (names []string) {
 	for _, s := range boundSubjects(e, i) {
 		names = append(names, s.Name)
 	}

@@ -118,8 +118,7 @@ func claimedSize(r Descriptor) int64 {
 
 // Bundles returns the Sigstore bundles that refer to a manifest, as
 // [EachBundle] reads them, for callers that need all of them.
-func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
-	var all [][]byte
+func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) (all [][]byte, err error) {
 	heard, err := EachBundle(ctx, Target{src, repo, d}, func(_ Descriptor, raw []byte) { all = append(all, raw) }, kinds...)
 	switch {
 	case err != nil:

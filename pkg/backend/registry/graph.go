@@ -114,8 +114,7 @@ func (n *Node) fill(doc document) ([]Descriptor, error) {
 	return descriptors(doc.Manifests)
 }
 
-func descriptors(elements []element) ([]Descriptor, error) {
-	var out []Descriptor
+func descriptors(elements []element) (out []Descriptor, err error) {
 	for _, e := range elements {
 		d, err := e.descriptor()
 		if err != nil {

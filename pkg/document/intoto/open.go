@@ -211,8 +211,7 @@ func (r Resource) check() error {
 }
 
 // Strong returns the digests that bind bytes. All others are only text.
-func (r Resource) Strong() digest.Set {
-	var set digest.Set
+func (r Resource) Strong() (set digest.Set) {
 	if d, err := digest.ParseHex(digest.SHA256, r.Digest["sha256"]); err == nil {
 		set.SHA256 = d
 	}

@@ -37,8 +37,7 @@ func Compare(from, to Document) []Change {
 // things are the packages in a document that it does not describe itself. The
 // images and layers that an image consists of, and the artifacts that were put
 // into it, differ in every release and are left out.
-func (d Document) things() []Package {
-	var list []Package
+func (d Document) things() (list []Package) {
 	about := map[string]bool{}
 	for _, r := range d.model().relationships {
 		if r.Type == Describes && r.From == DocumentID {

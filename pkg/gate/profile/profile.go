@@ -225,8 +225,7 @@ func Check(raw []byte) error {
 	return nil
 }
 
-func parse(raw []byte) (file, error) {
-	var f file
+func parse(raw []byte) (f file, err error) {
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
 		return file{}, err
 	}
@@ -274,8 +273,7 @@ func (m mapping) check(kind, suffix string) error {
 	return nil
 }
 
-func (p *Profile) loadNamed(f file, dir string, with Reader) error {
-	var err error
+func (p *Profile) loadNamed(f file, dir string, with Reader) (err error) {
 	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
 		return err
 	}

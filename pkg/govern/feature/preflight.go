@@ -106,8 +106,7 @@ func minor(v version.Version, n int) version.Version {
 }
 
 // SafeConditions are the conditions about the two neighbouring versions.
-func SafeConditions(f Feature, d *Definition, running version.Version) []Condition {
-	var list []Condition
+func SafeConditions(f Feature, d *Definition, running version.Version) (list []Condition) {
 	for _, way := range []struct {
 		kind string
 		to   version.Version

@@ -31,8 +31,7 @@ type Judged struct {
 }
 
 // Sections determines the state of every section that a template requires for a stage.
-func Sections(d *Document, t *Template, at Stage) []Judged {
-	var list []Judged
+func Sections(d *Document, t *Template, at Stage) (list []Judged) {
 	for _, r := range t.required(at) {
 		list = append(list, d.judge(r.Title, t))
 	}

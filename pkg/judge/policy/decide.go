@@ -247,8 +247,7 @@ func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {
 
 // Lacks lists the checks of a complete verdict that this policy does not
 // require for these classes at a stage.
-func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
-	var lacks []string
+func (p Policy) Lacks(stage Stage, classes []plan.Class) (lacks []string) {
 	for _, check := range []Check{Provenance, Signature, SBOM} {
 		for _, class := range judgedBy(p, stage) {
 			if slices.Contains(classes, class) && slices.Contains(checksOf(class), check) && p.Asks(stage, class, check) != Require {

@@ -32,8 +32,7 @@ const minDisk = 256 << 20
 // Estimate is a rough estimate of the disk space of a plan: tens of megabytes
 // for programs, archives and layers, kilobytes for evidence. It tends to be
 // too high, so less free space is a warning, and only almost none is bad.
-func Estimate(p plan.Plan) int64 {
-	var need int64
+func Estimate(p plan.Plan) (need int64) {
 	for _, a := range p.Artifacts {
 		switch a.Class {
 		case plan.Binary, plan.ImageChild:

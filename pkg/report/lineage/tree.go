@@ -47,8 +47,7 @@ type joint struct {
 }
 
 // joined joins such acts of a run. Each step has a line of its own.
-func joined(acts []Act) []joint {
-	var list []joint
+func joined(acts []Act) (list []joint) {
 	for _, a := range acts {
 		i := slices.IndexFunc(list, func(j joint) bool { return j.Kind != Step && j.Kind != Command && j.like(a) })
 		if i < 0 {

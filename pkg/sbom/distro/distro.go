@@ -190,8 +190,7 @@ func ParseDpkg(raw []byte) ([]Package, error) {
 }
 
 // ParseRelease reads os-release.
-func ParseRelease(raw []byte) Release {
-	var r Release
+func ParseRelease(raw []byte) (r Release) {
 	for line := range strings.Lines(string(raw)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		value = strings.Trim(value, `"'`)

@@ -167,8 +167,7 @@ func unlisted(name string, err error) error {
 }
 
 // fold makes one image of all tags of a repository with the same digest.
-func fold(tags []tag) []Image {
-	var images []Image
+func fold(tags []tag) (images []Image) {
 	type key struct {
 		repository string
 		digest     digest.Digest

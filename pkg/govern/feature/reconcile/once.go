@@ -313,8 +313,7 @@ const attempts = 16
 // settle records the outcome of a task. The task may have taken hours, and programs may
 // have reported meanwhile: the outcome is then recorded in the current object, if that is
 // still in the same transition.
-func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
-	var err error
+func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) (err error) {
 	for range attempts {
 		var applied feature.Step
 		if applied, err = feature.Apply(t.input(ctx, d), ran, o); err != nil {
