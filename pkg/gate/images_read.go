@@ -65,7 +65,7 @@ func (r *imageReader) readImage(ctx context.Context, a manifest.Artifact) imageA
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
-	node, err := registry.Graph(ctx, r.source, a.Repository, descriptor(a))
+	node, err := registry.Graph(ctx, r.source, a.Repository, registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size})
 	if err != nil {
 		return imageAnswer{err: err}
 	}
@@ -88,10 +88,6 @@ func (r *imageReader) checkBlobs(ctx context.Context, a manifest.Artifact, node 
 		}
 	}
 	return nil
-}
-
-func descriptor(a manifest.Artifact) registry.Descriptor {
-	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
 }
 
 // imageReader reads the images of a release and their referrers, each once.

@@ -95,11 +95,9 @@ func (o imageJob) mayMove(tag string, from digest.Digest) error {
 }
 
 func containsAll(there []registry.Descriptor, want []digest.Digest) bool {
-	return !slices.ContainsFunc(want, func(d digest.Digest) bool { return !containsDigest(there, d) })
-}
-
-func containsDigest(there []registry.Descriptor, want digest.Digest) bool {
-	return slices.ContainsFunc(there, func(h registry.Descriptor) bool { return h.Digest.Equal(want) })
+	return !slices.ContainsFunc(want, func(d digest.Digest) bool {
+		return !slices.ContainsFunc(there, func(h registry.Descriptor) bool { return h.Digest.Equal(d) })
+	})
 }
 
 // deliver copies an accepted image to its destinations. It is recorded once
