@@ -161,9 +161,8 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 	return sbom.Describe(ctx, in, in.Name, *t.content, nil)
 }
 
-func (o *described) write(cmd *cobra.Command, made sbom.Made) error {
+func (o *described) write(cmd *cobra.Command, made sbom.Made) (err error) {
 	var raw []byte
-	var err error
 	switch o.output {
 	case "table":
 		return packageTable(cmd, sbom.Summarise(made))

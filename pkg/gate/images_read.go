@@ -105,12 +105,11 @@ func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest dige
 	})
 }
 
-func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) ([]verify.Evidence, error) {
+func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) (summaries []verify.Evidence, err error) {
 	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return nil, err
 	}
-	var summaries []verify.Evidence
 	for _, e := range refers.holds {
 		if e.Kind() == vsa.PredicateType {
 			summaries = append(summaries, e)

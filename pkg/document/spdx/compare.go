@@ -166,9 +166,8 @@ func sumOf(f File) string {
 
 // Twins lists the differences between two forms of one document; none if they
 // have the same content. The order of elements does not matter.
-func Twins(a, b Document) []string {
+func Twins(a, b Document) (list []string) {
 	x, y := a.model(), b.model()
-	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for what, pair := range map[string][2]string{
 		"name": {x.name, y.name}, "namespace": {x.namespace, y.namespace}, "time of creation": {x.created, y.created},

@@ -340,11 +340,10 @@ func (d *Download) wrote(name string) bool {
 
 // Discard removes the refused files that this run wrote, so that no refused
 // file stays under its own name.
-func (d *Download) Discard(refused func(name string) bool) error {
+func (d *Download) Discard(refused func(name string) bool) (failed error) {
 	d.mu.Lock()
 	names := slices.Collect(maps.Keys(d.known))
 	d.mu.Unlock()
-	var failed error
 	for _, name := range names {
 		if !refused(name) {
 			continue

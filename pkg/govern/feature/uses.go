@@ -99,9 +99,8 @@ func sameBytes(before, after Feature, but string) error {
 
 // oldUses lists the reporters of another value than the expected one. All uses were
 // recorded after the window began, whatever a clock says: the store orders writes.
-func (p *pass) oldUses() []string {
+func (p *pass) oldUses() (names []string) {
 	want := p.f.Status.State.goal() == On
-	var names []string
 	for _, u := range p.f.Status.Uses {
 		if u.Value != want {
 			names = append(names, u.Identity+" ("+u.Version+")")

@@ -221,12 +221,11 @@ func ParseReview(raw []byte) (Review, error) {
 const reviewers = "prod-readiness-approvers"
 
 // ParseAliases reads the allowed approvers of production readiness from OWNERS_ALIASES.
-func ParseAliases(raw []byte) ([]string, error) {
+func ParseAliases(raw []byte) (list []string, err error) {
 	root, err := mapping("OWNERS_ALIASES", raw)
 	if err != nil {
 		return nil, err
 	}
-	var list []string
 	r := reader{file: "OWNERS_ALIASES"}
 	for name, aliases := range pairs(root) {
 		if name != "aliases" {

@@ -62,10 +62,9 @@ func addresses(text string) []string {
 }
 
 // links lists the faults of the links in a document, each host once.
-func (d *Document) links(name string, h Hosts) []verdict.Finding {
+func (d *Document) links(name string, h Hosts) (found []verdict.Finding) {
 	list, there := d.find(checklistTitle)
 	said := map[string]bool{}
-	var found []verdict.Finding
 	for i, l := range d.page.lines {
 		inList := there && i >= list.from && i < list.end
 		for _, link := range append(addresses(l.text), addresses(l.hidden)...) {

@@ -347,12 +347,11 @@ func (w *walk) link(s in_toto.Step, k key, p place) (in_toto.Link, error) {
 }
 
 // read reads one file of the links directory, up to the size limit.
-func read(from fs.FS, name string) ([]byte, error) {
+func read(from fs.FS, name string) (raw []byte, err error) {
 	file, err := from.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("link %s not found", name)
 	}
-	var raw []byte
 	if err == nil {
 		defer file.Close()
 		raw, err = io.ReadAll(io.LimitReader(file, MaxSize+1)) // Parse refuses more than MaxSize

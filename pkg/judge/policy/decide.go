@@ -181,11 +181,10 @@ func (m *judgement) decide() []ruling {
 // present requires the items that are required if there is evidence for them,
 // and drops those without. Evidence by an identity that the policy does not list
 // is foreign: anyone may attach some. Evidence that is unavailable may be there.
-func (m *judgement) present(asked []item) []item {
+func (m *judgement) present(asked []item) (kept []item) {
 	if !slices.ContainsFunc(asked, func(it item) bool { return it.mode == ifPresent }) {
 		return asked
 	}
-	var kept []item
 	for _, it := range asked {
 		if it.mode == ifPresent {
 			it.mode = Require

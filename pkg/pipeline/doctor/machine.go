@@ -105,12 +105,11 @@ const rootAdvice = "build as root, in a CI job with sudo, and each step gets nam
 // Isolation says how isolated steps will run. An unisolated build counts as
 // another builder's, and needs the token of that builder: unisolated says
 // that one was given.
-func Isolation(r sandbox.Report, unisolated bool) []Check {
+func Isolation(r sandbox.Report, unisolated bool) (checks []Check) {
 	had := make([]string, len(r.Had))
 	for i, g := range r.Had {
 		had[i] = string(g)
 	}
-	var checks []Check
 	switch {
 	case r.Mode == sandbox.Isolated:
 		checks = append(checks, Fine("isolation", "steps run isolated, with: %s", strings.Join(had, " ")))

@@ -122,7 +122,7 @@ func (o imageJob) deliver(ctx context.Context, pending []*target, judged *verdic
 }
 
 // each does a step at each destination, and returns those where it succeeded.
-func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
+func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) (left []*target) {
 	done := make([]bool, len(pending))
 	atonce.Each(toAtOnce, pending, func(i int, t *target) {
 		err := step(t)
@@ -131,7 +131,6 @@ func (o imageJob) each(ctx context.Context, pending []*target, step func(*target
 			o.failAt(ctx, t, err)
 		}
 	})
-	var left []*target
 	for i, t := range pending {
 		if done[i] {
 			left = append(left, t)

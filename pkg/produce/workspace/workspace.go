@@ -301,7 +301,7 @@ func checkParts(dir string) error {
 	return nil
 }
 
-func readIdentity(path string) (Identity, error) {
+func readIdentity(path string) (id Identity, err error) {
 	if err := checkParts(filepath.Dir(path)); err != nil {
 		return Identity{}, err
 	}
@@ -314,7 +314,6 @@ func readIdentity(path string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	var id Identity
 	if err := strictjson.Unmarshal(raw, &id, strictjson.MaxSize(maxIdentity)); err != nil {
 		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err).
 			Advise("remove " + filepath.Dir(path) + " or use another --state, and build again: this file identifies the release in the directory")

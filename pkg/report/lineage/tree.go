@@ -176,12 +176,11 @@ func (j joint) signed() string {
 }
 
 // artifacts prints artifacts: the first few, or all with Verbose.
-func (w Writer) artifacts(list []Artifact) []string {
+func (w Writer) artifacts(list []Artifact) (lines []string) {
 	shown := list
 	if !w.Verbose && len(list) > few+1 {
 		shown = list[:few]
 	}
-	var lines []string
 	for _, a := range shown {
 		sum := a.SHA256
 		if sum.IsZero() {

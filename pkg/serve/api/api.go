@@ -219,11 +219,10 @@ func (c *Client) unavailable(err error) error {
 
 // read parses an answer. Its HTTP status must match its content, and it must
 // match the questions.
-func (c *Client) read(status int, raw []byte, questions []Question) (Answer, error) {
+func (c *Client) read(status int, raw []byte, questions []Question) (a Answer, err error) {
 	if err := c.problem(status, raw); err != nil {
 		return Answer{}, err
 	}
-	var a Answer
 	if err := json.Unmarshal(raw, &a); err != nil || a.Schema != SchemaAnswer {
 		return Answer{}, c.unavailable(fmt.Errorf("the answer with status %d is not that of a gate", status))
 	}

@@ -135,12 +135,11 @@ func sizeOf(re *syntax.Regexp) int {
 
 // hostParts are the parts of a pattern that name a host: after each :// up to
 // the next slash, or after each @ where there is no ://.
-func hostParts(pattern string) []string {
+func hostParts(pattern string) (hosts []string) {
 	mark := "://"
 	if !strings.Contains(pattern, mark) {
 		mark = "@"
 	}
-	var hosts []string
 	for _, rest := range strings.Split(pattern, mark)[1:] {
 		host, _, _ := strings.Cut(rest, "/")
 		hosts = append(hosts, host)

@@ -48,12 +48,11 @@ type annotated struct {
 
 // annotated finds the bundles of ours that refer to an image and have trace
 // annotations.
-func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, error) {
+func (p *place) annotated(ctx context.Context, of digest.Digest) (found []annotated, err error) {
 	list, err := registry.BundleReferrers(ctx, p.at, p.path, of)
 	if err != nil {
 		return nil, err
 	}
-	var found []annotated
 	for _, d := range list {
 		if len(d.Annotations) > 0 && trace.FromAnnotations(d.Annotations).IsZero() && !named(d.Annotations) {
 			continue // by the list, which saves a request: a remaining hint is harmless

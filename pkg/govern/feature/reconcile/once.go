@@ -444,9 +444,8 @@ func (f Found) String() string {
 
 // setConditions computes the conditions. Dangling only applies while the feature is Off; earlier
 // counts are outdated.
-func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) error {
+func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) (failed error) {
 	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "the feature is " + string(t.f.Status.State)}
-	var failed error
 	if t.f.Status.State == feature.Off {
 		found, err := t.r.c.Deeds[t.f.Key()].Dangling.Count(ctx, t.work(nil))
 		switch {
