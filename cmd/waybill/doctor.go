@@ -62,8 +62,7 @@ func (o *doctorOptions) attackBuilder(cmd *cobra.Command, args []string) (doctor
 	return pipeline.Attack(cmd.Context(), pipeline.ParseSource(o.source), versions, chosen, time.Now())
 }
 
-func purposes() []string {
-	var names []string
+func purposes() (names []string) {
 	for _, p := range doctor.Purposes() {
 		names = append(names, string(p))
 	}

@@ -283,8 +283,7 @@ func (v gateValue) Replace([]string) error {
 }
 
 // GetSlice implements [pflag.SliceValue]: the features that were set explicitly.
-func (v gateValue) GetSlice() []string {
-	var list []string
+func (v gateValue) GetSlice() (list []string) {
 	for _, l := range v.Lines() {
 		if v.ExplicitlySet(featuregate.Feature(l.Name)) {
 			list = append(list, fmt.Sprintf("%s=%t", l.Name, l.Enabled))

@@ -39,8 +39,7 @@ const planHead = 1 << 20
 
 // sortReferences sorts the arguments by kind. An ambiguous argument is refused, not
 // guessed.
-func sortReferences(args []string) (references, error) {
-	var all references
+func sortReferences(args []string) (all references, err error) {
 	var manifests []string
 	for _, arg := range args {
 		kind, err := kindOf(arg)

@@ -48,8 +48,7 @@ func (o *merging) run(cmd *cobra.Command, args []string) error {
 	return answer(cmd, &o.output, v, err)
 }
 
-func readPlan(name string) (promotionplan.Plan, error) {
-	var plan promotionplan.Plan
+func readPlan(name string) (plan promotionplan.Plan, err error) {
 	raw, err := store.ReadNamed(name, maxPlanFile)
 	if err == nil {
 		plan, err = promotionplan.Parse(raw)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,21 +102,17 @@ func (o *described) input() (sbom.Input, error) {
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil || seconds < 0 || seconds > lastSecond {
-			f := verdict.Find(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, at most %d, the end of the year 9999", epoch, int64(lastSecond))
-			f.Fix = "export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it"
-			return sbom.Input{}, &verdict.Error{Finding: f}
+			return sbom.Input{}, verdict.Refuse(verdict.Usage, "SOURCE_DATE_EPOCH", "%.100q: want seconds since 1970, at most %d, the end of the year 9999", epoch, int64(lastSecond)).
+				Advise("export SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it")
 		}
 		at = time.Unix(seconds, 0).UTC()
 	}
 	in := sbom.Input{Name: o.name, Version: o.version, Created: at, Namespace: o.namespace, Supplier: o.supplier, Tool: cli.BuildVersion()}
 	if in.Namespace != "" && !sbom.IsNamespace(in.Namespace) {
-		f := verdict.Find(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace)
-		f.Fix = "write it as in --namespace https://example.org/sboms/"
-		return in, &verdict.Error{Finding: f}
+		return in, verdict.Refuse(verdict.Usage, "--namespace", "%.200q: want an absolute URI without user, query and fragment that ends in a slash", in.Namespace).
+			Advise("write it as in --namespace https://example.org/sboms/")
 	}
-	if in.Namespace == "" {
-		in.Namespace = fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix())
-	}
+	in.Namespace = cmp.Or(in.Namespace, fmt.Sprintf("https://spdx.org/spdxdocs/waybill/%d/", at.Unix()))
 	return in, nil
 }
 
@@ -141,9 +138,7 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 		return sbom.Made{}, err
 	}
 	defer t.close()
-	if in.Name == "" {
-		in.Name = t.name
-	}
+	in.Name = cmp.Or(in.Name, t.name)
 	switch {
 	case o.packages && t.dir == nil:
 		return sbom.Made{}, verdict.Refuse(verdict.Usage, "--packages-only", "the flag is for a directory, and %s is none", arg)
@@ -151,9 +146,7 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 		return sbom.Packages(in, in.Name, t.dir)
 	case t.image != nil && (t.content == nil || o.platform != "" || o.image != ""):
 		content := *t.image
-		if content.Repository == "" {
-			content.Repository = o.name // without a repository in the layout, the caller may name one
-		}
+		content.Repository = cmp.Or(content.Repository, o.name) // without a repository in the layout, the caller may name one
 		if o.platform != "" {
 			if content, err = content.Only(o.platform); err != nil {
 				return sbom.Made{}, err
@@ -168,9 +161,8 @@ func (o *described) read(ctx context.Context, in sbom.Input, arg string, rt http
 	return sbom.Describe(ctx, in, in.Name, *t.content, nil)
 }
 
-func (o *described) write(cmd *cobra.Command, made sbom.Made) error {
+func (o *described) write(cmd *cobra.Command, made sbom.Made) (err error) {
 	var raw []byte
-	var err error
 	switch o.output {
 	case "table":
 		return packageTable(cmd, sbom.Summarise(made))
@@ -214,8 +206,5 @@ func packageTable(cmd *cobra.Command, s sbom.Summary) error {
 }
 
 func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(s, "-")
 }

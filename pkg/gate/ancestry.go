@@ -196,9 +196,8 @@ func tooLow(name string, want slsa.Demand, limit slsa.Limit, limiting slsa.Repor
 	case len(limit.Path) > 1:
 		message = "an input has a lower " + word + " level: " + limit.String()
 	}
-	f := verdict.Find(verdict.Level, name, "%s", message+lacks).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...)
-	f.Fix = fix
-	return f
+	return verdict.Find(verdict.Level, name, "%s", message+lacks).Differ(want.String(), slsa.Demand{Track: want.Track, Level: limit.Level}.String()).Citing(evidence...).
+		Advise(fix)
 }
 
 // uncounted returns how many built artifacts have no part in the level of the
@@ -241,9 +240,7 @@ func (g gathered) demandLevel(track slsa.Track, judged map[string]builtArtifact,
 		return
 	}
 	refuse := func(subject, message string) {
-		none := verdict.Find(verdict.Level, subject, "%s", message).Differ(want.String(), slsa.Demand{Track: track}.String())
-		none.Fix = fixLevel
-		f.refuse(none)
+		f.refuse(verdict.Find(verdict.Level, subject, "%s", message).Differ(want.String(), slsa.Demand{Track: track}.String()).Advise(fixLevel))
 	}
 	asked := 0
 	for _, a := range g.release.manifest.Artifacts {
@@ -279,8 +276,7 @@ type builtArtifact struct {
 // built are the built artifacts. A copy that is missing or changed does not
 // lower the artifacts made from it: their provenance names the bytes that the
 // manifest lists.
-func (g gathered) built(f *facts) []builtArtifact {
-	var all []builtArtifact
+func (g gathered) built(f *facts) (all []builtArtifact) {
 	for _, a := range g.release.manifest.Artifacts {
 		if a.Provenance == "" || g.release.Policy.Asks(g.release.Stage, a.Class, policy.Provenance) == policy.Off {
 			continue
@@ -307,8 +303,7 @@ func (g gathered) built(f *facts) []builtArtifact {
 
 // madeOf lists the artifacts of the release that a provenance names as inputs,
 // matched by name and digest.
-func (g gathered) madeOf(claim provenance.Claim, name string) []string {
-	var inputs []string
+func (g gathered) madeOf(claim provenance.Claim, name string) (inputs []string) {
 	for _, r := range claim.Dependencies {
 		a, listed := g.release.manifest.Find(r.Name)
 		if listed && a.Name != name && isBuilt(a) && r.Digest["sha256"] == a.Digests.SHA256.Hex() && !slices.Contains(inputs, a.Name) {

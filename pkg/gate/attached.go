@@ -24,8 +24,7 @@ type attached struct {
 
 // readAttached verifies each bundle that refers to a manifest while reading it,
 // and keeps the valid ones. A manifest that does not exist has none.
-func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...string) (attached, error) {
-	var a attached
+func readAttached(ctx context.Context, v verifier, of registry.Target, kinds ...string) (a attached, err error) {
 	heard, err := registry.EachBundle(ctx, of, func(_ registry.Descriptor, raw []byte) {
 		e, err := v.Attestation(raw)
 		if err != nil {

@@ -235,17 +235,15 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 		if !same.IsZero() || other.IsZero() || !i.question.Bytes.SHA256.IsZero() && !i.question.Bytes.SHA512.IsZero() {
 			continue
 		}
-		f := verdict.Find(verdict.NoArtifact, i.question.Subject, "the evidence names bytes by %s digest %s, and no digest of that algorithm was given, so the two cannot be compared",
-			other.Algorithm(), other.Hex()).Citing(e.Bundle())
-		f.Fix = "give the file itself, or its " + other.Algorithm().String() + " digest"
-		return &verdict.Error{Finding: f}
+		return &verdict.Error{Finding: verdict.Find(verdict.NoArtifact, i.question.Subject, "the evidence names bytes by %s digest %s, and no digest of that algorithm was given, so the two cannot be compared",
+			other.Algorithm(), other.Hex()).Citing(e.Bundle()).
+			Advise("give the file itself, or its " + other.Algorithm().String() + " digest")}
 	}
 	return nil
 }
 
 // boundNames lists the names that a statement gives to the item's bytes.
-func boundNames(e verify.Evidence, i item) []string {
-	var names []string
+func boundNames(e verify.Evidence, i item) (names []string) {
 	for _, s := range boundSubjects(e, i) {
 		names = append(names, s.Name)
 	}

@@ -200,9 +200,8 @@ func (m *ManifestJudge) letThrough(v *verdict.Verdict, r manifestRuling) {
 	case m.Policy.InsecureAcceptUnsigned:
 		v.Basis = verdict.InsecureUnsigned
 	default:
-		f := verdict.Find(verdict.NoProof, r.name, "no signer of %s signed anything about this image; mode warn still requires some signature", m.Manifest)
-		f.Fix = "build the image where its provenance is signed; to promote it before that, set insecureAcceptUnsigned: true in the manifest"
-		v.Add(f)
+		v.Add(verdict.Find(verdict.NoProof, r.name, "no signer of %s signed anything about this image; mode warn still requires some signature", m.Manifest).
+			Advise("build the image where its provenance is signed; to promote it before that, set insecureAcceptUnsigned: true in the manifest"))
 	}
 }
 

@@ -81,9 +81,8 @@ func (b byPolicyAlone) Decide(i item) *verdict.Verdict {
 	q, session := i.question, b.policy.NewSession(b.sources...)
 	answer := session.Decide(i.evidence, q)
 	if answer.Counts.Required == 0 && len(answer.Findings) == 0 {
-		f := verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of class %q at stage %q, so it accepts none", b.policy.Name(), q.Class, q.Stage)
-		f.Fix = "have the policy require a signature for this class, or name another class"
-		answer.Add(f)
+		answer.Add(verdict.Find(verdict.PolicyEmpty, q.Subject, "the policy %q requires nothing of class %q at stage %q, so it accepts none", b.policy.Name(), q.Class, q.Stage).
+			Advise("have the policy require a signature for this class, or name another class"))
 	}
 	noteTimestamps(answer, q.Subject, i.evidence)
 	b.relied(answer, q, answer.Proofs)
@@ -169,9 +168,8 @@ func (r PolicyRequest) collectFile(f JudgedFile, bytes digest.Set) (found, stray
 		case e.Covers(f.Name, bytes):
 			named = true
 		default:
-			stray := verdict.Find(verdict.NotBound, path, "the attestation is valid, but not for %s with these bytes; its subjects: %s", f.Name, subjects(e))
-			stray.Fix = "pass the attestations of this file with --bundle, and the name that they use with --name"
-			strays.refuse(stray)
+			strays.refuse(verdict.Find(verdict.NotBound, path, "the attestation is valid, but not for %s with these bytes; its subjects: %s", f.Name, subjects(e)).
+				Advise("pass the attestations of this file with --bundle, and the name that they use with --name"))
 		}
 		found.addInputs(verdict.Input{Name: path, Digest: e.Bundle()})
 		i.evidence = append(i.evidence, e)

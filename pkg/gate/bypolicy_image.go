@@ -84,9 +84,8 @@ func refuseUnproven(v *verdict.Verdict) {
 		if slices.ContainsFunc(v.Proofs, func(p verdict.Proof) bool { return p.Subject == name && p.Role != string(policy.Officer) }) {
 			continue
 		}
-		f := verdict.Find(verdict.EvidenceMissing, name, "%s is set aside by an exception, and no other evidence about this manifest was accepted", w.Finding.Code)
-		f.Fix = "sign the image, or build it where its provenance is signed"
-		v.Add(f)
+		v.Add(verdict.Find(verdict.EvidenceMissing, name, "%s is set aside by an exception, and no other evidence about this manifest was accepted", w.Finding.Code).
+			Advise("sign the image, or build it where its provenance is signed"))
 	}
 	if len(v.Waived) > 0 && len(v.Findings) == 0 && v.Counts.Verified == 0 {
 		v.Counts.Required++

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,14 +90,11 @@ type sourceCheck struct {
 // commit's own release.yaml, never from the release.
 func (s *sourceCheck) resolve(ctx context.Context) (git.Commit, error) {
 	ref := s.Options.Checkout.Ref
-	if ref == "" {
-		ref = "refs/tags/" + s.manifest.Version.String() // a branch can have the name of a tag
-	}
+	ref = cmp.Or(ref, "refs/tags/"+s.manifest.Version.String()) // a branch can have the name of a tag
 	named, err := s.repo.Resolve(ctx, ref)
 	if errors.Is(err, git.ErrNotFound) {
-		f := verdict.Find(verdict.SourceRef, "source", "the checkout has no %s", ref)
-		f.Fix = "fetch the tags into the checkout, or name the ref with --source REPOSITORY@REF"
-		return git.Commit{}, &verdict.Error{Finding: f, Cause: err}
+		return git.Commit{}, &verdict.Error{Finding: verdict.Find(verdict.SourceRef, "source", "the checkout has no %s", ref).
+			Advise("fetch the tags into the checkout, or name the ref with --source REPOSITORY@REF"), Cause: err}
 	}
 	if err != nil {
 		return git.Commit{}, err
@@ -169,12 +167,8 @@ func (s *sourceCheck) unbound(a manifest.Artifact) difference {
 }
 
 func (s *sourceCheck) differ(subject, message, got string) verdict.Finding {
-	if got == "" {
-		got = "no commit"
-	}
-	f := verdict.Find(verdict.SourceCommit, subject, "%s", message).Differ(s.commit.Commit, got)
-	f.Fix = fixSource
-	return f
+	got = cmp.Or(got, "no commit")
+	return verdict.Find(verdict.SourceCommit, subject, "%s", message).Differ(s.commit.Commit, got).Advise(fixSource)
 }
 
 // compareFile compares a published file with the same file of the commit, byte

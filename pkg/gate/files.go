@@ -108,11 +108,10 @@ var numbered = []struct {
 
 // hash reads every listed object. Unlisted objects are not read: their presence
 // is enough to refuse.
-func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[string]bool, f *facts) []census.Item {
+func (s *sealed) hash(ctx context.Context, objects []store.Object, names map[string]bool, f *facts) (read []census.Item) {
 	f.digests = s.digestsCompared()
 	h := hashing{place: s.Files, all: len(f.digests) > 1, options: s.Options}
 	items, errs := h.sum(ctx, objects, names, mostOf(s.manifest.Files()))
-	var read []census.Item
 	for i, err := range errs {
 		switch {
 		case err == nil:

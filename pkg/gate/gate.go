@@ -256,8 +256,7 @@ type signedManifest struct {
 }
 
 // classes returns the classes of artifacts in the release.
-func (m signedManifest) classes() []plan.Class {
-	var all []plan.Class
+func (m signedManifest) classes() (all []plan.Class) {
 	for _, a := range m.Artifacts {
 		if !slices.Contains(all, a.Class) {
 			all = append(all, a.Class)

@@ -73,9 +73,8 @@ func (m signedManifest) recognise(g *givenFile, platform string, f *facts) error
 	mine := slices.DeleteFunc(slices.Clone(same), func(a manifest.Artifact) bool { return !m.isForPlatform(a, platform) })
 	switch {
 	case len(same) == 0 && len(named) == 0:
-		extra := verdict.Find(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String())
-		extra.Fix = fixStranger
-		return &verdict.Error{Finding: extra}
+		return verdict.Refuse(verdict.Extra, g.path, "neither its name nor its bytes are in the manifest").Differ("nothing", g.digests.SHA256.String()).
+			Advise(fixStranger)
 	case len(same) == 0:
 		near := allNearestTo(g.path, named)
 		want := "the digest of one of these files"

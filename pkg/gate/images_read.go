@@ -65,7 +65,7 @@ func (r *imageReader) readImage(ctx context.Context, a manifest.Artifact) imageA
 				Differ(a.Digests.SHA256.String(), got.Digest.String())}}
 		}
 	}
-	node, err := registry.Graph(ctx, r.source, a.Repository, descriptor(a))
+	node, err := registry.Graph(ctx, r.source, a.Repository, registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size})
 	if err != nil {
 		return imageAnswer{err: err}
 	}
@@ -90,10 +90,6 @@ func (r *imageReader) checkBlobs(ctx context.Context, a manifest.Artifact, node 
 	return nil
 }
 
-func descriptor(a manifest.Artifact) registry.Descriptor {
-	return registry.Descriptor{MediaType: a.MediaType, Digest: a.Digests.SHA256, Size: a.Size}
-}
-
 // imageReader reads the images of a release and their referrers, each once.
 type imageReader struct {
 	source   registry.Source
@@ -109,12 +105,11 @@ func (r *imageReader) evidenceOf(ctx context.Context, repo string, manifest dige
 	})
 }
 
-func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) ([]verify.Evidence, error) {
+func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) (summaries []verify.Evidence, err error) {
 	refers, err := r.evidenceOf(ctx, a.Repository, a.Digests.SHA256)
 	if err != nil {
 		return nil, err
 	}
-	var summaries []verify.Evidence
 	for _, e := range refers.holds {
 		if e.Kind() == vsa.PredicateType {
 			summaries = append(summaries, e)

@@ -49,9 +49,8 @@ func (j inputJudge) judge(ctx context.Context, list []input) (answers map[string
 		seen[name] = true
 		row, named := j.policy.NewSession().OfInput(in.repository(), in.tool())
 		if !named {
-			extra := verdict.Find(verdict.Extra, name, "%s was used in the build, and no row of inputs in the policy names it", in.name)
-			extra.Fix = "add a row for it to inputs in the policy, or use another one"
-			f.weigh(unnamed, extra)
+			f.weigh(unnamed, verdict.Find(verdict.Extra, name, "%s was used in the build, and no row of inputs in the policy names it", in.name).
+				Advise("add a row for it to inputs in the policy, or use another one"))
 			rest = append(rest, name)
 			continue
 		}

@@ -251,7 +251,9 @@ func (j *judge) end(of version.Version, subjects []waiver.Subject) *verdict.Verd
 	})
 	j.v.Counts.Excepted = j.excepted()
 	if !of.IsZero() {
-		slices.SortStableFunc(j.v.Findings, byWeight)
+		slices.SortStableFunc(j.v.Findings, func(a, b verdict.Finding) int {
+			return cmp.Or(cmp.Compare(weight(a.Code), weight(b.Code)), strings.Compare(a.Subject, b.Subject))
+		})
 	}
 	return j.v
 }
@@ -314,10 +316,6 @@ func checkClock(v *verdict.Verdict) {
 // are listed after them.
 var first = []verdict.Code{
 	verdict.Tampered, verdict.NameSwap, verdict.Missing, verdict.Extra, verdict.TagMoved, verdict.Platform, verdict.PlanExtra, verdict.PlanMissing,
-}
-
-func byWeight(a, b verdict.Finding) int {
-	return cmp.Or(cmp.Compare(weight(a.Code), weight(b.Code)), strings.Compare(a.Subject, b.Subject))
 }
 
 func weight(c verdict.Code) int {

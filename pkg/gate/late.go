@@ -73,8 +73,7 @@ func (s *sealed) withoutLate(ctx context.Context, objects []store.Object, listed
 
 // subjectsOf returns the digests of the listed artifacts that a statement is
 // about. A statement with any other subject is not about this release.
-func (m signedManifest) subjectsOf(e verify.Evidence) []digest.Digest {
-	var of []digest.Digest
+func (m signedManifest) subjectsOf(e verify.Evidence) (of []digest.Digest) {
 	for _, subject := range e.Statement().Subjects() {
 		a, listed := m.Find(subject.Name)
 		if !listed || !subject.Binds(a.Digests) {

@@ -91,8 +91,7 @@ type planCase struct {
 }
 
 // casesOf returns the cases of a plan, in its order.
-func casesOf(p promotionplan.Plan) []*planCase {
-	var all []*planCase
+func casesOf(p promotionplan.Plan) (all []*planCase) {
 	at := map[string]*planCase{}
 	policies := make([]string, len(p.Routes))
 	for i, r := range p.Routes {

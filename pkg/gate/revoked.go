@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -157,23 +158,15 @@ func (s Signer) difference(e verify.Evidence) (verdict.Code, string) {
 
 // claimCode is the reason code for a claim that differs.
 func claimCode(name string) verdict.Code {
-	switch name {
-	case "buildSignerURI", "buildConfigURI":
-		return verdict.Workflow
-	case "sourceRepositoryRef":
-		return verdict.SourceRef
-	case "sourceRepositoryIdentifier", "sourceRepositoryOwnerIdentifier":
-		return verdict.SourceID
-	case "runnerEnvironment":
-		return verdict.Runner
-	case "buildTrigger":
-		return verdict.Trigger
-	case "sourceRepositoryURI", "sourceRepositoryOwnerURI":
-		return verdict.SourceRepo
-	case "sourceRepositoryDigest", "buildConfigDigest", "buildSignerDigest":
-		return verdict.SourceCommit
-	}
-	return verdict.Claim
+	return cmp.Or(map[string]verdict.Code{
+		"buildSignerURI": verdict.Workflow, "buildConfigURI": verdict.Workflow,
+		"sourceRepositoryRef":        verdict.SourceRef,
+		"sourceRepositoryIdentifier": verdict.SourceID, "sourceRepositoryOwnerIdentifier": verdict.SourceID,
+		"runnerEnvironment":   verdict.Runner,
+		"buildTrigger":        verdict.Trigger,
+		"sourceRepositoryURI": verdict.SourceRepo, "sourceRepositoryOwnerURI": verdict.SourceRepo,
+		"sourceRepositoryDigest": verdict.SourceCommit, "buildConfigDigest": verdict.SourceCommit, "buildSignerDigest": verdict.SourceCommit,
+	}[name], verdict.Claim)
 }
 
 // contradicted refuses provenance that names another source than its signer's

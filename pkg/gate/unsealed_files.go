@@ -98,7 +98,7 @@ func (u unsealed) listPlace(ctx context.Context, asked k8slayout.Set, f *facts) 
 // hashPlace hashes every object to its end. Signatures are read when they are
 // needed. An object that no document names is not read: its presence is enough
 // to refuse.
-func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayout.Set, objects []store.Object, f *facts) []census.Item {
+func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayout.Set, objects []store.Object, f *facts) (there []census.Item) {
 	named := map[string]bool{}
 	for _, name := range asked.Names() {
 		named[name], named[name+".sha256"], named[name+".sha512"] = true, true, true
@@ -107,7 +107,6 @@ func (u unsealed) hashPlace(ctx context.Context, sbom signedSBOM, asked k8slayou
 	h := hashing{place: u.Files, all: len(f.digests) > 1, options: u.Options, left: new(atomic.Int64)}
 	h.left.Store(maxUnsealedSum)
 	items, errs := h.sum(ctx, objects, named, sbom.largest)
-	var there []census.Item
 	for i, err := range errs {
 		switch {
 		case err == nil:

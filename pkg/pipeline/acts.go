@@ -152,14 +152,6 @@ func publish() act {
 	}
 }
 
-func recordAct() act {
-	return act{name: stepRecord, span: span.Record, progress: recordsProgress, preview: wouldRecord, do: writeRecords}
-}
-
-func markersAct() act {
-	return act{name: stepMarkers, span: span.Mark, progress: markersProgress, preview: wouldMark, do: moveMarkers}
-}
-
 // stageAct and releaseAct have the steps from source to users, in order.
 func stageAct() act {
 	return act{
@@ -171,7 +163,11 @@ func stageAct() act {
 func releaseAct() act {
 	return act{
 		name: actRelease, journaled: journalIfPresent,
-		steps: []act{gateAct(profile.Staging), publish(), gateAct(profile.Release), recordAct(), markersAct()},
+		steps: []act{
+			gateAct(profile.Staging), publish(), gateAct(profile.Release),
+			{name: stepRecord, span: span.Record, progress: recordsProgress, preview: wouldRecord, do: writeRecords},
+			{name: stepMarkers, span: span.Mark, progress: markersProgress, preview: wouldMark, do: moveMarkers},
+		},
 	}
 }
 

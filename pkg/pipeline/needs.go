@@ -171,9 +171,8 @@ func readConfig(ctx context.Context, j *job, recorded git.Commit) ([]byte, error
 }
 
 func otherRecord(j *job, what, want, got string) error {
-	f := verdict.Find(verdict.SourceCommit, j.State, "the state directory records another %s than that of the source", what)
-	f.Fix = "find out who changed the state directory, and build again in another one"
-	return &verdict.Error{Finding: f.Differ(want, got)}
+	return verdict.Refuse(verdict.SourceCommit, j.State, "the state directory records another %s than that of the source", what).Differ(want, got).
+		Advise("find out who changed the state directory, and build again in another one")
 }
 
 // legacyLog requires a log for the legacy forms, if they are asked for.

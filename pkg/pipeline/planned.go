@@ -198,9 +198,8 @@ func stale(planned, now promotionplan.Plan) error {
 	case planned.Stores[0].Source != now.Stores[0].Source || planned.Stores[0].Destinations[0] != now.Stores[0].Destinations[0]:
 		why = "the profile names other places now"
 	}
-	f := verdict.Find(verdict.PlanStale, a.Name+" "+a.Version, "the plan is out of date: %s", why).Differ(want.String(), got.String())
-	f.Fix = "plan again, review what changed, and apply the new plan"
-	return &verdict.Error{Finding: f}
+	return verdict.Refuse(verdict.PlanStale, a.Name+" "+a.Version, "the plan is out of date: %s", why).Differ(want.String(), got.String()).
+		Advise("plan again, review what changed, and apply the new plan")
 }
 
 // PromoteFiles applies a plan of files. The policy's requirements for

@@ -254,9 +254,8 @@ func (p checkup) policyFaults(f *found) (checks []doctor.Check) {
 		checks = append(checks, doctor.Fault("policy, source", err))
 	}
 	if commit := f.source.Commit.Commit; !p.Version.Of(commit) {
-		finding := verdict.Find(verdict.SourceCommit, "VERSION", "the version of the build names another commit than the one to build").Differ("the commit in "+p.Version.String(), commit)
-		finding.Fix = "name the commit of the version with --source REPOSITORY@COMMIT, or give the version of this commit"
-		checks = append(checks, doctor.Fault("source, version", &verdict.Error{Finding: finding}))
+		checks = append(checks, doctor.Fault("source, version", verdict.Refuse(verdict.SourceCommit, "VERSION", "the version of the build names another commit than the one to build").Differ("the commit in "+p.Version.String(), commit).
+			Advise("name the commit of the version with --source REPOSITORY@COMMIT, or give the version of this commit")))
 	}
 	files, images := p.Profile.Canonical(p.Version)
 	for _, place := range []struct{ name, planned, profile string }{{"files", f.plan.Files, files}, {"images", f.plan.Images, images}} {
@@ -283,9 +282,8 @@ func (p checkup) examineKey(name string, role policy.Role, key crypto.Signer) do
 	if err := p.Profile.Policy.CheckIdentity(who, role, p.Clock()); err != nil && verdict.FindingOf("", err).Code == verdict.IdentityWindow {
 		return doctor.Fault("key "+name, err)
 	} else if err != nil {
-		f := verdict.Find(verdict.SignedAsElse, "key", "the policy does not list this key in the %s role", role)
-		f.Fix = sign.OtherKey
-		return doctor.Fault("key "+name, &verdict.Error{Finding: f.Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String())})
+		return doctor.Fault("key "+name, verdict.Refuse(verdict.SignedAsElse, "key", "the policy does not list this key in the %s role", role).Differ(strings.Join(p.Profile.Policy.Expected(role), " or "), who.String()).
+			Advise(sign.OtherKey))
 	}
 	return doctor.Fine("key "+name, "%s", who)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
@@ -143,17 +144,11 @@ func (p publishing) onlyWithdraws(ctx context.Context) bool {
 	if err != nil || len(m.Pages) != len(there.Pages) {
 		return false
 	}
-	for i, page := range m.Pages {
-		if page.Name != there.Pages[i].Name || !page.Digests.Equal(there.Pages[i].Digests) {
-			return false
-		}
-	}
-	for _, a := range m.Artifacts {
-		if known, is := there.Find(a.Name); !is || !known.Digests.Equal(a.Digests) {
-			return false
-		}
-	}
-	return len(m.Artifacts)+len(m.Pages) > 0
+	samePage := func(a, b manifest.Page) bool { return a.Name == b.Name && a.Digests.Equal(b.Digests) }
+	return len(m.Artifacts)+len(m.Pages) > 0 && slices.EqualFunc(m.Pages, there.Pages, samePage) && !slices.ContainsFunc(m.Artifacts, func(a manifest.Artifact) bool {
+		known, is := there.Find(a.Name)
+		return !is || !known.Digests.Equal(a.Digests)
+	})
 }
 
 // place is one end of a promotion.

@@ -73,8 +73,7 @@ func (r runner) perform(ctx context.Context, a act, in facts) (_ facts, err erro
 			break
 		}
 		out, err := r.journaled(ctx, a, w, in)
-		var busy *journal.BusyError
-		if a.journaled == journalIfFree && errors.As(err, &busy) {
+		if _, ok := errors.AsType[*journal.BusyError](err); a.journaled == journalIfFree && ok {
 			break // the state is not used here: the journal only informs waybill status
 		}
 		return out, err
@@ -253,8 +252,7 @@ func (r runner) executeSigned(ctx context.Context, a act, in facts) (out facts, 
 
 // decided is the verdict that acts ended with, if any.
 func decided(out facts, err error) (*verdict.Verdict, error) {
-	var judged *verdict.NotAcceptedError
-	if err != nil && (out.verdict == nil || out.verdict.Err() == nil || !errors.As(err, &judged)) {
+	if _, is := errors.AsType[*verdict.NotAcceptedError](err); err != nil && (out.verdict == nil || out.verdict.Err() == nil || !is) {
 		return nil, err
 	}
 	return out.verdict, err

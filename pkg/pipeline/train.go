@@ -18,8 +18,7 @@ type Train []*Pipeline
 
 // NewTrain prepares a pipeline for each version, from one configuration.
 // Several versions have a subdirectory of the state directory each.
-func NewTrain(c Config, versions []version.Version) (Train, error) {
-	var t Train
+func NewTrain(c Config, versions []version.Version) (t Train, err error) {
 	for _, v := range versions {
 		own := c
 		own.Version = v

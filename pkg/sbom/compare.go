@@ -161,9 +161,7 @@ func (h *comparison) image(ctx context.Context, in Input) (made Made, as string,
 		as = "the image of all platforms"
 	}
 	platform := h.Platform
-	if platform == "" {
-		platform = h.platform()
-	}
+	platform = cmp.Or(platform, h.platform())
 	if platform != "" {
 		if content, err = content.Only(platform); err != nil {
 			return Made{}, "", err

@@ -178,9 +178,8 @@ func wrapArchive(artifact string, err error) error {
 	if refusal := refusedIn(artifact, err); refusal != nil {
 		return refusal
 	}
-	f := verdict.Find(verdict.NoSBOM, artifact, "the archive cannot be read to its end: %s", clean(err.Error()))
-	f.Fix = "check that the file is complete, or build or fetch it again"
-	return &verdict.Error{Finding: f, Cause: err}
+	return &verdict.Error{Finding: verdict.Find(verdict.NoSBOM, artifact, "the archive cannot be read to its end: %s", clean(err.Error())).
+		Advise("check that the file is complete, or build or fetch it again"), Cause: err}
 }
 
 // refusedIn turns a refusal of something in an artifact into one of the

@@ -141,12 +141,12 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 		if err != nil {
 			return err
 		}
-		b.unexaminedOnce(f.incomplete)
-		b.seenOnce(f.seen)
+		b.unexamined(b.newParts(sbomcheck.NotExamined, f.incomplete))
+		b.seen(b.newParts(sbomcheck.SeenOnly, f.seen))
 		root.apply(i, f)
 		layers = append(layers, f)
 	}
-	b.unexaminedOnce(append(layers.unreadDatabases(), layers.crossed()...))
+	b.unexamined(b.newParts(sbomcheck.NotExamined, append(layers.unreadDatabases(), layers.crossed()...)))
 	release := root.release()
 	if system := b.distribution(release); system != "" {
 		b.relate(id, spdx.Contains, system, "operating system")
@@ -183,14 +183,6 @@ func (b *builder) relateOnce(from, kind, to, comment string) {
 		b.once[key] = true
 		b.relate(from, kind, to, comment)
 	}
-}
-
-func (b *builder) unexaminedOnce(parts []string) {
-	b.unexamined(b.newParts(sbomcheck.NotExamined, parts))
-}
-
-func (b *builder) seenOnce(parts []string) {
-	b.seen(b.newParts(sbomcheck.SeenOnly, parts))
 }
 
 // newParts returns the parts that are not in the document yet.

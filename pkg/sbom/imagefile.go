@@ -108,12 +108,11 @@ func isImageType(artifact string) bool {
 
 // savedImage reads the output of docker save: layers and a configuration
 // without a manifest. The image is identified by its configuration.
-func savedImage(ctx context.Context, archive *registry.Archive, ref string) (ImageContent, error) {
+func savedImage(ctx context.Context, archive *registry.Archive, ref string) (c ImageContent, err error) {
 	list, err := archive.Saved(ctx)
 	if err != nil {
 		return ImageContent{}, err
 	}
-	var c ImageContent
 	var names []string
 	for _, image := range list {
 		if len(image.Names) == 0 {
@@ -208,9 +207,7 @@ func filesOf(ctx context.Context, c ImageContent, names map[string]bool) (all []
 				return nil, err
 			}
 		}
-		for _, f := range found {
-			all = append(all, f)
-		}
+		all = slices.AppendSeq(all, maps.Values(found))
 	}
 	return all, nil
 }

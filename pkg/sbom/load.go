@@ -138,9 +138,8 @@ func platformsOf(c ImageContent) string {
 func (c ImageContent) Only(platform string) (ImageContent, error) {
 	at := slices.IndexFunc(c.Platforms, func(p ImagePlatform) bool { return p.Platform == platform })
 	if at < 0 {
-		f := verdict.Find(verdict.Platform, clean(platform), "the image lacks this platform; available: %s", platformsOf(c))
-		f.Fix = "choose an available platform: " + platformsOf(c)
-		return ImageContent{}, &verdict.Error{Finding: f}
+		return ImageContent{}, verdict.Refuse(verdict.Platform, clean(platform), "the image lacks this platform; available: %s", platformsOf(c)).
+			Advise("choose an available platform: " + platformsOf(c))
 	}
 	c.Platforms = c.Platforms[at : at+1]
 	c.Index = digest.Set{SHA256: c.Platforms[0].identity(), SHA512: c.Platforms[0].strong}

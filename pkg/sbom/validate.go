@@ -40,9 +40,7 @@ func Validate(names, texts []string, profile string, at time.Time) *verdict.Verd
 			named = nil
 		}
 		for _, f := range faults {
-			finding := verdict.Find(f.Code(), name, "%s: %v", f.Rule, f)
-			finding.Fix = f.Fix()
-			v.Add(finding)
+			v.Add(verdict.Find(f.Code(), name, "%s: %v", f.Rule, f).Advise(f.Fix()))
 		}
 		if report.More > 0 {
 			v.Add(verdict.Find(verdict.Limit, name, "further faults, not listed: %d", report.More))
@@ -79,10 +77,9 @@ func fromTheFuture(name string, doc spdx.Document, now time.Time) []verdict.Find
 	if err != nil || !at.After(now.Add(skew)) {
 		return nil // an invalid time is reported elsewhere
 	}
-	f := verdict.Find(verdict.SBOMInvalid, name, "creationInfo.created: %s is in the future", doc.Created()).
-		Differ("no later than "+now.Add(skew).UTC().Format(time.RFC3339), doc.Created())
-	f.Fix = "correct the clock or SOURCE_DATE_EPOCH, then write the document again"
-	return []verdict.Finding{f}
+	return []verdict.Finding{verdict.Find(verdict.SBOMInvalid, name, "creationInfo.created: %s is in the future", doc.Created()).
+		Differ("no later than "+now.Add(skew).UTC().Format(time.RFC3339), doc.Created()).
+		Advise("correct the clock or SOURCE_DATE_EPOCH, then write the document again")}
 }
 
 // sharing refuses two different documents of one form with the same namespace.
@@ -92,7 +89,6 @@ func sharing(firstName, name, first string, doc spdx.Document) []verdict.Finding
 	if other.IsZero() || report.Form != spdx.FormOf(string(doc.Raw())) || len(spdx.Twins(other, doc)) == 0 {
 		return nil
 	}
-	f := verdict.Find(verdict.SBOMInvalid, name, "documentNamespace: %s is a different document with the same namespace %q", clean(firstName), clean(doc.Namespace()))
-	f.Fix = "write one of them again with its own namespace; waybill sbom generate gives each document its own"
-	return []verdict.Finding{f}
+	return []verdict.Finding{verdict.Find(verdict.SBOMInvalid, name, "documentNamespace: %s is a different document with the same namespace %q", clean(firstName), clean(doc.Namespace())).
+		Advise("write one of them again with its own namespace; waybill sbom generate gives each document its own")}
 }

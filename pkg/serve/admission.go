@@ -144,8 +144,7 @@ func (a *admission) readBody(r *http.Request) ([]byte, error) {
 	return readAll(r.Body, a.limits.Body)
 }
 
-func (a *admission) parseRequest(raw []byte) (api.Request, error) {
-	var q api.Request
+func (a *admission) parseRequest(raw []byte) (q api.Request, err error) {
 	if err := strictjson.Unmarshal(raw, &q, strictjson.MaxSize(a.limits.Body)); err != nil {
 		return api.Request{}, malformed("%v", err)
 	}

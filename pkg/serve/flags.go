@@ -130,10 +130,9 @@ type flag struct {
 	Source string `json:"source"`
 }
 
-func (f *flags) lines() []flag {
+func (f *flags) lines() (all []flag) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []flag
 	for _, l := range f.gate.Lines() {
 		all = append(all, flag{l, f.by[featuregate.Feature(l.Name)]})
 	}

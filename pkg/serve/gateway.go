@@ -195,7 +195,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 	s := &Server{
 		world: &w, limits: l, flags: flags, reloaded: make(chan struct{}, 1), started: w.Clock(),
 		admission: admission{
-			world: &w, limits: l, keys: keyring{fetch: w.Keys, clock: w.Clock}, rates: rates{perSecond: l.PerCaller, clock: w.Clock}, slots: newSlots(l.AtOnce, l.Queue),
+			world: &w, limits: l, keys: keyring{fetch: w.Keys, clock: w.Clock, all: map[string]*issuerKeys{}}, rates: rates{perSecond: l.PerCaller, clock: w.Clock}, slots: newSlots(l.AtOnce, l.Queue),
 			waiting: shares{most: (l.AtOnce + l.Queue) / 2}, reading: shares{most: l.AtOnce / 8}, bodies: shares{most: min(bodyRoom, l.AtOnce)},
 		},
 		decider: decider{

@@ -81,9 +81,6 @@ func (k *keyring) keysOf(ctx context.Context, issuer string, fresh bool) (caller
 func (k *keyring) entry(issuer string) *issuerKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.all == nil {
-		k.all = map[string]*issuerKeys{}
-	}
 	one := k.all[issuer]
 	if one == nil {
 		one = &issuerKeys{}

@@ -128,8 +128,7 @@ func overrides(all []asked) bool {
 
 // exceptions verifies the exceptions of a question with the policy and trust
 // root of this gate. All must be valid, because all were sent on purpose.
-func exceptions(basis *standing, a asked) ([]waiver.Exception, error) {
-	var all []waiver.Exception
+func exceptions(basis *standing, a asked) (all []waiver.Exception, err error) {
 	for i, raw := range a.Exceptions {
 		about := "exception " + strconv.Itoa(i+1)
 		e, err := basis.Verifier.Attestation(raw)

@@ -118,7 +118,7 @@ type container struct {
 }
 
 // images are the images of an object by what uses them.
-func (v review) images(object json.RawMessage) ([]container, error) {
+func (v review) images(object json.RawMessage) (all []container, err error) {
 	path, known := podSpecs[v.Request.Kind.key()]
 	if !known || v.Request.Subresource != "" && v.Request.Subresource != "ephemeralcontainers" {
 		return nil, malformed("the gate checks no %.100q, subresource %.100q: leave it out of the rules of the webhook", v.Request.Kind.key(), v.Request.Subresource)
@@ -136,7 +136,6 @@ func (v review) images(object json.RawMessage) ([]container, error) {
 	if err := strictjson.UnmarshalOpen(object, &spec); err != nil {
 		return nil, malformed("object: %v", err)
 	}
-	var all []container
 	for _, c := range slices.Concat(spec.Containers, spec.InitContainers, spec.EphemeralContainers) {
 		all = append(all, container{"container " + c.Name, c.Image})
 	}

@@ -100,8 +100,7 @@ type TLS struct {
 }
 
 // ParseConfig parses a configuration whose paths are relative to dir.
-func ParseConfig(raw []byte, dir string) (Config, error) {
-	var c Config
+func ParseConfig(raw []byte, dir string) (c Config, err error) {
 	refuse := func(format string, args ...any) (Config, error) {
 		return Config{}, verdict.Refuse(verdict.ConfigParse, "service", format, args...)
 	}

@@ -155,8 +155,7 @@ func (s *Server) page() page {
 }
 
 // byCount returns the codes, the most frequent first.
-func byCount(counts map[verdict.Code]int64) []reason {
-	var all []reason
+func byCount(counts map[verdict.Code]int64) (all []reason) {
 	for _, c := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, reason{c, counts[c], c.Fix()})
 	}

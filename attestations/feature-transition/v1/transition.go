@@ -274,9 +274,8 @@ func New(p Predicate) (intoto.Statement, error) {
 
 // Parse parses the statement strictly. Its subject is the new state in the
 // predicate. It is not verified.
-func Parse(s intoto.Statement) (Predicate, error) {
-	var p Predicate
-	s, err := s.DecodeStrict(PredicateType, "feature transition", "a feature transition", maxSize, &p)
+func Parse(s intoto.Statement) (p Predicate, err error) {
+	s, err = s.DecodeStrict(PredicateType, "feature transition", "a feature transition", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
 	}

@@ -115,9 +115,8 @@ func New(name string, bytes digest.Set, p Predicate) (intoto.Statement, error) {
 
 // Parse parses the statement strictly. The predicate counts; the subject is the
 // file that people reviewed.
-func Parse(s intoto.Statement) (Predicate, error) {
-	var p Predicate
-	s, err := s.DecodeStrict(PredicateType, "known defects", "a list of known defects", maxSize, &p)
+func Parse(s intoto.Statement) (p Predicate, err error) {
+	s, err = s.DecodeStrict(PredicateType, "known defects", "a list of known defects", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
 	}

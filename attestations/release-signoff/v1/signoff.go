@@ -262,9 +262,8 @@ func New(release digest.Set, p Predicate) (intoto.Statement, error) {
 }
 
 // Parse parses the statement strictly.
-func Parse(s intoto.Statement) (Signoff, error) {
-	var x Signoff
-	s, err := s.DecodeStrict(PredicateType, "sign-off", "a sign-off", maxSize, &x.Predicate)
+func Parse(s intoto.Statement) (x Signoff, err error) {
+	s, err = s.DecodeStrict(PredicateType, "sign-off", "a sign-off", maxSize, &x.Predicate)
 	if err != nil {
 		return Signoff{}, err
 	}

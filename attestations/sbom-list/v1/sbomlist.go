@@ -42,9 +42,8 @@ func (p Predicate) Of(sboms []intoto.Subject) (intoto.Statement, error) {
 
 // Parse parses the statement strictly. Each subject has a name of a file and
 // both digests; a release without SBOMs has no list.
-func Parse(s intoto.Statement) (Predicate, error) {
-	var p Predicate
-	s, err := s.DecodeStrict(PredicateType, Name, "a list of SBOMs", maxSize, &p)
+func Parse(s intoto.Statement) (p Predicate, err error) {
+	s, err = s.DecodeStrict(PredicateType, Name, "a list of SBOMs", maxSize, &p)
 	if err != nil {
 		return Predicate{}, err
 	}

@@ -53,8 +53,7 @@ func Version(args []string) (version.Version, error) {
 }
 
 // Versions parses version arguments. A version that is given twice is refused.
-func Versions(args []string) ([]version.Version, error) {
-	var list []version.Version
+func Versions(args []string) (list []version.Version, err error) {
 	for i, text := range args {
 		v, err := Version(args[i:])
 		if err != nil {

@@ -143,9 +143,8 @@ func (o *Trust) carried(ctx context.Context) (r render.TrustRoot, err error) {
 		t, err = tuf.Chained(ctx, c, state)
 	}
 	if err != nil || c.Now.After(now) {
-		f := verdict.Find("KIT_SELF_TRUST", o.kit, "no signatures lead from the TUF root of this program to the trust root in the kit, of the day %.10q", date)
-		f.Fix = "name a trust root in your profile, or have waybill trust init trust the repository that the maker of the kit uses"
-		return r, &verdict.Error{Finding: f, Cause: err}
+		return r, &verdict.Error{Finding: verdict.Find("KIT_SELF_TRUST", o.kit, "no signatures lead from the TUF root of this program to the trust root in the kit, of the day %.10q", date).
+			Advise("name a trust root in your profile, or have waybill trust init trust the repository that the maker of the kit uses"), Cause: err}
 	}
 	r, err = Fetched(c, t)
 	r.Now = now

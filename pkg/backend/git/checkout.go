@@ -44,13 +44,12 @@ func (e entry) order() string {
 }
 
 // tree reads a tree object: mode, space, name, NUL and id for each entry.
-func (o *objects) tree(id string) ([]entry, error) {
+func (o *objects) tree(id string) (entries []entry, err error) {
 	raw, err := o.meta(id, "tree", maxMeta)
 	if err != nil {
 		return nil, err
 	}
 	broken := tampered(o.repo, id, "a truncated tree")
-	var entries []entry
 	seen := map[string]bool{}
 	for len(raw) > 0 {
 		head, rest, found := bytes.Cut(raw, []byte{0})

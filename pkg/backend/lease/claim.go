@@ -29,8 +29,7 @@ type claim struct {
 	Expires time.Time `json:"expires"`
 }
 
-func parse(raw []byte) (claim, error) {
-	var c claim
+func parse(raw []byte) (c claim, err error) {
 	if err := strictjson.Unmarshal(raw, &c, strictjson.MaxSize(maxClaim)); err != nil {
 		return claim{}, err
 	}

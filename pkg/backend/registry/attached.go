@@ -136,8 +136,7 @@ func ReferrersTag(ctx context.Context, src Source, repo string, d Descriptor) er
 			return none("referrer %s can be run as an image", child.Digest)
 		}
 	}
-	var down *verdict.UnavailableError
-	if err != nil && !errors.As(err, &down) && ctx.Err() == nil {
+	if _, is := errors.AsType[*verdict.UnavailableError](err); err != nil && !is && ctx.Err() == nil {
 		return none("%v", err)
 	}
 	return err

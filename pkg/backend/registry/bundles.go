@@ -118,8 +118,7 @@ func claimedSize(r Descriptor) int64 {
 
 // Bundles returns the Sigstore bundles that refer to a manifest, as
 // [EachBundle] reads them, for callers that need all of them.
-func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) ([][]byte, error) {
-	var all [][]byte
+func Bundles(ctx context.Context, src Source, repo string, d digest.Digest, kinds ...string) (all [][]byte, err error) {
 	heard, err := EachBundle(ctx, Target{src, repo, d}, func(_ Descriptor, raw []byte) { all = append(all, raw) }, kinds...)
 	switch {
 	case err != nil:
@@ -189,8 +188,7 @@ func (r *reading) locate(ctx context.Context, referrer Descriptor) (located, err
 // bundle reads a bundle. A hint that leads nowhere is ignored.
 func (r *reading) bundle(ctx context.Context, b located) ([]byte, error) {
 	raw, err := r.fetch(ctx, b.layer)
-	var down *verdict.UnavailableError
-	if err == nil || !b.hinted || errors.As(err, &down) || errors.Is(err, errTooMany) {
+	if _, is := errors.AsType[*verdict.UnavailableError](err); err == nil || !b.hinted || is || errors.Is(err, errTooMany) {
 		return raw, err
 	}
 	layer, err := r.layer(ctx, b.referrer)

@@ -195,11 +195,10 @@ func (n *Node) isBundle() bool {
 	return len(n.Layers) == 1 && n.Layers[0].MediaType == mediaTypeBundle
 }
 
-func (c copier) referrersToCopy(all []Descriptor) ([]Descriptor, error) {
+func (c copier) referrersToCopy(all []Descriptor) (bundles []Descriptor, err error) {
 	if len(all) <= maxReferrers {
 		return all, nil
 	}
-	var bundles []Descriptor
 	for _, d := range all {
 		if d.ArtifactType == mediaTypeBundle {
 			bundles = append(bundles, d)

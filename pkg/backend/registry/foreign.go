@@ -54,12 +54,11 @@ func referenceOf(e v1.Descriptor) reference {
 
 // References lists the names of all images of the layout, sorted:
 // REPOSITORY:TAG, or :TAG without a repository.
-func (f *Foreign) References(ctx context.Context) ([]string, error) {
+func (f *Foreign) References(ctx context.Context) (names []string, err error) {
 	index, err := f.index(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
 	for _, e := range index.Manifests {
 		if r := referenceOf(e); r.tag != "" {
 			names = append(names, r.repository+":"+r.tag)

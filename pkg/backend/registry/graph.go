@@ -114,8 +114,7 @@ func (n *Node) fill(doc document) ([]Descriptor, error) {
 	return descriptors(doc.Manifests)
 }
 
-func descriptors(elements []element) ([]Descriptor, error) {
-	var out []Descriptor
+func descriptors(elements []element) (out []Descriptor, err error) {
 	for _, e := range elements {
 		d, err := e.descriptor()
 		if err != nil {
@@ -151,11 +150,10 @@ func (n *Node) Blobs() []Descriptor {
 // VerifyBlobs reads and discards every blob of the graph below n once. It
 // proves that all exist with the right bytes, and that each image is for the
 // platform under which it is listed. It returns the total size in bytes.
-func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (int64, error) {
+func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (total int64, _ error) {
 	if n == nil {
 		return 0, errors.New("verifying blobs: no graph")
 	}
-	var total int64
 	seen := map[string]bool{}
 	err := n.Walk(func(at *Node) error {
 		for _, blob := range at.Blobs() {

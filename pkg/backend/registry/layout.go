@@ -143,8 +143,7 @@ func (l *LayoutReader) Listed(ctx context.Context) ([]Descriptor, error) {
 }
 
 // ListedIn returns the entries of an index without other checks.
-func ListedIn(index []byte) ([]Descriptor, error) {
-	var list []Descriptor
+func ListedIn(index []byte) (list []Descriptor, err error) {
 	doc, err := parseDocument(index)
 	if err == nil {
 		list, err = descriptors(doc.Manifests)

@@ -49,7 +49,7 @@ type answered struct {
 // Remember returns a cache of src. With a spool, blobs too large for memory are
 // cached on disk until [Memory.Close]; without one they are read each time.
 func Remember(src *Remote, spool bool) *Memory {
-	return &Memory{src: src, spool: spool, known: map[string]*answered{}}
+	return &Memory{src: src, spool: spool, known: map[string]*answered{}, named: map[string]Descriptor{}}
 }
 
 // Remote is the registry behind the cache.
@@ -135,9 +135,6 @@ func (m *Memory) Resolve(ctx context.Context, repo, tag string) (Descriptor, err
 func (m *Memory) name(repo, tag string, d Descriptor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.named == nil {
-		m.named = map[string]Descriptor{}
-	}
 	if _, asked := m.named[repo+":"+tag]; !asked {
 		m.named[repo+":"+tag] = d
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +35,7 @@ func (g *greeting) RoundTrip(r *http.Request) (*http.Response, error) {
 	g.mu.Lock()
 	ended := g.ended
 	g.mu.Unlock()
-	if first := firstOf(r); !ended && g.named && !sameHost(first.URL, r.URL) {
+	if first := firstOf(r); !ended && g.named && !strings.EqualFold(first.URL.Host, r.URL.Host) {
 		return nil, fmt.Errorf("greeting %q: the registry redirects to %q, which must not ask for its credentials", first.URL.Host, r.URL.Host)
 	}
 	answer, err := g.RoundTripper.RoundTrip(r)
@@ -83,8 +82,6 @@ func firstOf(r *http.Request) *http.Request {
 
 // maxHops is more than any client follows.
 const maxHops = 20
-
-func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
 
 // helperPatience is how long a credential helper may take: it reads a keyring,
 // or calls a service that issues short-lived passwords.

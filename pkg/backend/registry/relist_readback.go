@@ -118,7 +118,7 @@ func (s Swap) in(d Descriptor, raw []byte) ([]byte, error) {
 }
 
 // Entries returns the digests that an index lists, whether they exist or not.
-func Entries(d Descriptor, raw []byte) ([]digest.Digest, error) {
+func Entries(d Descriptor, raw []byte) (all []digest.Digest, err error) {
 	doc, err := parse(d, raw)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,6 @@ func Entries(d Descriptor, raw []byte) ([]digest.Digest, error) {
 	if err != nil {
 		return nil, &FormError{Digest: d.Digest, Err: err}
 	}
-	var all []digest.Digest
 	for _, e := range list {
 		all = append(all, e.Digest)
 	}

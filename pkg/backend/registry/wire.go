@@ -53,8 +53,7 @@ func parse(d Descriptor, raw []byte) (document, error) {
 	return doc, nil
 }
 
-func parseDocument(raw []byte) (document, error) {
-	var doc document
+func parseDocument(raw []byte) (doc document, err error) {
 	if err := strictjson.UnmarshalOpen(raw, &doc); err != nil {
 		return document{}, err
 	}

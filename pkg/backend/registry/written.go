@@ -119,8 +119,7 @@ func (r *Remote) holds(ctx context.Context, q query) (bool, error) {
 // the same; a successful one may be lost, and is looked up if no caller does so
 // later.
 func (r *Remote) finishWrite(ctx context.Context, q query, failed error, look bool) error {
-	var down *verdict.UnavailableError
-	if failed != nil && !errors.As(failed, &down) {
+	if _, ok := errors.AsType[*verdict.UnavailableError](failed); failed != nil && !ok {
 		return failed // the source is at fault
 	}
 	if failed != nil {

@@ -52,10 +52,6 @@ func (e *Evidence) read(ctx context.Context, m legacy.Material) ([]byte, error) 
 	return io.ReadAll(io.LimitReader(body, legacy.MaxBundle+1))
 }
 
-func (e *Evidence) keep(ctx context.Context, m legacy.Material, answer []byte) error {
-	return e.writer.Put(ctx, fileOf(m), int64(len(answer)), bytes.NewReader(answer), store.PutOptions{MediaType: "application/json"})
-}
-
 // Finder proves legacy signatures. The log entry comes from the signature
 // itself, from stored answers, or from the log, in this order.
 type Finder struct {
@@ -84,7 +80,7 @@ func (f Finder) Prove(ctx context.Context, m legacy.Material, prove func(bundle 
 		return verify.Evidence{}, err
 	}
 	if answer != nil && f.Evidence != nil {
-		if err := f.Evidence.keep(ctx, m, answer); err != nil {
+		if err := f.Evidence.writer.Put(ctx, fileOf(m), int64(len(answer)), bytes.NewReader(answer), store.PutOptions{MediaType: "application/json"}); err != nil {
 			return verify.Evidence{}, err
 		}
 	}

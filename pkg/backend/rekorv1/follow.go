@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/bits"
 	"net/http"
 	"net/url"
@@ -97,9 +98,7 @@ func (l *Log) Entries(ctx context.Context, first int64, n int) (entries []Entry,
 		return nil, err
 	}
 	for _, one := range answers {
-		for _, e := range one {
-			entries = append(entries, e)
-		}
+		entries = slices.AppendSeq(entries, maps.Values(one))
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Index, b.Index) })
 	if !slices.EqualFunc(entries, indexes, func(e Entry, i int64) bool { return e.Index == i }) {

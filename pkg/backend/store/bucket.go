@@ -141,8 +141,7 @@ func (b *bucketPlace) unavailable(op string, err error) error {
 }
 
 // List implements [Place].
-func (b *bucketPlace) List(ctx context.Context) ([]Object, error) {
-	var objects []Object
+func (b *bucketPlace) List(ctx context.Context) (objects []Object, err error) {
 	seen := map[string]bool{}
 	for token, pages := "", 1; ; pages++ {
 		seen[token] = true

@@ -177,8 +177,7 @@ func (d *dir) openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, er
 
 // lstat returns the plain file at name, reached through plain directories only.
 // A missing part is [fs.ErrNotExist].
-func (d *dir) lstat(root *os.Root, name string) (fs.FileInfo, error) {
-	var info fs.FileInfo
+func (d *dir) lstat(root *os.Root, name string) (info fs.FileInfo, err error) {
 	for end := 0; end < len(name); end++ {
 		next := strings.IndexByte(name[end:], '/')
 		if next < 0 {

@@ -125,13 +125,9 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	}
 	switch u.Scheme {
 	case "file":
-		return openFileURI(u)
+		return openLocal(u, openDir)
 	case "tar":
-		path, err := localPath(u)
-		if err != nil {
-			return nil, err
-		}
-		return openTape(path)
+		return openLocal(u, openTape)
 	case "http", "https":
 		return openWeb(u, rt), nil
 	case "gs", "gs+http", "s3", "s3+http", "s3+https":
@@ -139,11 +135,7 @@ func Open(uri string, rt http.RoundTripper) (Place, error) {
 	case "github", "github+https", "github+http":
 		return openRelease(uri, rt)
 	case "github+file":
-		path, err := localPath(u)
-		if err != nil {
-			return nil, err
-		}
-		return openRecorded(path)
+		return openLocal(u, openRecorded)
 	}
 	return nil, usage("opening place %q: unknown scheme %q", uri, u.Scheme)
 }
@@ -161,7 +153,7 @@ func OpenWriter(uri string) (Writer, error) {
 	if u.Scheme != "file" {
 		return nil, usage("opening place %q for writing: not a directory", uri)
 	}
-	return openFileURI(u)
+	return openLocal(u, openDir)
 }
 
 // parseURI refuses credentials, a query and a fragment. The scheme is returned
@@ -179,19 +171,11 @@ func parseURI(uri string) (*url.URL, error) {
 	return u, nil
 }
 
-func openFileURI(u *url.URL) (*dir, error) {
-	path, err := localPath(u)
-	if err != nil {
-		return nil, err
-	}
-	return openDir(path)
-}
-
-func localPath(u *url.URL) (string, error) {
+func openLocal[T any](u *url.URL, open func(path string) (T, error)) (place T, err error) {
 	if u.Host != "" && u.Host != "localhost" {
-		return "", usage("opening place %q: a %s URI must not name another host", u, u.Scheme)
+		return place, usage("opening place %q: a %s URI must not name another host", u, u.Scheme)
 	}
-	return filepath.FromSlash(u.Path), nil
+	return open(filepath.FromSlash(u.Path))
 }
 
 // Answers of a place, as opposed to failures to answer.

@@ -53,8 +53,7 @@ func (l Log) tile(ctx context.Context, t tlog.Tile) ([]byte, error) {
 		return strings.NewReplacer("tile/8/data/", "tile/entries/", "tile/8/", "tile/").Replace(t.Path())
 	}
 	raw, err := l(ctx, path())
-	var no *verdict.Error
-	if t.W < Width && (errors.As(err, &no) || errors.Is(err, store.ErrNotFound)) {
+	if _, is := errors.AsType[*verdict.Error](err); t.W < Width && (is || errors.Is(err, store.ErrNotFound)) {
 		t.W = Width
 		return l(ctx, path())
 	}

@@ -109,7 +109,5 @@ func linkLocal(host string) bool {
 }
 
 func asAddressError(err error) (*AddressError, bool) {
-	var refused *AddressError
-	ok := errors.As(err, &refused)
-	return refused, ok
+	return errors.AsType[*AddressError](err)
 }

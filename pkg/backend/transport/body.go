@@ -86,8 +86,7 @@ func (t *Transport) once(try *http.Request, who namer) (*http.Response, error) {
 		err = refusedByProxy(resp, wire.Proxy)
 	}
 	if err != nil {
-		var stalled *StalledError
-		if errors.As(context.Cause(ctx), &stalled) {
+		if stalled, is := errors.AsType[*StalledError](context.Cause(ctx)); is {
 			err = stalled
 		}
 		cancel(nil)

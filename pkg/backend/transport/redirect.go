@@ -85,12 +85,7 @@ func mayLead(from, to *url.URL) error {
 
 // leavesOrigin reports whether any hop has another origin than the first request.
 func leavesOrigin(first *url.URL, req *http.Request, via []*http.Request) bool {
-	for _, hop := range via {
-		if origin(hop.URL) != origin(first) {
-			return true
-		}
-	}
-	return origin(req.URL) != origin(first)
+	return slices.ContainsFunc(append(slices.Clip(via), req), func(hop *http.Request) bool { return origin(hop.URL) != origin(first) })
 }
 
 // harmless keeps only the headers that any server may see. It is an allow-list:

@@ -64,8 +64,7 @@ func (b *continuedBody) Read(p []byte) (int, error) {
 
 // resume replaces a body that broke off by one that begins at the same offset.
 func (b *continuedBody) resume() bool {
-	var endless *EndlessError
-	if b.times >= continuations || b.req.Context().Err() != nil || !transient(b.broken) && !errors.As(b.broken, &endless) {
+	if _, is := errors.AsType[*EndlessError](b.broken); b.times >= continuations || b.req.Context().Err() != nil || !transient(b.broken) && !is {
 		return false
 	}
 	b.times++

@@ -188,12 +188,10 @@ func transient(err error) bool {
 	if _, no := asAddressError(err); no || errors.Is(err, ErrOffline) {
 		return false
 	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
 		return false
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, is := errors.AsType[*net.DNSError](err); is {
 		return dns.IsTemporary || dns.IsTimeout
 	}
 	var stalled *StalledError

@@ -57,8 +57,7 @@ func (c cache) read(url string) (s state, f floor, notes []string, err error) {
 		return s, f, nil, nil
 	}
 	note := func(name string, err error) bool {
-		var bad *strictjson.Error
-		if !errors.As(err, &bad) {
+		if _, is := errors.AsType[*strictjson.Error](err); !is {
 			return false
 		}
 		notes = append(notes, fmt.Sprintf("%s is damaged: %v", filepath.Join(c.dir, name), err))

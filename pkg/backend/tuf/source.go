@@ -49,8 +49,7 @@ func Remembered(dir string) (Source, error) {
 func checkLost(dir string) error {
 	var f floor
 	err := cache{dir: dir}.unmarshal(floorFile, &f)
-	var bad *strictjson.Error
-	if err != nil && !errors.As(err, &bad) {
+	if _, is := errors.AsType[*strictjson.Error](err); err != nil && !is {
 		return err
 	}
 	if f.URL == "" || f.URL == PublicGoodURL {

@@ -127,7 +127,7 @@ func (e Envelope) Statement() (Statement, error) {
 // Lines splits a file with one JSON document on each line, such as
 // .intoto.jsonl. The caller decides whether a line is an envelope or a Sigstore
 // bundle. Empty lines are refused, except for one line end after the last.
-func Lines(raw []byte) ([][]byte, error) {
+func Lines(raw []byte) (lines [][]byte, err error) {
 	if len(raw) > maxEnvelope {
 		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d bytes, the limit is %d", len(raw), maxEnvelope)
 	}
@@ -135,7 +135,6 @@ func Lines(raw []byte) ([][]byte, error) {
 	if n := bytes.Count(text, []byte("\n")) + 1; n > maxLines {
 		return nil, verdict.Refuse(verdict.Limit, "attestations", "%d lines, the limit is %d", n, maxLines)
 	}
-	var lines [][]byte
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			return nil, verdict.Refuse(verdict.BundleParse, "attestations", "line %d is empty", len(lines)+1)

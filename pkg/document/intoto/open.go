@@ -171,14 +171,13 @@ func batches(raw json.RawMessage) iter.Seq2[json.RawMessage, error] {
 
 // ParseResources parses a list of resource descriptors, at most limit of them.
 // Empty input and null are an empty list.
-func ParseResources(raw json.RawMessage, limit int) ([]Resource, error) {
+func ParseResources(raw json.RawMessage, limit int) (list []Resource, err error) {
 	if n := elements(raw, 0); n > limit {
 		return nil, verdict.Refuse(verdict.Limit, "statement", "more than %d entries in one list", limit)
 	}
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	var list []Resource
 	if err := strictjson.UnmarshalOpen(raw, &list); err != nil {
 		return nil, verdict.Wrap(verdict.StatementParse, "statement", err)
 	}
@@ -211,8 +210,7 @@ func (r Resource) check() error {
 }
 
 // Strong returns the digests that bind bytes. All others are only text.
-func (r Resource) Strong() digest.Set {
-	var set digest.Set
+func (r Resource) Strong() (set digest.Set) {
 	if d, err := digest.ParseHex(digest.SHA256, r.Digest["sha256"]); err == nil {
 		set.SHA256 = d
 	}

@@ -89,8 +89,7 @@ func newPlain(raw []byte) plain {
 
 // subjects reads a list of subjects with names, SHA-256 and optional SHA-512
 // digests, and nothing else.
-func (p *plain) subjects() []Subject {
-	var list []Subject
+func (p *plain) subjects() (list []Subject) {
 	var text []byte // all names concatenated, and the end of each
 	var ends []int
 	for before := p.Offset(); ; {

@@ -77,7 +77,7 @@ func decodeCertificates(certificate, chain []byte) ([][]byte, error) {
 }
 
 // decodePEM parses certificates in PEM or in base64 of PEM, and nothing else.
-func decodePEM(text []byte) ([][]byte, error) {
+func decodePEM(text []byte) (list [][]byte, err error) {
 	if len(text) > MaxCertificate {
 		return nil, verdict.Refuse(verdict.Limit, "certificate", "%d bytes, the limit is %d", len(text), MaxCertificate)
 	}
@@ -85,7 +85,6 @@ func decodePEM(text []byte) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list [][]byte
 	for _, b := range blocks {
 		if b.Type != pemCertificate {
 			return nil, verdict.Refuse(verdict.CertParse, "certificate", "it is a %q", b.Type)
@@ -98,7 +97,7 @@ func decodePEM(text []byte) ([][]byte, error) {
 	return list, nil
 }
 
-func decodeBlocks(text []byte) ([]*pem.Block, error) {
+func decodeBlocks(text []byte) (blocks []*pem.Block, err error) {
 	text = bytes.Trim(text, whiteSpace)
 	if len(text) > 0 && !bytes.HasPrefix(text, []byte(pemBegin)) {
 		decoded, err := decodeBase64(text)
@@ -107,7 +106,6 @@ func decodeBlocks(text []byte) ([]*pem.Block, error) {
 		}
 		text = bytes.Trim(decoded, whiteSpace)
 	}
-	var blocks []*pem.Block
 	for len(text) > 0 {
 		if !bytes.HasPrefix(text, []byte(pemBegin)) {
 			return nil, verdict.Refuse(verdict.CertParse, "certificate", "the file contains more than PEM")

@@ -49,8 +49,7 @@ func ParsePayload(raw []byte) (Payload, error) {
 // CheckLayer refuses a layer of an evidence tag that does not have its declared
 // type: the payload of a signature, the envelope of an attestation, or an SBOM,
 // which is text. It does not verify signatures.
-func CheckLayer(mediaType string, raw []byte) error {
-	var err error
+func CheckLayer(mediaType string, raw []byte) (err error) {
 	switch mediaType {
 	case MediaPayload:
 		_, err = ParsePayload(raw)

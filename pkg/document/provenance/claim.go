@@ -206,8 +206,7 @@ func Traced(ids trace.IDs) Resource {
 // TraceOf returns the trace and the span of a step, and the trace in which its
 // release began. Zero ids mean that the provenance does not give them, for
 // example because it is older. A duplicate or malformed byproduct is refused.
-func TraceOf(p Predicate) (trace.IDs, error) {
-	var ids trace.IDs
+func TraceOf(p Predicate) (ids trace.IDs, err error) {
 	for _, r := range p.RunDetails.Byproducts {
 		if r.Name != byproductTrace {
 			continue

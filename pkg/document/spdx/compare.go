@@ -37,8 +37,7 @@ func Compare(from, to Document) []Change {
 // things are the packages in a document that it does not describe itself. The
 // images and layers that an image consists of, and the artifacts that were put
 // into it, differ in every release and are left out.
-func (d Document) things() []Package {
-	var list []Package
+func (d Document) things() (list []Package) {
 	about := map[string]bool{}
 	for _, r := range d.model().relationships {
 		if r.Type == Describes && r.From == DocumentID {
@@ -167,9 +166,8 @@ func sumOf(f File) string {
 
 // Twins lists the differences between two forms of one document; none if they
 // have the same content. The order of elements does not matter.
-func Twins(a, b Document) []string {
+func Twins(a, b Document) (list []string) {
 	x, y := a.model(), b.model()
-	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for what, pair := range map[string][2]string{
 		"name": {x.name, y.name}, "namespace": {x.namespace, y.namespace}, "time of creation": {x.created, y.created},

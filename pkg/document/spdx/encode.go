@@ -36,8 +36,7 @@ func orNothing(s string) string {
 	return cmp.Or(s, NoAssertion)
 }
 
-func checksums(s digest.Set) []common.Checksum {
-	var list []common.Checksum
+func checksums(s digest.Set) (list []common.Checksum) {
 	if !s.SHA256.IsZero() {
 		list = append(list, common.Checksum{Algorithm: common.SHA256, Value: s.SHA256.Hex()})
 	}

@@ -42,17 +42,12 @@ func parseLicence(s string) expression {
 	case len(s) > maxLicence:
 		return expression{fault: "too long for an expression"}
 	}
-	e := expression{words: expressionWords(s)}
+	e := expression{words: strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(s))}
 	e.either()
 	if len(e.words) > 0 {
 		e.fail("no operator before " + quote(e.words[0]))
 	}
 	return e
-}
-
-// expressionWords splits at spaces, and around parentheses.
-func expressionWords(s string) []string {
-	return strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(s))
 }
 
 // expression is the rest to be parsed.

@@ -157,8 +157,7 @@ func (d Document) EachRelationship() iter.Seq[Relationship] {
 
 // Unknown lists what the document declares as unknown: the comments of its
 // relationships to NOASSERTION.
-func (d Document) Unknown() []string {
-	var list []string
+func (d Document) Unknown() (list []string) {
 	for _, r := range d.model().relationships {
 		if r.To == NoAssertion {
 			list = append(list, r.Comment)

@@ -189,15 +189,10 @@ func reproduced(v verdict.Verdict, artifacts int) bool {
 	for _, p := range v.Proofs {
 		again[p.Subject] = again[p.Subject] || p.Statement == rebuildrecord.PredicateType
 	}
-	for _, p := range v.Proofs {
-		if strings.HasPrefix(p.Statement, "https://slsa.dev/provenance/") && !again[p.Subject] {
-			return false
-		}
-	}
-	for _, one := range v.Waived {
-		if !again[one.Finding.Subject] {
-			return false
-		}
+	if slices.ContainsFunc(v.Proofs, func(p verdict.Proof) bool {
+		return strings.HasPrefix(p.Statement, "https://slsa.dev/provenance/") && !again[p.Subject]
+	}) || slices.ContainsFunc(v.Waived, func(w verdict.Waiver) bool { return !again[w.Finding.Subject] }) {
+		return false
 	}
 	maps.DeleteFunc(again, func(_ string, is bool) bool { return !is })
 	return len(again) > 0 && len(again) >= artifacts

@@ -173,7 +173,7 @@ func (d *Download) manifest(ctx context.Context) (io.ReadCloser, int64, error) {
 	sealed := map[string]manifest.Artifact{}
 	if said, err := verify.Read(raw); err == nil { // the verifier refuses an unreadable one
 		if s, err := intoto.Parse(said.Payload); err == nil {
-			if m, err := manifest.ReadManifest(s, d.page(ctx)); err == nil {
+			if m, err := manifest.ReadManifest(s, func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }); err == nil {
 				for _, a := range m.Files() {
 					sealed[a.Name] = a
 				}
@@ -206,10 +206,6 @@ func (d *Download) Expect(claimed map[string]digest.Set) error {
 	defer d.mu.Unlock()
 	d.sealed = sealed
 	return nil
-}
-
-func (d *Download) page(ctx context.Context) manifest.Opener {
-	return func(name string) ([]byte, error) { return store.Read(ctx, d.from, name, manifest.MaxPage) }
 }
 
 // whole reports whether the directory already has a file with the listed bytes.
@@ -344,11 +340,10 @@ func (d *Download) wrote(name string) bool {
 
 // Discard removes the refused files that this run wrote, so that no refused
 // file stays under its own name.
-func (d *Download) Discard(refused func(name string) bool) error {
+func (d *Download) Discard(refused func(name string) bool) (failed error) {
 	d.mu.Lock()
 	names := slices.Collect(maps.Keys(d.known))
 	d.mu.Unlock()
-	var failed error
 	for _, name := range names {
 		if !refused(name) {
 			continue

@@ -268,11 +268,10 @@ func (h *lockedDir) inspect() error {
 }
 
 // Close releases the directory for another process.
-func (h *lockedDir) Close() error {
+func (h *lockedDir) Close() (err error) {
 	if h == nil {
 		return nil
 	}
-	var err error
 	if h.lock != nil {
 		err = h.lock.Close()
 	}

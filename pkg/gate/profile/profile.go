@@ -190,9 +190,8 @@ func Load(path string, with Reader) (Profile, error) {
 	}
 	raw, err := with.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		none := verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path)
-		none.Fix = "name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed
-		return Profile{}, &verdict.Error{Finding: none, Cause: err}
+		return Profile{}, &verdict.Error{Finding: verdict.Find(verdict.Usage, path, "the profile file %q does not exist, and no built-in profile has this name", path).
+			Advise("name the file of a profile, or a built-in profile: " + Kubernetes + ", " + KubernetesSealed), Cause: err}
 	}
 	if err != nil {
 		return Profile{}, err
@@ -226,8 +225,7 @@ func Check(raw []byte) error {
 	return nil
 }
 
-func parse(raw []byte) (file, error) {
-	var f file
+func parse(raw []byte) (f file, err error) {
 	if err := strictyaml.Unmarshal(raw, &f); err != nil {
 		return file{}, err
 	}
@@ -275,8 +273,7 @@ func (m mapping) check(kind, suffix string) error {
 	return nil
 }
 
-func (p *Profile) loadNamed(f file, dir string, with Reader) error {
-	var err error
+func (p *Profile) loadNamed(f file, dir string, with Reader) (err error) {
 	if p.TrustRoot, err = f.trustRoot(dir, with); err != nil {
 		return err
 	}
@@ -408,13 +405,7 @@ func (p Profile) Canonical(v version.Version) (files, images string) {
 }
 
 func (p Profile) placeURI(m mapping, kind string, s Stage, v version.Version) (string, error) {
-	var uri string
-	switch s {
-	case Staging:
-		uri = m.Staging
-	case Release:
-		uri = m.Release
-	}
+	uri := map[Stage]string{Staging: m.Staging, Release: m.Release}[s]
 	if uri == "" {
 		return "", verdict.Refuse(verdict.ConfigParse, p.Path, "places.%s.%s: missing, and this command needs it", kind, s)
 	}

@@ -40,8 +40,7 @@ const (
 // Parse reads an object strictly: unknown fields, states that no transition reaches
 // and too long lists are refused. Ignoring a part of the object could switch a
 // requirement off.
-func Parse(raw []byte) (Feature, error) {
-	var f Feature
+func Parse(raw []byte) (f Feature, err error) {
 	if err := strictjson.Unmarshal(raw, &f, strictjson.MaxSize(MaxSize), strictjson.MaxDepth(maxDepth)); err != nil {
 		return Feature{}, verdict.Wrap(verdict.ConfigParse, "feature", err)
 	}

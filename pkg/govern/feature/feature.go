@@ -30,6 +30,7 @@
 package feature
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -315,8 +316,5 @@ func (f Feature) clone() Feature {
 
 // Wants is the desired state, or the default if none is set.
 func (f Feature) Wants() State {
-	if f.Spec.Desired != "" {
-		return f.Spec.Desired
-	}
-	return f.Status.Default
+	return cmp.Or(f.Spec.Desired, f.Status.Default)
 }

@@ -382,16 +382,14 @@ func union(a, b Scope) Scope {
 	return Scope{Repositories: slices.Compact(all)}
 }
 
-func todo(tasks []Task) []featuretransition.Task {
-	var list []featuretransition.Task
+func todo(tasks []Task) (list []featuretransition.Task) {
 	for _, t := range tasks {
 		list = append(list, featuretransition.Task{Kind: string(t.Kind), Name: t.Name})
 	}
 	return list
 }
 
-func told(done []Done) []featuretransition.Task {
-	var list []featuretransition.Task
+func told(done []Done) (list []featuretransition.Task) {
 	for _, d := range done {
 		list = append(list, featuretransition.Task{Kind: string(d.Kind), Name: d.Name, Attempts: d.Attempts, Message: d.Message, Reporters: d.Reporters})
 	}

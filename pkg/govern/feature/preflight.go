@@ -83,12 +83,7 @@ func (p *Preflight) form(f Feature, d Definition, then Version, used bool) {
 // skipped reports whether there is a form between two: tasks convert one step at a
 // time.
 func skipped(d Definition, from, to int) bool {
-	for _, v := range d.Versions {
-		if !v.Removed && from < v.Schema && v.Schema < to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Versions, func(v Version) bool { return !v.Removed && from < v.Schema && v.Schema < to })
 }
 
 func danglingText(c Condition) string {
@@ -101,13 +96,7 @@ func danglingText(c Condition) string {
 	return ""
 }
 
-// nextMinor and previousMinor are the versions that the conditions
-// [SafeToUpgrade] and [SafeToDowngrade] are about.
-func nextMinor(v version.Version) version.Version { return minor(v, v.Minor()+1) }
-
-// previousMinor is the zero Version before a first minor version.
-func previousMinor(v version.Version) version.Version { return minor(v, v.Minor()-1) }
-
+// minor is another minor version of the same major; the zero Version before the first.
 func minor(v version.Version, n int) version.Version {
 	out, err := version.Parse(fmt.Sprintf("v%d.%d.0", v.Major(), n))
 	if err != nil {
@@ -117,12 +106,11 @@ func minor(v version.Version, n int) version.Version {
 }
 
 // SafeConditions are the conditions about the two neighbouring versions.
-func SafeConditions(f Feature, d *Definition, running version.Version) []Condition {
-	var list []Condition
+func SafeConditions(f Feature, d *Definition, running version.Version) (list []Condition) {
 	for _, way := range []struct {
 		kind string
 		to   version.Version
-	}{{SafeToUpgrade, nextMinor(running)}, {SafeToDowngrade, previousMinor(running)}} {
+	}{{SafeToUpgrade, minor(running, running.Minor()+1)}, {SafeToDowngrade, minor(running, running.Minor()-1)}} {
 		c := Condition{Type: way.kind, Status: "True"}
 		if p := Check(f, d, running, way.to); way.to.IsZero() {
 			c.Status, c.Message = "Unknown", "there is no previous minor version"

@@ -99,9 +99,8 @@ func sameBytes(before, after Feature, but string) error {
 
 // oldUses lists the reporters of another value than the expected one. All uses were
 // recorded after the window began, whatever a clock says: the store orders writes.
-func (p *pass) oldUses() []string {
+func (p *pass) oldUses() (names []string) {
 	want := p.f.Status.State.goal() == On
-	var names []string
 	for _, u := range p.f.Status.Uses {
 		if u.Value != want {
 			names = append(names, u.Identity+" ("+u.Version+")")
@@ -141,8 +140,7 @@ func missingText(missing []string) string {
 
 // missing lists the expected reporters that did not report the new value within the
 // window, and why their reports do not count.
-func (p *pass) missing(t Task) []string {
-	var names []string
+func (p *pass) missing(t Task) (names []string) {
 	for _, who := range slices.Compact(slices.Sorted(slices.Values(p.Expected))) {
 		if why, counts := p.reported(who, t); !counts {
 			names = append(names, who+why)
@@ -193,8 +191,7 @@ func listed(names []string) string {
 // name and the feature's. Reconcilers that see the same names find the same leader
 // without communication. With different names two may act at once; then one of their
 // writes is refused. It is "" without identities.
-func Leader(k Key, identities []string) string {
-	var leader string
+func Leader(k Key, identities []string) (leader string) {
 	var highest []byte
 	for _, who := range identities {
 		sum := sha256.Sum256([]byte(k.String() + "\x00" + who))

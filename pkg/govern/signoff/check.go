@@ -89,9 +89,8 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	}
 	v.Add(r.twice()...)
 	if len(r.Documents) == 0 {
-		f := verdict.Find(verdict.SignoffDocument, "documents", "no document %s", q.aim())
-		f.Fix = "name the directory of the documents, and the milestone in their latest-milestone"
-		v.Add(f)
+		v.Add(verdict.Find(verdict.SignoffDocument, "documents", "no document %s", q.aim()).
+			Advise("name the directory of the documents, and the milestone in their latest-milestone"))
 	}
 	r.Left = q.left()
 	if r.untargeted > 0 {

@@ -2,6 +2,7 @@ package signoff
 
 import (
 	"html"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -30,8 +31,7 @@ type Judged struct {
 }
 
 // Sections determines the state of every section that a template requires for a stage.
-func Sections(d *Document, t *Template, at Stage) []Judged {
-	var list []Judged
+func Sections(d *Document, t *Template, at Stage) (list []Judged) {
 	for _, r := range t.required(at) {
 		list = append(list, d.judge(r.Title, t))
 	}
@@ -65,12 +65,9 @@ func (d *Document) judge(title string, t *Template) Judged {
 
 // anyFilled reports whether a subsection is filled.
 func (d *Document) anyFilled(of Section, t *Template) bool {
-	for _, s := range d.sections {
-		if s.from > of.from && s.from <= of.end && d.weigh(d.lines(s.from, s.to), t) == Filled {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.sections, func(s Section) bool {
+		return s.from > of.from && s.from <= of.end && d.weigh(d.lines(s.from, s.to), t) == Filled
+	})
 }
 
 // weigh is the state of some lines together.

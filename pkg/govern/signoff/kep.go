@@ -221,12 +221,11 @@ func ParseReview(raw []byte) (Review, error) {
 const reviewers = "prod-readiness-approvers"
 
 // ParseAliases reads the allowed approvers of production readiness from OWNERS_ALIASES.
-func ParseAliases(raw []byte) ([]string, error) {
+func ParseAliases(raw []byte) (list []string, err error) {
 	root, err := mapping("OWNERS_ALIASES", raw)
 	if err != nil {
 		return nil, err
 	}
-	var list []string
 	r := reader{file: "OWNERS_ALIASES"}
 	for name, aliases := range pairs(root) {
 		if name != "aliases" {
@@ -261,16 +260,12 @@ func IsMilestone(text string) bool {
 	return ok
 }
 
-// reviewedFrom is the first release that required production readiness.
-func reviewedFrom() [2]int { return [2]int{1, 21} }
-
-// needsReview reports whether production readiness must be approved; also if the release
-// is unknown.
+// needsReview reports whether production readiness must be approved, as 1.21 was the first
+// release to require; also if the release is unknown.
 func (k KEP) needsReview() bool {
 	if k.Status != "implementable" && k.Status != "implemented" {
 		return false
 	}
 	at, known := release(k.LatestMilestone)
-	first := reviewedFrom()
-	return !known || at[0] > first[0] || at[0] == first[0] && at[1] >= first[1]
+	return !known || slices.Compare(at[:], []int{1, 21}) >= 0
 }

@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
@@ -61,10 +62,9 @@ func addresses(text string) []string {
 }
 
 // links lists the faults of the links in a document, each host once.
-func (d *Document) links(name string, h Hosts) []verdict.Finding {
+func (d *Document) links(name string, h Hosts) (found []verdict.Finding) {
 	list, there := d.find(checklistTitle)
 	said := map[string]bool{}
-	var found []verdict.Finding
 	for i, l := range d.page.lines {
 		inList := there && i >= list.from && i < list.end
 		for _, link := range append(addresses(l.text), addresses(l.hidden)...) {
@@ -112,12 +112,7 @@ func (h Hosts) fault(link string, inList bool) (host, fault string) {
 }
 
 func (h Hosts) allows(host string) bool {
-	for _, a := range h.Allowed {
-		if host == a || strings.HasSuffix(host, "."+a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Allowed, func(a string) bool { return host == a || strings.HasSuffix(host, "."+a) })
 }
 
 // resembles is the allowed host that another imitates: by a label with its name, or with a

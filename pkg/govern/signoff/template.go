@@ -90,8 +90,7 @@ func (t *Template) apply(dir directive) {
 func (t *Template) Faults() []Fault { return append([]Fault(nil), t.faults...) }
 
 // required are the sections that a stage requires. The title is checked separately.
-func (t *Template) required(at Stage) []Rule {
-	var list []Rule
+func (t *Template) required(at Stage) (list []Rule) {
 	for _, r := range t.rules {
 		if r.Required && r.Level > 1 && at.reaches(r.From) {
 			list = append(list, r)

@@ -347,12 +347,11 @@ func (w *walk) link(s in_toto.Step, k key, p place) (in_toto.Link, error) {
 }
 
 // read reads one file of the links directory, up to the size limit.
-func read(from fs.FS, name string) ([]byte, error) {
+func read(from fs.FS, name string) (raw []byte, err error) {
 	file, err := from.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("link %s not found", name)
 	}
-	var raw []byte
 	if err == nil {
 		defer file.Close()
 		raw, err = io.ReadAll(io.LimitReader(file, MaxSize+1)) // Parse refuses more than MaxSize
@@ -379,8 +378,7 @@ func (w *walk) inspections(l in_toto.Layout, p place) {
 			w.v.Scope.Left = append(w.v.Scope.Left, fmt.Sprintf("inspection %s of the %s (%q was not run)", i.Name, p.name(), run))
 			continue
 		}
-		f := verdict.Find("LAYOUT_INSPECTION", "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run)
-		f.Fix = "run the inspection yourself where it can do no harm, then add --without-inspections"
-		w.v.Add(f)
+		w.v.Add(verdict.Find("LAYOUT_INSPECTION", "inspection "+i.Name, "the %s requires %q to be run, but commands of layouts are never run", p.name(), run).
+			Advise("run the inspection yourself where it can do no harm, then add --without-inspections"))
 	}
 }

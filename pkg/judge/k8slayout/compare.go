@@ -142,12 +142,9 @@ func (c *comparison) sidecars(of census.Item) {
 
 // says reports whether a sidecar is one of the few valid spellings of a digest.
 func says(sidecar census.Item, sum digest.Digest, of string) bool {
-	for _, text := range []string{"%s", "%s\n", "%s  " + of + "\n", "%s *" + of + "\n"} {
-		if digest.Of(digest.SHA256, fmt.Appendf(nil, text, sum.Hex())).Equal(sidecar.Digests.SHA256) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"%s", "%s\n", "%s  " + of + "\n", "%s *" + of + "\n"}, func(text string) bool {
+		return digest.Of(digest.SHA256, fmt.Appendf(nil, text, sum.Hex())).Equal(sidecar.Digests.SHA256)
+	})
 }
 
 // extra refuses a file that no witness names. A sidecar or signature of a named

@@ -2,6 +2,7 @@ package k8slayout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,9 +55,7 @@ func parseImage(alone string) (Image, bool) {
 func (s Set) Images() []Image {
 	var all []Image
 	for _, w := range s.witnesses {
-		for i := range w.images {
-			all = append(all, i)
-		}
+		all = slices.AppendSeq(all, maps.Keys(w.images))
 	}
 	order.Sort(all, func(a, b Image) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))

@@ -92,10 +92,9 @@ func Kubernetes(v version.Version) (l List, known bool, err error) {
 // ParseList reads a file of kind ExpectedRelease. It refuses parts without
 // effect, such as an unused source or list, and templates with a placeholder
 // that is not filled.
-func ParseList(raw []byte) (List, error) {
+func ParseList(raw []byte) (l List, err error) {
 	var f listFile
-	err := strictyaml.Unmarshal(raw, &f)
-	var l List
+	err = strictyaml.Unmarshal(raw, &f)
 	if err == nil {
 		l, err = f.list()
 		l.digest = digest.Of(digest.SHA256, raw)

@@ -164,8 +164,7 @@ func isProvenance(kind string) bool {
 
 // acting checks that a fact is signed by one of the signers, and meets
 // everything else that the policy requires of that signer.
-func acting(f *fact, signers []allowedSigner, q *Question) error {
-	var err error
+func acting(f *fact, signers []allowedSigner, q *Question) (err error) {
 	for i := range signers {
 		s := &signers[i]
 		switch {

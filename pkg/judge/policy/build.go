@@ -175,8 +175,7 @@ func (b *expectations) fill(text, version string) string {
 }
 
 // plain returns a JSON value as text, strings without quotes.
-func plain(raw json.RawMessage) string {
-	var s string
+func plain(raw json.RawMessage) (s string) {
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}

@@ -181,11 +181,10 @@ func (m *judgement) decide() []ruling {
 // present requires the items that are required if there is evidence for them,
 // and drops those without. Evidence by an identity that the policy does not list
 // is foreign: anyone may attach some. Evidence that is unavailable may be there.
-func (m *judgement) present(asked []item) []item {
+func (m *judgement) present(asked []item) (kept []item) {
 	if !slices.ContainsFunc(asked, func(it item) bool { return it.mode == ifPresent }) {
 		return asked
 	}
-	var kept []item
 	for _, it := range asked {
 		if it.mode == ifPresent {
 			it.mode = Require
@@ -247,8 +246,7 @@ func (p Policy) Asks(stage Stage, class plan.Class, check Check) Mode {
 
 // Lacks lists the checks of a complete verdict that this policy does not
 // require for these classes at a stage.
-func (p Policy) Lacks(stage Stage, classes []plan.Class) []string {
-	var lacks []string
+func (p Policy) Lacks(stage Stage, classes []plan.Class) (lacks []string) {
 	for _, check := range []Check{Provenance, Signature, SBOM} {
 		for _, class := range judgedBy(p, stage) {
 			if slices.Contains(classes, class) && slices.Contains(checksOf(class), check) && p.Asks(stage, class, check) != Require {

@@ -280,8 +280,7 @@ func explainLeft(p Policy) Section {
 // Overriders lists who can bypass which requirement: what each role could do
 // alone, and what it takes to publish something that was not built from the
 // source.
-func Overriders(p Policy) []string {
-	var lines []string
+func Overriders(p Policy) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if p.unsigned {
 		add("anybody, where no signature is required: the policy has insecureAcceptUnsigned, and such a verdict begins with UNSIGNED")
@@ -309,8 +308,7 @@ func Overriders(p Policy) []string {
 	return lines
 }
 
-func (a *actors) issuers() []string {
-	var all []string
+func (a *actors) issuers() (all []string) {
 	for _, role := range Roles() {
 		for _, s := range a.holders(role) {
 			if issuer := s.matcher.Issuer(); !slices.Contains(all, issuer) {
@@ -322,8 +320,7 @@ func (a *actors) issuers() []string {
 }
 
 // Lint lists settings that are valid but perhaps not intended.
-func Lint(p Policy) []string {
-	var notes []string
+func Lint(p Policy) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if p.validity.expires.IsZero() {
 		note("the policy never expires, so an old copy can be replayed forever; set expires")

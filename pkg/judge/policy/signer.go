@@ -108,8 +108,7 @@ func (s *allowedSigner) claimed(f *fact, q *Question) bool {
 const versionPlaceholder = "{version}"
 
 // holders lists the identities that may act in a role.
-func (a *actors) holders(role Role) []allowedSigner {
-	var all []allowedSigner
+func (a *actors) holders(role Role) (all []allowedSigner) {
 	for _, one := range a.entries {
 		if one.role == role {
 			all = append(all, one.signers...)
@@ -127,8 +126,7 @@ func (a *actors) first(role Role) string {
 }
 
 // Expected lists the identities that may act in a role, for messages.
-func (p Policy) Expected(role Role) []string {
-	var names []string
+func (p Policy) Expected(role Role) (names []string) {
 	for _, s := range p.actors.holders(role) {
 		names = append(names, s.String())
 	}

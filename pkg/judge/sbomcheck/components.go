@@ -31,23 +31,20 @@ func Components(a Artifact, found spdx.Draft) (all []verdict.Finding) {
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "artifact and SBOM have different checksums of %.200q", name).Differ(want.sums[name], sum))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(got.sums)) {
-		if _, there := want.sums[name]; !there {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists %.200q, which the artifact does not contain", name))
-		}
-	}
+	all = append(all, unlisted(a, got.sums, want.sums, "its SBOM lists %.200q, which the artifact does not contain")...)
 	all = append(all, mains(a, want.mains, got.mains)...)
 	if len(all) > 0 {
 		return all
 	}
-	for _, edge := range slices.Sorted(maps.Keys(want.edges)) {
-		if !got.edges[edge] {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lacks the relationship %.400q", edge))
-		}
-	}
-	for _, edge := range slices.Sorted(maps.Keys(got.edges)) {
-		if !want.edges[edge] {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM has the wrong relationship %.400q", edge))
+	return append(unlisted(a, want.edges, got.edges, "its SBOM lacks the relationship %.400q"),
+		unlisted(a, got.edges, want.edges, "its SBOM has the wrong relationship %.400q")...)
+}
+
+// unlisted are the names in one list that the other lacks.
+func unlisted[V any](a Artifact, list, other map[string]V, format string) (all []verdict.Finding) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if _, there := other[name]; !there {
+			all = append(all, verdict.Find(verdict.Conflict, a.Name, format, name))
 		}
 	}
 	return all
@@ -69,12 +66,7 @@ func mains(a Artifact, want, got map[string]map[string]bool) (all []verdict.Find
 			all = append(all, verdict.Find(verdict.Conflict, a.Name, "the artifact was built from the module %.200q, but its SBOM does not list it", path))
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(got)) {
-		if want[path] == nil {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM says that the artifact was built from the module %.200q, but it was not", path))
-		}
-	}
-	return all
+	return append(all, unlisted(a, got, want, "its SBOM says that the artifact was built from the module %.200q, but it was not")...)
 }
 
 // components are the contents of a document, under names that do not depend on

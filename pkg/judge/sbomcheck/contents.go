@@ -85,12 +85,7 @@ func Files(a Artifact, files []spdx.File) (all []verdict.Finding) {
 				Differ(sumsOf(want...), sumsOf(got...)))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		if there[name] == nil {
-			all = append(all, verdict.Find(verdict.Conflict, a.Name, "its SBOM lists the file %.200q, which does not exist", name))
-		}
-	}
-	return all
+	return append(all, unlisted(a, listed, there, "its SBOM lists the file %.200q, which does not exist")...)
 }
 
 // byName sorts files by name, and those with the same name by digest.

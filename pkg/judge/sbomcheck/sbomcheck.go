@@ -90,11 +90,10 @@ type Release struct {
 }
 
 // Findings lists every contradiction, in the order of the artifacts.
-func (r Release) Findings() []verdict.Finding {
+func (r Release) Findings() (all []verdict.Finding) {
 	if len(r.Artifacts) == 0 {
 		return []verdict.Finding{verdict.Find(verdict.SBOMSubject, "release", "no artifacts to compare the SBOMs with")}
 	}
-	var all []verdict.Finding
 	for _, a := range r.Artifacts {
 		all = append(all, r.About(a)...)
 	}

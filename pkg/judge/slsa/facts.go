@@ -217,7 +217,7 @@ func (f *facts) notAbout(s sourceSummary) string {
 		return noCanonicalSource
 	case f.level() < 2:
 		return "a builder that is trusted to name the revision it built"
-	case f.claim.Source.Commit == "" || !namesCommit(s.Summary, f.claim.Source.Commit):
+	case f.claim.Source.Commit == "" || !slices.ContainsFunc(s.Summary.Statement().Resources(), func(r intoto.Resource) bool { return r.Digest["gitCommit"] == f.claim.Source.Commit }):
 		return fmt.Sprintf("a verification summary of revision %q; the given one is of another", f.claim.Source.Commit)
 	case s.ResourceURI != f.claim.Source.Repository:
 		return fmt.Sprintf("a verification summary of repository %q; the given one is of another", f.claim.Source.Repository)
@@ -248,8 +248,4 @@ func (s sourceSummary) facts() sourceFacts {
 // shows reports whether these facts show more than others.
 func (s sourceFacts) shows(o sourceFacts) bool {
 	return s.level > o.level || s.level == o.level && s.reviewed && !o.reviewed
-}
-
-func namesCommit(s vsa.Summary, commit string) bool {
-	return slices.ContainsFunc(s.Statement().Resources(), func(r intoto.Resource) bool { return r.Digest["gitCommit"] == commit })
 }

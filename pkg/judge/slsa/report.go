@@ -26,17 +26,7 @@ const (
 
 // String returns the state in words.
 func (s State) String() string {
-	switch s {
-	case Met:
-		return "met"
-	case NotMet:
-		return "not met"
-	case Declared:
-		return "declared"
-	case notImplementable:
-		return "not implementable"
-	}
-	return "not shown"
+	return cmp.Or(map[State]string{Met: "met", NotMet: "not met", Declared: "declared", notImplementable: "not implementable"}[s], "not shown")
 }
 
 // MarshalText encodes the state in words.

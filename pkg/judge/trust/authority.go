@@ -49,8 +49,7 @@ func (a Authority) ValidAt(t time.Time) bool {
 
 // authorities lists the authorities of a parsed root, sorted by kind and age,
 // so that equal roots give equal lists.
-func authorities(parsed *root.TrustedRoot) []Authority {
-	var list []Authority
+func authorities(parsed *root.TrustedRoot) (list []Authority) {
 	for _, ca := range parsed.FulcioCertificateAuthorities() {
 		if f, ok := ca.(*root.FulcioCertificateAuthority); ok {
 			a := Authority{Kind: CertificateAuthority, URI: f.URI, From: f.ValidityPeriodStart, To: f.ValidityPeriodEnd}
@@ -68,8 +67,7 @@ func authorities(parsed *root.TrustedRoot) []Authority {
 	return list
 }
 
-func logs(kind Kind, parsed map[string]*root.TransparencyLog) []Authority {
-	var list []Authority
+func logs(kind Kind, parsed map[string]*root.TransparencyLog) (list []Authority) {
 	for id, l := range parsed {
 		list = append(list, Authority{Kind: kind, URI: l.BaseURL, KeyID: id,
 			From: l.ValidityPeriodStart.UTC(), To: l.ValidityPeriodEnd.UTC()})

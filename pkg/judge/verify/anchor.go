@@ -2,6 +2,7 @@ package verify
 
 import (
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"slices"
 	"time"
@@ -58,10 +59,5 @@ func (m *memory) keepAnchor(place []byte, found issued, ca *root.FulcioCertifica
 var plain = []asn1.ObjectIdentifier{{2, 5, 29, 14}, {2, 5, 29, 35}, {2, 5, 29, 15}, {2, 5, 29, 37}, {2, 5, 29, 19}}
 
 func isPlain(c *x509.Certificate) bool {
-	for _, e := range c.Extensions {
-		if !slices.ContainsFunc(plain, e.Id.Equal) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return !slices.ContainsFunc(plain, e.Id.Equal) })
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"slices"
 	"time"
@@ -174,5 +173,3 @@ func CheckKey(public crypto.PublicKey) error {
 	}
 	return nil
 }
-
-func digestText(b []byte) string { return "digest " + hex.EncodeToString(b) }

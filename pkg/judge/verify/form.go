@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
@@ -81,7 +82,7 @@ func (m material) notBound(artifact digest.Set, said *protocommon.HashOutput) er
 	if want.IsZero() {
 		want = cmp.Or(artifact.SHA256, artifact.SHA512)
 	}
-	return &verdict.Error{Finding: verdict.Find(code, "bundle", "%s", message).Differ(want.String(), digestText(said.GetDigest()))}
+	return &verdict.Error{Finding: verdict.Find(code, "bundle", "%s", message).Differ(want.String(), "digest "+hex.EncodeToString(said.GetDigest()))}
 }
 
 // digestIn returns the digest of an algorithm, zero if the set has none.
@@ -115,10 +116,5 @@ func incomparable(said *protocommon.HashOutput) error {
 
 // of reports whether sum is one of the digests in a set.
 func of(sum []byte, set digest.Set) bool {
-	for _, d := range []digest.Digest{set.SHA256, set.SHA512} {
-		if !d.IsZero() && bytes.Equal(sum, d.Bytes()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]digest.Digest{set.SHA256, set.SHA512}, func(d digest.Digest) bool { return !d.IsZero() && bytes.Equal(sum, d.Bytes()) })
 }

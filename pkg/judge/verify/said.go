@@ -84,11 +84,10 @@ func (s Said) Timestamp(i int) (at time.Time, serial *big.Int, err error) {
 	return token.at, token.number, err
 }
 
-func certificates(vm *protobundle.VerificationMaterial) [][]byte {
+func certificates(vm *protobundle.VerificationMaterial) (list [][]byte) {
 	if one := vm.GetCertificate(); one != nil {
 		return [][]byte{one.GetRawBytes()}
 	}
-	var list [][]byte
 	for _, c := range vm.GetX509CertificateChain().GetCertificates() {
 		list = append(list, c.GetRawBytes())
 	}

@@ -63,7 +63,7 @@ const (
 )
 
 // promisesIn parses the list in a certificate; nil if its encoding is unusual.
-func promisesIn(leaf *x509.Certificate) []promise {
+func promisesIn(leaf *x509.Certificate) (all []promise) {
 	var list []byte
 	if rest, err := asn1.Unmarshal(extension(leaf, oidSCTs), &list); err != nil || len(rest) > 0 {
 		return nil
@@ -72,7 +72,6 @@ func promisesIn(leaf *x509.Certificate) []promise {
 	if !ok || len(rest) > 0 {
 		return nil
 	}
-	var all []promise
 	for len(list) > 0 {
 		var one []byte
 		if one, list, ok = counted(list); !ok {

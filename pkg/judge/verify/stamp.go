@@ -13,8 +13,7 @@ import (
 
 // stampers are the timestamp authorities of a trust root, each with a cache of
 // their proven signers.
-func stampers(material root.TrustedMaterial) []root.TimestampingAuthority {
-	var list []root.TimestampingAuthority
+func stampers(material root.TrustedMaterial) (list []root.TimestampingAuthority) {
 	for _, authority := range material.TimestampingAuthorities() {
 		if a, ok := authority.(*root.SigstoreTimestampingAuthority); ok {
 			authority = &stamper{SigstoreTimestampingAuthority: a}

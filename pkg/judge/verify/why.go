@@ -134,8 +134,7 @@ func lives(c *x509.Certificate, at time.Time) bool {
 }
 
 // stamped returns the times of the valid timestamps.
-func stamped(m material, trusted root.TrustedMaterial) []time.Time {
-	var at []time.Time
+func stamped(m material, trusted root.TrustedMaterial) (at []time.Time) {
 	stamps, _, _ := sigstore.VerifySignedTimestamp(m.entity, trusted)
 	for _, s := range stamps {
 		at = append(at, s.Time)

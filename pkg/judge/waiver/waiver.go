@@ -73,7 +73,7 @@ func Apply(v *verdict.Verdict, c Case) {
 	w.withdraw()
 	w.explain(v.Findings)
 	w.explain(v.Warnings)
-	v.SetAside(w.names(), w.waive)
+	v.SetAside(slices.Collect(maps.Keys(w.at)), w.waive)
 	w.tellExceptions()
 	w.tellAccepted()
 }
@@ -91,10 +91,6 @@ type work struct {
 type about struct {
 	code verdict.Code
 	name string
-}
-
-func (w *work) names() []string {
-	return slices.Collect(maps.Keys(w.at))
 }
 
 func (w *work) find(name string) (Subject, bool) {

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -96,11 +97,7 @@ func Examine(ctx context.Context, p Purpose, at time.Time, asks ...Ask) Report {
 		defer cancel()
 		answers[i] = ask(ctx)
 	})
-	r := Report{Schema: doctorSchema, For: p, Time: at.UTC()}
-	for _, checks := range answers {
-		r.Checks = append(r.Checks, checks...)
-	}
-	return r
+	return Report{Schema: doctorSchema, For: p, Time: at.UTC(), Checks: slices.Concat(answers...)}
 }
 
 // Fine is a good result.

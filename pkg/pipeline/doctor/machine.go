@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +32,7 @@ const minDisk = 256 << 20
 // Estimate is a rough estimate of the disk space of a plan: tens of megabytes
 // for programs, archives and layers, kilobytes for evidence. It tends to be
 // too high, so less free space is a warning, and only almost none is bad.
-func Estimate(p plan.Plan) int64 {
-	var need int64
+func Estimate(p plan.Plan) (need int64) {
 	for _, a := range p.Artifacts {
 		switch a.Class {
 		case plan.Binary, plan.ImageChild:
@@ -105,12 +105,11 @@ const rootAdvice = "build as root, in a CI job with sudo, and each step gets nam
 // Isolation says how isolated steps will run. An unisolated build counts as
 // another builder's, and needs the token of that builder: unisolated says
 // that one was given.
-func Isolation(r sandbox.Report, unisolated bool) []Check {
+func Isolation(r sandbox.Report, unisolated bool) (checks []Check) {
 	had := make([]string, len(r.Had))
 	for i, g := range r.Had {
 		had[i] = string(g)
 	}
-	var checks []Check
 	switch {
 	case r.Mode == sandbox.Isolated:
 		checks = append(checks, Fine("isolation", "steps run isolated, with: %s", strings.Join(had, " ")))
@@ -135,9 +134,7 @@ func Tools(p plan.Plan, pins plan.Lock) Ask {
 		for _, step := range p.Steps {
 			names = append(names, step.Tools...)
 		}
-		for name := range pins.Tools {
-			names = append(names, name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(pins.Tools))
 		slices.Sort(names)
 		var checks []Check
 		for _, name := range slices.Compact(names) {

@@ -124,7 +124,6 @@ func (t Token) ofBuilder(p policy.Policy, who identity.Identity) error {
 	if t.Builder == "" || id == t.Builder {
 		return nil
 	}
-	f := verdict.Find(verdict.Builder, "identity token", "the policy lists %s for another builder than the one that builds here", who)
-	f.Fix = "give the token of an identity that the policy lists for this builder, or list one; steps that run isolated and steps that do not are two builders"
-	return &verdict.Error{Finding: f.Differ(t.Builder, id)}
+	return verdict.Refuse(verdict.Builder, "identity token", "the policy lists %s for another builder than the one that builds here", who).Differ(t.Builder, id).
+		Advise("give the token of an identity that the policy lists for this builder, or list one; steps that run isolated and steps that do not are two builders")
 }

@@ -100,8 +100,7 @@ func (d Diff) Compare(ctx context.Context) (Difference, error) {
 
 // Err is a refusal if a tag names a different image, because no promotion
 // moves tags; or an unavailability if a registry did not answer.
-func (d Difference) Err() error {
-	var away error
+func (d Difference) Err() (away error) {
 	for _, s := range d.Destinations {
 		for _, i := range s.Images {
 			switch i.State {

@@ -69,8 +69,7 @@ func (f *FileState) compare(ctx context.Context, at *filePlace, want digest.Dige
 
 // Compared is a refusal if a destination has other bytes, which no promotion
 // overwrites; or an unavailability if a place does not answer.
-func Compared(all []FileState) error {
-	var away error
+func Compared(all []FileState) (away error) {
 	for _, f := range all {
 		switch f.State {
 		case Other:

@@ -3,6 +3,7 @@ package promote
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -167,20 +168,14 @@ func (r *report) moved(by verdict.Waiver) {
 func (r *report) applied() Applied {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	codes := make([]verdict.Code, 0, len(r.counts))
-	for c := range r.counts {
-		codes = append(codes, c)
-	}
-	slices.Sort(codes)
-	for _, c := range codes {
+	for _, c := range slices.Sorted(maps.Keys(r.counts)) {
 		if more := r.counts[c] - maxFindings; more > 0 {
 			r.verdict.Note("%s: more findings of this kind, not listed: %d", c, more)
 		}
 	}
 	if r.cut > 0 {
-		f := verdict.Find(verdict.PlaceDown, "the promotion", "the promotion was interrupted; not finished: %d", r.cut)
-		f.Fix = "run the same command again; it continues where this run ended"
-		r.verdict.Add(f)
+		r.verdict.Add(verdict.Find(verdict.PlaceDown, "the promotion", "the promotion was interrupted; not finished: %d", r.cut).
+			Advise("run the same command again; it continues where this run ended"))
 	}
 	if c := r.verdict.Counts; c.Verified > 0 && c.Verified < c.Required {
 		r.verdict.Tell("%d of %d copies are done; run the same command again for the others.", c.Verified, c.Required)

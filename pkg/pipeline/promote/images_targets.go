@@ -95,11 +95,9 @@ func (o imageJob) mayMove(tag string, from digest.Digest) error {
 }
 
 func containsAll(there []registry.Descriptor, want []digest.Digest) bool {
-	return !slices.ContainsFunc(want, func(d digest.Digest) bool { return !containsDigest(there, d) })
-}
-
-func containsDigest(there []registry.Descriptor, want digest.Digest) bool {
-	return slices.ContainsFunc(there, func(h registry.Descriptor) bool { return h.Digest.Equal(want) })
+	return !slices.ContainsFunc(want, func(d digest.Digest) bool {
+		return !slices.ContainsFunc(there, func(h registry.Descriptor) bool { return h.Digest.Equal(d) })
+	})
 }
 
 // deliver copies an accepted image to its destinations. It is recorded once
@@ -124,7 +122,7 @@ func (o imageJob) deliver(ctx context.Context, pending []*target, judged *verdic
 }
 
 // each does a step at each destination, and returns those where it succeeded.
-func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) []*target {
+func (o imageJob) each(ctx context.Context, pending []*target, step func(*target) error) (left []*target) {
 	done := make([]bool, len(pending))
 	atonce.Each(toAtOnce, pending, func(i int, t *target) {
 		err := step(t)
@@ -133,7 +131,6 @@ func (o imageJob) each(ctx context.Context, pending []*target, step func(*target
 			o.failAt(ctx, t, err)
 		}
 	})
-	var left []*target
 	for i, t := range pending {
 		if done[i] {
 			left = append(left, t)
@@ -251,8 +248,7 @@ func (r *regions) down(to string) bool {
 // saw records how a step at a destination ended. An unavailable source does
 // not count against the destination.
 func (r *regions) saw(to string, err error) {
-	var down *verdict.UnavailableError
-	if err == nil || errors.As(err, &down) {
+	if down, is := errors.AsType[*verdict.UnavailableError](err); err == nil || is {
 		r.count(to, err != nil && strings.HasPrefix(down.Place, to))
 	}
 }

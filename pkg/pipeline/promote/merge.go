@@ -129,17 +129,14 @@ func (m *merging) files(objects []store.Object) (files []resultsFile) {
 }
 
 func (m *merging) extra(name, format string, args ...any) {
-	f := verdict.Find(verdict.Extra, name, format, args...)
-	f.Fix = "find out who wrote this file to " + m.Results.URI() + ", and remove it"
-	m.v.Add(f)
+	m.v.Add(verdict.Find(verdict.Extra, name, format, args...).Advise("find out who wrote this file to " + m.Results.URI() + ", and remove it"))
 }
 
 // division is the number of shards of the plan: all results must agree on it.
 func (m *merging) division(files []resultsFile) (of int, one bool) {
 	if len(files) == 0 {
-		f := verdict.Find(verdict.Missing, "plan "+m.plan.String(), "no shard of the plan has written results to %s", m.Results.URI())
-		f.Fix = "run " + m.Again + " --shard i/n --confirm for every i from 0 to n-1, or check whether --results names the right place"
-		m.v.Add(f)
+		m.v.Add(verdict.Find(verdict.Missing, "plan "+m.plan.String(), "no shard of the plan has written results to %s", m.Results.URI()).
+			Advise("run " + m.Again + " --shard i/n --confirm for every i from 0 to n-1, or check whether --results names the right place"))
 		return 0, false
 	}
 	of = files[0].shard.Of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/transparency-dev/merkle/compact"
@@ -159,10 +160,7 @@ func (c *cursor) read(ctx context.Context, end, parts int64, part func(context.C
 	}
 	err := group.Wait()
 	if err == nil {
-		for _, some := range found {
-			c.Open = append(c.Open, some...)
-		}
-		c.Next = end
+		c.Open, c.Next = append(c.Open, slices.Concat(found...)...), end
 	}
 	return err
 }

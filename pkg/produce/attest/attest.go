@@ -247,12 +247,11 @@ func (r *Records) Summarizes() bool {
 
 // Summary makes the summaries of a verdict on many artifacts: as many as
 // needed for clients to be able to read them.
-func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource string, subjects []intoto.Subject, there [][]byte) ([]Signed, error) {
+func (r *Records) Summary(ctx context.Context, v *verdict.Verdict, resource string, subjects []intoto.Subject, there [][]byte) (all []Signed, err error) {
 	if !r.Summarizes() {
 		return nil, errors.New("summarizing a verdict: want the verifier's ID and the policy's address")
 	}
 	known := r.known(there, "")
-	var all []Signed
 	for part := range slices.Chunk(subjects, vsa.MaxSubjects) {
 		c := r.claim(resource, part, len(subjects))
 		c.Trace = runOf(ctx)

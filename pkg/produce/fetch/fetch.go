@@ -28,7 +28,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
 	"github.com/waybill-release/waybill/pkg/release/plan"
@@ -226,9 +225,6 @@ func checkURL(what, address string) (*url.URL, error) {
 	}
 	return u, nil
 }
-
-// trimmed is an address without the trailing slash.
-func trimmed(u *url.URL) string { return strings.TrimSuffix(u.String(), "/") }
 
 // File is a file of the store.
 type File struct {

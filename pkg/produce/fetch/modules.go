@@ -63,7 +63,7 @@ func (s *Store) Modules(ctx context.Context, proxy string, goSums ...[]byte) (Mo
 	}
 	found := make([]fetchedFile, len(pins))
 	if err := atonce.Try(ctx, atOnce, pins, func(ctx context.Context, i int, p pinned) (err error) {
-		found[i], err = s.module(ctx, trimmed(address), p)
+		found[i], err = s.module(ctx, strings.TrimSuffix(address.String(), "/"), p)
 		return err
 	}); err != nil {
 		return Modules{}, fmt.Errorf("fetching modules: %w", err)

@@ -131,8 +131,7 @@ func (w *openPath) down(name string) error {
 }
 
 // up leaves n directories, but never the root.
-func (w *openPath) up(n int) error {
-	var err error
+func (w *openPath) up(n int) (err error) {
 	for range min(n, len(w.names)) {
 		err = errors.Join(err, w.here().Close())
 		w.dirs, w.names = w.dirs[:len(w.dirs)-1], w.names[:len(w.names)-1]

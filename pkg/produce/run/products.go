@@ -56,9 +56,6 @@ type products struct {
 func (p *products) keep(name string, m made) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.made == nil {
-		p.made = map[string]made{}
-	}
 	p.made[name] = m
 }
 

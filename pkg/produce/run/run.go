@@ -100,7 +100,7 @@ func Run(ctx context.Context, req Request) error {
 		return err
 	}
 	defer repo.Close()
-	r := &run{Request: req, repo: repo, products: products{space: req.Workspace}}
+	r := &run{Request: req, repo: repo, products: products{space: req.Workspace, made: map[string]made{}}}
 	r.version = sync.OnceValue(version)
 	r.Report = oneByOne(req.Report)
 	if r.Progress == nil {

@@ -109,8 +109,7 @@ func (r Report) Reason() string {
 }
 
 // Loud lists what is missing, one line each, limits included.
-func (r Report) Loud() []string {
-	var lines []string
+func (r Report) Loud() (lines []string) {
 	for _, l := range r.Lacking {
 		lines = append(lines, fmt.Sprintf("without %s: %s", l.Guarantee, l.Reason))
 	}

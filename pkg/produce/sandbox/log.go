@@ -159,7 +159,7 @@ func (l *Log) end() string {
 // harmless escapes what controls a terminal or is invisible: control
 // characters, direction marks, zero-width characters, and invalid UTF-8.
 func harmless(text string) string {
-	if isPlain(text) {
+	if !strings.ContainsFunc(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' }) {
 		return text
 	}
 	var b strings.Builder
@@ -180,10 +180,6 @@ func harmless(text string) string {
 		text = text[size:]
 	}
 	return b.String()
-}
-
-func isPlain(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 }
 
 // longestKey is more lines than a private key has.

@@ -29,8 +29,6 @@ func systemFiles() []string {
 	}
 }
 
-func devices() []string { return []string{"null", "zero", "full", "random", "urandom"} }
-
 // forbidden are directories from which nothing is ever mounted for a step.
 func forbidden() []string { return []string{"/proc", "/sys", "/dev", "/run", "/var/run"} }
 
@@ -62,7 +60,7 @@ func insideOf(s Step) (inside, error) {
 		}
 		in.Trees = append(in.Trees, t)
 	}
-	for _, d := range devices() {
+	for _, d := range []string{"null", "zero", "full", "random", "urandom"} {
 		in.Trees = append(in.Trees, tree{Source: "/dev/" + d, Target: "/dev/" + d, Writable: true, Device: true})
 	}
 	at := Seen(Isolated, s.Scratch)

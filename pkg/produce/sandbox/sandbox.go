@@ -233,8 +233,7 @@ func Run(ctx context.Context, mode Mode, s Step) (Report, error) {
 	}
 	report, err := run(ctx, mode, s, log)
 	log.flush()
-	var unfit *ModeError
-	if err == nil || errors.As(err, &unfit) {
+	if _, is := errors.AsType[*ModeError](err); err == nil || is {
 		return report, err
 	}
 	failed := &StepError{Command: s.Command, ExitCode: -1, Err: err, Tail: log.Tail()}

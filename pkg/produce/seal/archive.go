@@ -19,7 +19,7 @@ import (
 // although its name says so, and an archive whose programs are all for
 // another platform than planned. One program that fits is enough: test data
 // may be for any platform.
-func (l carriedFiles) archives(ctx context.Context) ([]verdict.Finding, error) {
+func (l carriedFiles) archives(ctx context.Context) (findings []verdict.Finding, err error) {
 	refusals := make([]error, len(l.Plan.Artifacts))
 	if err := atonce.Try(ctx, runtime.GOMAXPROCS(0), l.Plan.Artifacts, func(ctx context.Context, i int, a plan.Artifact) error {
 		if a.Class != plan.Archive {
@@ -33,7 +33,6 @@ func (l carriedFiles) archives(ctx context.Context) ([]verdict.Finding, error) {
 	}); err != nil {
 		return nil, err
 	}
-	var findings []verdict.Finding
 	for i, a := range l.Plan.Artifacts {
 		if refusals[i] != nil {
 			findings = append(findings, findingFor(a.Name, refusals[i]))
@@ -86,9 +85,8 @@ func (l carriedFiles) archive(ctx context.Context, a plan.Artifact) error {
 	}
 	anyFits := slices.ContainsFunc(platforms, func(got string) bool { return fits(a.Platform, got) })
 	if a.Platform != "" && len(platforms) > 0 && !anyFits {
-		f := verdict.Find(verdict.Platform, a.Name, "every program in the archive is for another platform").Differ(a.Platform, strings.Join(platforms, " and "))
-		f.Fix = "pack the programs of the platform that is planned, or correct its platform in release.yaml"
-		return &verdict.Error{Finding: f}
+		return verdict.Refuse(verdict.Platform, a.Name, "every program in the archive is for another platform").Differ(a.Platform, strings.Join(platforms, " and ")).
+			Advise("pack the programs of the platform that is planned, or correct its platform in release.yaml")
 	}
 	return nil
 }

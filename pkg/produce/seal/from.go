@@ -55,9 +55,8 @@ func Compare(ctx context.Context, req Request, from Origin) error {
 	}
 	for _, o := range objects {
 		if !wanted[o.Name] && !slices.Contains(req.Plan.Outside, o.Name) {
-			f := verdict.Find(verdict.SealExtra, o.Name, "%s has this file, but release.yaml lists it neither as an output nor under outside:", from.Files.URI())
-			f.Fix = "list the file as an output in release.yaml, or under outside: if it is not part of the release, or remove it from the place"
-			findings = append(findings, f)
+			findings = append(findings, verdict.Find(verdict.SealExtra, o.Name, "%s has this file, but release.yaml lists it neither as an output nor under outside:", from.Files.URI()).
+				Advise("list the file as an output in release.yaml, or under outside: if it is not part of the release, or remove it from the place"))
 		}
 	}
 	images, err := compareImages(ctx, req, from.Images)

@@ -171,7 +171,8 @@ func signLegacyImages(ctx context.Context, l signingInput) (int, error) {
 // legacyOf is what is signed about one image in the legacy form: a payload,
 // and its SBOM if it has one.
 func legacyOf(ctx context.Context, req Request, image planned) ([]legacyAbout, []sign.Order, error) {
-	payload, err := legacy.Payload{Image: image.Digest, Reference: referenceOf(req, image)}.Bytes()
+	pulled := strings.TrimSuffix(req.Plan.Images, "/") + "/" + image.Repository // the name that clients use
+	payload, err := legacy.Payload{Image: image.Digest, Reference: pulled}.Bytes()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,11 +188,6 @@ func legacyOf(ctx context.Context, req Request, image planned) ([]legacyAbout, [
 		return nil, nil, err
 	}
 	return append(layers, legacyAbout{kind: intoto.SPDXDocument}), append(orders, sign.Order{Statement: statement, Legacy: true}), nil
-}
-
-// referenceOf is the name under which the image will be pulled.
-func referenceOf(req Request, image planned) string {
-	return strings.TrimSuffix(req.Plan.Images, "/") + "/" + image.Repository
 }
 
 // imagesOf are all planned images, each compared with its provenance.
@@ -216,7 +212,7 @@ func layerOf(req Request, payload, bundle []byte, kind string) (oci.Signature, e
 	if err != nil {
 		return nil, err
 	}
-	return m.Attached(payload, req.Signer.Chain(m.Certificate()), kind)
+	return m.Attached(payload, req.Verifier.Chain(m.Certificate()), kind)
 }
 
 // attachLegacy writes both tags of one image, reads them back and judges

@@ -29,14 +29,12 @@ func (l carriedFiles) programs(ctx context.Context) (findings []verdict.Finding,
 			return nil, err
 		}
 		if n == 0 {
-			f := verdict.Find(verdict.SealMissing, a.Name, "the program is empty")
-			f.Fix = "let the tool make the program again"
-			findings = append(findings, f)
+			findings = append(findings, verdict.Find(verdict.SealMissing, a.Name, "the program is empty").
+				Advise("let the tool make the program again"))
 		}
 		if got := platformOf(head[:n]); !fits(a.Platform, got) {
-			f := verdict.Find(verdict.Platform, a.Name, "the program is for another platform").Differ(a.Platform, got)
-			f.Fix = "build the program for the platform that is planned, or correct its platform in release.yaml"
-			findings = append(findings, f)
+			findings = append(findings, verdict.Find(verdict.Platform, a.Name, "the program is for another platform").Differ(a.Platform, got).
+				Advise("build the program for the platform that is planned, or correct its platform in release.yaml"))
 		}
 	}
 	return findings, nil

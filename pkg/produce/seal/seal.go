@@ -195,9 +195,8 @@ func bindImage(ctx context.Context, req Request, p proven, a plan.Artifact) (man
 }
 
 func unproven(name string, want, got digest.Set) error {
-	f := verdict.Find(verdict.NotBound, name, "the bytes differ from those in the builder's provenance")
-	f.Fix = "restore the file that was built, or build it again"
-	return &verdict.Error{Finding: f.Differ(want.SHA256.String(), got.SHA256.String())}
+	return verdict.Refuse(verdict.NotBound, name, "the bytes differ from those in the builder's provenance").Differ(want.SHA256.String(), got.SHA256.String()).
+		Advise("restore the file that was built, or build it again")
 }
 
 // writeManifest writes a signed manifest, after the pages of its list, if it has any.

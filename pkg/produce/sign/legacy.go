@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
-
 	"github.com/waybill-release/waybill/pkg/document/legacy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -44,23 +42,6 @@ func NeedLegacy(s Services) error {
 		return nil
 	}
 	return verdict.Refuse("LEGACY_NEEDS_REKOR_V1", "signing config", "older clients need a Rekor v1 log, but the signing configuration has none that is valid now; nothing was signed")
-}
-
-// Chain is the chain of authorities of a certificate, from the trust root;
-// nil if it does not chain to the trust root.
-func (s *Signer) Chain(certificate []byte) (chain [][]byte) {
-	leaf, err := x509.ParseCertificate(certificate)
-	if err != nil {
-		return nil
-	}
-	chains, err := sigstore.VerifyLeafCertificate(leaf.NotBefore, leaf, s.authority.material)
-	if err != nil || len(chains) == 0 {
-		return nil
-	}
-	for _, c := range chains[0][1:] {
-		chain = append(chain, c.Raw)
-	}
-	return chain
 }
 
 // asLegacy signs a content in the form that predates bundles. The result is a
@@ -130,8 +111,7 @@ func (l *legacyLog) add(ctx context.Context, c content, r record) (a answer, err
 			a, err = l.submit(ctx, m, body)
 			return err
 		})
-		var away *awayError
-		if !errors.As(err, &away) || lives() || l.work.Patience == 0 || ctx.Err() != nil {
+		if _, is := errors.AsType[*awayError](err); !is || lives() || l.work.Patience == 0 || ctx.Err() != nil {
 			return a, err
 		}
 	}

@@ -150,8 +150,7 @@ func (p *progress) failed(ctx context.Context, places []int, err error) {
 	for _, i := range places {
 		p.failures = append(p.failures, Failure{Order: i, Err: err})
 	}
-	var shared *sharedError
-	if verdict.OutcomeOf(err) != verdict.Refused || errors.As(err, &shared) || len(p.failures) >= mostFailures {
+	if _, is := errors.AsType[*sharedError](err); verdict.OutcomeOf(err) != verdict.Refused || is || len(p.failures) >= mostFailures {
 		p.stop()
 	}
 }

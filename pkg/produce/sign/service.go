@@ -236,8 +236,7 @@ func (s *service) lastFailure() error {
 
 // isAway records whether the service answered.
 func (s *service) isAway(ctx context.Context, err error) bool {
-	var away *awayError
-	is := errors.As(err, &away)
+	away, is := errors.AsType[*awayError](err)
 	if is && ctx.Err() != nil {
 		return false // the context was cancelled
 	}

@@ -36,7 +36,7 @@ type Services struct {
 // runs choose the same. Missing services and unknown selectors are refused: a
 // signature that convinces fewer verifiers than intended would be noticed too
 // late.
-func ParseServices(raw []byte, now time.Time) (Services, error) {
+func ParseServices(raw []byte, now time.Time) (s Services, err error) {
 	wire, err := root.NewSigningConfigProtobuf(raw)
 	if err != nil {
 		return Services{}, verdict.Wrap(verdict.ConfigParse, "signing config", err)
@@ -45,7 +45,6 @@ func ParseServices(raw []byte, now time.Time) (Services, error) {
 	if err != nil {
 		return Services{}, verdict.Wrap(verdict.ConfigParse, "signing config", err)
 	}
-	var s Services
 	if s.Fulcio = newest(config.FulcioCertificateAuthorityURLs(), 1, now); s.Fulcio == "" {
 		return Services{}, verdict.Refuse("SERVICE_SELECTOR", "signing config", "certificate authority: no service of version 1 is valid now")
 	}

@@ -258,9 +258,8 @@ func (s *Signer) checkRole(who identity.Identity, signs time.Time) error {
 	if who.Type == identity.Key {
 		with, fix = "the key", OtherKey
 	}
-	f := verdict.Find(verdict.SignedAsElse, string(s.config.Role), "the policy does not list %s in the %s role; nothing was published", with, s.config.Role)
-	f.Fix = fix
-	return &verdict.Error{Finding: f.Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String())}
+	return verdict.Refuse(verdict.SignedAsElse, string(s.config.Role), "the policy does not list %s in the %s role; nothing was published", with, s.config.Role).Differ(strings.Join(s.config.Policy.Expected(s.config.Role), " or "), who.String()).
+		Advise(fix)
 }
 
 // checkCertificate compares a certificate with the role; a key has none.

@@ -111,9 +111,8 @@ func fitting(dir string, id Identity) (Identity, error) {
 	}
 	// The manifest names repository and ref as the provenance of each step does.
 	if was, is := held.Commit.Repository+"@"+held.Commit.AskedFor(), id.Commit.Repository+"@"+id.Commit.AskedFor(); was != is {
-		f := verdict.Find(verdict.Usage, dir, "the state directory has %s %s from another repository or ref of the same commit", held.Name, held.Version).Differ(is, was)
-		f.Fix = "name the source as it was named when the build began, or use another --state"
-		return Identity{}, &verdict.Error{Finding: f}
+		return Identity{}, verdict.Refuse(verdict.Usage, dir, "the state directory has %s %s from another repository or ref of the same commit", held.Name, held.Version).Differ(is, was).
+			Advise("name the source as it was named when the build began, or use another --state")
 	}
 	return held, nil
 }
@@ -302,7 +301,7 @@ func checkParts(dir string) error {
 	return nil
 }
 
-func readIdentity(path string) (Identity, error) {
+func readIdentity(path string) (id Identity, err error) {
 	if err := checkParts(filepath.Dir(path)); err != nil {
 		return Identity{}, err
 	}
@@ -315,7 +314,6 @@ func readIdentity(path string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	var id Identity
 	if err := strictjson.Unmarshal(raw, &id, strictjson.MaxSize(maxIdentity)); err != nil {
 		return Identity{}, verdict.Wrap(verdict.ConfigParse, path, err).
 			Advise("remove " + filepath.Dir(path) + " or use another --state, and build again: this file identifies the release in the directory")

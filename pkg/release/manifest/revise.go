@@ -79,8 +79,7 @@ func (m Manifest) listsAgain(before Manifest) error {
 
 // Rebound returns the names of the artifacts whose evidence differs in another
 // revision.
-func (m Manifest) Rebound(other Manifest) []string {
-	var names []string
+func (m Manifest) Rebound(other Manifest) (names []string) {
 	for _, a := range m.Artifacts {
 		b, _ := other.Find(a.Name)
 		if a.Provenance != b.Provenance || a.SBOM != b.SBOM || a.Signature != b.Signature {

@@ -168,8 +168,7 @@ func (n node) items(what string) []node {
 }
 
 // words reads a list of different words.
-func (n node) words(what string) []text {
-	var list []text
+func (n node) words(what string) (list []text) {
 	first := map[string]where{}
 	for _, item := range n.items(what) {
 		t := item.text()

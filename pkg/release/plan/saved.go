@@ -12,8 +12,7 @@ import (
 // Parse reads a plan that was printed as JSON, and applies the same rules as
 // for a new plan. Anyone can have written it; only an expanded release.yaml is
 // the plan of a release.
-func Parse(raw []byte) (Plan, error) {
-	var p Plan
+func Parse(raw []byte) (p Plan, err error) {
 	if err := strictjson.Unmarshal(raw, &p); err != nil {
 		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
 	}

@@ -51,8 +51,7 @@ type taking struct {
 
 func (t taking) given() bool { return t.source || len(t.names) > 0 }
 
-func (c *Config) readSteps(n node) []step {
-	var list []step
+func (c *Config) readSteps(n node) (list []step) {
 	seen := map[string]bool{}
 	for _, item := range n.items("steps") {
 		s := c.readStep(item)

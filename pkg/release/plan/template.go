@@ -135,8 +135,7 @@ func printable(name string) string {
 	return q[1 : len(q)-1]
 }
 
-func (x *expander) fillAll(list []text, s scope) []string {
-	var out []string
+func (x *expander) fillAll(list []text, s scope) (out []string) {
 	for _, t := range list {
 		out = append(out, x.fill(t, s))
 	}

@@ -124,8 +124,7 @@ const maxPlan = 512 << 20
 // Parse reads a plan as [Plan.JSON] wrote it. Only the canonical form is
 // accepted: a plan that was changed or written by hand has another digest than
 // the reviewed one.
-func Parse(raw []byte) (Plan, error) {
-	var p Plan
+func Parse(raw []byte) (p Plan, err error) {
 	if err := strictjson.Unmarshal(raw, &p, strictjson.MaxSize(maxPlan)); err != nil {
 		return Plan{}, verdict.Wrap(verdict.ConfigParse, "plan", err)
 	}

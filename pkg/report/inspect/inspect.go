@@ -112,8 +112,7 @@ func (d Document) HasProvenance() bool {
 
 // Lint lists contradictions in the provenance inside d. It is empty without
 // provenance.
-func (d Document) Lint() []provenance.Note {
-	var notes []provenance.Note
+func (d Document) Lint() (notes []provenance.Note) {
 	if !d.claim.IsZero() {
 		notes = provenance.Lint(d.claim)
 	}

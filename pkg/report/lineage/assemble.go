@@ -220,8 +220,7 @@ func (r *Run) close() {
 
 // releases are the releases that were found, with their initial trace: from the
 // manifest, or from a note.
-func (t *Trail) releases() []Release {
-	var list []Release
+func (t *Trail) releases() (list []Release) {
 	for _, m := range t.sealed {
 		r := Release{
 			Name: m.Name, Version: m.Version.String(), Commit: m.Source.Commit, Revision: m.Revision,

@@ -42,9 +42,8 @@ func (l Line) id() trace.ID {
 // JSON of others with the same keys, and text with a traceparent or with an id
 // after its name. Text that merely looks like an id is ignored. Only the
 // beginning of a long line is read.
-func ReadLog(r io.Reader) ([]Line, error) {
+func ReadLog(r io.Reader) (found []Line, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
-	var found []Line
 	at := map[Line]int{} // by ids alone
 	for n := 1; ; n++ {
 		text, err := readLine(in)
@@ -94,7 +93,7 @@ var (
 )
 
 // linesOf are the ids that a line names.
-func linesOf(text []byte) []Line {
+func linesOf(text []byte) (all []Line) {
 	var said map[string]json.RawMessage
 	if len(text) > 0 && text[0] == '{' && json.Unmarshal(text, &said) == nil {
 		if l := ofJSON(said); l != (Line{}) {
@@ -102,7 +101,6 @@ func linesOf(text []byte) []Line {
 		}
 	}
 	text = coloured().ReplaceAll(text, nil)
-	var all []Line
 	for _, m := range parentInText().FindAllSubmatch(text, -1) {
 		if now, err := trace.ParseTraceparent(string(m[1])); err == nil {
 			all = append(all, Line{Trace: now.Trace, Span: now.Span})

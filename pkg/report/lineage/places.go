@@ -176,12 +176,11 @@ func (t *Trail) Registry(ctx context.Context, name string, from registry.Source)
 
 // Image reads what refers to an image and to each of its platforms, and returns
 // their digests.
-func (t *Trail) Image(ctx context.Context, name string, from registry.Source, repo, reference string) ([]digest.Digest, error) {
+func (t *Trail) Image(ctx context.Context, name string, from registry.Source, repo, reference string) (all []digest.Digest, err error) {
 	root, err := registry.Target{Source: from, Repository: repo}.Graph(ctx, reference)
 	if err != nil {
 		return nil, err
 	}
-	var all []digest.Digest
 	err = root.Walk(func(n *registry.Node) error {
 		if slices.ContainsFunc(all, n.Descriptor.Digest.Equal) {
 			return nil // one image can be for several platforms

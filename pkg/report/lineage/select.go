@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -158,11 +159,7 @@ func (t *Trail) lists(name string) bool {
 
 // upstream adds the steps that made the inputs, recursively.
 func upstream(touched map[*Act]bool, all []Run) {
-	var next []*Act
-	for a := range touched {
-		next = append(next, a)
-	}
-	for len(next) > 0 {
+	for next := slices.Collect(maps.Keys(touched)); len(next) > 0; {
 		a := next[0]
 		next = next[1:]
 		if a.Kind != Step {

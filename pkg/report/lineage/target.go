@@ -3,6 +3,7 @@ package lineage
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -103,13 +104,5 @@ func (t Target) title() string {
 }
 
 func (t Target) names(a Artifact) bool {
-	if t.Name != "" && a.Name == t.Name {
-		return true
-	}
-	for _, d := range t.Digests {
-		if d.Equal(a.SHA256) || d.Equal(a.SHA512) {
-			return true
-		}
-	}
-	return false
+	return t.Name != "" && a.Name == t.Name || slices.ContainsFunc(t.Digests, func(d digest.Digest) bool { return d.Equal(a.SHA256) || d.Equal(a.SHA512) })
 }

@@ -20,8 +20,6 @@ type branch struct {
 	last  bool
 }
 
-func (b branch) write(out *strings.Builder) { b.draw(out, "") }
-
 func (b branch) draw(out *strings.Builder, before string) {
 	knot, below := "├─ ", "│  "
 	if b.last {
@@ -49,8 +47,7 @@ type joint struct {
 }
 
 // joined joins such acts of a run. Each step has a line of its own.
-func joined(acts []Act) []joint {
-	var list []joint
+func joined(acts []Act) (list []joint) {
 	for _, a := range acts {
 		i := slices.IndexFunc(list, func(j joint) bool { return j.Kind != Step && j.Kind != Command && j.like(a) })
 		if i < 0 {
@@ -179,12 +176,11 @@ func (j joint) signed() string {
 }
 
 // artifacts prints artifacts: the first few, or all with Verbose.
-func (w Writer) artifacts(list []Artifact) []string {
+func (w Writer) artifacts(list []Artifact) (lines []string) {
 	shown := list
 	if !w.Verbose && len(list) > few+1 {
 		shown = list[:few]
 	}
-	var lines []string
 	for _, a := range shown {
 		sum := a.SHA256
 		if sum.IsZero() {

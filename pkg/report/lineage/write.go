@@ -65,7 +65,7 @@ func (w Writer) text(l Lineage) string {
 		line("")
 	}
 	for i, r := range l.Runs {
-		w.run(r, l, i == len(l.Runs)-1).write(&out)
+		w.run(r, l, i == len(l.Runs)-1).draw(&out, "")
 	}
 	if made := w.artifacts(l.Artifacts); l.Target.Kind != OfArtifact && len(made) > 0 {
 		line("\nartifacts  %d", len(l.Artifacts))

@@ -138,8 +138,7 @@ type group struct {
 }
 
 // byCode groups findings by code; the codes keep their order.
-func byCode(all []verdict.Finding) []group {
-	var groups []group
+func byCode(all []verdict.Finding) (groups []group) {
 	at := map[verdict.Code]int{}
 	for _, f := range all {
 		i, known := at[f.Code]

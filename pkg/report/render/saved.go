@@ -29,9 +29,8 @@ func Read(raw []byte) (verdict.Verdict, error) {
 	}
 	err := strictjson.UnmarshalOpen(raw, &saved, strictjson.MaxSize(MaxSaved)) // for the schema alone
 	if err == nil && saved.Schema != verdict.Schema {
-		f := verdict.Find(verdict.ConfigParse, "verdict", "not a saved verdict of a version that this program reads").Differ(verdict.Schema, saved.Schema)
-		f.Fix = fixSaved
-		return verdict.Verdict{}, &verdict.Error{Finding: f}
+		return verdict.Verdict{}, verdict.Refuse(verdict.ConfigParse, "verdict", "not a saved verdict of a version that this program reads").Differ(verdict.Schema, saved.Schema).
+			Advise(fixSaved)
 	}
 	if err == nil {
 		err = strictjson.Unmarshal(raw, &saved, strictjson.MaxSize(MaxSaved))

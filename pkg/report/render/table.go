@@ -412,8 +412,7 @@ type sum struct {
 	count                     int
 }
 
-func sums(all []verdict.Proof) []sum {
-	var list []sum
+func sums(all []verdict.Proof) (list []sum) {
 	for _, proof := range all {
 		s := sum{role: proof.Role, identity: signerOf(proof), statement: shortStatement(proof.Statement)}
 		i := slices.IndexFunc(list, func(o sum) bool { o.count = 0; return o == s })

@@ -126,12 +126,11 @@ func stanzas(raw []byte, separator string) ([]stanza, error) {
 }
 
 // ParseAPK reads the database of apk.
-func ParseAPK(raw []byte) ([]Package, error) {
+func ParseAPK(raw []byte) (list []Package, err error) {
 	paragraphs, err := stanzas(raw, ":")
 	if err != nil {
 		return nil, err
 	}
-	var list []Package
 	for _, s := range paragraphs {
 		f := s.fields
 		if f["P"] == "" || f["V"] == "" {
@@ -161,12 +160,11 @@ func declared(licence string) (expression, note string) {
 
 // ParseDpkg reads the database of dpkg, or one file of status.d. Removed
 // packages of which only configuration remains are not part of the image.
-func ParseDpkg(raw []byte) ([]Package, error) {
+func ParseDpkg(raw []byte) (list []Package, err error) {
 	paragraphs, err := stanzas(raw, ": ")
 	if err != nil {
 		return nil, err
 	}
-	var list []Package
 	for _, s := range paragraphs {
 		f := s.fields
 		// Files of status.d have no status field: all are installed.
@@ -190,8 +188,7 @@ func ParseDpkg(raw []byte) ([]Package, error) {
 }
 
 // ParseRelease reads os-release.
-func ParseRelease(raw []byte) Release {
-	var r Release
+func ParseRelease(raw []byte) (r Release) {
 	for line := range strings.Lines(string(raw)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		value = strings.Trim(value, `"'`)

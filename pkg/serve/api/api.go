@@ -116,15 +116,9 @@ type Decision struct {
 // Accepted reports whether all images are accepted.
 func (a Answer) Accepted() bool {
 	yes := verdict.Accepted.String()
-	if a.Outcome != yes || len(a.Decisions) == 0 {
-		return false
-	}
-	for _, d := range a.Decisions {
-		if d.Outcome != yes || d.Verdict == nil || d.Verdict.Outcome() != verdict.Accepted {
-			return false
-		}
-	}
-	return true
+	return a.Outcome == yes && len(a.Decisions) > 0 && !slices.ContainsFunc(a.Decisions, func(d Decision) bool {
+		return d.Outcome != yes || d.Verdict == nil || d.Verdict.Outcome() != verdict.Accepted
+	})
 }
 
 // Problem is the answer to a request that was rejected before any decision.
@@ -225,11 +219,10 @@ func (c *Client) unavailable(err error) error {
 
 // read parses an answer. Its HTTP status must match its content, and it must
 // match the questions.
-func (c *Client) read(status int, raw []byte, questions []Question) (Answer, error) {
+func (c *Client) read(status int, raw []byte, questions []Question) (a Answer, err error) {
 	if err := c.problem(status, raw); err != nil {
 		return Answer{}, err
 	}
-	var a Answer
 	if err := json.Unmarshal(raw, &a); err != nil || a.Schema != SchemaAnswer {
 		return Answer{}, c.unavailable(fmt.Errorf("the answer with status %d is not that of a gate", status))
 	}

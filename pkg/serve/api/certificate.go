@@ -36,9 +36,7 @@ const (
 // client certificate; nil for any other error.
 func refusal(gate string, err error) error {
 	refuse := func(what, act string) error {
-		f := verdict.Find(verdict.TokenSub, gate, "%s (%v)", what, err)
-		f.Fix = act
-		return &verdict.Error{Finding: f, Cause: err}
+		return &verdict.Error{Finding: verdict.Find(verdict.TokenSub, gate, "%s (%v)", what, err).Advise(act), Cause: err}
 	}
 	switch n := alertOf(err); {
 	case n == alertExpired:

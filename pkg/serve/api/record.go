@@ -108,7 +108,7 @@ type Audit struct {
 // Audit requests the last decisions: about one image, if a digest is given, and
 // at most limit decisions, if limit is not zero. A gate returns only decisions
 // that the caller may audit.
-func (c *Client) Audit(ctx context.Context, about digest.Digest, limit int) (Audit, error) {
+func (c *Client) Audit(ctx context.Context, about digest.Digest, limit int) (a Audit, err error) {
 	at, query := c.address.JoinPath("v1", "audit"), url.Values{}
 	if !about.IsZero() {
 		query.Set("digest", about.String())
@@ -128,7 +128,6 @@ func (c *Client) Audit(ctx context.Context, about digest.Digest, limit int) (Aud
 	if err := c.problem(status, raw); err != nil {
 		return Audit{}, err
 	}
-	var a Audit
 	if err := json.Unmarshal(raw, &a); err != nil || status != http.StatusOK || a.Schema != SchemaAudit || a.Head.Instance == "" {
 		return Audit{}, c.unavailable(fmt.Errorf("the answer with status %d is not that of a gate", status))
 	}

@@ -16,6 +16,7 @@
 package caller
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -277,10 +278,7 @@ func isRepository(name string) bool {
 }
 
 func displayName(name string) string {
-	if name == "" {
-		return "(unknown)"
-	}
-	return name
+	return cmp.Or(name, "(unknown)")
 }
 
 // Covers reports whether a repository is in a list, or below an entry.

@@ -34,11 +34,10 @@ var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, j
 type Keys struct{ set jose.JSONWebKeySet }
 
 // ParseKeys parses a JWKS.
-func ParseKeys(raw []byte) (Keys, error) {
+func ParseKeys(raw []byte) (k Keys, err error) {
 	if len(raw) > maxJWKS {
 		return Keys{}, verdict.Refuse(verdict.Limit, "keys", "more than %d bytes", maxJWKS)
 	}
-	var k Keys
 	if err := json.Unmarshal(raw, &k.set); err != nil {
 		return Keys{}, verdict.Wrap(verdict.TokenKey, "keys", err)
 	}

@@ -182,11 +182,10 @@ func (all shapes) read(f reflect.StructField) (name string, c candidate, embedde
 
 // dominant returns the winner among fields of equal depth, nil if there is
 // none.
-func dominant(rivals []candidate) *shape {
+func dominant(rivals []candidate) (winner *shape) {
 	if len(rivals) == 1 {
 		return rivals[0].shape
 	}
-	var winner *shape
 	for _, c := range rivals {
 		switch {
 		case !c.tagged:

@@ -31,8 +31,7 @@ func (d Digest) Set() Set {
 // is required, SHA-512 optional. Other algorithms are skipped and never
 // count as evidence of anything; a name that differs from one of ours by
 // letter case only is refused, because another reader could understand it.
-func ParseMap(m map[string]string) (Set, error) {
-	var s Set
+func ParseMap(m map[string]string) (s Set, err error) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		var err error
 		switch {

@@ -40,8 +40,7 @@ func Pattern(issuer, pattern string, kind SANType) (Matcher, error) {
 // matches anything, that a dot in a host name matches any letter, that an
 // alternation reaches further than it seems, that it is a glob, that a stranger
 // can choose the host or, where many share one, the owner.
-func LintPattern(pattern string, kind SANType) []string {
-	var faults []string
+func LintPattern(pattern string, kind SANType) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if pattern == "" {
 		fault("it is empty")
@@ -136,12 +135,11 @@ func sizeOf(re *syntax.Regexp) int {
 
 // hostParts are the parts of a pattern that name a host: after each :// up to
 // the next slash, or after each @ where there is no ://.
-func hostParts(pattern string) []string {
+func hostParts(pattern string) (hosts []string) {
 	mark := "://"
 	if !strings.Contains(pattern, mark) {
 		mark = "@"
 	}
-	var hosts []string
 	for _, rest := range strings.Split(pattern, mark)[1:] {
 		host, _, _ := strings.Cut(rest, "/")
 		hosts = append(hosts, host)

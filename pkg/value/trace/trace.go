@@ -29,8 +29,7 @@ import (
 type ID [16]byte
 
 // ParseID reads 32 lower-case hexadecimal digits that are not all zero.
-func ParseID(text string) (ID, error) {
-	var id ID
+func ParseID(text string) (id ID, _ error) {
 	err := parseHex(id[:], text, "trace id")
 	return id, err
 }
@@ -59,8 +58,7 @@ func (id *ID) UnmarshalText(text []byte) (err error) {
 type SpanID [8]byte
 
 // ParseSpanID reads 16 lower-case hexadecimal digits that are not all zero.
-func ParseSpanID(text string) (SpanID, error) {
-	var id SpanID
+func ParseSpanID(text string) (id SpanID, _ error) {
 	err := parseHex(id[:], text, "span id")
 	return id, err
 }

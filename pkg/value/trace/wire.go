@@ -32,7 +32,7 @@ const (
 // ParseTraceparent reads a traceparent as W3C Trace Context says: version 00
 // exactly; a higher version by the parts that version 00 has, which it must
 // begin with; version ff never.
-func ParseTraceparent(text string) (Context, error) {
+func ParseTraceparent(text string) (c Context, err error) {
 	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(text) < length || len(text) > maxHeader {
 		return Context{}, fmt.Errorf("a traceparent has %d characters, not %d", length, len(text))
@@ -49,7 +49,6 @@ func ParseTraceparent(text string) (Context, error) {
 		text[2] != '-', text[35] != '-', text[52] != '-':
 		return Context{}, errors.New("want hyphens between the parts of a traceparent")
 	}
-	var c Context
 	if c.Trace, err = ParseID(text[3:35]); err != nil {
 		return Context{}, err
 	}
@@ -91,11 +90,10 @@ func (c Context) Traceparent() string {
 // ParseBaggage reads the initial trace id from baggage. All other members are
 // dropped and not propagated. Without the member there is no id and no error; a
 // member that is no id, or is given twice, is an error.
-func ParseBaggage(text string) (ID, error) {
+func ParseBaggage(text string) (found ID, err error) {
 	if len(text) > maxHeader {
 		return ID{}, fmt.Errorf("baggage of %d bytes: at most %d are read", len(text), maxHeader)
 	}
-	var found ID
 	for member := range strings.SplitSeq(text, ",") {
 		member, _, _ = strings.Cut(member, ";") // its properties
 		key, value, _ := strings.Cut(member, "=")
@@ -160,14 +158,12 @@ func URI(ids IDs) string {
 }
 
 // ParseURI reads what [URI] writes, and nothing else.
-func ParseURI(text string) (IDs, error) {
+func ParseURI(text string) (ids IDs, err error) {
 	rest, ours := strings.CutPrefix(text, URN)
 	parts := strings.SplitN(rest, ":", 4)
 	if !ours || len(parts) > 3 {
 		return IDs{}, fmt.Errorf("%.200q: want %sTRACE, TRACE:SPAN or TRACE:SPAN:INITIAL", text, URN)
 	}
-	var ids IDs
-	var err error
 	if ids.Trace, err = ParseID(parts[0]); err != nil {
 		return IDs{}, err
 	}

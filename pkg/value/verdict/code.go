@@ -1,5 +1,7 @@
 package verdict
 
+import "cmp"
+
 // Code is the stable name of one reason to refuse, or to give no answer. Scripts
 // match on it; messages may change.
 type Code string
@@ -241,15 +243,5 @@ func ExitCode(o Outcome) int {
 
 // HTTPStatus maps an outcome to the status of an HTTP answer.
 func HTTPStatus(o Outcome) int {
-	switch o {
-	case Accepted:
-		return 200
-	case Refused, Undecided:
-		return 403
-	case Malformed:
-		return 422
-	case Unavailable:
-		return 503
-	}
-	return 500
+	return cmp.Or(map[Outcome]int{Accepted: 200, Refused: 403, Undecided: 403, Malformed: 422, Unavailable: 503}[o], 500)
 }

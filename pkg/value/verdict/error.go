@@ -43,6 +43,12 @@ func (e *Error) Advise(act string) *Error {
 	return e
 }
 
+// Differ adds the value that was wanted and the one that was got.
+func (e *Error) Differ(want, got string) *Error {
+	e.Finding = e.Finding.Differ(want, got)
+	return e
+}
+
 // Wrap makes an error that carries a finding and keeps its cause.
 func Wrap(code Code, subject string, cause error) *Error {
 	text := strings.TrimPrefix(cause.Error(), string(code)+" ") // say the code once

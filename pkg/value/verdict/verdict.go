@@ -48,19 +48,9 @@ const (
 
 // String returns the outcome as one lower-case word.
 func (o Outcome) String() string {
-	switch o {
-	case Accepted:
-		return "accepted"
-	case Refused:
-		return "refused"
-	case Malformed:
-		return "malformed"
-	case Unavailable:
-		return "unavailable"
-	case Internal:
-		return "internal"
-	}
-	return "undecided"
+	return cmp.Or(map[Outcome]string{
+		Accepted: "accepted", Refused: "refused", Malformed: "malformed", Unavailable: "unavailable", Internal: "internal",
+	}[o], "undecided")
 }
 
 // MarshalText writes the outcome as its word.
@@ -112,6 +102,12 @@ func shortened(text string) string {
 // Differ returns f with the value that was wanted and the one that was got.
 func (f Finding) Differ(want, got string) Finding {
 	f.Want, f.Got = want, got
+	return f
+}
+
+// Advise returns f with another next act than that of the code table.
+func (f Finding) Advise(act string) Finding {
+	f.Fix = act
 	return f
 }
 

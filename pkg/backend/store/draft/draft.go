@@ -150,7 +150,7 @@ func (r *Release) mend(ctx context.Context) (err error) {
 
 // List implements [store.Place]: the objects of the draft, until the release
 // is public.
-func (r *Release) List(ctx context.Context) ([]store.Object, error) {
+func (r *Release) List(ctx context.Context) (objects []store.Object, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.find(ctx); err != nil {
@@ -159,7 +159,6 @@ func (r *Release) List(ctx context.Context) ([]store.Object, error) {
 	if err := r.list(ctx); err != nil {
 		return nil, err
 	}
-	var objects []store.Object
 	for _, name := range r.held.Sorted() {
 		if err := store.CheckName(name); err != nil {
 			return nil, fmt.Errorf("listing %q: %w", r.URI(), err)

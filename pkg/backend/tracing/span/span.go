@@ -100,7 +100,7 @@ func Setup(ctx context.Context, c Config) (context.Context, *Provider, error) {
 		}
 	}
 	provider := sdk.NewTracerProvider(options...)
-	p := &Provider{sdk: provider, tracer: provider.Tracer(scope, otel.WithInstrumentationVersion(c.Version)), tally: newTally()}
+	p := &Provider{sdk: provider, tracer: provider.Tracer(scope, otel.WithInstrumentationVersion(c.Version)), tally: &Tally{all: map[Ended]Sum{}}}
 	return context.WithValue(ctx, key{}, p), p, err
 }
 

@@ -35,8 +35,6 @@ type Sum struct {
 	Took  time.Duration
 }
 
-func newTally() *Tally { return &Tally{all: map[Ended]Sum{}} }
-
 func (t *Tally) ended(name Name, outcome string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

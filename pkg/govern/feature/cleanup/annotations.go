@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/sigstore/cosign/v2/pkg/oci"
 
@@ -47,12 +48,11 @@ type annotated struct {
 
 // annotated finds the bundles of ours that refer to an image and have trace
 // annotations.
-func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, error) {
+func (p *place) annotated(ctx context.Context, of digest.Digest) (found []annotated, err error) {
 	list, err := registry.BundleReferrers(ctx, p.at, p.path, of)
 	if err != nil {
 		return nil, err
 	}
-	var found []annotated
 	for _, d := range list {
 		if len(d.Annotations) > 0 && trace.FromAnnotations(d.Annotations).IsZero() && !named(d.Annotations) {
 			continue // by the list, which saves a request: a remaining hint is harmless
@@ -70,12 +70,7 @@ func (p *place) annotated(ctx context.Context, of digest.Digest) ([]annotated, e
 
 // named reports whether there are trace annotations, with valid ids or not.
 func named(annotations map[string]string) bool {
-	for _, name := range hints {
-		if _, there := annotations[name]; there {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hints, func(name string) bool { _, there := annotations[name]; return there })
 }
 
 // hinted reads one referrer. One that cannot be read is not ours: anyone who can

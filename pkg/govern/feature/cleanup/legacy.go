@@ -61,12 +61,11 @@ func signs(list []proven, kind string, by verify.Evidence) bool {
 }
 
 // legacy reads our evidence that a tag attaches to an image.
-func (p *place) legacy(ctx context.Context, of digest.Digest, suffix string) ([]proven, error) {
+func (p *place) legacy(ctx context.Context, of digest.Digest, suffix string) (ours []proven, err error) {
 	layers, err := registry.AttachedTo(ctx, p.at, p.path, of, suffix)
 	if err != nil {
 		return nil, err
 	}
-	var ours []proven
 	for _, l := range layers {
 		one, err := p.layer(ctx, l, of, suffix)
 		switch {
@@ -156,7 +155,7 @@ type unwritten struct {
 }
 
 // unwritten lists the bundles of an image that older clients do not find.
-func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, error) {
+func (p *place) unwritten(ctx context.Context, of digest.Digest) (list []unwritten, err error) {
 	there, err := p.bundles(ctx, of)
 	if err != nil || len(there) == 0 {
 		return nil, err
@@ -169,7 +168,6 @@ func (p *place) unwritten(ctx context.Context, of digest.Digest) ([]unwritten, e
 	if err != nil {
 		return nil, err
 	}
-	var list []unwritten
 	for _, one := range there {
 		signature := one.evidence.Kind() == intoto.CosignSignature
 		switch {

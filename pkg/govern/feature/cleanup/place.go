@@ -187,9 +187,8 @@ func (p *place) eachImage(ctx context.Context, t *tally, do visit) error {
 func (p *place) named(d digest.Digest) string { return p.name + "@" + d.String() }
 
 // bundles are our bundles that refer to an image.
-func (p *place) bundles(ctx context.Context, of digest.Digest, kinds ...string) ([]proven, error) {
+func (p *place) bundles(ctx context.Context, of digest.Digest, kinds ...string) (ours []proven, err error) {
 	all, err := registry.Bundles(ctx, p.at, p.path, of, kinds...)
-	var ours []proven
 	for _, raw := range all {
 		if e, is := p.ours(raw, of); is {
 			ours = append(ours, proven{e, raw})

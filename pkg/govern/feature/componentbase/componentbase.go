@@ -146,8 +146,7 @@ func (g *Gate) to() (Reporter, error) {
 }
 
 // known lists the features of the gate, without AllAlpha and AllBeta.
-func (g *Gate) known() []featuregate.Feature {
-	var list []featuregate.Feature
+func (g *Gate) known() (list []featuregate.Feature) {
 	for name := range g.GetAllVersioned() {
 		if name != "AllAlpha" && name != "AllBeta" {
 			list = append(list, name)
@@ -238,8 +237,7 @@ type Line struct {
 
 // Lines lists the known features without recording a query, for status pages and
 // metrics.
-func (g *Gate) Lines() []Line {
-	var list []Line
+func (g *Gate) Lines() (list []Line) {
 	specs := g.GetAll()
 	for _, name := range g.known() {
 		value := g.MutableVersionedFeatureGate.Enabled(name)

@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/report/render"
@@ -63,7 +62,7 @@ func (w Writer) List(to io.Writer, all []feature.Feature) error {
 	if len(all) == 0 {
 		p.line("no features yet; waybill feature reconcile announces them")
 	}
-	return p.end()
+	return p.w.Flush()
 }
 
 // Feature writes everything about one feature.
@@ -91,7 +90,7 @@ func (w Writer) Feature(to io.Writer, f feature.Feature) error {
 	p.uses(s.Uses)
 	p.conditions(s.Conditions)
 	p.history(s.History)
-	return p.end()
+	return p.w.Flush()
 }
 
 // Passes writes what one pass did to each feature, and what remains.
@@ -101,7 +100,7 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 		for _, text := range Lines(passes) {
 			p.line("%s", text)
 		}
-		return p.end()
+		return p.w.Flush()
 	}
 	type said struct {
 		Name   string           `json:"name"`
@@ -340,8 +339,6 @@ func (p page) indented(by string, lines []string) {
 	}
 }
 
-func (p page) end() error { return p.w.Flush() }
-
 func (p page) tasks(f feature.Feature) {
 	for _, left := range lefts(f) {
 		p.line("  %s", left.text)
@@ -394,8 +391,6 @@ func (p page) history(all []feature.Entry) {
 		if statement == "" {
 			statement = "not signed yet"
 		}
-		p.row(fmt.Sprintf("  %d", t.Number), t.At.Format(time.RFC3339), went(t), t.Reason, statement)
+		p.row(fmt.Sprintf("  %d", t.Number), t.At.Format(time.RFC3339), t.From+" to "+t.To, t.Reason, statement)
 	}
 }
-
-func went(t featuretransition.Predicate) string { return t.From + " to " + t.To }

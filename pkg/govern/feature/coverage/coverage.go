@@ -111,9 +111,9 @@ func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error
 
 // list lists the tags of repositories, with their digests if the list of the registry
 // has them.
-func (r *registries) list(ctx context.Context, repositories []string) ([]tag, error) {
+func (r *registries) list(ctx context.Context, repositories []string) (tags []tag, err error) {
 	listings := make([]registry.Listing, len(repositories))
-	err := atonce.Try(ctx, atOnce, repositories, func(ctx context.Context, n int, repository string) error {
+	err = atonce.Try(ctx, atOnce, repositories, func(ctx context.Context, n int, repository string) error {
 		at, path, err := r.of(repository)
 		if err == nil {
 			listings[n], err = at.Listing(ctx, path)
@@ -123,7 +123,6 @@ func (r *registries) list(ctx context.Context, repositories []string) ([]tag, er
 	if err != nil {
 		return nil, err
 	}
-	var tags []tag
 	for n, repository := range repositories {
 		for _, name := range slices.Sorted(maps.Keys(listings[n].Tags)) {
 			if !evidence().MatchString(name) {
@@ -167,8 +166,7 @@ func unlisted(name string, err error) error {
 }
 
 // fold makes one image of all tags of a repository with the same digest.
-func fold(tags []tag) []Image {
-	var images []Image
+func fold(tags []tag) (images []Image) {
 	type key struct {
 		repository string
 		digest     digest.Digest

@@ -128,8 +128,7 @@ func listed(objects []store.Object) map[feature.Key][]int {
 
 // state is the state in force of one feature. Statements are read before the object,
 // and written after it, so the object is never behind them.
-func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (inForce, error) {
-	var now inForce
+func (c Config) state(ctx context.Context, k feature.Key, signed reconcile.Signed) (now inForce, err error) {
 	last, err := signed.Last(ctx, k)
 	if err != nil {
 		return now, err

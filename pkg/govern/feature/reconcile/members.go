@@ -49,7 +49,7 @@ func NewMembers(at featurestore.Place, self string, term time.Duration, clock fu
 
 // Identities implements [Live]. It first renews its own object. Clocks may differ by a
 // quarter of the term.
-func (m *Members) Identities(ctx context.Context) ([]string, error) {
+func (m *Members) Identities(ctx context.Context) (live []string, err error) {
 	now := m.clock()
 	raw, err := json.Marshal(member{Schema: memberSchema, Identity: m.self, Expires: now.Add(m.term).UTC().Truncate(time.Second)})
 	if err != nil {
@@ -65,7 +65,6 @@ func (m *Members) Identities(ctx context.Context) ([]string, error) {
 	if len(objects) > maxMembers {
 		return nil, usage("%d reconcilers at %q: give each reconciler a fixed identity, not one per run", len(objects), m.at.URI())
 	}
-	var live []string
 	for _, o := range objects {
 		if store.IsStaging(o.Name) {
 			continue // an unfinished write
@@ -81,12 +80,11 @@ func (m *Members) Identities(ctx context.Context) ([]string, error) {
 	return live, nil
 }
 
-func (m *Members) read(ctx context.Context, name string) (member, error) {
+func (m *Members) read(ctx context.Context, name string) (who member, err error) {
 	raw, err := store.Read(ctx, m.at, name, maxMember)
 	if err != nil {
 		return member{}, fmt.Errorf("reading reconciler %q: %w", name, err)
 	}
-	var who member
 	if err := strictjson.Unmarshal(raw, &who, strictjson.MaxSize(maxMember)); err != nil {
 		return member{}, fmt.Errorf("reading reconciler %q: %w", name, err)
 	}

@@ -313,8 +313,7 @@ const attempts = 16
 // settle records the outcome of a task. The task may have taken hours, and programs may
 // have reported meanwhile: the outcome is then recorded in the current object, if that is
 // still in the same transition.
-func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) error {
-	var err error
+func (t *featurePass) settle(ctx context.Context, d feature.Definition, ran feature.Task, o feature.Outcome) (err error) {
 	for range attempts {
 		var applied feature.Step
 		if applied, err = feature.Apply(t.input(ctx, d), ran, o); err != nil {
@@ -445,9 +444,8 @@ func (f Found) String() string {
 
 // setConditions computes the conditions. Dangling only applies while the feature is Off; earlier
 // counts are outdated.
-func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) error {
+func (t *featurePass) setConditions(ctx context.Context, d feature.Definition) (failed error) {
 	dangling := feature.Condition{Type: feature.Dangling, Status: "Unknown", Message: "the feature is " + string(t.f.Status.State)}
-	var failed error
 	if t.f.Status.State == feature.Off {
 		found, err := t.r.c.Deeds[t.f.Key()].Dangling.Count(ctx, t.work(nil))
 		switch {

@@ -101,10 +101,7 @@ func (a *appending) Create(ctx context.Context, f feature.Feature) (feature.Feat
 	if err != nil {
 		return feature.Feature{}, err
 	}
-	if err := a.put(ctx, f, raw); err != nil {
-		return feature.Feature{}, err
-	}
-	return f, nil
+	return a.put(ctx, f, raw)
 }
 
 // Update implements [Store].
@@ -126,20 +123,20 @@ func (a *appending) Update(ctx context.Context, f feature.Feature) (feature.Feat
 	if err != nil {
 		return feature.Feature{}, err
 	}
-	if err := a.put(ctx, after, raw); err != nil {
-		return feature.Feature{}, err
-	}
-	return after, nil
+	return a.put(ctx, after, raw)
 }
 
-// put writes one generation, which must not exist.
-func (a *appending) put(ctx context.Context, f feature.Feature, raw []byte) error {
+// put writes one generation, which must not exist, and returns it.
+func (a *appending) put(ctx context.Context, f feature.Feature, raw []byte) (feature.Feature, error) {
 	name := generationName(f.Key(), f.Metadata.Generation)
 	err := a.at.Put(ctx, name, int64(len(raw)), bytes.NewReader(raw), store.PutOptions{IfAbsent: true, MediaType: mediaType})
 	if errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("writing generation %d of feature %s: %w", f.Metadata.Generation, f.Key(), ErrConflict)
+		err = fmt.Errorf("writing generation %d of feature %s: %w", f.Metadata.Generation, f.Key(), ErrConflict)
 	}
-	return err
+	if err != nil {
+		return feature.Feature{}, err
+	}
+	return f, nil
 }
 
 func sorted(list []feature.Feature) []feature.Feature {

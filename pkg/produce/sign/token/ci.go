@@ -54,12 +54,11 @@ func (g github) Token(ctx context.Context) (string, error) {
 func (github) String() string { return "GitHub Actions" }
 
 // field reads one string from an answer, which is never quoted.
-func field(body []byte, who, name string) (string, error) {
+func field(body []byte, who, name string) (text string, err error) {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(body, &answer) != nil {
 		return "", refused("the answer of %s is not JSON", who)
 	}
-	var text string
 	if json.Unmarshal(answer[name], &text) != nil || text == "" {
 		return "", refused("the answer of %s has no %q", who, name)
 	}

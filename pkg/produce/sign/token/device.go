@@ -95,7 +95,7 @@ func (d device) Token(ctx context.Context) (string, error) {
 }
 
 // discover reads the issuer's configuration (OpenID Connect Discovery 1.0).
-func (d device) discover(ctx context.Context) (endpoints, error) {
+func (d device) discover(ctx context.Context) (at endpoints, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(d.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	if err != nil {
 		return endpoints{}, verdict.Refuse(verdict.Usage, "identity", "the issuer %q is not a web address", d.Issuer)
@@ -104,7 +104,6 @@ func (d device) discover(ctx context.Context) (endpoints, error) {
 	if err != nil {
 		return endpoints{}, hint(err, "the address is not of a token issuer")
 	}
-	var at endpoints
 	if json.Unmarshal(body, &at) != nil || at.Issuer != d.Issuer || at.Device == "" || at.Token == "" {
 		return endpoints{}, refused("%s does not support device logins", d.Issuer)
 	}

@@ -38,7 +38,7 @@ func Discover(tree fs.FS) (Project, error) {
 	if module == "" {
 		return Project{}, verdict.Refuse(verdict.ConfigParse, "go.mod", "the go.mod names no module")
 	}
-	p := Project{Name: nameOf(module), Repository: "https://" + repositoryOf(module)}
+	p := Project{Name: plainName(path.Base(withoutMajor(module))), Repository: "https://" + repositoryOf(module)}
 	p.Place = "https://dl.example.test/" + p.Name + "/{version}/"
 	if p.Programs, err = programs(tree, p.Name); err != nil {
 		return Project{}, err
@@ -273,9 +273,6 @@ func repositoryOf(module string) string {
 	parts := strings.Split(withoutMajor(module), "/")
 	return strings.Join(parts[:min(3, len(parts))], "/")
 }
-
-// nameOf makes a project name from the last element of a module path.
-func nameOf(module string) string { return plainName(path.Base(withoutMajor(module))) }
 
 // packageOf is the package of a directory, as go build names it.
 func packageOf(dir string) string {
