@@ -2,12 +2,15 @@ package promote_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
@@ -341,5 +344,55 @@ func BenchmarkMerge(b *testing.B) {
 		if err != nil || v.Err() != nil {
 			b.Fatal(err, v.Err())
 		}
+	}
+}
+
+// brokenPlace breaks off one object after some bytes.
+type brokenPlace struct {
+	store.Place
+	name  string
+	after int64
+	with  error // nil ends it as if it were whole
+}
+
+func (b brokenPlace) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	body, size, err := b.Place.Open(ctx, name)
+	if err != nil || name != b.name {
+		return body, size, err
+	}
+	end := io.Reader(strings.NewReader(""))
+	if b.with != nil {
+		end = iotest.ErrReader(b.with)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(body, b.after), end), body}, size, nil
+}
+
+// TestMergeOfResultsThatBreakOff: half of a file that did not arrive is not a malformed
+// file; one that is stored like this is.
+func TestMergeOfResultsThatBreakOff(t *testing.T) {
+	s := newSharded(t, 40)
+	s.writeAll(1)
+	one := promotionplan.Shard{Index: 1, Of: shards}
+	name := s.write(one, s.items(one))
+	raw, err := os.ReadFile(s.path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := &verdict.UnavailableError{Place: "results", Op: "reading " + name, Err: io.ErrUnexpectedEOF}
+	head := int64(bytes.IndexByte(raw, '\n'))
+	for at, after := range map[string]int64{"in the head": head / 2, "in an item": head + 20} {
+		for code, with := range map[verdict.Code]error{verdict.PlaceDown: down, verdict.ConfigParse: nil} {
+			broken := brokenPlace{s.place(), name, after, with}
+			v, err := promote.Shards{Plan: s.plan, Results: broken, Again: "again", Now: time.Now()}.Merge(t.Context())
+			if err != nil || len(v.Findings) == 0 || v.Findings[0].Code != code {
+				t.Errorf("%s, %v: %v, %v, want %s", at, with, v.Findings, err, code)
+			}
+		}
+	}
+	if v := s.merge(); v.Err() != nil {
+		t.Error("all of it:", v.Err())
 	}
 }

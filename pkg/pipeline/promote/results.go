@@ -3,6 +3,7 @@ package promote
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,11 +141,11 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxHead)
 	if !lines.Scan() {
-		return orEnd(lines.Err())
+		return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 	}
 	var h resultsHead
 	if err := strictjson.Unmarshal(lines.Bytes(), &h, strictjson.MaxSize(maxHead)); err != nil {
-		return err
+		return cmp.Or(lines.Err(), err) // the line may be half of one, if the body broke off
 	}
 	if h.Schema != resultsSchema {
 		return fmt.Errorf("schema %q: want %s", h.Schema, resultsSchema)
@@ -156,7 +157,7 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 	for lines.Scan() {
 		var i Item
 		if err := strictjson.Unmarshal(lines.Bytes(), &i, strictjson.MaxSize(maxItem)); err != nil {
-			return fmt.Errorf("line %d: %w", n+2, err)
+			return fmt.Errorf("line %d: %w", n+2, cmp.Or(lines.Err(), err))
 		}
 		if err := i.check(); err != nil {
 			return fmt.Errorf("line %d: %w", n+2, err)
@@ -175,13 +176,6 @@ func readResults(r io.Reader, head func(resultsHead) error, take func(Item) erro
 		return fmt.Errorf("%d items, %d of them good, but the head says %d and %d", n, good, h.Items, h.Good)
 	}
 	return nil
-}
-
-func orEnd(err error) error {
-	if err == nil {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // check refuses an item that no run writes.
