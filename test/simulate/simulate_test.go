@@ -99,7 +99,8 @@ func play(t *testing.T, s simulate.Scenario, seed uint64) simulate.Result {
 	return r
 }
 
-// TestSeeds plays SEEDS seeds from FIRST on, for MINUTES at most, or the seed SEED alone.
+// TestSeeds plays SEEDS seeds from FIRST on, for MINUTES at most, or the seed SEED alone,
+// and prints its requests.
 func TestSeeds(t *testing.T) {
 	needsSimulation(t)
 	first, many := number(t, "FIRST", 0), number(t, "SEEDS", 40)
@@ -117,7 +118,11 @@ func TestSeeds(t *testing.T) {
 		if all[s.Name] == nil {
 			all[s.Name] = &simulate.Stats{}
 		}
-		all[s.Name].Add(play(t, s, seed).Stats)
+		r := play(t, s, seed)
+		all[s.Name].Add(r.Stats)
+		if many == 1 {
+			t.Log(strings.Join(r.Events, "\n"))
+		}
 	}
 	var whole simulate.Stats
 	for _, s := range simulate.Scenarios() {

@@ -184,12 +184,14 @@ func (x exchange) forget() *http.Response {
 	return x.answer(http.StatusCreated, "Docker-Content-Digest", sum, "Location", x.req.URL.Path)
 }
 
-// again lets the server get the request once more, a moment after the answer.
+// again lets the server get the request once more, a moment after the answer. Its sender
+// may no longer have a lease then, which no client can change: so nobody counts as sender.
 func (x exchange) again() {
 	late := x.back + time.Duration(x.dice.Int64N(int64(2*time.Second)))
 	x.world.late.Go(func() {
 		time.Sleep(late)
 		x.world.note(x.what + " again")
+		x.Actor = &Actor{world: x.world}
 		x.act()
 	})
 }
