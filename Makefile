@@ -164,6 +164,10 @@ race: ## Run the tests of code that goroutines share under the race detector (ne
 	  echo "race: skipped, for the race detector needs a C compiler and there is none"; \
 	fi
 
+.PHONY: race-stories
+race-stories: ## Run the stories with commands that detect races (needs a C compiler, and about an hour).
+	cd test && WAYBILL_RACE=1 $(GO) test -timeout 180m -vet=off -count=1 -skip '$(LONG)' ./stories
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target of both modules for FUZZTIME each.
 	@$(STRICT) ran=0; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; for dir in $(call having,^func Fuzz); do \

@@ -2,6 +2,7 @@
 package stories
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,15 @@ func run(m *testing.M) int {
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", "./cmd/...")
 	build.Dir = filepath.Join("..", "..")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	races := filepath.Join(dir, "race")
+	if os.Getenv("WAYBILL_RACE") != "" { // make race-stories
+		build.Args = slices.Insert(build.Args, 2, "-race")
+		build.Env = append(build.Env, "CGO_ENABLED=1")
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+races); err != nil { // of each command, with its process number
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
 		return 1
@@ -60,7 +70,14 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	found, _ := filepath.Glob(races + ".*")
+	for _, path := range found {
+		report, err := os.ReadFile(path)
+		fmt.Fprintf(os.Stderr, "%s\n", cmp.Or(string(report), fmt.Sprint(err)))
+		code = 1
+	}
+	return code
 }
 
 func makeSmall() error {
