@@ -71,7 +71,7 @@ func (a *Actor) Do(last int, run func(ctx context.Context) error) error {
 	defer cancel(nil)
 	a.mu.Lock()
 	a.life++
-	a.steps, a.last, a.killed, a.cancel = 0, last, false, cancel
+	a.steps, a.last, a.killed, a.cancel, a.wakes = 0, last, false, cancel, time.Time{}
 	a.after = last%2 == 0
 	err := a.disk.keep(a.Disk)
 	a.mu.Unlock()
