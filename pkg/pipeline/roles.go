@@ -53,8 +53,9 @@ func identitiesOf(ctx context.Context, source token.Source) []identity.Identity 
 
 // examineTokens checks the tokens that are going to be used. One identity for
 // two roles is one fault, instead of one for each role.
-func (p checkup) examineTokens(purpose doctor.Purpose, f found) (asks []doctor.Ask) {
+func (p checkup) examineTokens(purpose doctor.Purpose, f found) []doctor.Ask {
 	var names []string
+	var asks []doctor.Ask // no result: it would be the list that asks for itself
 	for _, a := range actsFor(purpose) {
 		name := a.signs.token
 		if a.name == actBuild {
