@@ -84,6 +84,9 @@ func TestKit(t *testing.T) {
 		t.Error("two kits of one release differ")
 	}
 	want(t, export("a.kit"), 2, "does not exist")
+	want(t, s.Run(t.Context(), "waybill", "kit", "export", scene.Version, "lost.kit", "--profile", "profile.yaml", "--output", "json=./lost.kit"), 2, "name another file")
+	want(t, asks("a.kit", "--pin", pin, "--output", "html=a.kit"), 2, "name another file")
+	want(t, asks("a.kit", "--pin", pin, "--output", "html=a.html"), 0)
 	want(t, asks("a.kit", "--pin", pin), 0)
 	want(t, asks("a.kit", "--profile", "profile.yaml"), 0)
 	want(t, asks("a.kit", "--pin", pin, "--now", "2056-01-01T00:00:00Z"), 0) // signatures have their own times
@@ -98,6 +101,16 @@ func TestKit(t *testing.T) {
 	images := s.Lab.Registry + "/mirror/lantern"
 	want(t, s.Run(t.Context(), "waybill", "kit", "import", scene.Version, "a.kit", "--pin", pin, "--to", "mirror", "--to-images", images), 0)
 	want(t, s.Run(t.Context(), "k8s-verify-release", scene.Version, "--profile", "profile.yaml", "--files", "mirror", "--images", images), 0)
+	imports := func(to string, more ...string) scene.Result {
+		return s.Run(t.Context(), append([]string{"waybill", "kit", "import", scene.Version, "a.kit", "--pin", pin, "--to", to}, more...)...)
+	}
+	want(t, imports("imageless"), 2, "--to-images: required")
+	want(t, imports("networkless", "--to-images", images, "--offline"), 3, "leave out --offline")
+	for _, dir := range []string{"imageless", "networkless"} {
+		if _, err := os.Stat(s.Path(dir)); err == nil {
+			t.Errorf("a refused import made %s", dir)
+		}
+	}
 	with := readKit(t, s.Path("a.kit"))
 	with["files/stranger.sh"], with["files/later"+gate.BundleSuffix] = "#!/bin/sh", with[with.some(t, "files/", "dsseEnvelope")]
 	with["files/stranger"+gate.BundleSuffix] = "#!/bin/sh"
@@ -210,7 +223,7 @@ func kitDelta(t *testing.T, s *scene.Scene, pin string) {
 	}
 	const second = "Revision 2 of the manifest"
 	for _, path := range []string{"change.kit", "same.kit"} {
-		want(t, delta("a.kit", "second.kit", path), 0)
+		want(t, delta("a.kit", "second.kit", path), 0, path+": ", " files, ", "beside a.kit")
 	}
 	change := contents(t, s.Path("change.kit"))
 	if !bytes.Equal(change, contents(t, s.Path("same.kit"))) || len(change) > len(contents(t, s.Path("second.kit")))/4 {
@@ -229,7 +242,16 @@ func kitDelta(t *testing.T, s *scene.Scene, pin string) {
 	want(t, delta("e.kit", "e2.kit", "evidence.kit"), 0)
 	want(t, verify("evidence.kit"), 1, "MISSING")
 	want(t, delta("a.kit", "second.kit", "change.kit"), 2, "does not exist")
-	want(t, delta("profile.yaml", "second.kit", "no.kit"), 2, "want a kit")
+	if err := os.Link(s.Path("a.kit"), s.Path("a kit.kit")); err != nil {
+		t.Fatal(err)
+	}
+	want(t, delta("a kit.kit", "second.kit", "no.kit"), 2, "rename it") // a delta could not name it
+	want(t, delta("profile.yaml", "second.kit", "no.kit"), 2, "ends in .kit")
+	kitted{"files/x": "x"}.write(t, s.Path("none.kit"))
+	want(t, delta("a.kit", "none.kit", "no.kit"), 1, "ARCHIVE_PARSE")
+	if _, err := os.Stat(s.Path("no.kit")); err == nil {
+		t.Error("a delta that cannot be read was written")
+	}
 
 	older, newer, parts := readKit(t, s.Path("a.kit")), readKit(t, s.Path("second.kit")), readKit(t, s.Path("change.kit"))
 	lines := strings.SplitAfter(parts["delta"], "\n")
@@ -363,7 +385,7 @@ func kitRevisions(t *testing.T, s *scene.Scene, pin string) {
 		return s.Run(t.Context(), "waybill", "kit", "import", scene.Version, kit, "--pin", pin, "--to", "newer", "--to-images", s.Lab.Registry+"/newer/lantern")
 	}
 	want(t, imports("second.kit"), 0)
-	want(t, imports("a.kit"), 1, "FILE_CONFLICT")
+	want(t, imports("a.kit"), 1, "FILE_CONFLICT", "import into another place")
 	want(t, imports("second.kit"), 0)
 }
 
