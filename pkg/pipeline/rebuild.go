@@ -117,6 +117,10 @@ func (r *rebuild) find(ctx context.Context, one *Found) (err error) {
 		}
 	}
 	r.m, _, err = published(ctx, r.job, r.Version)
+	if f := verdict.FindingOf("", err); f.Code == verdict.EvidenceMissing {
+		f.Fix = "name a version that is public there, or the profile of the place where this one is"
+		err = &verdict.Error{Finding: f, Cause: err}
+	}
 	return err
 }
 

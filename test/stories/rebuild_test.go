@@ -61,6 +61,7 @@ func TestRebuild(t *testing.T) {
 	}
 	reproduced := []string{"bin/linux/amd64/lantern", "lantern-linux-arm64.tar.gz", "oci/lantern"}
 	want(t, rebuild(reproduced...), 0, "5 of 5 artifacts built again", "with the same bytes")
+	want(t, s.Run(t.Context(), "waybill", "rebuild", "v9.9.9", "--profile", "profile.yaml"), 1, "EVIDENCE_MISSING", "name a version that is public there")
 	want(t, rebuild("bin/none"), 2, "USAGE", "bin/none", "no artifact of this name that was built")
 	want(t, rebuild("../bin/linux/amd64/lantern"), 2, "USAGE", "no artifact of this name that was built")
 
