@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waybill-release/waybill/cmd/internal/cli"
 	"github.com/waybill-release/waybill/cmd/internal/exit"
+	"github.com/waybill-release/waybill/cmd/internal/ui"
 	kits "github.com/waybill-release/waybill/pkg/backend/kit"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store/cloud"
@@ -15,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline/kit"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -50,11 +55,12 @@ func kitCommand() *cobra.Command {
 		return g.Decide(ctx, r)
 	})
 	var files, images string
-	into := act("import", "Verify the release in a kit, and copy it to a place and a registry", "the release was accepted, and copied", "--pin sha256:… --to ./mirror --to-images registry.example.test/lantern", func(ctx context.Context, g gate.Gate, r gate.Request, _ string) (gate.Decided, error) {
+	var into *cobra.Command
+	into = act("import", "Verify the release in a kit, and copy it to a place and a registry", "the release was accepted, and copied", "--pin sha256:… --to ./mirror --to-images registry.example.test/lantern", func(ctx context.Context, g gate.Gate, r gate.Request, _ string) (gate.Decided, error) {
 		if files == "" {
 			return gate.Decided{}, verdict.Refuse(verdict.Usage, "--to", "required: the directory or bucket to copy the files to")
 		}
-		to, err := destination(files, images)
+		to, err := destination(files, images, into.Flags().Changed("offline"))
 		if err != nil {
 			return gate.Decided{}, err
 		}
@@ -64,7 +70,15 @@ func kitCommand() *cobra.Command {
 	into.Flags().StringVar(&images, "to-images", "", "registry to copy the images to")
 	packed := false
 	delta := &cobra.Command{Use: "delta OLD NEW DELTA", Short: "Write only what a kit has that an older one lacks", Long: help("kit") + exit.Table("the delta was written"), Example: "  waybill kit delta lantern-v0.1.0.kit lantern-v0.1.1.kit change.kit", Args: cobra.ExactArgs(3), RunE: func(c *cobra.Command, args []string) error {
-		return kits.WriteDelta(c.Context(), args[0], args[1], args[2], packed)
+		has, of, err := kits.WriteDelta(c.Context(), args[0], args[1], args[2], packed)
+		var size int64
+		if info, failed := os.Stat(args[2]); failed == nil {
+			size = info.Size()
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d of %s, %s; to be read beside %s\n", args[2], has, plural.Of(of, "file"), ui.Bytes(size), filepath.Base(args[0]))
+		}
+		return err
 	}}
 	delta.Flags().BoolVar(&packed, "zstd", false, "compress the delta")
 	cmd.AddCommand(delta)
@@ -72,8 +86,8 @@ func kitCommand() *cobra.Command {
 }
 
 // destination opens the places of an import, which may need a network.
-func destination(files, images string) (to promote.To, err error) {
-	rt := cli.Transport(false)
+func destination(files, images string, offline bool) (to promote.To, err error) {
+	rt := cli.Transport(offline)
 	if to.Files, err = cloud.OpenPlace(files, rt); err == nil {
 		to.Writer, err = openWriter(files, rt)
 	}

@@ -91,7 +91,7 @@ func (o *rebuilding) run(c *cobra.Command, args []string) error {
 	if !o.confirm {
 		return o.finish(c, off, draft, rebuildrecord.Name(1))
 	}
-	name, proof, err := off.PublishRebuilt(ctx, conf.Version.String(), draft)
+	name, proof, err := off.PublishRebuilt(ctx, p, draft)
 	if err != nil {
 		return err
 	}

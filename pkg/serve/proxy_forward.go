@@ -43,6 +43,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, p *passage) err
 			out.SetURL(home)
 			own := []string{"Authorization", "Cookie", "Upgrade", "Connection"} // and X-Http-Method-Override, X-Original-Url, …
 			maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool { return name[0] == 'X' || slices.Contains(own, name) })
+			if p.kind == "blobs/uploads" { // a form in the body could name what to mount
+				out.Out.Header.Set("Content-Type", "application/octet-stream")
+			}
 		},
 		ModifyResponse: func(a *http.Response) error { return p.translate(a, home, s.proxying.key) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, failed error) {

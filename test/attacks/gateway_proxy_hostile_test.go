@@ -86,6 +86,14 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 			return true
 		}
 	}
+	mounts := func(w http.ResponseWriter, r *http.Request) bool { // as the registry of Docker, which reads forms
+		status := http.StatusAccepted
+		if r.Method == "POST" && r.FormValue("mount") != "" {
+			status = http.StatusCreated
+		}
+		return redirect(status, base+"blobs/uploads/1")(w, r)
+	}
+	form := []byte("mount=" + f.good.Digest.String() + "&from=elsewhere")
 	forged := func(change func(*http.Request)) call { c := upload; c.change = change; return c }
 	for _, c := range []struct {
 		row, name string
@@ -111,6 +119,8 @@ func TestProxyOfAHostileRegistry(t *testing.T) {
 				r.Header.Set(name, "evil.example.test")
 			}
 		}), 202, "", base + "blobs/uploads/1"},
+		{"", "a blob to mount", mounts, call{"POST", base + "blobs/uploads/?mount=" + f.good.Digest.String() + "&from=" + f.repo, f.pusher, nil, "", nil}, 201, "", base + "blobs/uploads/1"},
+		{"Y18", "a blob to mount, in a form", mounts, call{"POST", upload.path, f.pusher, form, "application/x-www-form-urlencoded", nil}, 202, "", base + "blobs/uploads/1"},
 		{"Y13", "a manifest of other bytes than its digest", func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != base+"manifests/"+f.good.Digest.String() {
 				return false

@@ -61,6 +61,7 @@ func TestRebuild(t *testing.T) {
 	}
 	reproduced := []string{"bin/linux/amd64/lantern", "lantern-linux-arm64.tar.gz", "oci/lantern"}
 	want(t, rebuild(reproduced...), 0, "5 of 5 artifacts built again", "with the same bytes")
+	want(t, s.Run(t.Context(), "waybill", "rebuild", "v9.9.9", "--profile", "profile.yaml"), 1, "EVIDENCE_MISSING", "name a version that is public there")
 	want(t, rebuild("bin/none"), 2, "USAGE", "bin/none", "no artifact of this name that was built")
 	want(t, rebuild("../bin/linux/amd64/lantern"), 2, "USAGE", "no artifact of this name that was built")
 
@@ -221,6 +222,23 @@ func TestRebuiltByOthers(t *testing.T) {
 	want(t, s.Verify(t.Context()), 1, "THRESHOLD")
 	want(t, rebuild("slow", "slow"), 0, "with the same bytes", rebuildrecord.Name(2)+": signed by slow@lab.invalid")
 	want(t, s.Verify(t.Context(), "--require-level", "build=1", "--report", "kep-3027"), 0, "nothing extra", "met        build.reproducible")
+
+	// A genuine file of a build that was not released: a statement about it beside the
+	// manifest would be EXTRA.
+	const manifest = "release.manifest.sigstore.json"
+	sealed, file := object(t, s, manifest), object(t, s, "bin/linux/amd64/lantern")
+	save(t, file, s.Path("one", "lantern"))
+	save(t, object(t, s, plan.ProvenanceName("compile-linux-amd64")), s.Path("one", "lantern.sigstore.json"))
+	one := func() scene.Result {
+		return s.Run(t.Context(), "waybill", "rebuild", "one/lantern", "--profile", "profile.yaml", "--sign", "https://slow.example.test", "--identity-token", "rebuilder=slow.token", "--confirm")
+	}
+	put(manifest, []byte(strings.ReplaceAll(string(payload(t, sealed)), sum(string(file)).Hex(), strings.Repeat("0", 64))), "release")
+	want(t, one(), 1, "NOT_BOUND", "no artifact of the release", "nothing is signed")
+	if err := s.Places.Objects.Put(t.Context(), "release/lantern/"+scene.Version+"/"+manifest, sealed); err != nil {
+		t.Fatal(err)
+	}
+	want(t, one(), 0, rebuildrecord.Name(3)+": signed by slow@lab.invalid") // and no statement was written before
+	want(t, s.Verify(t.Context()), 0, "nothing extra")
 }
 
 // withOtherBytes changes the digest of the first subject.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
@@ -69,6 +71,9 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		return err
 	}
 	cmd.Args = func(c *cobra.Command, args []string) error {
+		if err := o.overwrites(c, args); err != nil {
+			return err
+		}
 		err := want(c, args)
 		o.misused(c, args, err)
 		return err
@@ -78,6 +83,19 @@ func (o *Output) AddFlags(cmd *cobra.Command) {
 		o.misused(c, nil, err)
 		return err
 	})
+}
+
+// overwrites refuses to write a verdict over a file that the command reads or makes.
+func (o *Output) overwrites(c *cobra.Command, args []string) error {
+	named := slices.Clone(args)
+	c.Flags().Visit(func(f *pflag.Flag) { named = append(named, f.Value.String()) })
+	for _, f := range o.Formats {
+		_, path, toFile := strings.Cut(f, "=")
+		if toFile && slices.ContainsFunc(named, func(name string) bool { return filepath.Clean(name) == filepath.Clean(path) }) {
+			return verdict.Refuse(verdict.Usage, "--output", "%q is a file that the command reads or makes; name another file", f)
+		}
+	}
+	return nil
 }
 
 // Quiet is the name of the flag that prints the headline alone.

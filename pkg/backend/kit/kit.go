@@ -126,25 +126,31 @@ func Write(ctx context.Context, path string, from store.Place, compressed bool, 
 }
 
 // WriteDelta writes what a newer kit has that an older one lacks, file by file. The
-// delta is read as the newer kit where the older one lies beside it.
-func WriteDelta(ctx context.Context, older, newer, path string, compressed bool) error {
-	if !strings.HasSuffix(older, Suffix) {
-		return verdict.Refuse(verdict.Usage, older, "want a kit, whose name ends in %s", Suffix)
+// delta is read as the newer kit where the older one lies beside it. It returns how
+// many files it has, and how many the newer kit.
+func WriteDelta(ctx context.Context, older, newer, path string, compressed bool) (has, of int, err error) {
+	if err := store.CheckName(filepath.Base(older)); err != nil { // the delta could not name it
+		return 0, 0, verdict.Wrap(verdict.Usage, older, err).Advise("rename it, here and where the delta is read")
+	}
+	for _, path := range []string{older, newer} {
+		if _, err := Check(ctx, path); err != nil {
+			return 0, 0, err
+		}
 	}
 	temp, remove, err := Temp(path)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	defer remove()
 	from, err := store.Open(older, nil)
 	to, failed := store.Open(newer, nil)
 	if err := errors.Join(err, failed); err != nil {
-		return err
+		return 0, 0, err
 	}
 	manifest, err := store.Read(ctx, from, Files+releasemanifest.Name, 64<<20)
 	objects, failed := to.List(ctx)
 	if err := errors.Join(err, failed); err != nil {
-		return err
+		return 0, 0, err
 	}
 	var changed []Entry
 	list := fmt.Sprintln(filepath.Base(older), digest.Of(digest.SHA256, manifest))
@@ -157,7 +163,7 @@ func WriteDelta(ctx context.Context, older, newer, path string, compressed bool)
 				err = errors.Join(err, body.Close())
 			}
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
-				return err
+				return 0, 0, err
 			}
 		}
 		if sums[0].Equal(sums[1]) {
@@ -171,9 +177,9 @@ func WriteDelta(ctx context.Context, older, newer, path string, compressed bool)
 	}}
 	whole := filepath.Join(temp, "whole")
 	if err := write(ctx, whole, append(changed, delta), compressed); err != nil {
-		return err
+		return 0, 0, err
 	}
-	return Publish(whole, path)
+	return len(changed), len(objects), Publish(whole, path)
 }
 
 // Publish gives a whole kit its name.

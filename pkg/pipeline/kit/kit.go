@@ -42,7 +42,15 @@ func Import(ctx context.Context, g gate.Gate, r gate.Request, to promote.To) (ga
 	if err != nil {
 		return decided, err
 	}
-	return decided, promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
+	if len(p.Images) > 0 && to.Images == nil {
+		return decided, verdict.Refuse(verdict.Usage, "--to-images", "required, as the release has images: the registry to copy them to")
+	}
+	err = promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
+	if f := verdict.FindingOf("", err); f.Code == verdict.FileConflict || f.Code == verdict.TagConflict {
+		f.Fix = "import into another place, or find out who wrote what is there, and remove it"
+		err = &verdict.Error{Finding: f, Cause: err}
+	}
+	return decided, err
 }
 
 func decide(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, error) {

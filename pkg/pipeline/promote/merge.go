@@ -151,7 +151,6 @@ func (m *merging) division(files []resultsFile) (of int, one bool) {
 // shard reads the attempts of one shard, in order.
 func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 	m.there[attempts[0].shard.Index] = true
-	policy := digest.Digest{}
 	for _, f := range attempts {
 		head, err := m.file(ctx, f)
 		if err != nil {
@@ -159,13 +158,13 @@ func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 			continue
 		}
 		m.read++
-		if !head.Policy.IsZero() {
-			policy, m.v.TrustRoot = head.Policy, head.TrustRoot
+		if head.Good > 0 && !head.Policy.IsZero() { // what it accepted may count, whatever a later attempt says
+			m.v.TrustRoot = head.TrustRoot
+			if !slices.Contains(m.policies, head.Policy) {
+				m.policies = append(m.policies, head.Policy)
+			}
 		}
 		m.mergeHead(head)
-	}
-	if !policy.IsZero() && !slices.Contains(m.policies, policy) {
-		m.policies = append(m.policies, policy)
 	}
 }
 

@@ -240,6 +240,42 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMergePolicies: an image that only an earlier attempt promoted was accepted by
+// the policy of that attempt, so the verdict does not name that of a later one.
+func TestMergePolicies(t *testing.T) {
+	one, the := promotionplan.Shard{Index: 1, Of: shards}, digest.Of(digest.SHA256, []byte("the policy"))
+	for _, c := range []struct {
+		name          string
+		first, second promote.State
+		want          digest.Digest
+	}{
+		{"promoted, then no answer", promote.Done, promote.Failed, digest.Digest{}},
+		{"refused, then promoted (twin)", promote.Refused, promote.Done, the},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSharded(t, 40)
+			all := func(state promote.State) (items []promote.Item) {
+				for _, i := range s.items(one) {
+					if i.State = state; !state.Good() {
+						i.Code = verdict.PlaceDown
+					}
+					items = append(items, i)
+				}
+				return items
+			}
+			s.writeAll(1)
+			s.mend(s.write(one, all(c.first)), func(raw string) string {
+				return strings.Replace(raw, the.String(), digest.Of(digest.SHA256, []byte("another policy")).String(), 1)
+			})
+			s.write(one, all(c.second))
+			v := s.merge()
+			if told := strings.Contains(strings.Join(v.Notes, "\n"), "2 different policies"); v.Err() != nil || v.Policy != c.want || told == (c.want == the) {
+				t.Errorf("%v, policy %s, %q", v.Err(), v.Policy, v.Notes)
+			}
+		})
+	}
+}
+
 func write(s *sharded, name, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(s.path(name), []byte(text), 0o644); err != nil {
