@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 )
 
 // TestDocsAlerts: the alert rules and docs/operations.md name only metrics that the
@@ -40,5 +43,38 @@ func TestDocsAlerts(t *testing.T) {
 	}
 	if is(strings.Replace(named[0], "total", "sum", 1)) {
 		t.Error("a metric is found that nothing reports")
+	}
+}
+
+// switchedOn is the one feature of a policy, switched on.
+type switchedOn struct{ Switches }
+
+func (switchedOn) States() []featuretransition.State {
+	return []featuretransition.State{{Name: "RequireProvenance", State: "On"}}
+}
+
+// TestFeatureMetricsHaveTypes: each metric of the features has its help and its
+// type, without which a monitoring system stores it as untyped.
+func TestFeatureMetricsHaveTypes(t *testing.T) {
+	flags, err := newFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	world := &World{Clock: time.Now, Features: &Features{}}
+	(&featureReader{world: world, flags: flags}).measure(&out, &switched{Switches: switchedOn{}, at: time.Now()})
+	names := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "#") {
+			names[line[:strings.IndexAny(line, "{ ")]] = true
+		}
+	}
+	if len(names) != 4 {
+		t.Errorf("the metrics are %v", names)
+	}
+	for name := range names {
+		if !strings.Contains(out.String(), "# HELP "+name+" ") || !strings.Contains(out.String(), "# TYPE "+name+" gauge\n") {
+			t.Errorf("%s has no help or no type:\n%s", name, out.String())
+		}
 	}
 }

@@ -81,7 +81,7 @@ func (o *oneImage) RoundTrip(req *http.Request) (*http.Response, error) {
 		return respond(req, d, io.NopCloser(bytes.NewReader(o.node.Raw))), nil
 	}
 	for _, d := range o.node.Blobs() {
-		if kind != "blobs" || asked != d.Digest.String() {
+		if asked != d.Digest.String() {
 			continue
 		}
 		raw, err := Read(req.Context(), o.src, o.repo, d, maxAttached)

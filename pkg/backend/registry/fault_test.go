@@ -73,6 +73,7 @@ func TestWritesThatGoWrong(t *testing.T) {
 		{"a tag fails always, and is there", nth("PUT", "/manifests/v1", 0, failsButDoes), ""},
 		{"a tag is lost", nth("PUT", "/manifests/v1", 0, saysSo), "UNAVAILABLE"},
 		{"a blob begins once in vain", nth("POST", "/uploads/", 1, fails), ""},
+		{"a blob begins always in vain", nth("POST", "/uploads/", 0, fails), "UNAVAILABLE"},
 		{"a blob fails once", nth("PATCH", "/uploads/", 1, fails), ""},
 		{"a blob fails at the end, and is there", nth("PUT", "/uploads/", 1, failsButDoes), ""},
 		{"a tag is somebody else's at once", nth("PUT", "/manifests/v1", 0, func(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -55,7 +55,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 // unread gives a request a body that can be sent again: when a token has
 // expired, the library fetches another and repeats the request with its body.
 func unread(req *http.Request) (*http.Request, error) {
-	if req.Body == nil || req.Body == http.NoBody || req.GetBody == nil {
+	if req.Body == nil || req.GetBody == nil {
 		return req, nil
 	}
 	if up, ok := req.Body.(*upload); ok && !up.used {

@@ -213,7 +213,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func TestPlainHTTPStaysOnThisMachine(t *testing.T) {
 	for host, plain := range map[string]bool{
-		"127.0.0.1:5000": true, "localhost:5000": true, "registry.example": false, "10.1.2.3:5000": false, "nas.local": false,
+		"127.0.0.1:5000": true, "127.0.0.2:5000": true, "localhost:5000": true, "localhost": true, "registry.example": false, "10.1.2.3:5000": false, "nas.local": false,
 	} {
 		sent := make(chan string, 10)
 		r, err := OpenRemote(host, roundTripper(func(req *http.Request) (*http.Response, error) {

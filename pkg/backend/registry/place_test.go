@@ -96,6 +96,11 @@ func TestPlacesSayNo(t *testing.T) {
 						return io.NopCloser(strings.NewReader("other")), nil
 					})
 				},
+				"a large blob that is another": func() error {
+					return p.PushBlob(t.Context(), "demo", Descriptor{Digest: absent, Size: maxSmall + 1}, func() (io.ReadCloser, error) {
+						return io.NopCloser(strings.NewReader(strings.Repeat("o", maxSmall+1))), nil
+					})
+				},
 			} {
 				if err := try(); code(err) != "TAMPERED" {
 					t.Errorf("%s: %v, want TAMPERED", act, err)

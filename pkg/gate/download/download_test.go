@@ -192,6 +192,16 @@ func TestDiscard(t *testing.T) {
 	if there(filepath.Join(files, "bad")) || !there(filepath.Join(files, "good")) {
 		t.Errorf("bad %v, good %v", there(filepath.Join(files, "bad")), there(filepath.Join(files, "good")))
 	}
+	// What is gone already need not be removed; what cannot be removed is reported.
+	if err := d.Discard(func(name string) bool { return name == "bad" }); err != nil {
+		t.Error(err)
+	}
+	if err := os.MkdirAll(filepath.Join(files, "bad", "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(func(name string) bool { return name == "bad" }); verdict.OutcomeOf(err) != verdict.Unavailable {
+		t.Errorf("a refused file that cannot be removed: %v", err)
+	}
 }
 
 // TestBeforeTheManifest: what no manifest lists is read and not kept.

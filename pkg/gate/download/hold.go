@@ -2,6 +2,7 @@ package download
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,12 +211,8 @@ func (h *lockedDir) acquire() error {
 		return h.unavailable("locking", err)
 	}
 	if !free {
-		raw, err := h.read(lockName)
-		who := strings.TrimSpace(string(bytes.ToValidUTF8(raw, nil)))
-		if err != nil || who == "" {
-			who = "another process"
-		}
-		return busy(h.path, who)
+		raw, _ := h.read(lockName) // without a name it is another process
+		return busy(h.path, cmp.Or(strings.TrimSpace(string(bytes.ToValidUTF8(raw, nil))), "another process"))
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -62,6 +62,7 @@ func TestDirectoryOfOthers(t *testing.T) {
 			h, err := lockDir(part, marker{Kind: markerKind, Release: "v2.0.0", Place: "elsewhere"})
 			return errors.Join(err, h.Close())
 		}, "DOWNLOAD_DIR"},
+		"without its lock": {true, func(_ *testing.T, part string) error { return os.Remove(filepath.Join(part, lockName)) }, "DOWNLOAD_DIR"},
 		"a file with a second name": {true, func(t *testing.T, part string) error {
 			there := outside(t)
 			return errors.Join(file(there, "alpha"), os.Link(there, filepath.Join(part, filesName, "a")))

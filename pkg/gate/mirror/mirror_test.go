@@ -96,6 +96,10 @@ func TestJudge(t *testing.T) {
 	if counts := a.judge(map[string]answer{"@image": {Kind: none}, ":v1.2.0": {Kind: none}, "@evidence": {Kind: none}}, func(part, state) {}); counts[missing] != 3 {
 		t.Errorf("nothing is there: %v", counts)
 	}
+	// A part that was not asked about has no answer: it is not whole.
+	if counts := a.judge(nil, func(part, state) {}); counts[silent] != 3 {
+		t.Errorf("not asked: %v", counts)
+	}
 	if o := (Report{}).Verdict(time.Unix(0, 0)).Outcome(); o == verdict.Accepted {
 		t.Error("no mirror is", o)
 	}

@@ -25,6 +25,7 @@ type lister struct {
 	// google says which manifests there are, as Google's registries do.
 	google bool
 	down   bool
+	silent string // a tag without an answer
 }
 
 func newLister(t testing.TB) *lister {
@@ -46,7 +47,7 @@ func (l *lister) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	repo = strings.TrimSuffix(repo, "/tags/list")
 	tags, known := l.tags[repo]
 	switch {
-	case l.down:
+	case l.down, isTag && tag == l.silent:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case !known:
 		w.WriteHeader(http.StatusNotFound)
@@ -112,6 +113,7 @@ func TestDiff(t *testing.T) {
 		{"evidence by a tag", func(_ *lister, tags map[string]digest.Digest) { tags["sha256-"+sum("one").Hex()+".sig"] = sum("sig") }, promote.DestinationDiff{Same: 3, Unnamed: 1}, ""},
 		{"no such repository", func(l *lister, _ map[string]digest.Digest) { clear(l.tags) }, promote.DestinationDiff{Missing: 3}, ""},
 		{"no answer", func(l *lister, _ map[string]digest.Digest) { l.down = true }, promote.DestinationDiff{Unknown: 3}, verdict.PlaceDown},
+		{"no answer about a tag", func(l *lister, _ map[string]digest.Digest) { l.google, l.silent = false, "v2" }, promote.DestinationDiff{Unknown: 3, Unnamed: 1}, verdict.PlaceDown},
 	} {
 		for _, google := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, digests %v", c.name, google), func(t *testing.T) {
@@ -135,7 +137,7 @@ func TestDiff(t *testing.T) {
 				case (err == nil) != (c.code == ""), err != nil && verdict.FindingOf("", err).Code != c.code:
 					t.Errorf("%v, want %q", err, c.code)
 				}
-				if n := l.asked.Load(); google && !l.down && n != 1 {
+				if n := l.asked.Load(); l.google && !l.down && n != 1 {
 					t.Errorf("asked %d times where the list says all", n)
 				}
 			})

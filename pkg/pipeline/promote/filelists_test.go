@@ -200,6 +200,10 @@ func TestFilesAreRefused(t *testing.T) {
 			y.files["v1/tool.sha256"] = strings.Repeat("0", 64) + "\n"
 			y.put(t, "from/v1/tool.sha256", y.files["v1/tool.sha256"])
 		}, []verdict.Code{verdict.Conflict}, 4, "v1/tool"},
+		"an empty checksum": {func(t *testing.T, y *yard) {
+			y.files["v1/tool.sha256"] = "\n"
+			y.put(t, "from/v1/tool.sha256", "\n")
+		}, []verdict.Code{verdict.Conflict}, 4, "v1/tool"},
 		"another checksum":   {func(t *testing.T, y *yard) { y.put(t, "from/v1/tool.sha256", "0") }, []verdict.Code{verdict.Tampered}, 4, "v1/tool"},
 		"other bytes there":  {func(t *testing.T, y *yard) { y.put(t, "east/v1/tool.exe", "theirs") }, []verdict.Code{verdict.FileConflict}, 7, ""},
 		"other bytes beside": {func(t *testing.T, y *yard) { y.put(t, "east/v1/tool.exe.sigstore.json", "theirs") }, []verdict.Code{verdict.FileConflict}, 7, ""},

@@ -272,6 +272,9 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s has no tag", h.name)
 		}
 	}
+	if text := strings.Join(done.Verdict.Sentences, "\n"); strings.Contains(text, "an earlier run") {
+		t.Errorf("a first run says %q", text)
+	}
 	if c := done.Verdict.Counts; c.Required != 3 || c.Verified != 3 || len(done.Items) != 3 {
 		t.Errorf("%v, %v", c, done.Items)
 	}
@@ -296,6 +299,9 @@ func TestImagesAgain(t *testing.T) {
 	again := m.apply()
 	if s := again.Items[0].State; s != promote.Present {
 		t.Errorf("the second run says %s", s)
+	}
+	if text := strings.Join(again.Verdict.Sentences, "\n"); !strings.Contains(text, "Copies that an earlier run had made, with their evidence: 1.") {
+		t.Errorf("a run with nothing to do says %q", text)
 	}
 	if again.Verdict.Err() != nil || !again.Verdict.Proven() {
 		t.Errorf("a run with nothing to do rests on nothing: %s", again.Verdict.Headline())
@@ -328,6 +334,11 @@ func TestImagesRefused(t *testing.T) {
 		{"the judge refuses", func(m *moving) {
 			m.judge.err = verdict.Refuse(verdict.EvidenceMissing, "demo", "nothing says so")
 		}, "EVIDENCE_MISSING", promote.Refused},
+		{"there is no judge", func(m *moving) {
+			m.Judge = func(promotionplan.Route, promotionplan.Edge) (gate.ImageJudge, error) {
+				return nil, verdict.Refuse(verdict.Usage, "demo", "no policy is for this image")
+			}
+		}, "USAGE", promote.Refused},
 		{"the tag names another image", func(m *moving) {
 			ref, _ := name.NewTag(m.to[0].name + "/prod/demo:v1")
 			other, _ := random.Image(10, 1)

@@ -134,7 +134,7 @@ func TestMergeOfLab(t *testing.T) {
 		if lab != "" {
 			s.mend("shard-001-of-004.attempt-0001.jsonl", func(text string) string { return strings.Replace(text, `"items":`, `"lab":"`+lab+`","items":`, 1) })
 		}
-		if v := s.merge(); v.Lab() != lab || v.Outcome() != verdict.Accepted {
+		if v := s.merge(); v.Lab() != lab || v.Outcome() != verdict.Accepted || slices.Contains(v.Sentences, "") {
 			t.Errorf("%q, %s", v.Sentences, v.Headline())
 		}
 	}
@@ -312,6 +312,29 @@ func TestMergeNamesTheNextCommand(t *testing.T) {
 	if len(v.Groups) != 3 {
 		t.Errorf("%v", v.Groups)
 	}
+	// A shard with a refused image runs again, too, and four files were read.
+	one := promotionplan.Shard{Index: 1, Of: shards}
+	s.write(one, with(s.items(one), 2, promote.Refused, verdict.TagConflict))
+	for _, want := range []string{
+		"shards to run again: 2 of 4; existing images are kept. The first: waybill promote apply plan.json --shard 1/4 --confirm",
+		"based on unsigned result files: 4; no registry was read",
+	} {
+		if notes := s.merge().Notes; !slices.Contains(notes, want) {
+			t.Errorf("%q, want %q", notes, want)
+		}
+	}
+}
+
+// TestMergeOfTwoPolicies: the note says how many policies the shards used, and
+// which the first shard used.
+func TestMergeOfTwoPolicies(t *testing.T) {
+	s := newSharded(t, 40)
+	s.writeAll()
+	policy := digest.Of(digest.SHA256, []byte("the policy"))
+	s.mend("shard-003-of-004.attempt-0001.jsonl", func(text string) string { return strings.Replace(text, policy.Hex(), strings.Repeat("0", 64), 1) })
+	if v := s.merge(); !slices.Contains(v.Notes, "the shards used 2 different policies, the first is "+policy.String()) {
+		t.Errorf("%q", v.Notes)
+	}
 }
 
 // TestMergeKeepsWhatWasSetAside: what a shard set aside is part of the answer.
@@ -419,7 +442,7 @@ func TestMergeOfResultsThatBreakOff(t *testing.T) {
 	}
 	down := &verdict.UnavailableError{Place: "results", Op: "reading " + name, Err: io.ErrUnexpectedEOF}
 	head := int64(bytes.IndexByte(raw, '\n'))
-	for at, after := range map[string]int64{"in the head": head / 2, "in an item": head + 20} {
+	for at, after := range map[string]int64{"in the head": head / 2, "after the head": head + 1, "in an item": head + 20} {
 		for code, with := range map[verdict.Code]error{verdict.PlaceDown: down, verdict.ConfigParse: nil} {
 			broken := brokenPlace{s.place(), name, after, with}
 			v, err := promote.Shards{Plan: s.plan, Results: broken, Again: "again", Now: time.Now()}.Merge(t.Context())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -39,8 +40,39 @@ func TestRegistryIsAskedFirst(t *testing.T) {
 			t.Errorf("%v: %v, want %s before any file", err, got, verdict.PlaceDown)
 		}
 	}
-	if err := apply(t.Context(), plan, From{Files: opened{}}, To{Images: closed{}}, nil); !errors.Is(err, errOpened) {
+	var far []gate.Progress
+	progress := func(p gate.Progress) { far = append(far, p) }
+	if err := apply(t.Context(), plan, From{Files: opened{}}, To{Images: closed{}, Progress: progress}, nil); !errors.Is(err, errOpened) {
 		t.Errorf("the twin: %v", err)
+	}
+	if len(far) == 0 || far[0] != (gate.Progress{What: "copying", Unit: "files", OfFiles: 1}) {
+		t.Errorf("the progress before the first file is %+v", far)
+	}
+}
+
+// TestPlacesThatFailInARow: a place is given up after three failures in a row; one
+// that answers in between is not, and neither is one for the failures of another.
+func TestPlacesThatFailInARow(t *testing.T) {
+	down := func(place string) error {
+		return &verdict.UnavailableError{Place: place + "/demo", Op: "copying", Err: io.EOF}
+	}
+	for name, row := range map[string]struct {
+		steps []error
+		down  bool
+	}{
+		"three in a row":             {[]error{down("eu"), down("eu"), down("eu")}, true},
+		"three, then an answer":      {[]error{down("eu"), down("eu"), down("eu"), nil}, true}, // given up for this run
+		"an answer after two":        {[]error{down("eu"), down("eu"), nil, down("eu")}, false},
+		"the source, not this place": {[]error{down("staging"), down("staging"), down("staging")}, false},
+		"refusals":                   {[]error{fs.ErrPermission, fs.ErrPermission, fs.ErrPermission}, false},
+	} {
+		var r regions
+		for _, err := range row.steps {
+			r.saw("eu", err)
+		}
+		if r.down("eu") != row.down {
+			t.Errorf("%s: given up: %v", name, !row.down)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ func TestDecide(t *testing.T) {
 		{"yes to something else", 200, func(a *api.Answer) { a.Decisions[0].Image = "other" }, "", verdict.Unavailable, false},
 		{"yes to nothing", 200, func(a *api.Answer) { a.Decisions = nil }, "", verdict.Unavailable, false},
 		{"yes without a verdict", 200, func(a *api.Answer) { a.Decisions[0].Verdict = nil }, "", verdict.Unavailable, false},
+		{"yes in another format", 200, func(a *api.Answer) { a.Schema = "waybill/decisions/v0" }, "", verdict.Unavailable, false},
 		{"another page", 200, nil, "<html>ok</html>", verdict.Unavailable, false},
 		{"nothing", 200, nil, "", verdict.Unavailable, false},
 		{"not granted", 403, nil, `{"schema":"waybill/decisions/v1","outcome":"refused","problem":{"code":"NOT_GRANTED","subject":"a","message":"b","fix":"c"}}`, verdict.Refused, false},
@@ -79,6 +81,30 @@ func TestDecide(t *testing.T) {
 		a, err := client.Decide(t.Context(), []api.Question{{Verb: api.Verify, Image: image}})
 		if verdict.OutcomeOf(err) != c.want || a.Accepted() != c.yes {
 			t.Errorf("%s: %v, accepted: %v", c.name, err, a.Accepted())
+		}
+		srv.Close()
+	}
+}
+
+// TestAskedAgain: a question without an answer is sent again, but not an
+// override, because its token is single-use.
+func TestAskedAgain(t *testing.T) {
+	for verb, want := range map[api.Verb]int64{api.Verify: 2, api.Override: 1} {
+		var asked atomic.Int64
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) == 1 {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(yes(t))
+		}))
+		client, err := api.New(srv.URL, transport.New(transport.Config{}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := client.Decide(t.Context(), []api.Question{{Verb: verb, Image: image}})
+		if n := asked.Load(); n != want || a.Accepted() != (want == 2) || err != nil && verdict.OutcomeOf(err) != verdict.Unavailable {
+			t.Errorf("%s: asked %d times, want %d; accepted: %v, %v", verb, n, want, a.Accepted(), err)
 		}
 		srv.Close()
 	}

@@ -175,4 +175,17 @@ func TestKeys(t *testing.T) {
 	if _, err := open(t).Token(is.token(t, nil, nil), keys, is.now); codeOf(err) != verdict.TokenKey {
 		t.Errorf("a private key among the public ones: %v", err)
 	}
+	for algorithm, want := range map[string]verdict.Code{"ES256": "", "": "", "ES384": verdict.TokenAlg} {
+		raw, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: is.key.Public(), KeyID: "one", Algorithm: algorithm}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := caller.ParseKeys(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t).Token(is.token(t, nil, nil), keys, is.now); codeOf(err) != want {
+			t.Errorf("a key for the algorithm %q: %v, want %q", algorithm, err, want)
+		}
+	}
 }
