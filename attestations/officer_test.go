@@ -220,6 +220,9 @@ func TestDeclarationAsPeopleWriteIt(t *testing.T) {
 	if err != nil || canonical(t, json.RawMessage(s.Raw())) != canonical(t, json.RawMessage(read(t, "declaration/v1/testdata/accept-full.json"))) {
 		t.Errorf("the file says %s, %v", s.Raw(), err)
 	}
+	if _, err := declaration.New("retained.yaml", digest.Set{SHA256: digest.Of(digest.SHA256, []byte(good))}, p); verdict.FindingOf("", err).Code != verdict.StatementParse {
+		t.Errorf("a file by its sha256 alone: %v", err)
+	}
 	for name, change := range map[string][2]string{
 		"another kind": {"kind: Declaration", "kind: Policy"}, "another version": {"waybill/v1", "waybill/v2"},
 		"an unknown key": {"sequence: 1", "sequence: 1\nlevel: 3"}, "no number": {"sequence: 1\n", ""},

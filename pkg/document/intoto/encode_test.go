@@ -48,6 +48,7 @@ func TestNewOfMany(t *testing.T) {
 		"as it is":                  {"https://example.test/p/v1", same, map[string]any{"a": 1, "b": "<x>"}},
 		"a name twice":              {"https://example.test/p/v1", name(9, "file-1"), struct{}{}},
 		"a plain name twice":        {"https://example.test/p/v1", name(9, "file-008"), struct{}{}},
+		"a name of one sign":        {"https://example.test/p/v1", name(9, "<"), struct{}{}},
 		"names out of order":        {"https://example.test/p/v1", name(9, "a"), struct{}{}},
 		"no name":                   {"https://example.test/p/v1", name(0, ""), struct{}{}},
 		"deep":                      {"https://example.test/p/v1", same, json.RawMessage(strings.Repeat(`{"a":`, 63) + `{}` + strings.Repeat(`}`, 63))},

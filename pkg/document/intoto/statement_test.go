@@ -162,8 +162,10 @@ func TestNew(t *testing.T) {
 	if _, err := intoto.New(predicateType, nil, struct{}{}); err == nil {
 		t.Error("a statement about nothing was made")
 	}
-	if _, err := intoto.New(predicateType, subjects, func() {}); err == nil {
-		t.Error("a predicate that has no JSON was encoded")
+	for _, make := range []func(string, []intoto.Subject, any) (intoto.Statement, error){intoto.New, intoto.NewV01} {
+		if _, err := make(predicateType, subjects, func() {}); err == nil || !strings.Contains(err.Error(), "encoding predicate "+predicateType) {
+			t.Errorf("a predicate that has no JSON was encoded: %v", err)
+		}
 	}
 }
 

@@ -257,6 +257,28 @@ func TestOurProvenanceIsReadBothWays(t *testing.T) {
 	}
 }
 
+// TestContradiction: a certificate contradicts a source only in what both name.
+func TestContradiction(t *testing.T) {
+	const repository, commit = "https://host.example/lantern", "9d3b2f0f"
+	whole := provenance.Source{Repository: "git+" + repository + ".git", Commit: commit}
+	for _, row := range []struct {
+		source             provenance.Source
+		repository, commit string
+		want               string
+	}{
+		{whole, repository, commit, ""},
+		{whole, "", "", ""},
+		{provenance.Source{}, repository, commit, ""},
+		{provenance.Source{Repository: repository}, repository, commit, ""},
+		{whole, repository + "-2", commit, "the repository"},
+		{whole, repository, commit + "0", "the commit"},
+	} {
+		if what, _, _ := row.source.Contradiction(row.repository, row.commit); what != row.want {
+			t.Errorf("%+v: %q", row, what)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	for version, predicate := range versions() {
 		f.Add(version, []byte(predicate))

@@ -149,6 +149,7 @@ func TestAnswer(t *testing.T) {
 		{"another policy", func(q *vsa.Question) { q.PolicyURI += "2" }, "VSA_POLICY"},
 		{"another text of the policy", func(q *vsa.Question) { q.Policy = digest.Of(digest.SHA256, nil) }, "VSA_POLICY"},
 		{"too old", func(q *vsa.Question) { q.MaxAge = time.Hour - 1 }, verdict.VSAStale},
+		{"at the moment of the verification", func(q *vsa.Question) { q.Now = at }, ""},
 		{"from the future", func(q *vsa.Question) { q.Now = at.Add(-1) }, verdict.VSAStale},
 		{"no levels asked", func(q *vsa.Question) { q.Levels = nil }, verdict.Usage},
 		{"no policy asked", func(q *vsa.Question) { q.Policy = digest.Digest{} }, verdict.Usage},

@@ -25,7 +25,7 @@ func (j *judging) checkStatus() {
 	stage := word("stage", j.k.Stage, kepStages())
 	claimed := j.k.claims()
 	switch {
-	case stage && j.k.Status == "implemented" && j.k.Stage != string(Stable) && claimed.known() && !j.k.leaves():
+	case stage && j.k.Status == "implemented" && j.k.Stage != string(Stable) && !j.k.leaves():
 		j.find(verdict.SignoffStatus, j.kep(), "status implemented with stage %s: only a stable feature is implemented", j.k.Stage)
 	case stage && claimed != j.at && claimed.reaches(j.at):
 		j.find(verdict.SignoffStatus, j.kep(), "the document claims %s, but is checked for %s, which requires less", j.k.Stage, j.at)

@@ -188,26 +188,3 @@ func (d *Document) Checklist() (Checklist, error) {
 	}
 	return list, nil
 }
-
-// required counts the items marked (R), and those of them that are ticked.
-func (c Checklist) required() (all, ticked int) {
-	for _, it := range c.Items {
-		if it.Required {
-			all++
-			if it.Ticked {
-				ticked++
-			}
-		}
-	}
-	return all, ticked
-}
-
-// ticked counts the ticked items.
-func (c Checklist) ticked() (n int) {
-	for _, it := range c.Items {
-		if it.Ticked {
-			n++
-		}
-	}
-	return n
-}

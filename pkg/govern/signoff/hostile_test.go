@@ -46,6 +46,14 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
+// TestLongLine: the refusal names the line and its length.
+func TestLongLine(t *testing.T) {
+	_, err := signoff.ParseDocument([]byte("# T\n" + strings.Repeat("x", 100_000)))
+	if err == nil || !strings.Contains(err.Error(), "line 2 has 100000 bytes") {
+		t.Error(err)
+	}
+}
+
 // ticks are runs of back ticks, each shorter than the one before, so that none
 // is closed by another.
 func ticks() string {

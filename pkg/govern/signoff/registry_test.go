@@ -73,7 +73,19 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("metrics were not compared, and nobody says so: %q", report.Left)
 		}
 	}
-	w := good(t).change(t, kep, "metrics:\n  - lantern_dimmed_total\n", "metrics: []\n")
+	// A second document without metrics does not make up for the first.
+	w := good(t)
+	for file, text := range w.files {
+		if rest, inside := strings.CutPrefix(file, dir); inside {
+			w.files["keps/sig-release/7002-lantern-shade"+rest] = strings.NewReplacer("7001", "7002", "metrics:\n  - lantern_dimmed_total\n", "metrics: []\n").Replace(text)
+		}
+	}
+	w.check(t)
+	w.q.Registry = signoff.Features(table, at(t, "v1.37.0"))
+	if _, r := signoff.Check(w.q); len(r.Documents) != 2 || !slices.Contains(r.Left, "metrics (the registry has none)") {
+		t.Errorf("%d documents, left %q", len(r.Documents), r.Left)
+	}
+	w = good(t).change(t, kep, "metrics:\n  - lantern_dimmed_total\n", "metrics: []\n")
 	w.check(t)
 	w.q.Registry = signoff.Features(table, at(t, "v1.37.0"))
 	if v, r := signoff.Check(w.q); v.Outcome() != verdict.Accepted || len(r.Left) != 0 {

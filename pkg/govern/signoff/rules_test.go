@@ -121,6 +121,8 @@ func TestK04HiddenHeadings(t *testing.T) {
 	// A mark of a comment in code begins none.
 	good(t).change(t, readme, "A keeper dims it", "A keeper writes `<!--` and dims it").accepted(t)
 	good(t).change(t, readme, "A keeper dims it at dawn.", "```\n<!--\n```").accepted(t)
+	// A fence ends at its own mark only.
+	good(t).change(t, readme, "A keeper dims it at dawn.", "```\n~~~\n<!--\n```").accepted(t)
 	// Marks that close a heading are not part of its name.
 	good(t).change(t, readme, "### Graduation Criteria\n", "### Graduation Criteria ###\n").accepted(t)
 	// Comments do not nest.
@@ -194,7 +196,7 @@ func TestK06Names(t *testing.T) {
 
 	toc := func(before, after string) *world { return good(t).change(t, readme, before, after) }
 	toc("- [Design Details](#design-details)\n", "").expect(t, verdict.SignoffTOC, "Design Details")
-	toc("- [Summary](#summary)", "- [Summary](#summry)").expect(t, verdict.SignoffTOC, "#summry")
+	toc("- [Summary](#summary)", "- [Summary](#summry)").expect(t, verdict.SignoffTOC, "is #summry, want #summary")
 	toc("- [Implementation History](#implementation-history)\n", "- [Implementation History](#implementation-history)\n- [Alternatives](#alternatives)\n").
 		expect(t, verdict.SignoffTOC, "Alternatives")
 	toc("- [Implementation History](#implementation-history)\n", "").expect(t, verdict.SignoffTOC, "is missing")
@@ -246,6 +248,9 @@ func TestK09Words(t *testing.T) {
 		w.expect(t, verdict.SignoffStatus, words)
 	}
 	status("implemented").expect(t, verdict.SignoffStatus, "only a stable feature is implemented")
+	if v, _ := status("implemented").change(t, kep, "stage: beta", "stage: stable").check(t); slices.Contains(codes(v.Findings), verdict.SignoffStatus) {
+		t.Errorf("a stable feature may not be implemented: %v", v.Findings)
+	}
 	status("withdrawn").change(t, readme, "- [x] (R) KEP approvers", "- [ ] (R) KEP approvers").expect(t, verdict.SignoffStatus, "targets v1.37")
 	w := good(t).change(t, kep, "stage: beta", "stage: gamma")
 	w.q.Stage = signoff.Beta
@@ -367,7 +372,10 @@ func TestK12Checklist(t *testing.T) {
 // TestTicksAreClaims: what the checks prove is proven, ticked or not; a tick
 // alone is a claim, and one that is not so is refused.
 func TestTicksAreClaims(t *testing.T) {
-	_, r := good(t).accepted(t)
+	v, r := good(t).accepted(t)
+	if !slices.Contains(v.Notes, dir+": 5 of 10 items ticked, 8 marked (R), 6 proven by these checks; a tick is a claim") {
+		t.Errorf("notes %q", v.Notes)
+	}
 	want := []struct {
 		words    string
 		evidence signoff.Evidence
@@ -406,10 +414,13 @@ func TestTicksAreClaims(t *testing.T) {
 	}
 
 	w := good(t).change(t, readme, "- [ ] (R) Test plan", "- [x] (R) Test plan").change(t, readme, "- dimmer_test.go: every step of the wheel.", "")
-	v, _ := w.check(t)
+	v, _ = w.check(t)
 	if !slices.Equal(codes(v.Findings), []verdict.Code{verdict.SignoffEmpty, verdict.SignoffChecklist}) {
 		t.Errorf("a tick that is not so: %v", v.Findings)
 	}
+	// The questionnaire ends where the next section of its level begins.
+	good(t).change(t, readme, "- [ ] (R) Production readiness review completed", "- [x] (R) Production readiness review completed").
+		change(t, readme, "- 2026-01-07: drafted", "").expect(t, verdict.SignoffEmpty, "Implementation History")
 	v, _ = good(t).change(t, readme, "## Release Signoff Checklist", "## Checklist").change(t, readme, "[Release Signoff Checklist](#release-signoff-checklist)", "[Checklist](#checklist)").accepted(t)
 	if !slices.Contains(codes(v.Warnings), verdict.SignoffChecklist) {
 		t.Errorf("no checklist, and no warning: %v", v.Warnings)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/in-toto/in-toto-golang/in_toto"
 
+	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -112,8 +113,10 @@ func TestJudge(t *testing.T) {
 		}},
 		{name: "a pattern that ends in a backslash", code: verdict.StatementParse, change: func(w *world) { w.step(1).ExpectedProducts[1][1] = `*\` }},
 		{name: "a range without an end", code: verdict.StatementParse, change: func(w *world) { w.step(1).ExpectedProducts[1][1] = `[a-]*` }},
+		{name: "a class that begins with a hyphen", code: verdict.StatementParse, change: func(w *world) { w.step(1).ExpectedProducts[1][1] = `[-a]*` }},
 		{name: "no steps", code: verdict.StatementParse, change: func(w *world) { w.layout.Steps = []in_toto.Step{} }},
 		{name: "a step with the name of a file", code: verdict.StatementParse, change: func(w *world) { w.step(0).Name = "../build" }},
+		{name: "a step with the name of many files", code: verdict.StatementParse, change: func(w *world) { w.step(0).Name = "build*" }},
 		{name: "two steps of one name", code: verdict.StatementParse, change: func(w *world) { w.step(1).Name = "build" }},
 		{name: "a step for whoever has a certificate", code: verdict.StatementParse, change: func(w *world) {
 			w.step(0).CertificateConstraints = []in_toto.CertificateConstraint{{CommonName: "*"}}
@@ -347,6 +350,19 @@ func TestUnreadableLinks(t *testing.T) {
 	}
 }
 
+// TestCommands: a step that ran another command than the layout expects is noted;
+// a layout that expects none is content with any.
+func TestCommands(t *testing.T) {
+	w := newWorld() // of the two steps, the second expects no command
+	if v := intotolayout.Judge(w.request(t, false)); strings.Contains(fmt.Sprint(v.Notes), "the layout expects") {
+		t.Errorf("notes %q", v.Notes)
+	}
+	w.set(0, func(l *in_toto.Link) { l.Command = []string{"true"} })
+	if v := intotolayout.Judge(w.request(t, false)); !slices.Contains(v.Notes, `step build ran "true", but the layout expects "make build"`) {
+		t.Errorf("notes %q", v.Notes)
+	}
+}
+
 // TestParse reads what others write, and refuses what has two readings.
 func TestParse(t *testing.T) {
 	p := people()
@@ -383,6 +399,20 @@ func TestParse(t *testing.T) {
 		if _, err := intotolayout.Parse(signed(t, false, what, p["alice"])); verdict.FindingOf("", err).Code != code {
 			t.Errorf("%v: %v, want %s", what, err, code)
 		}
+	}
+	layout := signed(t, true, newWorld().layout, p["owner"])
+	if _, err := intotolayout.Parse(bytes.Replace(layout, []byte(`"readme":`), []byte(`"more":1,"readme":`), 1)); verdict.FindingOf("", err).Code != verdict.StatementParse || !strings.Contains(err.Error(), `"more"`) {
+		t.Errorf("a layout with an unknown field: %v", err)
+	}
+	many := slices.Repeat([]pair{p["alice"]}, intoto.MaxSignatures+1)
+	if _, err := intotolayout.Parse(signed(t, true, newWorld().links[0].link, many[1:]...)); err != nil {
+		t.Errorf("as many signatures as may be: %v", err)
+	}
+	if _, err := intotolayout.Parse(signed(t, true, newWorld().links[0].link, many...)); verdict.FindingOf("", err).Code != verdict.StatementParse {
+		t.Errorf("more signatures than may be: %v", err)
+	}
+	if _, err := intotolayout.Parse(append(good, bytes.Repeat([]byte(" "), intotolayout.MaxSize-len(good))...)); err != nil {
+		t.Errorf("as large as may be: %v", err)
 	}
 	if _, err := intotolayout.Parse(make([]byte, intotolayout.MaxSize+1)); verdict.FindingOf("", err).Code != verdict.Limit {
 		t.Errorf("too much: %v", err)

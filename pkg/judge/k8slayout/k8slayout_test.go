@@ -284,6 +284,7 @@ func TestBuilt(t *testing.T) {
 	if other := w.Built(k8slayout.Image{Name: "kube-proxy", Platform: "linux/arm64"}); len(other.Layers) > 0 || !other.Archive.IsZero() {
 		t.Errorf("another platform: %+v", other)
 	}
+	mix := 0
 	for name, set := range map[string]digest.Set{kubectl: two, image.Archive(): archive, k8slayout.SourceSBOM: one, kubelet: {}, "bin/linux/arm64/kube-proxy.tar": {}, "kube-proxy.tar": {}} {
 		if gives, same := w.Gives(name, set); gives != !set.IsZero() || gives && !same {
 			t.Errorf("%s: gives %t, the same %t", name, gives, same)
@@ -291,9 +292,18 @@ func TestBuilt(t *testing.T) {
 		if gives, same := w.Gives(name, digest.SetOf([]byte("x"))); gives && same {
 			t.Errorf("%s: other bytes are the same", name)
 		}
+		if mixed := (digest.Set{SHA256: set.SHA256, SHA512: digest.SetOf([]byte("x")).SHA512}); !w.Bytes(name).SHA512.IsZero() {
+			mix++
+			if gives, same := w.Gives(name, mixed); !gives || same {
+				t.Errorf("%s: another SHA-512 is the same", name)
+			}
+		}
 		if gives, _ := w.Gives(name, digest.Set{}); gives {
 			t.Errorf("%s: nothing was computed, and it gives that", name)
 		}
+	}
+	if mix == 0 {
+		t.Error("the witness gives no SHA-512")
 	}
 	if !w.Tagged("bin/linux/amd64/kube-proxy.docker_tag") || w.Tagged("bin/linux/arm64/kube-proxy.docker_tag") || w.Tagged(image.Archive()) {
 		t.Error("another file says the tag")

@@ -153,6 +153,15 @@ func TestControls(t *testing.T) {
 	}
 }
 
+// TestWhyNotMet: a control that a finding decides says which one.
+func TestWhyNotMet(t *testing.T) {
+	v := released()
+	found(verdict.Extra)(&v)
+	if r := state(t, v, "OSPS-BR-02.02"); r.Why != `EXTRA "bin/lantern": planted` {
+		t.Errorf("%q", r.Why)
+	}
+}
+
 // TestDeclaredControl: a declaration answers what evidence does not decide, and
 // replaces no decision.
 func TestDeclaredControl(t *testing.T) {

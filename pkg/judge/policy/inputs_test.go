@@ -105,6 +105,21 @@ func TestInputsLoadStrictly(t *testing.T) {
 	}
 }
 
+// TestForeignBytes: the bytes of the probe are never those of the question, even
+// of one about exactly the bytes that the probe of a policy takes.
+func TestForeignBytes(t *testing.T) {
+	p, err := Parse([]byte(withInputs(t)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bytes := range []digest.Set{p.others, {SHA256: p.others.SHA256}, {SHA512: p.others.SHA512}, digest.SetOf([]byte("x"))} {
+		m := &judgement{policy: &p, q: Question{Bytes: bytes}}
+		if got := m.foreignBytes(); got.SHA256.IsZero() || got.SHA512.IsZero() || got.SHA256 == bytes.SHA256 || got.SHA512 == bytes.SHA512 {
+			t.Errorf("%v for %v", got, bytes)
+		}
+	}
+}
+
 // TestInputsAreMatchedExactly: an input belongs to the row that names its
 // repository, else to the longest path above it; a tool to the row of its name.
 func TestInputsAreMatchedExactly(t *testing.T) {

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,6 +43,22 @@ func TestCompleteSBOM(t *testing.T) {
 		t.Errorf("complete counts as %q", got)
 	}
 	refused(t, strings.Replace(text(t), "signature: require, sbom", "signature: complete, sbom", 1), "complete")
+}
+
+// TestRebuilt: at the stages of rebuilt, and there alone, an artifact needs the
+// statements of rebuilders.
+func TestRebuilt(t *testing.T) {
+	p, err := policy.Parse([]byte(text(t)+"rebuilt: {atLeast: 1, stages: [staging], of: [{id: \"https://example.test/rebuilder\", signers: [{issuer: \"https://accounts.example.test\", subject: rebuilder@example.test, type: email}]}]}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stage, want := range map[policy.Stage]bool{policy.Staging: true, policy.Published: false} {
+		q := question()
+		q.Stage = stage
+		if got := strings.Contains(fmt.Sprint(p.Decide(nil, q).Findings), "rebuilder"); got != want {
+			t.Errorf("%s: missed is %t, want %t", stage, got, want)
+		}
+	}
 }
 
 // TestProfiledSBOM: where a profile is demanded, an SBOM that lacks an element,

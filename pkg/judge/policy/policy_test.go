@@ -259,6 +259,8 @@ func TestParseRefuses(t *testing.T) {
 		{"parameters without build types", "plan: require\n", "plan: require\nbuild: {parameters: [{name: x, any: true}]}\n", "types"},
 		{"a parameter that may be nothing", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x}]}\n", "exactly one"},
 		{"a parameter that may be two things", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true, is: z}]}\n", "exactly one"},
+		{"a parameter twice", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, any: true}, {name: x, is: z}]}\n", "\"x\" is empty or occurs twice"},
+		{"a parameter without a name", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{any: true}]}\n", "\"\" is empty or occurs twice"},
 		{"a placeholder that nothing fills", "plan: require\n", "plan: require\nbuild: {types: [x], parameters: [{name: x, is: \"{moon}\"}]}\n", "placeholder"},
 		{"a wish for a lab", "plan: require\n", "plan: require\ntrustRoot: {lab: require}\n", "INSECURE LAB"},
 	}
@@ -288,6 +290,10 @@ func TestParseRefusesWithoutSections(t *testing.T) {
 		{"nobody releases", head + r + "  verifier:" + others + b + builders + s + tail, "roles.release"},
 		{"a role that is empty", head + r + release + "  verifier: []\n" + b + builders + s + tail, "roles.verifier"},
 		{"no builders", head + r + roles + s + tail, "builders"},
+		{
+			"inputs without builders", head + r + roles + `inputs: [{tool: cross, bundles: ["{url}"], checks: {signature: require, provenance: "off"}, signers: ` +
+				"[{issuer: \"https://accounts.example.test\", subject: tools@example.test, type: email}]}]\n", "no provenance says what was used",
+		},
 		{"builders that are empty", head + r + roles + "builders: []\n" + s + tail, "builders"},
 		{"nothing", "", ""},
 	}

@@ -158,6 +158,7 @@ func TestParseRefusesToday(t *testing.T) {
 		{"a policy at a named commit", "commit: any", "commit: main", "want any and no sha256"},
 		{"a policy that is not pinned at all", "    commit: any # the summary names it\n", "", "digest"},
 		{"a pinned policy without levels", "commit: any", "sha256: " + strings.Repeat("a", 64), "duration"},
+		{"an age that is none", "commit: any # the summary names it\n", "commit: any\n  maxAge: soon\n", "soon"},
 		{"any other parameter that must be there", "any: true, optional: true}", "any: true}", "any: true and optional: true"},
 		{"any other parameter with a value", "any: true, optional: true}", "is: x, optional: true}", "any: true and optional: true"},
 		{"any other parameter from a builder of level 3", "builders:\n", "builders:\n- {id: \"https://other.example.test\", level: 3, signers: [{issuer: \"https://accounts.google.com\", subject: other@example.test, type: email}]}\n", "parameters that the policy does not list"},

@@ -52,6 +52,9 @@ func released(t *testing.T) sbomcheck.Release {
 			ID: "SPDXRef-M", Name: "example.org/wick", Version: "v1.2.3", PURL: "pkg:golang/example.org/wick@v1.2.3", Sum: "h1:wick=",
 		})
 		relate(d, "SPDXRef-Artifact", spdx.DependsOn, "SPDXRef-M", "")
+		// The program's own module is no dependency.
+		d.Packages = append(d.Packages, spdx.Package{ID: "SPDXRef-Own", Name: "example.org/lantern", Version: "v1.0.0", PURL: "pkg:golang/example.org/lantern@v1.0.0"})
+		relate(d, "SPDXRef-Artifact", spdx.Contains, "SPDXRef-Own", "")
 	}
 	archive := func(d *spdx.Draft) {
 		d.Files = []spdx.File{{ID: "SPDXRef-F", Name: "./bin/lantern", SHA1: sha1, Digests: digest.Set{SHA256: sum("program")}}}
@@ -163,6 +166,25 @@ func swapMember(t *testing.T, r *sbomcheck.Release) {
 		d.Files = []spdx.File{{ID: "SPDXRef-F", Name: "./bin/lantern", SHA1: sha1, Digests: digest.Set{SHA256: sum("another program")}}}
 		relate(d, "SPDXRef-Artifact", spdx.Contains, "SPDXRef-F", "")
 	})
+}
+
+// TestProgramsOfOneName: two programs that are published alone may have one name
+// and platform; only those in archives are compared with them.
+func TestProgramsOfOneName(t *testing.T) {
+	listing := func(name, bytes string, bare bool) sbomcheck.Artifact {
+		a := sbomcheck.Artifact{Name: name, Platform: "linux/amd64", Bare: bare, Digests: digest.SetOf([]byte(bytes))}
+		a.Document, _ = document(t, name, bytes, func(d *spdx.Draft) {
+			d.Files = []spdx.File{{ID: "SPDXRef-F", Name: "./lantern", SHA1: sha1, Digests: digest.Set{SHA256: sum("program")}}}
+			relate(d, "SPDXRef-Artifact", spdx.Contains, "SPDXRef-F", "")
+		})
+		return a
+	}
+	other := sbomcheck.Artifact{Name: "debug/lantern", Platform: "linux/amd64", Bare: true, Digests: digest.SetOf([]byte("debug"))}
+	for bare, want := range map[bool]int{true: 0, false: 1} {
+		if f := sbomcheck.Members(listing("bin/lantern", "program", bare), []sbomcheck.Artifact{other}); len(f) != want {
+			t.Errorf("bare is %t: %+v", bare, f)
+		}
+	}
 }
 
 // TestStrongChecksums: a SHA-512 that a document gives of another artifact is

@@ -38,6 +38,10 @@ func TestMeet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	one := Report{
+		Levels:  []Reached{{Track: Build, Level: 1, Most: 3, Next: []string{"build.hosted"}}},
+		Answers: []Answer{{Track: Build, Requirement: "build.hosted", Level: 2, Why: "nobody says so"}},
+	}
 	rows := []struct {
 		name   string
 		report Report
@@ -49,6 +53,7 @@ func TestMeet(t *testing.T) {
 		{"what anybody reaches", low, Demand{Build, 1}, ""},
 		{"not reached", low, Demand{Build, 2}, "build.authentic (not met)"},
 		{"not reached in v0.1", low, Demand{V01, 3}, "and 4 more"},
+		{"not reached for one reason", one, Demand{Build, 2}, "nobody says so"},
 		{"no level", full, Demand{}, "the report has no level"},
 		{"level 0", full, Demand{Build, 0}, "the report has no level"},
 		{"another track", full, Demand{"dependency", 1}, "the report has no level"},
@@ -62,7 +67,7 @@ func TestMeet(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if f := verdict.FindingOf("", err); f.Code != verdict.Level || !strings.Contains(f.Message, r.limit) {
+		if f := verdict.FindingOf("", err); f.Code != verdict.Level || !strings.Contains(f.Message, r.limit) || strings.Contains(f.Message, "and 0 more") {
 			t.Errorf("%s: %s %s, want %q", r.name, f.Code, f.Message, r.limit)
 		}
 	}

@@ -23,3 +23,18 @@ func TestSignerOfDifferentBuilders(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifierTwice: of two entries for one signer and verifier, the lower level
+// counts, whichever is listed first.
+func TestVerifierTwice(t *testing.T) {
+	high, low := Verifier{Signer: anybody{}, VerifierID: "x", Level: 3}, Verifier{Signer: only(t, "a"), VerifierID: "x", Level: 2}
+	for _, list := range [][]Verifier{{high, low}, {low, high}} {
+		trust := Trust{verifiers: list}
+		if got := trust.verifier(who("a"), "x"); got != 2 {
+			t.Errorf("%v: level %d, want 2", list, got)
+		}
+		if got := trust.verifier(who("b"), "x"); got != 3 {
+			t.Errorf("another signer: level %d, want 3", got)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
@@ -171,5 +172,25 @@ func TestNamesOfACertificate(t *testing.T) {
 	} {
 		leaf := &x509.Certificate{Extensions: []pkix.Extension{{Id: oidSAN, Value: row.value}}}
 		wantsCode(t, row.name, oneName(leaf), row.code)
+	}
+}
+
+// TestTimesThatDisagree: a certificate that was valid at one signed time and not
+// at another has times that disagree; one that was valid at none is out of time.
+func TestTimesThatDisagree(t *testing.T) {
+	leaf := &x509.Certificate{NotBefore: day0, NotAfter: day0.Add(time.Hour)}
+	within, late := day0.Add(time.Minute), day0.Add(2*time.Hour)
+	untrusted := verdict.Refuse(verdict.ChainUntrusted, "certificate", "issued by a stranger")
+	for _, row := range []struct {
+		name string
+		at   []time.Time
+		err  error
+		code verdict.Code
+	}{
+		{"valid at one", []time.Time{within, late}, outOfLife(leaf, late), verdict.TimeDisagree},
+		{"valid at none", []time.Time{late, late}, outOfLife(leaf, late), verdict.TimeCert},
+		{"another fault", []time.Time{within, late}, untrusted, verdict.ChainUntrusted},
+	} {
+		wantsCode(t, row.name, disagreeing(leaf, row.at, row.err), row.code)
 	}
 }

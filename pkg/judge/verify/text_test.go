@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,20 @@ func TestBytesInOneForm(t *testing.T) {
 		escaped := renamed[:value] + `\u00` + string("0123456789abcdef"[renamed[value]>>4]) + string("0123456789abcdef"[renamed[value]&15]) + renamed[value+1:]
 		if _, err := readForm([]byte(escaped)); err != nil {
 			t.Errorf("%s: a character that is escaped: %v", row.written, err)
+		}
+	}
+}
+
+// TestLongBytes: text that is decoded in several pieces is held to the same
+// form in each of them.
+func TestLongBytes(t *testing.T) {
+	good := base64.StdEncoding.EncodeToString(make([]byte, 10_000))
+	with := func(at int, text string) string { return good[:at] + text + good[at+len(text):] }
+	for text, want := range map[string]bool{
+		good: true, with(100, "!"): false, with(5000, "!"): false, with(len(good)-8, "!"): false, with(4092, "AA=="): false, with(8190, "=="): false, with(100, "\n"): false,
+	} {
+		if got := canonical([]byte(text)); got != want {
+			t.Errorf("%.10s… of %d bytes: %t, want %t", text, len(text), got, want)
 		}
 	}
 }

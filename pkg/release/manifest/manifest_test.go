@@ -208,6 +208,13 @@ func headRefusals() []refusal {
 		{"a configuration of other bytes than listed", bad, func(w *wire) { w.in("config")["sha256"] = set("x").SHA256.Hex() }},
 		{"a lock of other bytes than listed", bad, func(w *wire) { w.in("lock")["sha256"] = set("x").SHA256.Hex() }},
 		{"a lock listed but not named", bad, func(w *wire) { delete(w.predicate, "lock") }},
+		{"an extension about no runs", bad, func(w *wire) {
+			delete(w.predicate, "runs")
+			w.predicate["extensions"] = map[string]any{releasemanifest.RunTraces: "none"}
+		}},
+		{"an extension about fewer runs than listed", bad, func(w *wire) {
+			w.predicate["extensions"] = map[string]any{releasemanifest.RunTraces: []any{}}
+		}},
 		{"withdrawn without a reason", bad, func(w *wire) { w.in("withdrawn")["reason"] = "" }},
 	}
 }
@@ -287,6 +294,14 @@ func TestReadManifestRefuses(t *testing.T) {
 				t.Error("a refusal came with a manifest")
 			}
 		})
+	}
+}
+
+// TestEntryWithoutSubject: the refusal names the entry, and what it lacks.
+func TestEntryWithoutSubject(t *testing.T) {
+	_, err := parse(t, func(w *wire) { w.entry("bin/linux/amd64/lantern")["name"] = "bin/other" })
+	if err == nil || !strings.Contains(err.Error(), "bin/other: the entry has no subject of its own") {
+		t.Error(err)
 	}
 }
 

@@ -43,6 +43,19 @@ func TestLengthOfPatterns(t *testing.T) {
 	}
 }
 
+// TestPatternsOfAnyOwner: a pattern that a stranger's identity matches is said
+// to be one of any owner.
+func TestPatternsOfAnyOwner(t *testing.T) {
+	for pattern, kind := range map[string]SANType{`.*`: URI, `[a-z]`: Email, `https://[a-z/.]+`: URI, `[^@]+@[^@]+`: Email} {
+		if faults := LintPattern(pattern, kind); !strings.Contains(strings.Join(faults, "\n"), "any owner") {
+			t.Errorf("%s: %q", pattern, faults)
+		}
+	}
+	if faults := LintPattern(`[^@]+@example\.test`, Email); len(faults) != 0 {
+		t.Errorf("of one host: %q", faults)
+	}
+}
+
 // TestPrefix: every subject that matches begins with the prefix.
 func TestPrefix(t *testing.T) {
 	const issuer = "https://issuer.example"

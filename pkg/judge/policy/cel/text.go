@@ -98,11 +98,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("at line %d, column %d of the rule: %s", e.Line, e.Column, e.Message)
 }
 
-// firstOf returns the first fault that CEL found, by position.
+// firstOf returns the first fault that CEL found, by position; nil if none.
 func firstOf(issues *lang.Issues) error {
-	if issues == nil || issues.Err() == nil {
-		return nil
-	}
 	var first *Error
 	for _, found := range issues.Errors() {
 		e := &Error{max(1, found.Location.Line()), max(0, found.Location.Column()) + 1, plain(found.Message)}
@@ -111,7 +108,7 @@ func firstOf(issues *lang.Issues) error {
 		}
 	}
 	if first == nil {
-		return &Error{1, 1, plain(issues.Err().Error())}
+		return nil
 	}
 	return first
 }
