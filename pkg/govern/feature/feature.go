@@ -35,6 +35,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/address"
 )
 
@@ -80,11 +81,7 @@ func Covers(s Scope, repository string) bool {
 // Select returns the repositories that a scope covers, each once and sorted, and the
 // parts of the scope that cover none of them: they are misspelt, or not used yet.
 func Select(s Scope, repositories []string) (covered, without []string) {
-	for _, r := range repositories {
-		if Covers(s, r) {
-			covered = append(covered, r)
-		}
-	}
+	covered = slice.Filter(repositories, func(r string) bool { return Covers(s, r) })
 	slices.Sort(covered)
 	for _, part := range s.Repositories {
 		one := Scope{Repositories: []string{part}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -141,7 +142,7 @@ func missingText(missing []string) string {
 // missing lists the expected reporters that did not report the new value within the
 // window, and why their reports do not count.
 func (p *pass) missing(t Task) (names []string) {
-	for _, who := range slices.Compact(slices.Sorted(slices.Values(p.Expected))) {
+	for _, who := range slice.Unique(p.Expected) {
 		if why, counts := p.reported(who, t); !counts {
 			names = append(names, who+why)
 		}

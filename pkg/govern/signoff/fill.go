@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -31,11 +32,8 @@ type Judged struct {
 }
 
 // Sections determines the state of every section that a template requires for a stage.
-func Sections(d *Document, t *Template, at Stage) (list []Judged) {
-	for _, r := range t.required(at) {
-		list = append(list, d.judge(r.Title, t))
-	}
-	return list
+func Sections(d *Document, t *Template, at Stage) []Judged {
+	return slice.Map(t.required(at), func(r Rule) Judged { return d.judge(r.Title, t) })
 }
 
 // judge determines the state of one section. A section is filled if it has a line of its

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -100,10 +101,7 @@ func Uncompared(a Artifact) (notes []string) {
 		}
 		kinds[c.Algorithm+" of "+where]++
 	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		notes = append(notes, fmt.Sprintf("the checksums %s: %d", kind, kinds[kind]))
-	}
-	return notes
+	return slice.Map(slices.Sorted(maps.Keys(kinds)), func(kind string) string { return fmt.Sprintf("the checksums %s: %d", kind, kinds[kind]) })
 }
 
 // putIn reports whether a package in one of our documents is an artifact that

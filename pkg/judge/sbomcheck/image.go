@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -46,12 +47,8 @@ func Layers(a Artifact, image Image) (all []verdict.Finding) {
 	return all
 }
 
-func sorted(list []digest.Digest) (out []string) {
-	for _, d := range list {
-		out = append(out, d.String())
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+func sorted(list []digest.Digest) []string {
+	return slice.Unique(slice.Map(list, digest.Digest.String))
 }
 
 func platforms(doc spdx.Document) Image {

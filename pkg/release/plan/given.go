@@ -7,6 +7,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Given is one file or image of a release that another tool made: its name in
@@ -53,13 +54,9 @@ func (c *Config) readMakers(top object) {
 			m.fail("%s does not apply to outputs of another tool; leave out this key or outputs", key)
 		}
 	}
-	for _, item := range outputs.items("outputs") {
-		c.given = append(c.given, c.readGiven(item))
-	}
+	c.given = slice.Map(outputs.items("outputs"), c.readGiven)
 	if m := top.get("outside"); m.given() {
-		for _, item := range m.items("files in the place that are not part of the release") {
-			c.outside = append(c.outside, c.readOutside(item))
-		}
+		c.outside = slice.Map(m.items("files in the place that are not part of the release"), c.readOutside)
 	}
 }
 
@@ -123,8 +120,7 @@ func (x *expander) givens(base scope) {
 			x.p.Outside = append(x.p.Outside, x.fill(o.name, sc))
 		}
 	}
-	slices.Sort(x.p.Outside)
-	x.p.Outside = slices.Compact(x.p.Outside)
+	x.p.Outside = slice.Unique(x.p.Outside)
 	if len(x.p.Outside) > maxArtifacts {
 		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), maxArtifacts)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -301,8 +302,7 @@ func (c *conversion) files(s *section) (list []string) {
 		}
 		list = append(list, found...)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return slice.Unique(list)
 }
 
 // templated matches one template of GoReleaser.
