@@ -41,10 +41,6 @@ type record struct {
 	last []api.Line // decisions
 }
 
-func newRecord(out io.Writer, clock func() time.Time) *record {
-	return &record{out: out, clock: clock, turn: make(chan struct{}, 1)}
-}
-
 // add writes lines; after an error none of them counts as written.
 func (r *record) add(ctx context.Context, entries ...api.Entry) error {
 	texts := make([][]byte, len(entries))

@@ -67,7 +67,7 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	for _, f := range q.Template.Faults() {
 		v.Warn(verdict.Find(verdict.SignoffTemplate, "template", "line %d: %s", f.Line, f.Message))
 	}
-	if !q.Template.demands() {
+	if len(q.Template.required(Stable)) == 0 {
 		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "the template has no directive that requires a section"))
 	}
 	if q.Record.Milestone != "" && q.Milestone != "" && !sameMilestone(q.Record.Milestone, q.Milestone) {

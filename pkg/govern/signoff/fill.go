@@ -89,7 +89,7 @@ func (d *Document) weigh(lines []line, t *Template) State {
 
 // weigh is the state of a single line, without comparing it with the template.
 func (l *line) weigh() {
-	l.words, l.weight = sentence(l.text), Filled
+	l.words, l.weight = strings.Join(strings.Fields(mend(l.text)), " "), Filled // one space between words, for comparison
 	switch level, _ := headingOf(l.text); {
 	case level > 0 && !l.fenced, !says(l.words, l.fenced):
 		l.weight = Empty

@@ -92,9 +92,6 @@ func (t *Template) required(at Stage) []Rule {
 	return slice.Filter(t.rules, func(r Rule) bool { return r.Required && r.Level > 1 && at.reaches(r.From) })
 }
 
-// demands reports whether the template requires any section.
-func (t *Template) demands() bool { return len(t.required(Stable)) > 0 }
-
 var (
 	tocEntry = pattern.Lazy(`^\s*[-*+] +\[(.*)\]\(#([^)]*)\)\s*$`)
 )

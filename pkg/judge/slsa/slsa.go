@@ -179,7 +179,7 @@ func (t Trust) gather(q question) (*facts, error) {
 	f.claim, f.given, f.lint = claim, true, provenance.LintPredicate(claim)
 	f.exists = q.binds(statement)
 	if f.signed && f.exists {
-		f.trust(t, q.provenance)
+		f.pair, f.known = t.pair(q.provenance, f.claim.Builder.ID)
 	}
 	return f, f.judgeSources(t, q)
 }

@@ -36,9 +36,6 @@ type given struct {
 // name it.
 func (g given) isEvidence() bool { return g.class == Provenance || g.class == SBOM }
 
-// isSums reports whether the output contains checksums of others.
-func (g given) isSums() bool { return g.class == Sums || g.class == Checksum }
-
 // readMakers reads how the release is made: by steps, or by another tool.
 func (c *Config) readMakers(top object) {
 	outputs := top.get("outputs")
@@ -84,7 +81,7 @@ func (c *Config) readGiven(n node) given {
 			m.fail("only an image has %s", key)
 		}
 	}
-	if (g.isEvidence() || g.isSums()) && (g.provenance.given() || g.sbom.given()) {
+	if (g.isEvidence() || g.class == Sums || g.class == Checksum) && (g.provenance.given() || g.sbom.given()) {
 		o.get("class").fail("class %s: evidence has no evidence of its own", quote(string(g.class)))
 	}
 	return g

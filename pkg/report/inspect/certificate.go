@@ -69,11 +69,6 @@ func fromBlock(block *pem.Block) (Document, error) {
 	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block has type %q; want a certificate or a public key", block.Type)
 }
 
-// isEncodedPEM recognises the legacy form of a certificate file: base64 of PEM.
-func isEncodedPEM(text []byte) bool {
-	return bytes.HasPrefix(text, []byte("LS0tLS1CRUdJTi")) // -----BEGIN
-}
-
 func fromEncodedPEM(raw []byte) (Document, error) {
 	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(raw)))
 	if err != nil {

@@ -15,11 +15,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// Names of GoReleaser's configuration, in the order in which it looks for them.
-func goreleaserNames() []string {
-	return []string{".config/goreleaser.yml", ".config/goreleaser.yaml", ".goreleaser.yml", ".goreleaser.yaml", "goreleaser.yml", "goreleaser.yaml"}
-}
-
 // LeftOut is a key of another tool's configuration that is not carried over.
 type LeftOut struct{ Key, Why string }
 
@@ -35,7 +30,8 @@ type conversion struct {
 // configuration of the tree. It returns what that says and release.yaml does
 // not.
 func (p *Project) Convert(tree fs.FS) ([]LeftOut, error) {
-	for _, name := range goreleaserNames() {
+	// In the order in which GoReleaser looks for them.
+	for _, name := range []string{".config/goreleaser.yml", ".config/goreleaser.yaml", ".goreleaser.yml", ".goreleaser.yaml", "goreleaser.yml", "goreleaser.yaml"} {
 		if _, err := fs.Stat(tree, name); err != nil {
 			continue
 		}
