@@ -235,12 +235,7 @@ func verifiedOf(s *sealed, holds func(string) bool) manifest.Manifest {
 }
 
 func (m signedManifest) classOf(name string) plan.Class {
-	for _, a := range m.Artifacts {
-		if a.Name == name {
-			return a.Class
-		}
-	}
-	return ""
+	return slice.First(m.Artifacts, func(a manifest.Artifact) bool { return a.Name == name }).Class
 }
 
 // sums lists the verified files. The bytes of an excepted artifact are

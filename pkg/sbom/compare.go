@@ -138,12 +138,9 @@ func (h *comparison) platform() string {
 	if h.Image.Index.SHA256.Equal(claimed) {
 		return ""
 	}
-	for _, p := range h.Image.Platforms {
-		if p.Digest.Equal(claimed) || p.Config.Equal(claimed) || h.configured(p) {
-			return p.Platform
-		}
-	}
-	return ""
+	return slice.First(h.Image.Platforms, func(p ImagePlatform) bool {
+		return p.Digest.Equal(claimed) || p.Config.Equal(claimed) || h.configured(p)
+	}).Platform
 }
 
 // configured reports whether a saved image, which has no manifest, has the

@@ -37,12 +37,7 @@ func (n *Node) Part(platform string) *Node {
 	if n.Descriptor.Platform == platform {
 		return n
 	}
-	for _, child := range n.Children {
-		if child.Descriptor.Platform == platform {
-			return child
-		}
-	}
-	return nil
+	return slice.First(n.Children, func(child *Node) bool { return child.Descriptor.Platform == platform })
 }
 
 // Images returns the single-platform images: the node itself, or the children

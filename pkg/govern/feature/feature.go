@@ -285,12 +285,7 @@ const LostAdvice = "restore the statement from a copy of the site; without a cop
 // Lost is a statement in the history about a transition after the last signed one; ""
 // if there is none.
 func (f Feature) Lost(last int) string {
-	for _, e := range f.Status.History {
-		if e.Transition.Number > last && e.Statement != "" {
-			return e.Statement
-		}
-	}
-	return ""
+	return slice.First(f.Status.History, func(e Entry) bool { return e.Transition.Number > last && e.Statement != "" }).Statement
 }
 
 // Condition finds a condition by its type; Unknown if it was never computed.

@@ -51,12 +51,7 @@ func described(doc spdx.Document) (said digest.Set, id string) {
 // SHA1 is the SHA-1 that a document gives for its subject, or "".
 func SHA1(doc spdx.Document) string {
 	id := subjectOf(doc.Relationships())
-	for _, c := range doc.Checksums() {
-		if c.ID == id && c.Algorithm == "SHA1" {
-			return c.Value
-		}
-	}
-	return ""
+	return slice.First(doc.Checksums(), func(c spdx.Checksum) bool { return c.ID == id && c.Algorithm == "SHA1" }).Value
 }
 
 // putInto names the artifacts that were copied into an image, whose checksums can

@@ -111,12 +111,7 @@ type ImageStep struct {
 
 // Also is the repository with the image of one platform, or "".
 func (i ImageStep) Also(platform string) string {
-	for _, pf := range i.Platforms {
-		if pf.Platform == platform {
-			return pf.Also
-		}
-	}
-	return ""
+	return slice.First(i.Platforms, func(pf PlatformFiles) bool { return pf.Platform == platform }).Also
 }
 
 // PlatformFiles maps paths in the image to artifacts, for one platform. Also is

@@ -67,12 +67,7 @@ func fromBundle(raw []byte) (Document, error) {
 
 // value is the value of the first field of a name.
 func (d Document) value(name string) string {
-	for _, f := range d.Fields {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
+	return slice.First(d.Fields, func(f Field) bool { return f.Name == name }).Value
 }
 
 func entry(e verify.SaidEntry) Document {

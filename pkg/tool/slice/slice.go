@@ -28,6 +28,15 @@ func Filter[E any](list []E, keep func(E) bool) (kept []E) {
 	return kept
 }
 
+// First returns the first element that match accepts; the zero value if it
+// accepts none.
+func First[E any](list []E, match func(E) bool) (first E) {
+	if i := slices.IndexFunc(list, match); i >= 0 {
+		first = list[i]
+	}
+	return first
+}
+
 // Unique returns the elements of a list, sorted and each once.
 func Unique[E cmp.Ordered](list []E) []E {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
