@@ -194,10 +194,7 @@ func (m signedManifest) isForPlatform(a manifest.Artifact, platform string) bool
 func (m signedManifest) belonging(a manifest.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
-		names = append(names, a.Name+suffix)
-		for _, name := range []string{a.Provenance, a.SBOM, a.Signature} {
-			names = append(names, name+suffix)
-		}
+		names = append(names, a.Name+suffix, a.Provenance+suffix, a.SBOM+suffix, a.Signature+suffix)
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		of, listed := m.Find(name)

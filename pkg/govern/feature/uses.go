@@ -127,8 +127,7 @@ func (p *pass) judgeUses(t Task) Outcome {
 	case len(missing) > 0:
 		return Outcome{reopen: true, Remaining: len(missing), Message: "reports are missing from: " + listed(missing)}
 	}
-	expected := slices.Sorted(slices.Values(p.Expected))
-	expected = slices.Compact(expected)
+	expected := slice.Unique(p.Expected)
 	return Outcome{Done: true, Message: fmt.Sprintf("all of %s have the new value", plural.Of(len(expected), "reporter")), reporters: expected}
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,10 +88,7 @@ func (s *allowedSigner) claimed(f *fact, q *Question) bool {
 	if len(s.claims) == 0 {
 		return true
 	}
-	said := map[string]string{}
-	for name, value := range f.certified().All() {
-		said[name] = value
-	}
+	said := maps.Collect(f.certified().All())
 	for name, value := range s.claims {
 		if before, after, tied := strings.Cut(value, versionPlaceholder); tied && q.Version == "" {
 			text, begins := strings.CutPrefix(said[name], before)
