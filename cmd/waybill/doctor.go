@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/pipeline"
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -62,11 +63,8 @@ func (o *doctorOptions) attackBuilder(cmd *cobra.Command, args []string) (doctor
 	return pipeline.Attack(cmd.Context(), pipeline.ParseSource(o.source), versions, chosen, time.Now())
 }
 
-func purposes() (names []string) {
-	for _, p := range doctor.Purposes() {
-		names = append(names, string(p))
-	}
-	return names
+func purposes() []string {
+	return slice.Map(doctor.Purposes(), func(p doctor.Purpose) string { return string(p) })
 }
 
 func (o *doctorOptions) run(cmd *cobra.Command, args []string) error {

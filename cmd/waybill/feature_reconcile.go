@@ -90,7 +90,7 @@ func (o *reconciling) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !o.once {
-		loop(cmd, b.config, r)
+		passes(cmd.Context(), loggerOf(cmd.Context()), b.config, r)
 		return nil
 	}
 	did, failed := r.Once(cmd.Context())
@@ -206,11 +206,6 @@ func (o *reconciling) ahead(cmd *cobra.Command, b reconcilerParts) error {
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "nothing was done; add --confirm to make this pass")
 	return nil
-}
-
-// loop makes passes until the command is interrupted, and logs what is new.
-func loop(cmd *cobra.Command, c config.Config, r *reconcile.Reconciler) {
-	passes(cmd.Context(), loggerOf(cmd.Context()), c, r)
 }
 
 // passes makes passes until ctx ends, and logs what is new.

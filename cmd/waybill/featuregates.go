@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/attest"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -246,11 +247,7 @@ func (v gateValue) Set(text string) error {
 	if err == nil {
 		return nil
 	}
-	var names []string
-	for _, l := range v.Lines() {
-		names = append(names, l.Name)
-	}
-	return fmt.Errorf("%w; known are %s", err, strings.Join(names, ", "))
+	return fmt.Errorf("%w; known are %s", err, strings.Join(slice.Map(v.Lines(), func(l componentbase.Line) string { return l.Name }), ", "))
 }
 
 func (v gateValue) set(text string) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/serve"
 	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -133,10 +134,7 @@ func printAudit(w io.Writer, told api.Audit) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TIME\tCALLER\tVERB\tOUTCOME\tREASONS\tIMAGE\tTO")
 	for _, d := range told.Decisions {
-		reasons := make([]string, 0, len(d.Reasons)+len(d.Waived))
-		for _, c := range d.Reasons {
-			reasons = append(reasons, string(c))
-		}
+		reasons := slice.Map(d.Reasons, func(c verdict.Code) string { return string(c) })
 		for _, w := range d.Waived {
 			code, _, _ := strings.Cut(w, " ")
 			reasons = append(reasons, "excepted "+code)

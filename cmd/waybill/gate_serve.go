@@ -133,7 +133,7 @@ func serviceWorld(c serve.Config, as identities, sources cli.Sources, logger *sl
 	case !c.Summaries && verifier != nil:
 		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the verifier was given, but SERVICE.yaml does not have summaries: true; leave one out or add the other")
 	}
-	if r := found[tokenReconciler]; reconciles(c) != (r != nil) {
+	if (found[tokenReconciler] != nil) != (c.Features != nil && c.Features.Reconcile != "") {
 		return serve.World{}, verdict.Refuse(verdict.Usage, "--identity-token", "a token of the reconciler and features.reconcile in SERVICE.yaml need each other, and only one of them was given").
 			Advise("give --identity-token reconciler=FILE or --identity reconciler=SOURCE to a service that reconciles, and to no other")
 	}
@@ -248,9 +248,6 @@ func (o *serving) features(cmd *cobra.Command, c serve.Config) (*serve.Features,
 		},
 	}, nil
 }
-
-// reconciles reports whether a service also runs a reconciler.
-func reconciles(c serve.Config) bool { return c.Features != nil && c.Features.Reconcile != "" }
 
 // reconciler returns the loop of the reconciler that runs inside the service; nil if
 // none does. Its configuration is opened once now, to report what is wrong with it,

@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/pipeline"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -41,10 +42,7 @@ func policyExceptCommand() *cobra.Command {
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.code, "code", "", "code of the finding, one of those above (required)")
-	codesOffered := []string{}
-	for _, c := range waiver.Codes() {
-		codesOffered = append(codesOffered, string(c))
-	}
+	codesOffered := slice.Map(waiver.Codes(), func(c verdict.Code) string { return string(c) })
 	_ = cmd.RegisterFlagCompletionFunc("code", cobra.FixedCompletions(codesOffered, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	f.StringVar(&o.subject, "subject", "", "sha256:… digest of the artifact (required)")
 	f.StringVar(&o.name, "name", "", "name of the artifact in the release manifest; for an image without a manifest, REPOSITORY@sha256:… (required)")

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/sbom"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -135,11 +136,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, train pipeline.Train, stage
 	if err := printAhead(cmd, releases, all, asJSON); err != nil {
 		return err
 	}
-	var against []error
-	for _, f := range all {
-		against = append(against, f.Err())
-	}
-	if err := errors.Join(against...); err != nil {
+	if err := errors.Join(slice.Map(all, pipeline.Forecast.Err)...); err != nil {
 		return err
 	}
 	then := " and stage"

@@ -133,14 +133,9 @@ func (s *sealing) takeOver(ctx context.Context, c *cobra.Command, p *pipeline.Pi
 	return s.printForecast(c, f, nil)
 }
 
-// indexOf is the file or object of the channel index.
-func (s *sealing) indexOf(p profile.Profile) string {
-	return cmp.Or(s.index, p.Channels.Index, channelindex.Name)
-}
-
 // point drafts a channel index, and with --confirm signs it.
 func (s *sealing) point(ctx context.Context, c *cobra.Command, p *pipeline.Pipeline) error {
-	index := s.indexOf(p.Profile)
+	index := cmp.Or(s.index, p.Profile.Channels.Index, channelindex.Name)
 	channels := p.Channels(pipeline.TargetAt(index))
 	d, err := channels.Draft(ctx, s.channels, s.life)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -101,11 +102,10 @@ func verifyFileCommand() *cobra.Command {
 		if signature+certificate != "" && len(args) > 1 {
 			return nil, verdict.Refuse(verdict.Usage, "--signature", "a signature is for one file; name one FILE")
 		}
-		req := gate.FileRequest{Ask: ask, Now: at, Finder: finder}
-		for _, path := range args {
-			req.Files = append(req.Files, gate.File{Path: path, Bundle: bundle, Signature: signature, Certificate: certificate})
-		}
-		return gate.Files(cmd.Context(), req), nil
+		files := slice.Map(args, func(path string) gate.File {
+			return gate.File{Path: path, Bundle: bundle, Signature: signature, Certificate: certificate}
+		})
+		return gate.Files(cmd.Context(), gate.FileRequest{Ask: ask, Now: at, Finder: finder, Files: files}), nil
 	})
 	cmd.Flags().StringVar(&bundle, "bundle", "", "bundle to use for every FILE, instead of FILE"+gate.BundleSuffix)
 	cmd.Flags().StringVar(&signature, "signature", "", "detached signature of FILE (base64), instead of a bundle")

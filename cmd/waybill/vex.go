@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/report/inspect"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -76,11 +77,8 @@ func (o *vexing) document(author []string) ([]byte, error) {
 	now, s := time.Now().UTC(), vex.Statement{Status: vex.Status(o.status), Justification: vex.Justification(o.justification), ActionStatement: o.action}
 	s.Vulnerability.Name = vex.VulnerabilityID(o.name)
 	for _, id := range o.products {
-		p := vex.Product{Component: vex.Component{ID: id}}
-		for _, part := range o.parts {
-			p.Subcomponents = append(p.Subcomponents, vex.Subcomponent{Component: vex.Component{ID: part}})
-		}
-		s.Products = append(s.Products, p)
+		parts := slice.Map(o.parts, func(id string) vex.Subcomponent { return vex.Subcomponent{Component: vex.Component{ID: id}} })
+		s.Products = append(s.Products, vex.Product{Component: vex.Component{ID: id}, Subcomponents: parts})
 	}
 	return json.Marshal(&vex.VEX{Metadata: vex.Metadata{Context: openvex.Context, Author: strings.Join(author, ", "), Timestamp: &now}, Statements: []vex.Statement{s}})
 }

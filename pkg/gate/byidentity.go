@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -243,11 +244,8 @@ func (a Ask) incomparable(e verify.Evidence, i item) error {
 }
 
 // boundNames lists the names that a statement gives to the item's bytes.
-func boundNames(e verify.Evidence, i item) (names []string) {
-	for _, s := range boundSubjects(e, i) {
-		names = append(names, s.Name)
-	}
-	return names
+func boundNames(e verify.Evidence, i item) []string {
+	return slice.Map(boundSubjects(e, i), func(s intoto.Subject) string { return s.Name })
 }
 
 func (a Ask) wanted(i item) string {
@@ -258,10 +256,7 @@ func (a Ask) wanted(i item) string {
 func subjects(e verify.Evidence) string {
 	const shown = 3
 	all := e.Statement().Subjects()
-	var words []string
-	for _, s := range all[:min(shown, len(all))] {
-		words = append(words, strings.TrimSpace(s.Name+" "+s.Digests.SHA256.String()))
-	}
+	words := slice.Map(all[:min(shown, len(all))], func(s intoto.Subject) string { return strings.TrimSpace(s.Name + " " + s.Digests.SHA256.String()) })
 	if len(all) > shown {
 		words = append(words, "…")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -198,13 +199,8 @@ func (b build) byBuilder(claim provenance.Claim) error {
 }
 
 // ownBuilders are the entries of a builder for which the signer may sign.
-func (b build) ownBuilders(id string) (list []promoterfile.Builder) {
-	for _, one := range b.signer.builders {
-		if id != "" && one.Is(id) {
-			list = append(list, one)
-		}
-	}
-	return list
+func (b build) ownBuilders(id string) []promoterfile.Builder {
+	return slice.Filter(b.signer.builders, func(one promoterfile.Builder) bool { return id != "" && one.Is(id) })
 }
 
 // byCaller: the certificate and the provenance name the same run as the caller

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -104,10 +105,7 @@ func (b byPolicyAlone) rate(session *policy.Session, answer *verdict.Verdict, i 
 		if err != nil || report.Level(slsa.Build) <= best {
 			continue
 		}
-		best, answer.Levels = report.Level(slsa.Build), nil
-		for _, track := range tracks() {
-			answer.Levels = append(answer.Levels, report.On(track))
-		}
+		best, answer.Levels = report.Level(slsa.Build), slice.Map(tracks(), report.On)
 	}
 	if best >= 0 && (i.question.Class == plan.Image || i.question.Class == plan.ImageChild) {
 		answer.Least = &verdict.Least{Track: string(slsa.Build), Level: best, Artifacts: 1, Path: []string{i.question.Subject}}

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -37,9 +38,7 @@ type documents struct {
 func (s *sealed) prepareDocuments(ctx context.Context) *documents {
 	all := &documents{
 		images: map[string]*registry.Node{}, read: map[string]sbomcheck.Artifact{}, whole: map[string][]string{}, blind: map[string]bool{},
-	}
-	for _, a := range s.manifest.Artifacts {
-		all.artifacts = append(all.artifacts, s.manifest.sbomFacts(a))
+		artifacts: slice.Map(s.manifest.Artifacts, s.manifest.sbomFacts),
 	}
 	raw, err := s.readListed(ctx, plan.LockName)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -128,13 +129,10 @@ func (s *sealed) parameters(by vouching) (chosen map[string]string, mixed []verd
 
 // filesToJudge are the files to judge by the policy. Files with a finding are
 // left out: their evidence is about other bytes.
-func (g gathered) filesToJudge() (due []manifest.Artifact) {
-	for _, a := range g.release.manifest.Files() {
-		if g.release.covers(a) && g.holds(a.Name) && g.release.asks(a.Class) {
-			due = append(due, a)
-		}
-	}
-	return due
+func (g gathered) filesToJudge() []manifest.Artifact {
+	return slice.Filter(g.release.manifest.Files(), func(a manifest.Artifact) bool {
+		return g.release.covers(a) && g.holds(a.Name) && g.release.asks(a.Class)
+	})
 }
 
 // items collects the evidence of artifacts, in parallel.

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/pathend"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -33,7 +34,7 @@ type givenFile struct {
 // scope from here on.
 func (s *sealed) checkGivenFiles(ctx context.Context, f *facts) (given []givenFile, asked map[string]bool) {
 	asked = map[string]bool{}
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.Options.Scope.Given))) {
+	for _, name := range slice.Unique(s.Options.Scope.Given) {
 		g := givenFile{path: name}
 		var err error
 		if g.digests, err = (File{Path: name}).hash(ctx); err == nil {
@@ -199,10 +200,7 @@ func (d Decided) Kept() (names []string) {
 	if d.kept != nil {
 		return d.kept
 	}
-	for _, sum := range d.sums {
-		names = append(names, sum.Name)
-	}
-	return names
+	return slice.Map(d.sums, func(sum Sum) string { return sum.Name })
 }
 
 // IsProgram reports whether a file of the release is a program, and needs to be
@@ -237,12 +235,7 @@ func verifiedOf(s *sealed, holds func(string) bool) manifest.Manifest {
 }
 
 func (m signedManifest) classOf(name string) plan.Class {
-	for _, a := range m.Artifacts {
-		if a.Name == name {
-			return a.Class
-		}
-	}
-	return ""
+	return slice.First(m.Artifacts, func(a manifest.Artifact) bool { return a.Name == name }).Class
 }
 
 // sums lists the verified files. The bytes of an excepted artifact are

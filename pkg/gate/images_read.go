@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -110,10 +111,5 @@ func (r *imageReader) summariesOf(ctx context.Context, a manifest.Artifact) (sum
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range refers.holds {
-		if e.Kind() == vsa.PredicateType {
-			summaries = append(summaries, e)
-		}
-	}
-	return summaries, nil
+	return slice.Filter(refers.holds, func(e verify.Evidence) bool { return e.Kind() == vsa.PredicateType }), nil
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/intotolayout"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -39,7 +39,7 @@ func Layout(ctx context.Context, req LayoutRequest) *verdict.Verdict {
 		v.AddError(req.Layout, verdict.Refuse(verdict.Usage, req.Layout, "no such layout file"))
 		return v
 	}
-	for _, path := range slices.Compact(slices.Sorted(slices.Values(req.Files))) {
+	for _, path := range slice.Unique(req.Files) {
 		digests, err := File{Path: path}.hash(ctx)
 		if err != nil {
 			v.AddError(path, err)

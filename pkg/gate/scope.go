@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -86,7 +87,7 @@ func (s Scope) checkPlatform(files, images []string) error {
 	if s.Only != "" {
 		act += " or --only"
 	}
-	there = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(there))), func(p string) bool { return p == "" })
+	there = slices.DeleteFunc(slice.Unique(there), func(p string) bool { return p == "" })
 	return verdict.Refuse(verdict.Usage, "--platform", "no %s in the release is for platform %q; platforms: %s", what, s.Platform, strings.Join(there, ", ")).
 		Advise(act)
 }
@@ -193,10 +194,7 @@ func (m signedManifest) isForPlatform(a manifest.Artifact, platform string) bool
 func (m signedManifest) belonging(a manifest.Artifact) []string {
 	names := []string{a.Provenance, a.SBOM, a.Signature}
 	for _, suffix := range []string{".sha256", ".sha512", BundleSuffix} {
-		names = append(names, a.Name+suffix)
-		for _, name := range []string{a.Provenance, a.SBOM, a.Signature} {
-			names = append(names, name+suffix)
-		}
+		names = append(names, a.Name+suffix, a.Provenance+suffix, a.SBOM+suffix, a.Signature+suffix)
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		of, listed := m.Find(name)

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/waiver"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -181,19 +182,15 @@ func (u unsealed) checks() []string {
 }
 
 // judgedFiles counts the files that are judged by the policy.
-func judgedFiles(names ...string) (all []counted) {
-	for _, name := range names {
-		all = append(all, counted{name: name, class: k8slayout.KindOf(name).Class, asked: true})
-	}
-	return all
+func judgedFiles(names ...string) []counted {
+	return slice.Map(names, func(name string) counted {
+		return counted{name: name, class: k8slayout.KindOf(name).Class, asked: true}
+	})
 }
 
 // judgedImages counts the images that are judged by the policy.
-func judgedImages(images []pulled) (all []counted) {
-	for _, p := range images {
-		all = append(all, counted{name: p.name, class: p.class, bytes: p.digest, asked: true})
-	}
-	return all
+func judgedImages(images []pulled) []counted {
+	return slice.Map(images, func(p pulled) counted { return counted{name: p.name, class: p.class, bytes: p.digest, asked: true} })
 }
 
 // required leaves those of a class for which the policy requires a signature.
@@ -240,9 +237,9 @@ func (u unsealed) question(class plan.Class, name string, bytes digest.Set) poli
 
 // subjects returns what a list of known defects or an exception can be about.
 func (c collected) subjects(canon Canonical) (all []waiver.Subject) {
-	for _, p := range c.images {
-		all = append(all, waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: canon.Images})
-	}
+	all = slice.Map(c.images, func(p pulled) waiver.Subject {
+		return waiver.Subject{Name: p.name, Digests: digest.Set{SHA256: p.digest}, Destination: canon.Images}
+	})
 	for name, digests := range c.files.digests {
 		all = append(all, waiver.Subject{Name: name, Digests: digests, Destination: canon.Files})
 	}
@@ -352,10 +349,6 @@ func (u unsealed) limits(asked k8slayout.Set, c collected) (f facts) {
 	for _, source := range u.List.Sources() {
 		f.addInputs(verdict.Input{Name: "list of " + u.List.Minor() + ", " + source.Name, Place: source.Repository + "/blob/" + source.Commit + "/" + source.Path})
 	}
-	var words []string
-	for _, w := range asked.Witnesses() {
-		words = append(words, describe(w))
-	}
-	f.note("expected set: %d files, by %s", len(asked.Names()), strings.Join(words, ", "))
+	f.note("expected set: %d files, by %s", len(asked.Names()), strings.Join(slice.Map(asked.Witnesses(), describe), ", "))
 	return f
 }

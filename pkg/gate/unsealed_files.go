@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -34,13 +35,10 @@ type hashedFiles struct {
 }
 
 // needSignatures returns the names of the files that are judged by the policy.
-func (h hashedFiles) needSignatures(asked k8slayout.Set) (names []string) {
-	for _, name := range asked.Names() {
-		if len(policy.ChecksOf(k8slayout.KindOf(name).Class)) > 0 && (h.given == nil || h.given[name] != "") {
-			names = append(names, name)
-		}
-	}
-	return names
+func (h hashedFiles) needSignatures(asked k8slayout.Set) []string {
+	return slice.Filter(asked.Names(), func(name string) bool {
+		return len(policy.ChecksOf(k8slayout.KindOf(name).Class)) > 0 && (h.given == nil || h.given[name] != "")
+	})
 }
 
 // checkFiles hashes the files in the place once, and compares them with all

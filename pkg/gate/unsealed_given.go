@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -26,7 +27,7 @@ func (u unsealed) checkGiven(ctx context.Context, sbom signedSBOM, whole k8slayo
 	h := sbom.file()
 	h.given = map[string]string{}
 	var f facts
-	paths := slices.Compact(slices.Sorted(slices.Values(u.Options.Scope.Given)))
+	paths := slice.Unique(u.Options.Scope.Given)
 	for _, file := range paths {
 		bytes, err := (File{Path: file}).hash(ctx)
 		var name string
@@ -210,13 +211,8 @@ func (u unsealed) platforms(sbom signedSBOM) (files, images []string) {
 	if err != nil {
 		return nil, nil
 	}
-	for _, name := range set.Names() {
-		files = append(files, k8slayout.PlatformOf(name))
-	}
-	for _, i := range set.Images() {
-		images = append(images, i.Platform)
-	}
-	return files, images
+	files = slice.Map(set.Names(), k8slayout.PlatformOf)
+	return files, slice.Map(set.Images(), func(i k8slayout.Image) string { return i.Platform })
 }
 
 // claimed is everything in scope, with the digests that a document claims.

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // An act is one thing that is done to a release.
@@ -197,12 +198,9 @@ func allActs() []act {
 // actNamed finds an act by its name in a journal. An unknown name gives the
 // zero act.
 func actNamed(name string) act {
-	for _, a := range allActs() {
-		if a.name == name || a.name == actSealFrom && strings.HasPrefix(name, actSealFrom) {
-			return a
-		}
-	}
-	return act{}
+	return slice.First(allActs(), func(a act) bool {
+		return a.name == name || a.name == actSealFrom && strings.HasPrefix(name, actSealFrom)
+	})
 }
 
 func actsFor(purpose doctor.Purpose) []act {

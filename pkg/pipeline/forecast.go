@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -129,11 +130,7 @@ func (p *Pipeline) ForecastActs(ctx context.Context, names ...string) (Forecast,
 			f.Against = append(f.Against, verdict.Find(verdict.Unsigned, a.Name, "no valid signature yet; run waybill sign first"))
 		}
 	}
-	var acts []act
-	for _, name := range names {
-		acts = append(acts, actNamed(name))
-	}
-	return o.fill(ctx, f, acts...)
+	return o.fill(ctx, f, slice.Map(names, actNamed)...)
 }
 
 // ForecastStage forecasts everything that [Pipeline.Stage] would sign,

@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -240,10 +241,9 @@ func faultsOf(err error) (checks []doctor.Check) {
 	if !errors.As(err, &faults) {
 		return []doctor.Check{doctor.Fault("source", err)}
 	}
-	for _, fault := range faults {
-		checks = append(checks, doctor.Fault("source", verdict.Wrap(verdict.ConfigParse, plan.ConfigName, fault)))
-	}
-	return checks
+	return slice.Map(faults, func(fault plan.Fault) doctor.Check {
+		return doctor.Fault("source", verdict.Wrap(verdict.ConfigParse, plan.ConfigName, fault))
+	})
 }
 
 // policyFaults finds what the seal and the gate would refuse whatever is

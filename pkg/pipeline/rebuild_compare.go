@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -33,10 +34,7 @@ type comparison struct {
 
 // mismatch is the finding about an artifact that differs.
 func mismatch(name string, list []difference.Difference) verdict.Finding {
-	var where []string
-	for _, d := range list[:min(len(list), 3)] {
-		where = append(where, strings.TrimPrefix(d.Where, name+": "))
-	}
+	where := slice.Map(list[:min(len(list), 3)], func(d difference.Difference) string { return strings.TrimPrefix(d.Where, name+": ") })
 	text := strings.Join(where, "; ")
 	if more := len(list) - len(where); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)

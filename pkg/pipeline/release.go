@@ -7,6 +7,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/gate/profile"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -47,12 +48,7 @@ func askGate(s profile.Stage) func(context.Context, tools, facts) (facts, error)
 }
 
 func manifestIn(v *verdict.Verdict) digest.Digest {
-	for _, in := range v.Inputs {
-		if in.Name == releasemanifest.Name {
-			return in.Digest
-		}
-	}
-	return digest.Digest{}
+	return slice.First(v.Inputs, func(in verdict.Input) bool { return in.Name == releasemanifest.Name }).Digest
 }
 
 // copyTo copies the release to a stage from the previous one.

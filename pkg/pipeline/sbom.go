@@ -24,6 +24,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/sbom"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -249,12 +250,7 @@ func (d *describer) filesOf(a plan.Artifact, platform string) map[string]sbom.En
 }
 
 func (d *describer) byName(artifact string) sbom.Entry {
-	for _, e := range d.all {
-		if e.Artifact == artifact {
-			return e
-		}
-	}
-	return sbom.Entry{}
+	return slice.First(d.all, func(e sbom.Entry) bool { return e.Artifact == artifact })
 }
 
 func (d *describer) find(sum digest.Digest) (sbom.Entry, bool) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/pipeline/doctor"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -57,10 +58,7 @@ func (t Train) Plan(ctx context.Context) (plan.Releases, error) {
 // not begun, which is reported.
 func (t Train) Run(ctx context.Context, purpose doctor.Purpose, act func(ctx context.Context, i int, p *Pipeline) error) error {
 	if purpose != "" {
-		var jobs []*job
-		for _, p := range t {
-			jobs = append(jobs, p.job)
-		}
+		jobs := slice.Map(t, func(p *Pipeline) *job { return p.job })
 		all, err := preflight(ctx, purpose, jobs...)
 		if err != nil {
 			return err

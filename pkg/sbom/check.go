@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -64,11 +65,8 @@ func again(doc spdx.Document) Input {
 func Served(c ImageContent) sbomcheck.Image {
 	out := sbomcheck.Image{}
 	for _, p := range c.Platforms {
-		one := sbomcheck.Platform{Manifest: p.Digest, Config: p.Config}
-		for _, l := range p.Layers {
-			one.Layers = append(one.Layers, l.Digest)
-		}
-		out[p.Platform] = one
+		layers := slice.Map(p.Layers, func(l Layer) digest.Digest { return l.Digest })
+		out[p.Platform] = sbomcheck.Platform{Manifest: p.Digest, Config: p.Config, Layers: layers}
 	}
 	return out
 }
@@ -93,9 +91,7 @@ type Row struct {
 // Summarise lists the packages of a document by name.
 func Summarise(m Made) Summary {
 	s := Summary{Name: m.Draft.Name, Digest: m.Digests.SHA256, Files: len(m.Draft.Files)}
-	for _, p := range m.Draft.Packages[1:] {
-		s.Packages = append(s.Packages, Row{p.Name, p.Version, p.Licence, p.PURL})
-	}
+	s.Packages = slice.Map(m.Draft.Packages[1:], func(p spdx.Package) Row { return Row{p.Name, p.Version, p.Licence, p.PURL} })
 	slices.SortFunc(s.Packages, func(a, b Row) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Version, b.Version), strings.Compare(a.PURL, b.PURL))
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -137,12 +138,9 @@ func (h *comparison) platform() string {
 	if h.Image.Index.SHA256.Equal(claimed) {
 		return ""
 	}
-	for _, p := range h.Image.Platforms {
-		if p.Digest.Equal(claimed) || p.Config.Equal(claimed) || h.configured(p) {
-			return p.Platform
-		}
-	}
-	return ""
+	return slice.First(h.Image.Platforms, func(p ImagePlatform) bool {
+		return p.Digest.Equal(claimed) || p.Config.Equal(claimed) || h.configured(p)
+	}).Platform
 }
 
 // configured reports whether a saved image, which has no manifest, has the
@@ -251,11 +249,10 @@ func (h *comparison) foreign(ctx context.Context, made Made) (findings []verdict
 }
 
 // uncompared refuses the parts that were not compared.
-func (h *comparison) uncompared(left []string) (findings []verdict.Finding) {
-	for _, note := range left {
-		findings = append(findings, verdict.Find(verdict.SBOMIncomplete, h.a.Name, "not compared: %.500q", note))
-	}
-	return findings
+func (h *comparison) uncompared(left []string) []verdict.Finding {
+	return slice.Map(left, func(note string) verdict.Finding {
+		return verdict.Find(verdict.SBOMIncomplete, h.a.Name, "not compared: %.500q", note)
+	})
 }
 
 // listed hashes the files of the image that the document lists.

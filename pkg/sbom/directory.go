@@ -217,8 +217,3 @@ func (r *rootFS) packages() (list []found) {
 	}
 	return list
 }
-
-// release is the name that the image gives itself.
-func (r *rootFS) release() distro.Release {
-	return (&facts{releases: r.releases}).release()
-}

@@ -147,7 +147,7 @@ func (b *builder) contents(ctx context.Context, id string, p ImagePlatform, cach
 		layers = append(layers, f)
 	}
 	b.unexamined(b.newParts(sbomcheck.NotExamined, append(layers.unreadDatabases(), layers.crossed()...)))
-	release := root.release()
+	release := (&facts{releases: root.releases}).release() // as the image names itself
 	if system := b.distribution(release); system != "" {
 		b.relate(id, spdx.Contains, system, "operating system")
 	}

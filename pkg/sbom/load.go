@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -127,11 +128,7 @@ func badConfig(config digest.Digest, err error) error {
 }
 
 func platformsOf(c ImageContent) string {
-	var names []string
-	for _, p := range c.Platforms {
-		names = append(names, clean(p.Platform))
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slice.Map(c.Platforms, func(p ImagePlatform) string { return clean(p.Platform) }), ", ")
 }
 
 // Only keeps one platform; the document is then about that image.

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/sbom/distro"
 	"github.com/waybill-release/waybill/pkg/sbom/gomod"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -178,9 +179,6 @@ func (f *facts) licensed(p distro.Package) distro.Package {
 	return p
 }
 
-func (f *facts) faults() (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(f.bad)) {
-		list = append(list, name+": "+f.bad[name].Error())
-	}
-	return list
+func (f *facts) faults() []string {
+	return slice.Map(slices.Sorted(maps.Keys(f.bad)), func(name string) string { return name + ": " + f.bad[name].Error() })
 }

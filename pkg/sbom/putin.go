@@ -24,7 +24,7 @@ func comparePlaced(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (a
 		if at[put.Platform] == nil {
 			at[put.Platform] = map[string]sbomcheck.Placed{}
 		}
-		at[put.Platform][inRoot(put.Path)] = put
+		at[put.Platform][strings.TrimPrefix(put.Path, "/")] = put
 	}
 	for _, p := range c.Platforms {
 		put := at[p.Platform]
@@ -46,8 +46,6 @@ func comparePlaced(ctx context.Context, a sbomcheck.Artifact, c ImageContent) (a
 	}
 	return all, nil
 }
-
-func inRoot(path string) string { return strings.TrimPrefix(path, "/") }
 
 // files hashes the files at some paths as a container runtime finds them: after
 // following links, each in the topmost layer that has it. Only those layers are

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/serve/api"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -262,10 +263,7 @@ func countsText(counts map[string]int64) string {
 	names := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
 	const few = 20
-	var words []string
-	for _, name := range names[:min(few, len(names))] {
-		words = append(words, fmt.Sprintf("%s %d", showable(name), counts[name]))
-	}
+	words := slice.Map(names[:min(few, len(names))], func(name string) string { return fmt.Sprintf("%s %d", showable(name), counts[name]) })
 	if len(names) > few {
 		words = append(words, "…")
 	}

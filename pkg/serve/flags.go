@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/componentbase"
 	"github.com/waybill-release/waybill/pkg/govern/feature/known"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // saidFor is how long a report stays valid if no process waits for a new one.
@@ -133,10 +134,7 @@ type flag struct {
 func (f *flags) lines() (all []flag) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, l := range f.gate.Lines() {
-		all = append(all, flag{l, f.by[featuregate.Feature(l.Name)]})
-	}
-	return all
+	return slice.Map(f.gate.Lines(), func(l componentbase.Line) flag { return flag{l, f.by[featuregate.Feature(l.Name)]} })
 }
 
 // schemaFlags is the schema of the JSON form of /flagz.

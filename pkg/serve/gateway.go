@@ -203,7 +203,7 @@ func New(ctx context.Context, w World, l Limits) (*Server, error) {
 			callers: shares{most: l.AtOnce / 2}, hosts: shares{most: l.AtOnce / 2},
 		},
 		features: featureReader{world: &w, flags: flags, every: l.Follow, highest: map[string]featuretransition.State{}},
-		records:  records{world: &w, record: newRecord(w.Record, w.Clock)},
+		records:  records{world: &w, record: &record{out: w.Record, clock: w.Clock, turn: make(chan struct{}, 1)}},
 		proxying: proxying{attaching: shares{most: 1}, key: []byte(rand.Text()), window: readTime},
 	}
 	s.decider.features, s.features.tally = &s.features, &s.records.tally

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -38,10 +39,6 @@ type record struct {
 	// line begins another record, which names the end of this one.
 	lost error
 	last []api.Line // decisions
-}
-
-func newRecord(out io.Writer, clock func() time.Time) *record {
-	return &record{out: out, clock: clock, turn: make(chan struct{}, 1)}
 }
 
 // add writes lines; after an error none of them counts as written.
@@ -191,12 +188,9 @@ func (r *records) writeDown(ctx context.Context, of request) error {
 			Trace: of.acts[i].Trace, Span: of.acts[i].Span, Initial: of.acts[i].Initial,
 			Policy: of.basis.Policy.Digest().String(), Features: d.Verdict.Features, TrustRoot: of.basis.Verifier.Root().Digest().String(), Took: of.took.String(),
 		}
-		for _, f := range d.Verdict.Findings[:min(len(d.Verdict.Findings), maxReasons)] {
-			e.Reasons = append(e.Reasons, f.Code)
-		}
-		for _, w := range d.Verdict.Waived[:min(len(d.Verdict.Waived), maxReasons)] {
-			e.Waived = append(e.Waived, string(w.Finding.Code)+" "+w.ID)
-		}
+		findings, waived := d.Verdict.Findings, d.Verdict.Waived
+		e.Reasons = slice.Map(findings[:min(len(findings), maxReasons)], func(f verdict.Finding) verdict.Code { return f.Code })
+		e.Waived = slice.Map(waived[:min(len(waived), maxReasons)], func(w verdict.Waiver) string { return string(w.Finding.Code) + " " + w.ID })
 		entries[i] = e
 	}
 	if err := r.record.add(ctx, entries...); err != nil {

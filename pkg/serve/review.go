@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/serve/caller"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -155,12 +156,9 @@ func (v review) newImages() (fresh []container, err error) {
 		return all, err
 	}
 	old, err := v.images(v.Request.OldObject)
-	for _, c := range all {
-		if !slices.ContainsFunc(old, func(o container) bool { return o.Image == c.Image }) {
-			fresh = append(fresh, c)
-		}
-	}
-	return fresh, err
+	return slice.Filter(all, func(c container) bool {
+		return !slices.ContainsFunc(old, func(o container) bool { return o.Image == c.Image })
+	}), err
 }
 
 func readReview(raw []byte) (v review, err error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -156,9 +157,7 @@ func (s *Server) page() page {
 
 // byCount returns the codes, the most frequent first.
 func byCount(counts map[verdict.Code]int64) (all []reason) {
-	for _, c := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, reason{c, counts[c], c.Fix()})
-	}
+	all = slice.Map(slices.Sorted(maps.Keys(counts)), func(c verdict.Code) reason { return reason{c, counts[c], c.Fix()} })
 	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.Count, a.Count) })
 	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/pkg/report/explain"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -42,10 +43,7 @@ and what to do about it. Without CODE all codes are listed, by subject.
 		},
 	}
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) (codes []cobra.Completion, _ cobra.ShellCompDirective) {
-		for _, e := range explain.All() {
-			codes = append(codes, cobra.CompletionWithDesc(string(e.Code), e.Title))
-		}
-		return codes, cobra.ShellCompDirectiveNoFileComp
+		return slice.Map(explain.All(), func(e explain.Entry) cobra.Completion { return cobra.CompletionWithDesc(string(e.Code), e.Title) }), cobra.ShellCompDirectiveNoFileComp
 	}
 	AddFormat(cmd, &format, "text or json", "text", "json")
 	return cmd

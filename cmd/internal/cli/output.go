@@ -166,13 +166,11 @@ func (o *Output) ended(c *cobra.Command, args []string, err error) {
 		o.End(c, args, err)
 		return
 	}
-	some := slices.ContainsFunc(o.each, func(own *Output) bool { return own.begun })
+	if err != nil && slices.ContainsFunc(o.each, func(own *Output) bool { return own.begun }) {
+		err = &verdict.UnavailableError{Place: c.CommandPath(), Op: "releasing", Err: errors.New("not started, because an earlier version failed")}
+	}
 	for i, own := range o.each {
-		if some && err != nil {
-			own.End(c, args[i:i+1], stopped(c))
-		} else {
-			own.End(c, args[i:i+1], err)
-		}
+		own.End(c, args[i:i+1], err)
 	}
 }
 
@@ -255,12 +253,6 @@ func (o *Output) ForVersion(i int) *Output { return o.each[i] }
 // concerns all versions is in each file, and printed once.
 func (o *Output) TableOnly() *Output {
 	return &Output{Verbose: o.Verbose, Quiet: o.Quiet, Color: o.Color, audience: o.audience, Formats: slices.DeleteFunc(slices.Clone(o.Formats), func(f string) bool { return f != string(render.Table) })}
-}
-
-// stopped is the error of a release that was not started because an earlier one
-// failed.
-func stopped(c *cobra.Command) error {
-	return &verdict.UnavailableError{Place: c.CommandPath(), Op: "releasing", Err: errors.New("not started, because an earlier version failed")}
 }
 
 func check(f string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate/download"
 	"github.com/waybill-release/waybill/pkg/gate/latest"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -162,10 +163,7 @@ func (a asking) finish(ctx context.Context, decided gate.Decided) {
 		v.Tell("Nothing was downloaded: files without findings are kept in the directory whose name ends in %s, and the next run reuses them.", download.Suffix)
 		return
 	}
-	var files []download.File
-	for _, name := range decided.Kept() {
-		files = append(files, download.File{Name: name, Program: decided.IsProgram(name)})
-	}
+	files := slice.Map(decided.Kept(), func(name string) download.File { return download.File{Name: name, Program: decided.IsProgram(name)} })
 	kept, err := a.into.Finish(ctx, files)
 	if err != nil {
 		v.AddError("--download", err)

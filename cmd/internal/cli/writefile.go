@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -56,12 +57,7 @@ func isStream(path string) (bool, error) {
 // passes for >(command).
 func isOpenFile(path string) bool {
 	path = filepath.Clean(path)
-	for _, dir := range []string{"/dev/", "/proc/self/fd/"} {
-		if strings.HasPrefix(path, dir) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/dev/", "/proc/self/fd/"}, func(dir string) bool { return strings.HasPrefix(path, dir) })
 }
 
 // appendTo appends to an existing pipe, device or open file.

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/estimate"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Where stderr is no terminal, a line says what runs: the first soon enough to show
@@ -172,10 +173,7 @@ func (p *Progress) draw() {
 func (p *Progress) text(wide int) (text string) {
 	now := p.clock()
 	for _, bytes := range []bool{true, false} {
-		var parts []string
-		for _, r := range p.running {
-			parts = append(parts, r.at(now, bytes))
-		}
+		parts := slice.Map(p.running, func(r running) string { return r.at(now, bytes) })
 		if text = strings.Join(parts, ", "); wide == 0 || utf8.RuneCountInString(text) <= wide {
 			break
 		}

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -322,11 +323,7 @@ func (c *Client) Published(ctx context.Context) (r Release, err error) {
 // may write sees any.
 func (c *Client) Drafts(ctx context.Context) (drafts []Release, err error) {
 	all, err := pages[Release](ctx, c, "listing releases", c.api()+"/releases")
-	for _, r := range all {
-		if r.Draft && r.Tag == c.Tag {
-			drafts = append(drafts, r)
-		}
-	}
+	drafts = slice.Filter(all, func(r Release) bool { return r.Draft && r.Tag == c.Tag })
 	slices.SortFunc(drafts, func(a, b Release) int { return cmp.Compare(a.ID, b.ID) })
 	return drafts, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -199,11 +200,7 @@ func (c copier) referrersToCopy(all []Descriptor) (bundles []Descriptor, err err
 	if len(all) <= maxReferrers {
 		return all, nil
 	}
-	for _, d := range all {
-		if d.ArtifactType == mediaTypeBundle {
-			bundles = append(bundles, d)
-		}
-	}
+	bundles = slice.Filter(all, func(d Descriptor) bool { return d.ArtifactType == mediaTypeBundle })
 	if len(bundles) > maxReferrers {
 		return nil, tooLarge(c.repo, "bundles of one image", maxReferrers)
 	}

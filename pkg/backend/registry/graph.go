@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
 // Limits of one image: far above any published image.
@@ -35,12 +37,7 @@ func (n *Node) Part(platform string) *Node {
 	if n.Descriptor.Platform == platform {
 		return n
 	}
-	for _, child := range n.Children {
-		if child.Descriptor.Platform == platform {
-			return child
-		}
-	}
-	return nil
+	return slice.First(n.Children, func(child *Node) bool { return child.Descriptor.Platform == platform })
 }
 
 // Images returns the single-platform images: the node itself, or the children
@@ -179,11 +176,8 @@ func VerifyBlobs(ctx context.Context, src Source, repo string, n *Node) (total i
 func (n *Node) Served() sbomcheck.Image {
 	out := sbomcheck.Image{}
 	for _, image := range n.Images() {
-		one := sbomcheck.Platform{Manifest: image.Descriptor.Digest, Config: image.Config.Digest}
-		for _, l := range image.Layers {
-			one.Layers = append(one.Layers, l.Digest)
-		}
-		out[image.Descriptor.Platform] = one
+		layers := slice.Map(image.Layers, func(l Descriptor) digest.Digest { return l.Digest })
+		out[image.Descriptor.Platform] = sbomcheck.Platform{Manifest: image.Descriptor.Digest, Config: image.Config.Digest, Layers: layers}
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -127,10 +128,7 @@ func Entries(d Descriptor, raw []byte) (all []digest.Digest, err error) {
 	if err != nil {
 		return nil, &FormError{Digest: d.Digest, Err: err}
 	}
-	for _, e := range list {
-		all = append(all, e.Digest)
-	}
-	return all, nil
+	return slice.Map(list, func(e Descriptor) digest.Digest { return e.Digest }), nil
 }
 
 // readBackAtOnce is how many lists and blobs of one image are read back

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -30,10 +31,7 @@ func (l *Log) Heads(ctx context.Context) (checkpoints []string, err error) {
 		Inactive []tree `json:"inactiveShards"`
 	}
 	err = l.ask(ctx, http.MethodGet, "/api/v1/log", nil, &info)
-	for _, t := range append(info.Inactive, info.tree) {
-		checkpoints = append(checkpoints, t.Signed)
-	}
-	return checkpoints, err
+	return slice.Map(append(info.Inactive, info.tree), func(t tree) string { return t.Signed }), err
 }
 
 // Consistency retrieves the proof that a tree had a beginning of so many entries.

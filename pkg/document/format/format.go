@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -45,12 +46,9 @@ func Of(raw []byte) Format {
 	var rows []Format
 	_ = json.Unmarshal(table, &rows) // a test reads every row
 	o := look(raw)
-	for _, f := range rows {
-		if len(f.Starts) > 0 && bytes.HasPrefix(raw, f.Starts) || slices.ContainsFunc(f.Is, o.meets) {
-			return f
-		}
-	}
-	return Format{}
+	return slice.First(rows, func(f Format) bool {
+		return len(f.Starts) > 0 && bytes.HasPrefix(raw, f.Starts) || slices.ContainsFunc(f.Is, o.meets)
+	})
 }
 
 // IsList reports whether the form is one for several statements.

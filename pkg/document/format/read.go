@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -150,9 +151,9 @@ func (o object) ofEnvelope(raw []byte) (made []byte, bare bool, others [][]byte,
 	if len(list) > maxSignatures {
 		return nil, false, nil, verdict.Refuse(verdict.SigCount, "envelope", "%d signatures, at most %d are read", len(list), maxSignatures)
 	}
-	for _, one := range list {
-		others = append(others, bundle(material, o.at("payload")[0], o.at("payloadType")[0], one))
-	}
+	others = slice.Map(list, func(one json.RawMessage) []byte {
+		return bundle(material, o.at("payload")[0], o.at("payloadType")[0], one)
+	})
 	return others[0], bare, others[1:], nil
 }
 

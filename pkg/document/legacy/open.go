@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -162,10 +163,9 @@ func (m Material) Bundle() ([]byte, error) {
 func (m Material) verificationMaterial() *protobundle.VerificationMaterial {
 	vm := &protobundle.VerificationMaterial{Content: &protobundle.VerificationMaterial_PublicKey{PublicKey: &common.PublicKeyIdentifier{}}}
 	if len(m.chain) > 0 {
-		chain := &common.X509CertificateChain{}
-		for _, der := range m.chain {
-			chain.Certificates = append(chain.Certificates, &common.X509Certificate{RawBytes: der})
-		}
+		chain := &common.X509CertificateChain{Certificates: slice.Map(m.chain, func(der []byte) *common.X509Certificate {
+			return &common.X509Certificate{RawBytes: der}
+		})}
 		vm.Content = &protobundle.VerificationMaterial_X509CertificateChain{X509CertificateChain: chain}
 	}
 	if m.entry != nil {

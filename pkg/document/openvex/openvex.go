@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -49,12 +50,8 @@ type Document = vex.VEX
 func PURL(c vex.Component) string { return cmp.Or(c.Identifiers[vex.PURL], c.ID) }
 
 // Components are the components of a product that a statement is about, sorted.
-func Components(p vex.Product) (all []string) {
-	for _, c := range p.Subcomponents {
-		all = append(all, PURL(c.Component))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+func Components(p vex.Product) []string {
+	return slice.Unique(slice.Map(p.Subcomponents, func(c vex.Subcomponent) string { return PURL(c.Component) }))
 }
 
 // Name is the n-th name, from 1, of a signed document beside the manifest of a

@@ -20,11 +20,11 @@ package promotionrecord
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -104,14 +104,14 @@ func New(r Record, names ...string) (intoto.Statement, error) {
 	}
 	w := wire{
 		DstRef: r.Destination, Digest: r.Digest.String(), Time: r.Time.UTC().Format(time.RFC3339), Builder: r.Builder,
-		Tags: slices.Compact(slices.Sorted(slices.Values(r.Tags))), Destination: sum(r.Destination),
+		Tags: slice.Unique(r.Tags), Destination: sum(r.Destination),
 		Manifest: r.Manifest, Promoter: r.Promoter, Job: r.Job,
 	}
 	if r.Source != "" {
 		w.SrcRef, w.Source = r.Source+"@"+r.Digest.String(), sum(r.Source)
 	}
 	var subjects []intoto.Subject
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(append([]string{r.Destination}, names...)))) {
+	for _, name := range slice.Unique(append([]string{r.Destination}, names...)) {
 		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: r.Digest}})
 	}
 	return intoto.NewFor(Parse, PredicateType, subjects, w)

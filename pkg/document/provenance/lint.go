@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Note is one contradiction in a claim, or one gap that keeps a reader from
@@ -133,10 +134,7 @@ func (l *linter) completeness(c Claim) {
 		l.note(LintReproducible, "reproducible", "claimed to be reproducible, but the tools of the build are not recorded")
 	}
 	if claimsParameterless(c) {
-		var names []string
-		for _, p := range c.UserParameters() {
-			names = append(names, p.Name)
-		}
+		names := slice.Map(c.UserParameters(), func(p Parameter) string { return p.Name })
 		l.about(lintParameterless, names, "the build is claimed to be parameterless, but had parameters")
 	}
 }

@@ -42,7 +42,7 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 	if raw[0] != '{' || depth == flattenDepth || len(name) > flattenName {
 		return f.leaf(name, raw)
 	}
-	if members(raw) > maxParameters {
+	if 1+commas(raw, 1) > maxParameters { // at least as many as it has members
 		return tooMany()
 	}
 	// The statement was parsed strictly down to here, and a map has no fields
@@ -61,10 +61,6 @@ func (f *flattener) add(name string, raw json.RawMessage, depth int) error {
 	}
 	return nil
 }
-
-// members is an upper bound of the number of members of an object or a list,
-// counted before memory is allocated for them.
-func members(raw []byte) int { return 1 + commas(raw, 1) }
 
 // anyDepth counts the commas at every depth.
 const anyDepth = 0

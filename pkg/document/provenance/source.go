@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -36,12 +37,7 @@ const (
 )
 
 func (c Claim) layout() layout {
-	for _, l := range layouts {
-		if l.buildType == c.BuildType {
-			return l
-		}
-	}
-	return layout{}
+	return slice.First(layouts, func(l layout) bool { return l.buildType == c.BuildType })
 }
 
 // findSource reads repository, ref and commit from the fields of the format

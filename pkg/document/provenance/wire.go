@@ -126,7 +126,8 @@ func readV1(raw json.RawMessage) (c Claim, err error) {
 	c = Claim{BuildType: w.BuildDefinition.BuildType, DefinedIn: -1}
 	meta := w.RunDetails.Metadata
 	var p pieces
-	c.Builder = p.builder(w.RunDetails.Builder)
+	by := w.RunDetails.Builder
+	c.Builder = Builder{ID: by.ID, Version: by.Version, Dependencies: p.resources(by.Dependencies)}
 	c.Parameters = p.parameters("", w.BuildDefinition.External)
 	c.Internal = p.parameters("", w.BuildDefinition.Internal)
 	c.Dependencies = p.resources(w.BuildDefinition.Dependencies)
@@ -149,10 +150,6 @@ func (p *pieces) fail(err error) {
 	if p.err == nil && err != nil {
 		p.err = err
 	}
-}
-
-func (p *pieces) builder(w wireBuilder) Builder {
-	return Builder{ID: w.ID, Version: w.Version, Dependencies: p.resources(w.Dependencies)}
 }
 
 func (p *pieces) parameters(name string, raw json.RawMessage) []Parameter {

@@ -16,6 +16,7 @@ import (
 	"github.com/spdx/tools-golang/tagvalue"
 	tags "github.com/spdx/tools-golang/tagvalue/reader"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -128,9 +129,7 @@ func (r *reader) lines(doc *v2_3.Document) {
 	m.name, m.namespace, m.comment = doc.DocumentName, doc.DocumentNamespace, doc.DocumentComment
 	if info := doc.CreationInfo; info != nil {
 		m.created, m.context = info.Created, info.CreatorComment
-		for _, c := range info.Creators {
-			m.creators = append(m.creators, c.CreatorType+": "+c.Creator)
-		}
+		m.creators = slice.Map(info.Creators, func(c common.Creator) string { return c.CreatorType + ": " + c.Creator })
 	}
 	for _, e := range doc.ExternalDocumentReferences {
 		r.sums = []sum{{string(e.Checksum.Algorithm), e.Checksum.Value}}

@@ -34,7 +34,7 @@ func (d Draft) text() (string, error) {
 		w.list("externalDocumentRefs", len(d.External), func(i int) { w.external(d.External[i]) })
 		w.some("comment", d.Comment)
 		w.object("creationInfo", func() {
-			w.words("creators", d.creators()...)
+			w.words("creators", slices.DeleteFunc([]string{d.Author, "Tool: " + d.Tool}, func(who string) bool { return who == "" })...)
 			w.str("created", d.Created.UTC().Format(timeLayout))
 			w.some("comment", d.Context)
 		})
@@ -44,11 +44,6 @@ func (d Draft) text() (string, error) {
 	})
 	w.b.WriteByte('\n')
 	return w.b.String(), w.err
-}
-
-// creators are author and tool.
-func (d Draft) creators() []string {
-	return slices.DeleteFunc([]string{d.Author, "Tool: " + d.Tool}, func(who string) bool { return who == "" })
 }
 
 // size estimates the length of the document, so that the buffer need not grow.

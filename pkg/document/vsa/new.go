@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/rebuildrecord"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
@@ -89,9 +90,9 @@ func New(v verdict.Verdict, c Claim) (intoto.Statement, error) {
 	if reproduced(v, c.Artifacts) {
 		w.Levels = append(w.Levels, "SLSA_BUILD_REPRODUCED")
 	}
-	for _, one := range v.Waived {
-		w.Waived = append(w.Waived, waivedFinding{one.Finding.Code, one.Finding.Subject, one.ID, one.By, one.Reason})
-	}
+	w.Waived = slice.Map(v.Waived, func(one verdict.Waiver) waivedFinding {
+		return waivedFinding{one.Finding.Code, one.Finding.Subject, one.ID, one.By, one.Reason}
+	})
 	return c.statement(w)
 }
 

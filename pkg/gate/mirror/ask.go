@@ -31,6 +31,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -278,10 +279,7 @@ func (p place) marked(ctx context.Context, config digest.Digest) (found []part, 
 		return nil, err
 	}
 	names, err := marker.Named(ctx, p.files, config, v, nil)
-	for _, name := range names {
-		found = append(found, part{Name: name, Want: digest.Of(digest.SHA256, []byte(v.String()))})
-	}
-	return found, err
+	return slice.Map(names, func(name string) part { return part{Name: name, Want: digest.Of(digest.SHA256, []byte(v.String()))} }), err
 }
 
 // look asks about each part of an artifact.

@@ -29,6 +29,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -213,10 +214,7 @@ type artifact struct {
 // wanted is a digest over all parts, as JSON. It is recorded of an artifact that is
 // whole.
 func wanted(parts []part) string {
-	var all []string
-	for _, p := range parts {
-		all = append(all, p.Name+" "+p.Want.Hex()+" "+p.Of.Hex()+" "+p.Attached)
-	}
+	all := slice.Map(parts, func(p part) string { return p.Name + " " + p.Want.Hex() + " " + p.Of.Hex() + " " + p.Attached })
 	slices.Sort(all)
 	return `"` + digest.Of(digest.SHA256, []byte(strings.Join(all, "\n"))).String() + `"`
 }

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/address"
 )
 
@@ -80,11 +81,7 @@ func Covers(s Scope, repository string) bool {
 // Select returns the repositories that a scope covers, each once and sorted, and the
 // parts of the scope that cover none of them: they are misspelt, or not used yet.
 func Select(s Scope, repositories []string) (covered, without []string) {
-	for _, r := range repositories {
-		if Covers(s, r) {
-			covered = append(covered, r)
-		}
-	}
+	covered = slice.Filter(repositories, func(r string) bool { return Covers(s, r) })
 	slices.Sort(covered)
 	for _, part := range s.Repositories {
 		one := Scope{Repositories: []string{part}}
@@ -288,12 +285,7 @@ const LostAdvice = "restore the statement from a copy of the site; without a cop
 // Lost is a statement in the history about a transition after the last signed one; ""
 // if there is none.
 func (f Feature) Lost(last int) string {
-	for _, e := range f.Status.History {
-		if e.Transition.Number > last && e.Statement != "" {
-			return e.Statement
-		}
-	}
-	return ""
+	return slice.First(f.Status.History, func(e Entry) bool { return e.Transition.Number > last && e.Statement != "" }).Statement
 }
 
 // Condition finds a condition by its type; Unknown if it was never computed.

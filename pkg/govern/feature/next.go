@@ -7,6 +7,7 @@ import (
 	"time"
 
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
 
@@ -377,21 +378,15 @@ func union(a, b Scope) Scope {
 	if a.Everything || b.Everything {
 		return Scope{Everything: true}
 	}
-	all := slices.Concat(a.Repositories, b.Repositories)
-	slices.Sort(all)
-	return Scope{Repositories: slices.Compact(all)}
+	return Scope{Repositories: slice.Unique(slices.Concat(a.Repositories, b.Repositories))}
 }
 
-func todo(tasks []Task) (list []featuretransition.Task) {
-	for _, t := range tasks {
-		list = append(list, featuretransition.Task{Kind: string(t.Kind), Name: t.Name})
-	}
-	return list
+func todo(tasks []Task) []featuretransition.Task {
+	return slice.Map(tasks, func(t Task) featuretransition.Task { return featuretransition.Task{Kind: string(t.Kind), Name: t.Name} })
 }
 
-func told(done []Done) (list []featuretransition.Task) {
-	for _, d := range done {
-		list = append(list, featuretransition.Task{Kind: string(d.Kind), Name: d.Name, Attempts: d.Attempts, Message: d.Message, Reporters: d.Reporters})
-	}
-	return list
+func told(done []Done) []featuretransition.Task {
+	return slice.Map(done, func(d Done) featuretransition.Task {
+		return featuretransition.Task{Kind: string(d.Kind), Name: d.Name, Attempts: d.Attempts, Message: d.Message, Reporters: d.Reporters}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -126,8 +127,7 @@ func (p *pass) judgeUses(t Task) Outcome {
 	case len(missing) > 0:
 		return Outcome{reopen: true, Remaining: len(missing), Message: "reports are missing from: " + listed(missing)}
 	}
-	expected := slices.Sorted(slices.Values(p.Expected))
-	expected = slices.Compact(expected)
+	expected := slice.Unique(p.Expected)
 	return Outcome{Done: true, Message: fmt.Sprintf("all of %s have the new value", plural.Of(len(expected), "reporter")), reporters: expected}
 }
 
@@ -141,7 +141,7 @@ func missingText(missing []string) string {
 // missing lists the expected reporters that did not report the new value within the
 // window, and why their reports do not count.
 func (p *pass) missing(t Task) (names []string) {
-	for _, who := range slices.Compact(slices.Sorted(slices.Values(p.Expected))) {
+	for _, who := range slice.Unique(p.Expected) {
 		if why, counts := p.reported(who, t); !counts {
 			names = append(names, who+why)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -66,7 +67,7 @@ func Check(q Question) (*verdict.Verdict, Report) {
 	for _, f := range q.Template.Faults() {
 		v.Warn(verdict.Find(verdict.SignoffTemplate, "template", "line %d: %s", f.Line, f.Message))
 	}
-	if !q.Template.demands() {
+	if len(q.Template.required(Stable)) == 0 {
 		v.Add(verdict.Find(verdict.SignoffTemplate, "template", "the template has no directive that requires a section"))
 	}
 	if q.Record.Milestone != "" && q.Milestone != "" && !sameMilestone(q.Record.Milestone, q.Milestone) {
@@ -218,11 +219,8 @@ func (j *judging) report(v *verdict.Verdict) Checked {
 
 // things are the names of everything that is required of a document.
 func (c Checked) things() []string {
-	list := []string{path.Join(c.Dir, readmeName), path.Join(c.Dir, kepName)}
-	for _, s := range c.Sections {
-		list = append(list, path.Join(c.Dir, readmeName)+"#"+s.Title)
-	}
-	return list
+	readme := path.Join(c.Dir, readmeName)
+	return append([]string{readme, path.Join(c.Dir, kepName)}, slice.Map(c.Sections, func(s Judged) string { return readme + "#" + s.Title })...)
 }
 
 // table summarises the required sections in a line.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -92,12 +93,7 @@ func (d *Document) measure() {
 
 // Title is the title of the document, as it is written.
 func (d *Document) Title() string {
-	for _, s := range d.sections {
-		if s.Level == 1 {
-			return s.Title
-		}
-	}
-	return ""
+	return slice.First(d.sections, func(s Section) bool { return s.Level == 1 }).Title
 }
 
 func (d *Document) find(title string) (Section, bool) {

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -31,11 +32,8 @@ type Judged struct {
 }
 
 // Sections determines the state of every section that a template requires for a stage.
-func Sections(d *Document, t *Template, at Stage) (list []Judged) {
-	for _, r := range t.required(at) {
-		list = append(list, d.judge(r.Title, t))
-	}
-	return list
+func Sections(d *Document, t *Template, at Stage) []Judged {
+	return slice.Map(t.required(at), func(r Rule) Judged { return d.judge(r.Title, t) })
 }
 
 // judge determines the state of one section. A section is filled if it has a line of its
@@ -91,7 +89,7 @@ func (d *Document) weigh(lines []line, t *Template) State {
 
 // weigh is the state of a single line, without comparing it with the template.
 func (l *line) weigh() {
-	l.words, l.weight = sentence(l.text), Filled
+	l.words, l.weight = strings.Join(strings.Fields(mend(l.text)), " "), Filled // one space between words, for comparison
 	switch level, _ := headingOf(l.text); {
 	case level > 0 && !l.fenced, !says(l.words, l.fenced):
 		l.weight = Empty

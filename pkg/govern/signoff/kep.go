@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -172,12 +173,7 @@ var example = pattern.Lazy(`(?i)^(tbd|todo|nnnn|kep template|sig-xyz|yyyy-mm-dd|
 
 // nearest is the known word closest to a misspelt one, "" for none.
 func nearest(word string, known []string) string {
-	for _, k := range known {
-		if oneOff(word, k) || sorted(word) == sorted(k) {
-			return k
-		}
-	}
-	return ""
+	return slice.First(known, func(k string) bool { return oneOff(word, k) || sorted(word) == sorted(k) })
 }
 
 func sorted(word string) string {

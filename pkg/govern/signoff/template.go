@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -39,10 +40,7 @@ func ParseTemplate(raw []byte) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{Document: d, said: map[string]bool{}}
-	for _, s := range d.sections {
-		t.rules = append(t.rules, Rule{Section: s})
-	}
+	t := &Template{Document: d, said: map[string]bool{}, rules: slice.Map(d.sections, func(s Section) Rule { return Rule{Section: s} })}
 	for _, dir := range d.page.directives {
 		if dir.fault != "" {
 			t.faults = append(t.faults, Fault{dir.line, "malformed directive: " + dir.fault})
@@ -90,17 +88,9 @@ func (t *Template) apply(dir directive) {
 func (t *Template) Faults() []Fault { return append([]Fault(nil), t.faults...) }
 
 // required are the sections that a stage requires. The title is checked separately.
-func (t *Template) required(at Stage) (list []Rule) {
-	for _, r := range t.rules {
-		if r.Required && r.Level > 1 && at.reaches(r.From) {
-			list = append(list, r)
-		}
-	}
-	return list
+func (t *Template) required(at Stage) []Rule {
+	return slice.Filter(t.rules, func(r Rule) bool { return r.Required && r.Level > 1 && at.reaches(r.From) })
 }
-
-// demands reports whether the template requires any section.
-func (t *Template) demands() bool { return len(t.required(Stable)) > 0 }
 
 var (
 	tocEntry = pattern.Lazy(`^\s*[-*+] +\[(.*)\]\(#([^)]*)\)\s*$`)

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -30,10 +31,7 @@ func (r Report) Predicate(v *verdict.Verdict, s Signing) (releasesignoff.Predica
 	}
 	p := releasesignoff.Predicate{
 		Milestone: s.Milestone, Source: s.Source, Checker: releasesignoff.Checker{ID: Checker, Version: s.Version},
-		Template: s.Template, Checked: v.Time, Expires: v.Time.Add(s.Life), Left: r.Left,
-	}
-	for _, d := range r.Documents {
-		p.Documents = append(p.Documents, d.wire())
+		Template: s.Template, Checked: v.Time, Expires: v.Time.Add(s.Life), Left: r.Left, Documents: slice.Map(r.Documents, Checked.wire),
 	}
 	for _, x := range r.Exceptions {
 		p.Exceptions = append(p.Exceptions, releasesignoff.Exception{

@@ -82,9 +82,6 @@ func key(title string) string {
 	return strings.Join(words, " ")
 }
 
-// sentence is a line with normalised spaces, for comparison.
-func sentence(text string) string { return strings.Join(strings.Fields(mend(text)), " ") }
-
 // unfilled matches a placeholder line, such as TBD, maybe with a name or a date.
 var unfilled = pattern.Lazy(`(?i)^[\W_]*(?:(?:tbd|todo|fixme|tba|tbc)\b(?:\W*|\s*[:(\[,\x{2013}\x{2014}-].*)` +
 	`|(?:wip|xxx|coming soon|work in progress|to be (?:done|decided|determined|defined|confirmed|written|filled in))[\W_]*)$`)

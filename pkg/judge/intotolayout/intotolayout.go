@@ -39,6 +39,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -79,11 +80,8 @@ func (d Document) Form() string {
 func (d Document) Payload() json.RawMessage { return slices.Clone(d.payload) }
 
 // KeyIDs are the key ids beside its signatures. They are not signed.
-func (d Document) KeyIDs() (ids []string) {
-	for _, s := range d.signatures {
-		ids = append(ids, s.KeyID)
-	}
-	return ids
+func (d Document) KeyIDs() []string {
+	return slice.Map(d.signatures, func(s intoto.Signature) string { return s.KeyID })
 }
 
 // Is reports whether the payload of an envelope is a link or a layout;

@@ -240,9 +240,8 @@ func (w *walk) layout(d Document, owners []key, p place) (in_toto.Link, error) {
 // substituted replaces the parameters with their values. A parameter without a
 // value would remain as a pattern that matches nothing.
 func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
-	used := func(name string) bool { return textsOf(l).has("{" + name + "}") }
 	for _, name := range slices.Sorted(maps.Keys(p.parameters)) {
-		if !used(name) {
+		if !slices.ContainsFunc(textsOf(l), func(text string) bool { return strings.Contains(text, "{"+name+"}") }) {
 			return l, verdict.Refuse(verdict.Usage, "parameter "+name, "the layout does not use the parameter {%s}", name)
 		}
 	}
@@ -264,10 +263,8 @@ func substituted(l in_toto.Layout, p place) (in_toto.Layout, error) {
 	return l, nil
 }
 
-// texts are the strings of a layout that can contain a parameter.
-type texts []string
-
-func textsOf(l in_toto.Layout) (t texts) {
+// textsOf returns the strings of a layout that can contain a parameter.
+func textsOf(l in_toto.Layout) (t []string) {
 	for _, s := range l.Steps {
 		t = append(t, s.ExpectedCommand...)
 		t = append(t, slices.Concat(slices.Concat(s.ExpectedMaterials, s.ExpectedProducts)...)...)
@@ -277,10 +274,6 @@ func textsOf(l in_toto.Layout) (t texts) {
 		t = append(t, slices.Concat(slices.Concat(i.ExpectedMaterials, i.ExpectedProducts)...)...)
 	}
 	return t
-}
-
-func (t texts) has(part string) bool {
-	return slices.ContainsFunc(t, func(s string) bool { return strings.Contains(s, part) })
 }
 
 // step collects the links of a step: as many as its threshold, each for this

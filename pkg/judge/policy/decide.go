@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -286,9 +287,7 @@ func (m *judgement) evidence(f *fact) EvidenceView {
 	if role, err := m.policy.actors.actor(f, &m.q); err == nil {
 		e.Role = string(role)
 	}
-	for name, value := range f.certified().All() {
-		e.Claims[name] = value
-	}
+	maps.Insert(e.Claims, f.certified().All())
 	claim, err := f.claim()
 	if err != nil || e.Role != string(Builder) {
 		return e // rules must not use provenance that another role signed

@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/openvex"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Section is one part of the explanation of a policy.
@@ -100,11 +101,7 @@ func (s allowedSigner) extent() string {
 }
 
 func list[T ~string](all []T) string {
-	var words []string
-	for _, one := range all {
-		words = append(words, string(one))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(slice.Map(all, func(one T) string { return string(one) }), ", ")
 }
 
 func explainBuilds(p Policy) Section {

@@ -74,7 +74,7 @@ func (s *some) ask(m *judgement, f *fact) (passed int, err error) {
 	var known memoKey
 	memoized := false
 	if f.memory != nil {
-		known = m.memoKey(s, f)
+		known = memoKey{m.policy, s, m.q.Stage, m.q.Class, m.q.Version, m.q.Commit, m.entire(f)}
 		memoized = f.memory.has(known)
 	}
 	for i, c := range s.clauses {

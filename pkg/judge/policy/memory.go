@@ -51,10 +51,6 @@ type levels struct {
 	err    error
 }
 
-func (m *judgement) memoKey(s *some, f *fact) memoKey {
-	return memoKey{m.policy, s, m.q.Stage, m.q.Class, m.q.Version, m.q.Commit, m.entire(f)}
-}
-
 // entire reports whether every digest that the fact gives was compared. If the
 // artifact is named by its digest, only that one may be known.
 func (m *judgement) entire(f *fact) bool { return !m.q.ByDigest || f.said.Binds(m.q.Bytes) }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	signedpolicy "github.com/waybill-release/waybill/attestations/policy/v1"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -86,10 +88,7 @@ func (s *allowedSigner) claimed(f *fact, q *Question) bool {
 	if len(s.claims) == 0 {
 		return true
 	}
-	said := map[string]string{}
-	for name, value := range f.certified().All() {
-		said[name] = value
-	}
+	said := maps.Collect(f.certified().All())
 	for name, value := range s.claims {
 		if before, after, tied := strings.Cut(value, versionPlaceholder); tied && q.Version == "" {
 			text, begins := strings.CutPrefix(said[name], before)
@@ -126,19 +125,13 @@ func (a *actors) first(role Role) string {
 }
 
 // Expected lists the identities that may act in a role, for messages.
-func (p Policy) Expected(role Role) (names []string) {
-	for _, s := range p.actors.holders(role) {
-		names = append(names, s.String())
-	}
-	return names
+func (p Policy) Expected(role Role) []string {
+	return slice.Map(p.actors.holders(role), allowedSigner.String)
 }
 
 // Matchers are what the identities of a role match in a policy, at any time.
-func (r Role) Matchers(p Policy) (all []identity.Matcher) {
-	for _, s := range p.actors.holders(r) {
-		all = append(all, s.matcher)
-	}
-	return all
+func (r Role) Matchers(p Policy) []identity.Matcher {
+	return slice.Map(p.actors.holders(r), func(s allowedSigner) identity.Matcher { return s.matcher })
 }
 
 // AtAnyTime is a policy in which the identities of the role may act at any time. What it

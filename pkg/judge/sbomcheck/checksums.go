@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -50,12 +51,7 @@ func described(doc spdx.Document) (said digest.Set, id string) {
 // SHA1 is the SHA-1 that a document gives for its subject, or "".
 func SHA1(doc spdx.Document) string {
 	id := subjectOf(doc.Relationships())
-	for _, c := range doc.Checksums() {
-		if c.ID == id && c.Algorithm == "SHA1" {
-			return c.Value
-		}
-	}
-	return ""
+	return slice.First(doc.Checksums(), func(c spdx.Checksum) bool { return c.ID == id && c.Algorithm == "SHA1" }).Value
 }
 
 // putInto names the artifacts that were copied into an image, whose checksums can
@@ -100,10 +96,7 @@ func Uncompared(a Artifact) (notes []string) {
 		}
 		kinds[c.Algorithm+" of "+where]++
 	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		notes = append(notes, fmt.Sprintf("the checksums %s: %d", kind, kinds[kind]))
-	}
-	return notes
+	return slice.Map(slices.Sorted(maps.Keys(kinds)), func(kind string) string { return fmt.Sprintf("the checksums %s: %d", kind, kinds[kind]) })
 }
 
 // putIn reports whether a package in one of our documents is an artifact that

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -146,12 +147,7 @@ func component(p spdx.Package, needed bool) (name, sum string) {
 }
 
 func subjectOf(relationships []spdx.Relationship) string {
-	for _, r := range relationships {
-		if r.Type == spdx.Describes {
-			return r.To
-		}
-	}
-	return ""
+	return slice.First(relationships, func(r spdx.Relationship) bool { return r.Type == spdx.Describes }).To
 }
 
 // verb describes a relationship that is compared.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -24,11 +25,8 @@ type Found struct {
 
 // Complete refuses an SBOM that says parts were not examined. Packages that
 // were seen but not catalogued count too.
-func Complete(a Artifact) (all []verdict.Finding) {
-	for _, note := range Omitted(a.Document) {
-		all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "%.500q", note))
-	}
-	return all
+func Complete(a Artifact) []verdict.Finding {
+	return slice.Map(Omitted(a.Document), func(note string) verdict.Finding { return verdict.Find(verdict.SBOMIncomplete, a.Name, "%.500q", note) })
 }
 
 // Omitted lists what a document says it leaves out.

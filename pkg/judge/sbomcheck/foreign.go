@@ -165,15 +165,10 @@ func (c foreign) stranger(p spdx.Package) (all []verdict.Finding, left []string)
 		return nil, nil // images and layers are compared elsewhere
 	}
 	name := strings.TrimSpace(nameOf(p) + " " + p.PURL)
-	if isProgram(c.found) && p.PURL != "" {
+	if len(c.found.Packages) > 0 && c.found.Packages[0].Purpose == spdx.Application && p.PURL != "" { // one Go program
 		return []verdict.Finding{verdict.Find(verdict.Conflict, c.a.Name, "its SBOM lists %.200q, which the program does not contain", name)}, nil
 	}
 	return nil, []string{fmt.Sprintf("the package %.200q, of a kind that Waybill does not catalogue", name)}
-}
-
-// isProgram reports whether the artifact is one Go program.
-func isProgram(found spdx.Draft) bool {
-	return len(found.Packages) > 0 && found.Packages[0].Purpose == spdx.Application
 }
 
 // sums compares the checksums of Go modules. Some tools write the go.sum

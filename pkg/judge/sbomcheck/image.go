@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -15,7 +16,7 @@ import (
 // and exactly the layers of each. For an image that was saved to a file it
 // compares the configuration, which names the same layers.
 func Layers(a Artifact, image Image) (all []verdict.Finding) {
-	got := platforms(a.Document)
+	got := Platforms(a.Document)
 	if alone, unnamed := image[""]; unnamed && len(image) == 1 && len(got) == 1 {
 		for name := range got { // a single image does not name its platform
 			image = Image{name: alone}
@@ -46,15 +47,12 @@ func Layers(a Artifact, image Image) (all []verdict.Finding) {
 	return all
 }
 
-func sorted(list []digest.Digest) (out []string) {
-	for _, d := range list {
-		out = append(out, d.String())
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+func sorted(list []digest.Digest) []string {
+	return slice.Unique(slice.Map(list, digest.Digest.String))
 }
 
-func platforms(doc spdx.Document) Image {
+// Platforms returns the images that a document of ours lists, by platform.
+func Platforms(doc spdx.Document) Image {
 	byID, images := map[string]spdx.Package{}, map[string]string{}
 	name, _ := doc.Describes()
 	for _, p := range doc.Packages() {
@@ -99,7 +97,7 @@ func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared
 			known[p.Config] = true
 		}
 	}
-	held := platforms(a.Document)
+	held := Platforms(a.Document)
 	if len(known) == 0 || len(held) == 0 {
 		return nil, false
 	}
@@ -112,12 +110,9 @@ func Saved(a Artifact, served map[string]Image) (all []verdict.Finding, compared
 	return all, true
 }
 
-// Platforms returns the images that a document of ours lists, by platform.
-func Platforms(doc spdx.Document) Image { return platforms(doc) }
-
 // HoldsImage reports whether a document describes a file that contains an
 // image.
-func HoldsImage(doc spdx.Document) bool { return len(platforms(doc)) > 0 }
+func HoldsImage(doc spdx.Document) bool { return len(Platforms(doc)) > 0 }
 
 // Placed is an artifact of the release that, by the document of an image, was
 // put at a path in the image of a platform.

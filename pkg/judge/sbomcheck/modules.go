@@ -7,6 +7,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -51,12 +52,7 @@ func nameOf(p spdx.Package) string {
 // depends on, without the standard library.
 func goPackages(doc spdx.Document) (list []spdx.Package) {
 	needed := needs(doc.Relationships())
-	for _, p := range doc.Packages() {
-		if needed[p.ID] && isModule(p) {
-			list = append(list, p)
-		}
-	}
-	return list
+	return slice.Filter(doc.Packages(), func(p spdx.Package) bool { return needed[p.ID] && isModule(p) })
 }
 
 // needs returns the elements that another element depends on.

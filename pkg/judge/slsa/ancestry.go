@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -26,11 +27,7 @@ type Limit struct {
 
 // String names the level and the limiting step.
 func (l Limit) String() string {
-	var names []string
-	for _, id := range l.Path {
-		names = append(names, quote(id))
-	}
-	return fmt.Sprintf("level %d, limited by %s", l.Level, strings.Join(names, " made of "))
+	return fmt.Sprintf("level %d, limited by %s", l.Level, strings.Join(slice.Map(l.Path, quote), " made of "))
 }
 
 // Minimum returns the lowest level among an artifact and everything that it was

@@ -117,10 +117,6 @@ func (f *facts) declare(list []Declaration) error {
 	return nil
 }
 
-func (f *facts) trust(t Trust, e signed) {
-	f.pair, f.known = t.pair(e, f.claim.Builder.ID)
-}
-
 func signerOf(e signed) string {
 	if !e.Key().IsZero() {
 		return "key " + e.Key().String()

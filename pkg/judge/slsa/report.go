@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -142,12 +143,7 @@ type Report struct {
 
 // Level is the level that the artifact reached on a track.
 func (r Report) Level(t Track) int {
-	for _, l := range r.Levels {
-		if l.Track == t {
-			return l.Level
-		}
-	}
-	return 0
+	return slice.First(r.Levels, func(l Reached) bool { return l.Track == t }).Level
 }
 
 // scales returns the tracks with their highest levels, at level 0. Level 4 of

@@ -5,6 +5,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // v01 is SLSA v0.1, whose levels KEP-3027 uses.
@@ -144,10 +145,7 @@ func (f *facts) parameterless() Answer {
 	if a.State != Met {
 		return a
 	}
-	var names []string
-	for _, p := range f.claim.UserParameters() {
-		names = append(names, quote(p.Name))
-	}
+	names := slice.Map(f.claim.UserParameters(), func(p provenance.Parameter) string { return quote(p.Name) })
 	if n := len(names); n > 0 {
 		return notMet(f.evidence, "%s besides source and entry point: %s", plural.Of(n, "parameter"), strings.Join(names[:min(n, 8)], ", "))
 	}

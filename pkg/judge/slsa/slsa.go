@@ -31,6 +31,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -118,11 +119,8 @@ func (t Trust) Judge(q Question) (Report, error) {
 	return t.judge(question{q, q.Provenance, testimonies(q.Sources)})
 }
 
-func testimonies(list []verify.Evidence) (out []testimony) {
-	for _, e := range list {
-		out = append(out, e)
-	}
-	return out
+func testimonies(list []verify.Evidence) []testimony {
+	return slice.Map(list, func(e verify.Evidence) testimony { return e })
 }
 
 func (t Trust) judge(q question) (Report, error) {
@@ -181,7 +179,7 @@ func (t Trust) gather(q question) (*facts, error) {
 	f.claim, f.given, f.lint = claim, true, provenance.LintPredicate(claim)
 	f.exists = q.binds(statement)
 	if f.signed && f.exists {
-		f.trust(t, q.provenance)
+		f.pair, f.known = t.pair(q.provenance, f.claim.Builder.ID)
 	}
 	return f, f.judgeSources(t, q)
 }

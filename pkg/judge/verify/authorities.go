@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Chain is the chain of CA certificates of a certificate, from the trust root
@@ -18,8 +20,5 @@ func (v *Verifier) Chain(certificate []byte) (chain [][]byte) {
 	if err != nil || len(chains) == 0 {
 		return nil
 	}
-	for _, c := range chains[0][1:] {
-		chain = append(chain, c.Raw)
-	}
-	return chain
+	return slice.Map(chains[0][1:], func(c *x509.Certificate) []byte { return c.Raw })
 }

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Said is the unverified content of a bundle, for display: no signature, proof
@@ -66,9 +69,7 @@ func Read(raw []byte) (Said, error) {
 		}
 		s.Entries = append(s.Entries, entry)
 	}
-	for _, t := range vm.GetTimestampVerificationData().GetRfc3161Timestamps() {
-		s.Timestamps = append(s.Timestamps, t.GetSignedTimestamp())
-	}
+	s.Timestamps = slice.Map(vm.GetTimestampVerificationData().GetRfc3161Timestamps(), (*protocommon.RFC3161SignedTimestamp).GetSignedTimestamp)
 	if envelope := b.GetDsseEnvelope(); envelope != nil {
 		s.PayloadType, s.Payload, s.Signatures = envelope.GetPayloadType(), slices.Clone(envelope.GetPayload()), len(envelope.GetSignatures())
 	}
@@ -84,12 +85,9 @@ func (s Said) Timestamp(i int) (at time.Time, serial *big.Int, err error) {
 	return token.at, token.number, err
 }
 
-func certificates(vm *protobundle.VerificationMaterial) (list [][]byte) {
+func certificates(vm *protobundle.VerificationMaterial) [][]byte {
 	if one := vm.GetCertificate(); one != nil {
 		return [][]byte{one.GetRawBytes()}
 	}
-	for _, c := range vm.GetX509CertificateChain().GetCertificates() {
-		list = append(list, c.GetRawBytes())
-	}
-	return list
+	return slice.Map(vm.GetX509CertificateChain().GetCertificates(), (*protocommon.X509Certificate).GetRawBytes)
 }

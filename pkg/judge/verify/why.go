@@ -18,6 +18,7 @@ import (
 	sigstore "github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -136,10 +137,7 @@ func lives(c *x509.Certificate, at time.Time) bool {
 // stamped returns the times of the valid timestamps.
 func stamped(m material, trusted root.TrustedMaterial) (at []time.Time) {
 	stamps, _, _ := sigstore.VerifySignedTimestamp(m.entity, trusted)
-	for _, s := range stamps {
-		at = append(at, s.Time)
-	}
-	return at
+	return slice.Map(stamps, func(s *root.Timestamp) time.Time { return s.Time })
 }
 
 // disagreeing distinguishes a certificate that was not valid at any signed time

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/lock"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -135,12 +136,7 @@ func Tools(p plan.Plan, pins plan.Lock) Ask {
 			names = append(names, step.Tools...)
 		}
 		names = slices.AppendSeq(names, maps.Keys(pins.Tools))
-		slices.Sort(names)
-		var checks []Check
-		for _, name := range slices.Compact(names) {
-			checks = append(checks, tool(name, pins.Tools[name]))
-		}
-		return checks
+		return slice.Map(slice.Unique(names), func(name string) Check { return tool(name, pins.Tools[name]) })
 	}
 }
 

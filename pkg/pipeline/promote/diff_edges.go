@@ -11,6 +11,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/release/promotionplan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -48,8 +49,7 @@ func (c *comparing) resolveListed(ctx context.Context, at *registry.Remote, all 
 			}
 		}
 	}
-	slices.Sort(ask)
-	ask = slices.Compact(ask)
+	ask = slice.Unique(ask)
 	var mu sync.Mutex // owns l
 	return len(ask), atonce.Try(ctx, toAtOnce, ask, func(ctx context.Context, _ int, tag string) error {
 		d, err := at.Claimed(ctx, all[0].repo, tag)

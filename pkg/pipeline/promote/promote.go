@@ -35,6 +35,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -192,11 +193,7 @@ func checkPublic(ctx context.Context, whole Publisher) error {
 
 // names are those of all files, the manifest's included.
 func (p Plan) names() []string {
-	names := []string{releasemanifest.Name}
-	for _, f := range p.Files {
-		names = append(names, f.Name)
-	}
-	return names
+	return append([]string{releasemanifest.Name}, slice.Map(p.Files, func(f File) string { return f.Name })...)
 }
 
 // apply copies a release. A draft, which may be nil, becomes public after the

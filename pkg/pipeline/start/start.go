@@ -34,6 +34,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/release/plan/draft"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -222,9 +223,9 @@ func labServices(p draft.Project, r Request) (services, error) {
 			{"unisolated", 1, "where the machine cannot isolate steps", as("builder-unisolated")},
 		},
 		ignored: ignored,
-	}
-	for _, name := range []string{"builder", "builder-unisolated", "release"} {
-		s.Tokens = append(s.Tokens, tokenFrom{name, "file:" + filepath.Join(dir, "tokens", name)})
+		Tokens: slice.Map([]string{"builder", "builder-unisolated", "release"}, func(name string) tokenFrom {
+			return tokenFrom{name, "file:" + filepath.Join(dir, "tokens", name)}
+		}),
 	}
 	return s, nil
 }

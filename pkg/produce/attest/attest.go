@@ -38,6 +38,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -285,12 +286,9 @@ func (a As) version() string {
 func (r *Records) summary(made Promoted, d digest.Digest, ids trace.IDs) (intoto.Statement, error) {
 	canonical, names := made.Destinations[0].Ref, made.names()
 	if len(made.For) > 0 {
-		canonical, names = made.For[0], slices.Compact(slices.Sorted(slices.Values(made.For)))
+		canonical, names = made.For[0], slice.Unique(made.For)
 	}
-	var subjects []intoto.Subject
-	for _, name := range names {
-		subjects = append(subjects, intoto.Subject{Name: name, Digests: digest.Set{SHA256: d}})
-	}
+	subjects := slice.Map(names, func(name string) intoto.Subject { return intoto.Subject{Name: name, Digests: digest.Set{SHA256: d}} })
 	c := r.claim(canonical+"@"+d.String(), subjects, 1+len(made.Children))
 	c.Trace = ids
 	return vsa.New(*made.Verdict, c)
@@ -311,12 +309,7 @@ func (r *Records) promotion(made Promoted, ids trace.IDs) (intoto.Statement, err
 
 // names are the destinations, each once.
 func (m Promoted) names() []string {
-	var names []string
-	for _, to := range m.Destinations {
-		names = append(names, to.Ref)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slice.Unique(slice.Map(m.Destinations, func(to Destination) string { return to.Ref }))
 }
 
 // existing is an existing record, and the run that made it.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -70,10 +71,7 @@ func (s Spec) config(base v1.ConfigFile, c Child) v1.ConfigFile {
 		Architecture: base.Architecture, OS: base.OS, OSVersion: base.OSVersion, OSFeatures: base.OSFeatures,
 		Created: at, Config: run,
 		History: append(slices.Clone(base.History), v1.History{Created: at, CreatedBy: "waybill", Comment: "files of the release"}),
-		RootFS:  v1.RootFS{Type: "layers"},
-	}
-	for _, l := range c.Layers {
-		out.RootFS.DiffIDs = append(out.RootFS.DiffIDs, hash(l.DiffID))
+		RootFS:  v1.RootFS{Type: "layers", DiffIDs: slice.Map(c.Layers, func(l Layer) v1.Hash { return hash(l.DiffID) })},
 	}
 	return out
 }

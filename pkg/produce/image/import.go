@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -136,8 +137,7 @@ func chosen(list []v1.Image, platforms []string) ([]Child, error) {
 	}
 	offered := slices.Sorted(maps.Keys(byPlatform))
 	var children []Child
-	wanted := slices.Sorted(slices.Values(platforms))
-	for _, p := range slices.Compact(wanted) {
+	for _, p := range slice.Unique(platforms) {
 		img := byPlatform[normal(p)]
 		if img == nil {
 			return nil, verdict.Refuse(verdict.Platform, p, "the archive has no image for this platform, only for %q", offered)

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 )
@@ -32,10 +33,7 @@ func (r *run) attest(ctx context.Context, step plan.Step, out outputs, start tim
 	if err := r.repo.CheckUnmoved(ctx, r.Source.Commit); err != nil {
 		return nil, err
 	}
-	subjects := make([]intoto.Subject, 0, len(out.list))
-	for _, o := range out.list {
-		subjects = append(subjects, intoto.Subject{Name: o.name, Digests: o.digests})
-	}
+	subjects := slice.Map(out.list, func(o output) intoto.Subject { return intoto.Subject{Name: o.name, Digests: o.digests} })
 	said := provenance.Predicate{
 		BuildDefinition: r.definition(step, out),
 		RunDetails: provenance.RunDetails{

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/checkout"
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -185,12 +186,8 @@ func (r *run) inside(step plan.Step, at surroundings, report sandbox.Report) pro
 	if raw, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil { // of Linux
 		walls.Kernel = strings.TrimSpace(string(raw))
 	}
-	for _, g := range report.Had {
-		walls.Had = append(walls.Had, string(g))
-	}
-	for _, l := range report.Lacking {
-		walls.Lacking = append(walls.Lacking, string(l.Guarantee))
-	}
+	walls.Had = slice.Map(report.Had, func(g sandbox.Guarantee) string { return string(g) })
+	walls.Lacking = slice.Map(report.Lacking, func(l sandbox.Lack) string { return string(l.Guarantee) })
 	walls.RefusedMore = report.RefusedMore
 	for _, a := range report.Asked {
 		if !a.Allowed {

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/produce/image"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -62,10 +63,7 @@ func (r *run) imported(ctx context.Context, step plan.Step, scratch string) (out
 	if err != nil {
 		return outputs{}, errors.Join(fmt.Errorf("importing %q: %w", step.Image.Import, err), f.Close())
 	}
-	var platforms []string
-	for _, p := range step.Image.Platforms {
-		platforms = append(platforms, p.Platform)
-	}
+	platforms := slice.Map(step.Image.Platforms, func(p plan.PlatformFiles) string { return p.Platform })
 	built, err := image.Import(ctx, f, info.Size(), platforms)
 	if err != nil {
 		return outputs{}, errors.Join(fmt.Errorf("importing %q: %w", step.Image.Import, err), f.Close())

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Guarantee is one property of the isolation of a step.
@@ -109,11 +110,8 @@ func (r Report) Reason() string {
 }
 
 // Loud lists what is missing, one line each, limits included.
-func (r Report) Loud() (lines []string) {
-	for _, l := range r.Lacking {
-		lines = append(lines, fmt.Sprintf("without %s: %s", l.Guarantee, l.Reason))
-	}
-	return lines
+func (r Report) Loud() []string {
+	return slice.Map(r.Lacking, func(l Lack) string { return fmt.Sprintf("without %s: %s", l.Guarantee, l.Reason) })
 }
 
 // Print writes the report as the last lines of a log.
@@ -157,13 +155,8 @@ func (r *Report) lack(g Guarantee, reason string) {
 
 // missing lists the guarantees that a step of a mode needs and that the
 // report does not have.
-func (r Report) missing(mode Mode) (list []Guarantee) {
-	for _, g := range essential() {
-		if !r.Has(g) && (mode != Contained || g != OwnAccount) {
-			list = append(list, g)
-		}
-	}
-	return list
+func (r Report) missing(mode Mode) []Guarantee {
+	return slice.Filter(essential(), func(g Guarantee) bool { return !r.Has(g) && (mode != Contained || g != OwnAccount) })
 }
 
 // noGuarantees is the report of an unisolated step.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Limits of stopping a step.
@@ -147,8 +149,5 @@ func threads(pid int) (dirs []string) {
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1) // ended threads have no files
-	for _, name := range names {
-		dirs = append(dirs, dir.Name()+"/"+name)
-	}
-	return dirs
+	return slice.Map(names, func(name string) string { return dir.Name() + "/" + name })
 }

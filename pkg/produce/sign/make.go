@@ -22,6 +22,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -69,13 +70,8 @@ func (s *Signer) Retries() (n int) {
 
 // services are all that a signature may need.
 func (s *Signer) services() []*service {
-	all := []*service{s.authority.service}
-	for _, authority := range s.stamps {
-		all = append(all, authority.service)
-	}
-	for _, log := range s.logs {
-		all = append(all, log.service)
-	}
+	all := append([]*service{s.authority.service}, slice.Map(s.stamps, func(a *stampAuthority) *service { return a.service })...)
+	all = append(all, slice.Map(s.logs, func(l *logger) *service { return l.service })...)
 	if s.legacy != nil {
 		all = append(all, s.legacy.service)
 	}
@@ -366,10 +362,9 @@ func (s *Signer) encode(c content, r record) ([]byte, error) {
 	if len(r.entries) != len(s.logs) {
 		return nil, verdict.Refuse(verdict.LogMissing, "signature", "log entries: %d, but the signing configuration requires %d", len(r.entries), len(s.logs))
 	}
-	stamps := &bundles.TimestampVerificationData{}
-	for _, stamp := range r.Timestamps {
-		stamps.Rfc3161Timestamps = append(stamps.Rfc3161Timestamps, &common.RFC3161SignedTimestamp{SignedTimestamp: stamp})
-	}
+	stamps := &bundles.TimestampVerificationData{Rfc3161Timestamps: slice.Map(r.Timestamps, func(stamp []byte) *common.RFC3161SignedTimestamp {
+		return &common.RFC3161SignedTimestamp{SignedTimestamp: stamp}
+	})}
 	b := &bundles.Bundle{MediaType: bundleType, VerificationMaterial: &bundles.VerificationMaterial{TlogEntries: r.entries, TimestampVerificationData: stamps}}
 	if len(r.Certificate) > 0 {
 		b.VerificationMaterial.Content = &bundles.VerificationMaterial_Certificate{Certificate: &common.X509Certificate{RawBytes: r.Certificate}}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,10 +145,8 @@ func (s *service) send(ctx context.Context, q question, expected ...int) ([]byte
 	if int64(len(body)) > limit {
 		return nil, nil, s.refuse("the answer has more than %d bytes", limit)
 	}
-	for _, status := range expected {
-		if response.StatusCode == status {
-			return body, response, nil
-		}
+	if slices.Contains(expected, response.StatusCode) {
+		return body, response, nil
 	}
 	answer := fmt.Errorf("the service answered %d: %.200q", response.StatusCode, redactSecret(string(body), q.secret))
 	switch response.StatusCode {

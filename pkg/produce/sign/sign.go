@@ -56,6 +56,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/produce/sign/token"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -154,12 +155,10 @@ func prepare(c Config, as string, p prover) (*Signer, error) {
 		config: c, as: as, prover: p, fetching: make(chan struct{}, 1),
 		authority: &authority{newService("certificate authority", c.Services.Fulcio, c), material, max(c.Policy.Verification().SCTs, 1)},
 	}
-	for _, address := range c.Services.TSAs {
-		s.stamps = append(s.stamps, &stampAuthority{newService("timestamp authority", address, c), material})
-	}
-	for _, address := range c.Services.Logs {
-		s.logs = append(s.logs, &logger{newService("transparency log", address, c), material})
-	}
+	s.stamps = slice.Map(c.Services.TSAs, func(address string) *stampAuthority {
+		return &stampAuthority{newService("timestamp authority", address, c), material}
+	})
+	s.logs = slice.Map(c.Services.Logs, func(address string) *logger { return &logger{newService("transparency log", address, c), material} })
 	if address := c.Services.LogV1; address != "" {
 		s.legacy = &legacyLog{newService("transparency log of version 1", address, c)}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
@@ -136,12 +137,7 @@ func (m Manifest) filter(keep func(Artifact) bool) []Artifact {
 
 // Repositories are the image repositories of the release, sorted.
 func (m Manifest) Repositories() []string {
-	var names []string
-	for _, a := range m.Images() {
-		names = append(names, a.Repository)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slice.Unique(slice.Map(m.Images(), func(a Artifact) string { return a.Repository }))
 }
 
 // checkSidecars refuses a checksum file with another digest than the manifest:

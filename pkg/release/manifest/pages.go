@@ -8,6 +8,7 @@ import (
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -97,7 +98,7 @@ func (m Manifest) SealPages(entries int, put func(p Page, raw []byte) error) (in
 // addFormer names the pages of superseded revisions that are not pages of this
 // one.
 func (m Manifest) addFormer(wire *releasemanifest.Predicate) error {
-	former := slices.Compact(slices.Sorted(slices.Values(m.Former)))
+	former := slice.Unique(m.Former)
 	for _, p := range wire.Pages {
 		former = slices.DeleteFunc(former, func(name string) bool { return name == p.Name })
 	}

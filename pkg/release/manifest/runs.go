@@ -7,6 +7,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -111,9 +112,7 @@ func extend(wire *releasemanifest.Predicate, name string, raw json.RawMessage) {
 
 // runsOf joins the runs with their fields in the extension.
 func runsOf(wire releasemanifest.Predicate) (runs []Run, err error) {
-	for _, r := range wire.Runs {
-		runs = append(runs, Run{Kind: r.Kind, ID: r.ID, TraceID: r.TraceID})
-	}
+	runs = slice.Map(wire.Runs, func(r releasemanifest.Run) Run { return Run{Kind: r.Kind, ID: r.ID, TraceID: r.TraceID} })
 	raw, there := wire.Extensions[releasemanifest.RunTraces]
 	if !there {
 		return runs, nil

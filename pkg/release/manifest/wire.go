@@ -30,7 +30,7 @@ func (m Manifest) head() (releasemanifest.Predicate, error) {
 		Revision: m.Revision, Change: m.Change, SealedOn: m.SealedOn,
 		Source: releasemanifest.Source(m.Source),
 		Config: releasemanifest.File{Path: plan.ConfigName, SHA256: m.Config.Hex()},
-		Places: m.places(), Runs: make([]releasemanifest.Run, 0, len(m.Runs)),
+		Places: m.places(), Runs: []releasemanifest.Run{},
 	}
 	if !m.Expires.IsZero() {
 		wire.Expires = &m.Expires

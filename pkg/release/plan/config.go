@@ -134,7 +134,7 @@ func (r *reader) config(n node) (c Config) {
 	}
 	c.version = readVersioning(top.get("version"))
 	c.readSource(top)
-	c.modules = readModules(top.get("modules"))
+	c.modules = top.get("modules").wordsThat("directories of Go modules", func(s string) bool { return isSourcePath(s) || s == "." }, "%s: want a clean path of the source, or \".\"")
 	c.downloads = readDownloads(top.get("downloads"))
 	c.parameters = readParameters(top.get("parameters"))
 	c.lists = readLists(top.get("lists"))
@@ -194,11 +194,6 @@ func readProvenance(n node) (v02 bool) {
 		n.fail("v1 is required; v0.2 is only a copy for older readers and no evidence")
 	}
 	return v02
-}
-
-// readModules reads the directories of Go modules that the lock pins.
-func readModules(n node) []text {
-	return n.wordsThat("directories of Go modules", func(s string) bool { return isSourcePath(s) || s == "." }, "%s: want a clean path of the source, or \".\"")
 }
 
 // checkLocked refuses names that only a lock can resolve if there is no lock.

@@ -182,9 +182,6 @@ func about(name string, class Class, media, of string) Artifact {
 
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// reserved are names and first path elements that the release itself uses.
-func reserved() []string { return []string{"oci", "provenance", "image"} }
-
 // longestPart leaves room in a file name for the suffix of its evidence.
 const longestPart = 200
 
@@ -204,7 +201,7 @@ func checkArtifactName(a Artifact) error {
 		}
 	}
 	first, _, _ := strings.Cut(a.Name, "/")
-	if slices.Contains(reserved(), first) {
+	if slices.Contains([]string{"oci", "provenance", "image"}, first) {
 		return fmt.Errorf("artifact %s: names under %s/ are reserved for the release itself", quote(a.Name), first)
 	}
 	return nil

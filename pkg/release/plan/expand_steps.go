@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // instance expands a step for one combination of its loops' values.
@@ -67,12 +69,8 @@ func (x *expander) command(s step, sc scope, step Step) {
 			env["CGO_ENABLED"] = "1"
 		}
 	}
-	for _, k := range sortedKeys(env) {
-		step.Env = append(step.Env, k+"="+env[k])
-	}
-	for _, t := range use.tools {
-		step.Tools = append(step.Tools, t.s)
-	}
+	step.Env = append(step.Env, slice.Map(sortedKeys(env), func(k string) string { return k + "=" + env[k] })...)
+	step.Tools = append(step.Tools, wordsOf(use.tools)...)
 	if use.root == Scratch {
 		step.Root = Scratch
 	}
@@ -172,10 +170,7 @@ func (x *expander) takeAll(fallback taking, t variant) (names []string) {
 	if !list.given() {
 		list = fallback
 	}
-	for _, n := range list.names {
-		names = append(names, x.takeInput(n, t.scope))
-	}
-	return names
+	return slice.Map(list.names, func(n text) string { return x.takeInput(n, t.scope) })
 }
 
 // image expands one image: its index, a child for each platform, and the

@@ -7,6 +7,7 @@ import (
 
 	releasemanifest "github.com/waybill-release/waybill/attestations/release-manifest/v1"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Given is one file or image of a release that another tool made: its name in
@@ -35,9 +36,6 @@ type given struct {
 // name it.
 func (g given) isEvidence() bool { return g.class == Provenance || g.class == SBOM }
 
-// isSums reports whether the output contains checksums of others.
-func (g given) isSums() bool { return g.class == Sums || g.class == Checksum }
-
 // readMakers reads how the release is made: by steps, or by another tool.
 func (c *Config) readMakers(top object) {
 	outputs := top.get("outputs")
@@ -53,13 +51,9 @@ func (c *Config) readMakers(top object) {
 			m.fail("%s does not apply to outputs of another tool; leave out this key or outputs", key)
 		}
 	}
-	for _, item := range outputs.items("outputs") {
-		c.given = append(c.given, c.readGiven(item))
-	}
+	c.given = slice.Map(outputs.items("outputs"), c.readGiven)
 	if m := top.get("outside"); m.given() {
-		for _, item := range m.items("files in the place that are not part of the release") {
-			c.outside = append(c.outside, c.readOutside(item))
-		}
+		c.outside = slice.Map(m.items("files in the place that are not part of the release"), c.readOutside)
 	}
 }
 
@@ -87,7 +81,7 @@ func (c *Config) readGiven(n node) given {
 			m.fail("only an image has %s", key)
 		}
 	}
-	if (g.isEvidence() || g.isSums()) && (g.provenance.given() || g.sbom.given()) {
+	if (g.isEvidence() || g.class == Sums || g.class == Checksum) && (g.provenance.given() || g.sbom.given()) {
 		o.get("class").fail("class %s: evidence has no evidence of its own", quote(string(g.class)))
 	}
 	return g
@@ -123,8 +117,7 @@ func (x *expander) givens(base scope) {
 			x.p.Outside = append(x.p.Outside, x.fill(o.name, sc))
 		}
 	}
-	slices.Sort(x.p.Outside)
-	x.p.Outside = slices.Compact(x.p.Outside)
+	x.p.Outside = slice.Unique(x.p.Outside)
 	if len(x.p.Outside) > maxArtifacts {
 		x.fail(x.c.name.at, "%d files outside of the release, more than %d", len(x.p.Outside), maxArtifacts)
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Limits of lists, after inclusion.
@@ -100,7 +102,7 @@ func (l *lists) read(n node) []text {
 	case n.isText():
 		t := n.text()
 		return l.flat(n, []text{{s: "+" + t.s, at: t.at}})
-	case n.isList():
+	case n.tree.Kind == yaml.SequenceNode:
 		return l.flat(n, n.words("items, or +name to include a list"))
 	}
 	n.fail("want the name of a list, or a list")

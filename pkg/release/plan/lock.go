@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -153,9 +154,7 @@ func (n node) module() ModuleLock {
 	o := n.object("goMod", "goSum", "require")
 	m := ModuleLock{GoMod: o.need("goMod", "a module needs the digest of its go.mod").sha256()}
 	m.GoSum = o.get("goSum").sha256()
-	for _, t := range o.get("require").wordsThat("modules", func(s string) bool { _, ok := parseRequire(s); return ok }, "%s: want path, version and h1: hash") {
-		m.Require = append(m.Require, t.s)
-	}
+	m.Require = wordsOf(o.get("require").wordsThat("modules", func(s string) bool { _, ok := parseRequire(s); return ok }, "%s: want path, version and h1: hash"))
 	if !slices.IsSorted(m.Require) || len(m.Require) > 0 && m.GoSum.IsZero() {
 		n.fail("goSum must be present and require sorted; write the file with waybill lock")
 	}
@@ -277,11 +276,7 @@ func (c Config) moduleDirs() []text {
 }
 
 func wordsOf(list []text) []string {
-	words := make([]string, 0, len(list))
-	for _, t := range list {
-		words = append(words, t.s)
-	}
-	return words
+	return slice.Map(list, func(t text) string { return t.s })
 }
 
 // Covers refuses a lock that does not pin exactly the names in release.yaml. A

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -40,8 +41,7 @@ func LockModule(dir string, files ModuleFiles) (ModuleLock, error) {
 	if err := lines.Err(); err != nil {
 		return ModuleLock{}, fmt.Errorf("%s: %w", path.Join(dir, "go.sum"), err)
 	}
-	slices.Sort(m.Require)
-	m.Require = slices.Compact(m.Require)
+	m.Require = slice.Unique(m.Require)
 	return m, nil
 }
 

@@ -59,9 +59,7 @@ func readParameter(name string, n node) Parameter {
 			p.Default = strconv.FormatInt(fallback.number(p.Min, p.Max), 10)
 		}
 	default:
-		for _, t := range o.need("values", "list the allowed values").words("every value that is allowed") {
-			p.Values = append(p.Values, t.s)
-		}
+		p.Values = wordsOf(o.need("values", "list the allowed values").words("every value that is allowed"))
 		if t := fallback.text(); t.given() {
 			p.Default = t.s
 			if !slices.Contains(p.Values, t.s) {

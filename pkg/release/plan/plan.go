@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -110,12 +111,7 @@ type ImageStep struct {
 
 // Also is the repository with the image of one platform, or "".
 func (i ImageStep) Also(platform string) string {
-	for _, pf := range i.Platforms {
-		if pf.Platform == platform {
-			return pf.Also
-		}
-	}
-	return ""
+	return slice.First(i.Platforms, func(pf PlatformFiles) bool { return pf.Platform == platform }).Also
 }
 
 // PlatformFiles maps paths in the image to artifacts, for one platform. Also is
@@ -260,11 +256,7 @@ func (p *Plan) check() error {
 
 // checkNamed refuses an artifact that refers to an unplanned one.
 func (p *Plan) checkNamed(a Artifact) error {
-	names := []string{a.Of}
-	for _, e := range a.Evidence {
-		names = append(names, e.Name)
-	}
-	for _, name := range names {
+	for _, name := range append([]string{a.Of}, slice.Map(a.Evidence, func(e Evidence) string { return e.Name })...) {
 		if name != "" && p.index(name) < 0 {
 			return &nameError{a.Name, "artifact " + quote(a.Name) + " names " + quote(name) + ", which is not planned"}
 		}

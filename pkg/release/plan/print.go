@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Write prints the plan for people: the steps with their inputs, and the
@@ -84,11 +85,7 @@ func orNone(list []string) string {
 }
 
 func kindsIn(list []Evidence) string {
-	kinds := make([]string, 0, len(list))
-	for _, e := range list {
-		kinds = append(kinds, string(e.Kind))
-	}
-	return strings.Join(kinds, " ")
+	return strings.Join(slice.Map(list, func(e Evidence) string { return string(e.Kind) }), " ")
 }
 
 // tally counts artifacts by class.
@@ -97,11 +94,7 @@ func (p Plan) tally() string {
 	for _, a := range p.Artifacts {
 		n[a.Class]++
 	}
-	parts := make([]string, 0, len(n))
-	for _, c := range sortedKeys(n) {
-		parts = append(parts, fmt.Sprintf("%d %s", n[c], c))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(slice.Map(sortedKeys(n), func(c Class) string { return fmt.Sprintf("%d %s", n[c], c) }), ", ")
 }
 
 // Write prints a difference for people: lost artifacts first, because users

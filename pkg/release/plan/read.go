@@ -255,13 +255,10 @@ func (n node) boolean() bool {
 	return v
 }
 
-// isText and isList tell which form of a value was written, if there is a short
-// one.
+// isText reports whether the short form of a value was written.
 func (n node) isText() bool {
 	return n.given() && n.tree.Kind == yaml.ScalarNode && n.tree.ShortTag() != "!!null"
 }
-
-func (n node) isList() bool { return n.given() && n.tree.Kind == yaml.SequenceNode }
 
 func join(path, key string) string {
 	if path == "" {

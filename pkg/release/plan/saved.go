@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -71,9 +72,5 @@ func (r Releases) Count() (n int) {
 
 // String names the releases.
 func (r Releases) String() string {
-	names := make([]string, 0, len(r))
-	for _, p := range r {
-		names = append(names, fmt.Sprintf("%s %s", p.Name, p.Version))
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slice.Map(r, func(p Plan) string { return fmt.Sprintf("%s %s", p.Name, p.Version) }), ", ")
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // loop repeats a step or an output for each value of a variable.
@@ -126,11 +128,8 @@ func (c *Config) readEach(n node) (list []loop) {
 	return list
 }
 
-func (c *Config) readOutputs(n node, s step) (list []output) {
-	for _, item := range n.items("outputs") {
-		list = append(list, c.readOutput(item, s))
-	}
-	return list
+func (c *Config) readOutputs(n node, s step) []output {
+	return slice.Map(n.items("outputs"), func(item node) output { return c.readOutput(item, s) })
 }
 
 func (c *Config) readOutput(n node, s step) output {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Placeholders that only the build can fill. They stay in the plan and
@@ -122,11 +124,7 @@ func (x *expander) fill(t text, s scope) string {
 }
 
 func (s scope) known() string {
-	names := make([]string, 0, len(s.vars))
-	for _, n := range slices.Sorted(maps.Keys(s.vars)) {
-		names = append(names, "{"+n+"}")
-	}
-	return strings.Join(names, " ")
+	return strings.Join(slice.Map(slices.Sorted(maps.Keys(s.vars)), func(n string) string { return "{" + n + "}" }), " ")
 }
 
 // printable makes the name of a placeholder fit to print.
@@ -135,11 +133,8 @@ func printable(name string) string {
 	return q[1 : len(q)-1]
 }
 
-func (x *expander) fillAll(list []text, s scope) (out []string) {
-	for _, t := range list {
-		out = append(out, x.fill(t, s))
-	}
-	return out
+func (x *expander) fillAll(list []text, s scope) []string {
+	return slice.Map(list, func(t text) string { return x.fill(t, s) })
 }
 
 // At fills in the commit and its time in seconds, which only the build knows.

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -159,11 +160,8 @@ func divide[M any](all []reading[M]) (good []M, bad []BadList, err error) {
 		err = errors.Join(err, r.err())
 		readable = readable && len(r.where.all) == 0
 		if what := r.what.err(); what != nil {
-			b := BadList{Manifest: r.name, Err: what}
-			for _, name := range slices.Sorted(maps.Keys(r.listed)) {
-				b.Names = append(b.Names, r.source+name)
-			}
-			bad = append(bad, b)
+			names := slice.Map(slices.Sorted(maps.Keys(r.listed)), func(name string) string { return r.source + name })
+			bad = append(bad, BadList{Manifest: r.name, Err: what, Names: names})
 		} else {
 			good = append(good, r.manifest)
 		}

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -45,8 +46,7 @@ func (t *images) readImages(root *yaml.Node) {
 	for name, i := range all {
 		image := Image{Name: name}
 		for d, tags := range i.digests {
-			slices.Sort(tags)
-			image.Digests = append(image.Digests, Pinned{Digest: d, Tags: slices.Compact(tags)})
+			image.Digests = append(image.Digests, Pinned{Digest: d, Tags: slice.Unique(tags)})
 		}
 		slices.SortFunc(image.Digests, func(a, b Pinned) int { return cmp.Compare(a.Digest.Hex(), b.Digest.Hex()) })
 		t.manifest.Images = append(t.manifest.Images, image)

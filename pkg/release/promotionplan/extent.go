@@ -2,8 +2,9 @@ package promotionplan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Extent counts the parts of a plan.
@@ -93,8 +94,7 @@ func (p Plan) Goals() Goals {
 		all[r.Source] = append(all[r.Source], r.Destinations...)
 	}
 	for source, to := range all {
-		slices.Sort(to)
-		all[source] = slices.Compact(to)
+		all[source] = slice.Unique(to)
 	}
 	return all
 }
@@ -105,6 +105,5 @@ func (p Plan) FileGoals() []string {
 	for _, s := range p.Stores {
 		all = append(all, s.Destinations...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return slice.Unique(all)
 }

@@ -29,6 +29,7 @@ import (
 	"slices"
 
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -76,12 +77,7 @@ func Make(manifests []promoterfile.Manifest) (Plan, error) {
 		return cmp.Or(cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Name, b.Name))
 	})
 	for i, m := range sorted {
-		route := Route{Manifest: m.Name, Source: m.Source.Name, Policy: m.Policy}
-		for _, d := range m.Destinations {
-			route.Destinations = append(route.Destinations, d.Name)
-		}
-		slices.Sort(route.Destinations)
-		p.Routes = append(p.Routes, route)
+		p.Routes = append(p.Routes, Route{Manifest: m.Name, Source: m.Source.Name, Policy: m.Policy, Destinations: destinations(m.Destinations)})
 		for _, image := range m.Images {
 			for _, pinned := range image.Digests {
 				p.Edges = append(p.Edges, Edge{Route: i, Image: image.Name, Digest: pinned.Digest, Tags: pinned.Tags})
@@ -158,7 +154,7 @@ func (p Plan) isOrdered() bool {
 		if p.Release == nil && (other(r.Source) || slices.ContainsFunc(r.Destinations, other)) {
 			return false // two spellings of one place would hide a conflict
 		}
-		if len(slices.Compact(slices.Sorted(slices.Values(r.Destinations)))) != len(r.Destinations) {
+		if len(slice.Unique(r.Destinations)) != len(r.Destinations) {
 			return false
 		}
 	}
@@ -175,4 +171,9 @@ func (p Plan) isOrdered() bool {
 		}
 	}
 	return true
+}
+
+// destinations are the names of places, sorted.
+func destinations(places []promoterfile.Place) []string {
+	return slices.Sorted(slices.Values(slice.Map(places, func(p promoterfile.Place) string { return p.Name })))
 }

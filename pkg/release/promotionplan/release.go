@@ -122,12 +122,7 @@ func MakeFiles(manifests []promoterfile.FileManifest) (Plan, error) {
 		return cmp.Or(cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Name, b.Name))
 	})
 	for i, m := range sorted {
-		s := Store{Manifest: m.Name, Source: m.Source.Name}
-		for _, d := range m.Destinations {
-			s.Destinations = append(s.Destinations, d.Name)
-		}
-		slices.Sort(s.Destinations)
-		p.Stores = append(p.Stores, s)
+		p.Stores = append(p.Stores, Store{Manifest: m.Name, Source: m.Source.Name, Destinations: destinations(m.Destinations)})
 		for _, f := range m.Files {
 			p.Files = append(p.Files, File{Store: i, Name: f.Name, Digest: f.Digest})
 		}

@@ -9,10 +9,14 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -65,11 +69,6 @@ func fromBlock(block *pem.Block) (Document, error) {
 	return Document{}, verdict.Refuse(verdict.Usage, "PEM", "a block has type %q; want a certificate or a public key", block.Type)
 }
 
-// isEncodedPEM recognises the legacy form of a certificate file: base64 of PEM.
-func isEncodedPEM(text []byte) bool {
-	return bytes.HasPrefix(text, []byte("LS0tLS1CRUdJTi")) // -----BEGIN
-}
-
 func fromEncodedPEM(raw []byte) (Document, error) {
 	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(raw)))
 	if err != nil {
@@ -110,20 +109,13 @@ func fromDER(der []byte) (Document, error) {
 }
 
 // names lists the names in a certificate, each with its kind.
-func names(c *x509.Certificate) (list []string) {
-	for _, s := range c.EmailAddresses {
-		list = append(list, "email "+s)
-	}
-	for _, u := range c.URIs {
-		list = append(list, "uri "+u.String())
-	}
-	for _, s := range c.DNSNames {
-		list = append(list, "dns "+s)
-	}
-	for _, ip := range c.IPAddresses {
-		list = append(list, "ip "+ip.String())
-	}
-	return list
+func names(c *x509.Certificate) []string {
+	return slices.Concat(
+		slice.Map(c.EmailAddresses, func(s string) string { return "email " + s }),
+		slice.Map(c.URIs, func(u *url.URL) string { return "uri " + u.String() }),
+		slice.Map(c.DNSNames, func(s string) string { return "dns " + s }),
+		slice.Map(c.IPAddresses, func(ip net.IP) string { return "ip " + ip.String() }),
+	)
 }
 
 func keyWords(key any) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -49,9 +50,7 @@ func fromBundle(raw []byte) (Document, error) {
 		}
 		d.Parts = append(d.Parts, part)
 	}
-	for _, e := range said.Entries {
-		d.Parts = append(d.Parts, entry(e))
-	}
+	d.Parts = append(d.Parts, slice.Map(said.Entries, entry)...)
 	for i := range said.Timestamps {
 		d.Parts = append(d.Parts, timestamp(said, i))
 	}
@@ -68,12 +67,7 @@ func fromBundle(raw []byte) (Document, error) {
 
 // value is the value of the first field of a name.
 func (d Document) value(name string) string {
-	for _, f := range d.Fields {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
+	return slice.First(d.Fields, func(f Field) bool { return f.Name == name }).Value
 }
 
 func entry(e verify.SaidEntry) Document {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -125,10 +126,7 @@ func (f *flattener) node(path string, n *yaml.Node) {
 
 // digestsOf prints a digest set in a fixed order; it is never empty.
 func digestsOf(set map[string]string) []string {
-	words := make([]string, 0, len(set))
-	for _, algorithm := range slices.Sorted(maps.Keys(set)) {
-		words = append(words, algorithm+":"+set[algorithm])
-	}
+	words := slice.Map(slices.Sorted(maps.Keys(set)), func(algorithm string) string { return algorithm + ":" + set[algorithm] })
 	return append(words, "without a digest")[:max(1, len(words))]
 }
 

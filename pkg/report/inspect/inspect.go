@@ -155,7 +155,7 @@ func reader(raw []byte) (func([]byte) (Document, error), error) {
 		return jsonReader(text)
 	case bytes.HasPrefix(raw, []byte{0x30, 0x81}), bytes.HasPrefix(raw, []byte{0x30, 0x82}): // DER, a long sequence
 		return fromDER, nil
-	case isEncodedPEM(text):
+	case bytes.HasPrefix(text, []byte("LS0tLS1CRUdJTi")): // "-----BEGIN" in base64, the legacy form of a certificate file
 		return fromEncodedPEM, nil
 	}
 	if line := kindLine().FindSubmatch(raw); line != nil {

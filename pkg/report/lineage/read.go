@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -130,9 +131,9 @@ func signedDigest(said verify.Said) (digest.Digest, error) {
 // one.
 func (h markedBundle) act(name string) (Act, error) {
 	a := Act{Signer: h.Signer, Kind: Statement, Name: h.said.PredicateType()}
-	for _, s := range h.said.Subjects() {
-		a.Artifacts = append(a.Artifacts, Artifact{Name: s.Name, SHA256: s.Digests.SHA256, SHA512: s.Digests.SHA512})
-	}
+	a.Artifacts = slice.Map(h.said.Subjects(), func(s intoto.Subject) Artifact {
+		return Artifact{Name: s.Name, SHA256: s.Digests.SHA256, SHA512: s.Digests.SHA512}
+	})
 	var err error
 	switch h.said.PredicateType() {
 	case provenance.PredicateType, provenance.PredicateTypeV01, provenance.PredicateTypeV02:

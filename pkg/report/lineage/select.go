@@ -40,7 +40,8 @@ func (t *Trail) Of(target Target) (Lineage, error) {
 	slices.Sort(t.notes)
 	l.Findings, l.Unasked, l.Notes = t.findings, t.down, t.notes
 	if len(l.Runs) == 0 {
-		return l, refuse(target)
+		return l, verdict.Refuse(verdict.EvidenceMissing, target.title(), "no run is known that made or moved this").
+			Advise("search more places: --state DIR of the machine that made it, --profile FILE with VERSION for a published release, or HOST/PATH@sha256:… and --images for a registry that it was promoted to")
 	}
 	return l, nil
 }

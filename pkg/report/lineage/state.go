@@ -12,7 +12,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
-	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // stateName is the name of the state directory in the output.
@@ -149,10 +148,4 @@ func beganAt(e journal.Entry) (Act, bool) {
 	}
 	a.trust(said.Trace)
 	return a, true
-}
-
-// refuse is the error if no run is known.
-func refuse(t Target) error {
-	return verdict.Refuse(verdict.EvidenceMissing, t.title(), "no run is known that made or moved this").
-		Advise("search more places: --state DIR of the machine that made it, --profile FILE with VERSION for a published release, or HOST/PATH@sha256:… and --images for a registry that it was promoted to")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -177,9 +178,7 @@ func (t *Trail) seal(where string, m manifest.Manifest, h markedBundle) {
 	if m.Withdrawn != nil {
 		a.Result = m.Withdrawn.Reason
 	}
-	for _, one := range m.Artifacts {
-		a.Artifacts = append(a.Artifacts, artifactOf(one))
-	}
+	a.Artifacts = slice.Map(m.Artifacts, artifactOf)
 	a.trust(manifest.IDsOf(sealRun(m)))
 	t.add(where, a)
 }

@@ -56,7 +56,7 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 	}
 	for _, l := range v.Levels {
 		for _, r := range l.Requirements {
-			if !slices.Contains(states(), r.State) {
+			if !slices.Contains([]string{"met", "declared", "not implementable", "not met", "not shown", osps.NotEvidenced, osps.Outside}, r.State) {
 				return fmt.Errorf("requirement %q has the unknown state %q", r.ID, r.State)
 			}
 		}
@@ -125,11 +125,6 @@ func contradiction(l verdict.Levels) string {
 		}
 	}
 	return ""
-}
-
-// states are those of a requirement.
-func states() []string {
-	return []string{"met", "declared", "not implementable", "not met", "not shown", osps.NotEvidenced, osps.Outside}
 }
 
 func notice(v verdict.Verdict) string {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -80,8 +81,7 @@ func ReadTree(files map[string][]byte, works, dirs []string) (Tree, error) {
 	for _, w := range r.works {
 		r.rest(w)
 	}
-	slices.Sort(r.out.Faults)
-	r.out.Faults = slices.Compact(r.out.Faults)
+	r.out.Faults = slice.Unique(r.out.Faults)
 	return r.out, nil
 }
 
@@ -169,10 +169,8 @@ func (r *treeReader) module(dir string, f *modfile.File) (SourceModule, error) {
 		return m, nil
 	}
 	sums, err := r.sums(path.Join(dir, "go.sum"))
-	for _, v := range f.Require {
-		m.Deps = append(m.Deps, r.replace(v.Mod, replacements{f.Replace, dir}))
-	}
-	m.Deps = sorted(withSums(m.Deps, sums))
+	deps := slice.Map(f.Require, func(v *modfile.Require) Module { return r.replace(v.Mod, replacements{f.Replace, dir}) })
+	m.Deps = sorted(withSums(deps, sums))
 	return m, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // workspace is one go.work with its modules.
@@ -75,11 +77,8 @@ func (r *treeReader) workspace(dir string) error {
 
 // states returns what the copies of the workspace are compared with.
 func (w *workspace) states(r *treeReader, copied vendored) states {
-	s := states{copied: copied, all: w.replaces, members: w.paths, dir: w.dir, work: true}
-	for _, at := range w.members {
-		s.asks = append(s.asks, r.files[at])
-	}
-	return s
+	asks := slice.Map(w.members, func(at string) *modfile.File { return r.files[at] })
+	return states{copied: copied, all: w.replaces, members: w.paths, dir: w.dir, work: true, asks: asks}
 }
 
 func (r *treeReader) member(w *workspace, at string) error {
@@ -136,11 +135,8 @@ func (w *workspace) chosen(r *treeReader, v module.Version, own replacements) Mo
 }
 
 // selected returns the modules that a member's requirements resolve to.
-func (w *workspace) selected(r *treeReader, dir string, f *modfile.File) (list []Module) {
-	for _, v := range f.Require {
-		list = append(list, w.chosen(r, v.Mod, replacements{f.Replace, dir}))
-	}
-	return sorted(withSums(list, w.sums))
+func (w *workspace) selected(r *treeReader, dir string, f *modfile.File) []Module {
+	return sorted(withSums(slice.Map(f.Require, func(v *modfile.Require) Module { return w.chosen(r, v.Mod, replacements{f.Replace, dir}) }), w.sums))
 }
 
 // copied returns those of a member's requirements that were vendored, and those

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -48,12 +49,7 @@ func ParseKeys(raw []byte) (k Keys, err error) {
 }
 
 func (k Keys) find(id, algorithm string) (any, error) {
-	var found []jose.JSONWebKey
-	for _, key := range k.set.Keys {
-		if key.KeyID == id && id != "" {
-			found = append(found, key)
-		}
-	}
+	found := slice.Filter(k.set.Keys, func(key jose.JSONWebKey) bool { return key.KeyID == id && id != "" })
 	switch {
 	case len(found) != 1:
 		return nil, verdict.Refuse(verdict.TokenKey, "token", "want one key of the issuer with the ID %.100q, got %d", id, len(found))

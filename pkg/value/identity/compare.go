@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Difference is how an identity differs from the expected one.
@@ -131,11 +133,8 @@ func (c Claims) All() iter.Seq2[string, string] {
 }
 
 // ClaimNames lists the names that [Claims.All] gives.
-func ClaimNames() (names []string) {
-	for _, f := range new(Claims).fields() {
-		names = append(names, f.name)
-	}
-	return names
+func ClaimNames() []string {
+	return slice.Map(new(Claims).fields(), func(f claim) string { return f.name })
 }
 
 // ClaimsOf makes Claims from names and values; names that [ClaimNames] does not

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -326,12 +327,7 @@ func (v *Verdict) Tell(format string, args ...any) {
 // Lab is the sentence which says that anybody can have the keys of the trust root;
 // empty if it is no lab's. Every form of a verdict has it.
 func (v Verdict) Lab() string {
-	for _, sentence := range v.Sentences {
-		if strings.Contains(sentence, "INSECURE LAB") {
-			return sentence
-		}
-	}
-	return ""
+	return slice.First(v.Sentences, func(sentence string) bool { return strings.Contains(sentence, "INSECURE LAB") })
 }
 
 // Outcome derives the answer from the worst finding: a bug in Waybill, malformed

@@ -15,6 +15,7 @@ import (
 	"gocloud.dev/blob/s3blob"
 
 	"github.com/waybill-release/waybill/pkg/backend/transport"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // defaultRegion is used for signing where no region is given: Amazon's first,
@@ -69,10 +70,5 @@ func boundAmazon(req *http.Request) bool {
 // redirected returns the name of a setting that would send all requests to
 // another address than the one given.
 func redirected() string {
-	for _, name := range []string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
-		if os.Getenv(name) != "" {
-			return name
-		}
-	}
-	return ""
+	return slice.First([]string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}, func(name string) bool { return os.Getenv(name) != "" })
 }

@@ -69,11 +69,7 @@ type Run struct {
 // outcomes are all outcomes of a run. Each is present in the metrics of every
 // run, so that an alert can refer to one that never happened.
 func outcomes() []string {
-	all := []string{Done}
-	for _, o := range []verdict.Outcome{verdict.Refused, verdict.Malformed, verdict.Unavailable, verdict.Internal} {
-		all = append(all, o.String())
-	}
-	return all
+	return []string{Done, verdict.Refused.String(), verdict.Malformed.String(), verdict.Unavailable.String(), verdict.Internal.String()}
 }
 
 // WriteMetrics writes the counts and the run itself in the text format of

@@ -27,6 +27,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/tool/oneline"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -287,11 +288,7 @@ func (r *reader) named(name string, path []any) (feature.Key, feature.Definition
 	}
 	d, known := r.known.Definition(k)
 	if !known {
-		var names []string
-		for _, other := range r.known.Keys() {
-			names = append(names, other.Short())
-		}
-		return feature.Key{}, feature.Definition{}, r.fail(path, "unknown feature %s; known are %s", k, strings.Join(names, ", "))
+		return feature.Key{}, feature.Definition{}, r.fail(path, "unknown feature %s; known are %s", k, strings.Join(slice.Map(r.known.Keys(), feature.Key.Short), ", "))
 	}
 	return k, d, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/report/render"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -114,9 +115,7 @@ func (w Writer) Passes(to io.Writer, passes []reconcile.Pass) error {
 	all := []said{}
 	for _, p := range passes {
 		one := said{Name: p.Key.String(), Before: p.Before, After: p.After, Did: p.Did, Names: names(p)}
-		for _, left := range lefts(p.Feature) {
-			one.Left = append(one.Left, left.text)
-		}
+		one.Left = slice.Map(lefts(p.Feature), func(l left) string { return l.text })
 		if p.Err != nil {
 			f := verdict.FindingOf(p.Key.String(), p.Err)
 			one.Error = &f

@@ -11,6 +11,7 @@ import (
 	featuretransition "github.com/waybill-release/waybill/attestations/feature-transition/v1"
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -358,9 +359,7 @@ func (t *featurePass) input(ctx context.Context, d feature.Definition) feature.I
 	in := feature.Input{
 		Feature: t.f, Definition: d, Running: c.Self.Version, Reconciler: c.Self.Identity,
 		MayBeDynamic: slices.Contains(c.Wishes.Dynamic, k), Window: t.r.windows[k.Namespace], Now: c.Clock(),
-	}
-	for _, r := range c.Expect[k.Namespace].Reporters {
-		in.Expected = append(in.Expected, r.Identity)
+		Expected: slice.Map(c.Expect[k.Namespace].Reporters, func(r Reporter) string { return r.Identity }),
 	}
 	if w, named := c.Wishes.Wanted[k]; named {
 		in.Wanted = &w

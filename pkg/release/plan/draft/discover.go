@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -63,10 +64,7 @@ func Discover(tree fs.FS) (Project, error) {
 // platform expect.
 func (p *Project) pack(all []string) {
 	name := p.Name + "_{version.number}_{os}_{arch}"
-	var take []string
-	for _, one := range p.Programs {
-		take = append(take, one.Name)
-	}
+	take := slice.Map(p.Programs, func(one Program) string { return one.Name })
 	windows := func(platform string) bool { return strings.HasPrefix(platform, "windows/") }
 	unix, zip := slices.DeleteFunc(slices.Clone(all), windows), slices.DeleteFunc(slices.Clone(all), func(p string) bool { return !windows(p) })
 	p.Archives = []Archive{

@@ -11,13 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
-
-// Names of GoReleaser's configuration, in the order in which it looks for them.
-func goreleaserNames() []string {
-	return []string{".config/goreleaser.yml", ".config/goreleaser.yaml", ".goreleaser.yml", ".goreleaser.yaml", "goreleaser.yml", "goreleaser.yaml"}
-}
 
 // LeftOut is a key of another tool's configuration that is not carried over.
 type LeftOut struct{ Key, Why string }
@@ -34,7 +30,8 @@ type conversion struct {
 // configuration of the tree. It returns what that says and release.yaml does
 // not.
 func (p *Project) Convert(tree fs.FS) ([]LeftOut, error) {
-	for _, name := range goreleaserNames() {
+	// In the order in which GoReleaser looks for them.
+	for _, name := range []string{".config/goreleaser.yml", ".config/goreleaser.yaml", ".goreleaser.yml", ".goreleaser.yaml", "goreleaser.yml", "goreleaser.yaml"} {
 		if _, err := fs.Stat(tree, name); err != nil {
 			continue
 		}
@@ -301,8 +298,7 @@ func (c *conversion) files(s *section) (list []string) {
 		}
 		list = append(list, found...)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return slice.Unique(list)
 }
 
 // templated matches one template of GoReleaser.

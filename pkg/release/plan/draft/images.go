@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // image takes over an image of dockers, dockers_v2 or kos.
@@ -34,7 +36,7 @@ func (c *conversion) image(s *section, kind string) {
 	}
 	c.Registry = address
 	if i := slices.IndexFunc(c.Images, func(i Image) bool { return i.Name == one.Name }); i >= 0 { // for another platform
-		c.Images[i].Platforms = slices.Compact(slices.Sorted(slices.Values(append(c.Images[i].Platforms, one.Platforms...))))
+		c.Images[i].Platforms = slice.Unique(append(c.Images[i].Platforms, one.Platforms...))
 		return
 	}
 	c.Images = append(c.Images, one)
