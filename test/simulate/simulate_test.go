@@ -165,19 +165,21 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 }
 
 // TestOneSeedIsOneRun plays seeds twice: the same requests come at the same times, and
-// meet the same faults. Of the other scenarios nearly all runs are the same, and a few are
-// not: see the README.
+// meet the same faults.
 func TestOneSeedIsOneRun(t *testing.T) {
 	needsSimulation(t)
 	if !simulate.Repeats {
 		t.Skip("runs repeat on linux/amd64: elsewhere Go chooses among goroutines that are ready at the same moment")
 	}
-	for _, name := range []string{"watch", "features", "files"} {
+	for _, s := range simulate.Scenarios() {
 		for seed := range number(t, "TWICE", 2) {
-			a, b := named(name).Play(t, made, seed, ""), named(name).Play(t, made, seed, "")
+			a, b := s.Play(t, made, seed, ""), s.Play(t, made, seed, "")
+			if len(a.Events) != len(b.Events) {
+				t.Errorf("%s, seed %d: %d and %d events", s.Name, seed, len(a.Events), len(b.Events))
+			}
 			for i, event := range a.Events {
 				if i >= len(b.Events) || b.Events[i] != event {
-					t.Errorf("%s, seed %d: of %d and %d events, number %d differs: %s", name, seed, len(a.Events), len(b.Events), i, event)
+					t.Errorf("%s, seed %d: of %d and %d events, number %d differs: %s", s.Name, seed, len(a.Events), len(b.Events), i, event)
 					break
 				}
 			}

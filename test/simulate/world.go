@@ -115,6 +115,7 @@ func Run(t *testing.T, seed uint64, from time.Time, play func(w *World)) Result 
 		cryptotest.SetGlobalRandom(t, seed)
 		time.Sleep(time.Until(from))
 		w.began = time.Now()
+		choose(w.dice("begin"))
 		defer jitterBy(&jitter{seed: seed, began: w.began})()
 		syncing = w.synced
 		play(w)
