@@ -154,7 +154,7 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 		seed     uint64
 		found    string
 	}{
-		{"copies", 109, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
+		{"copies", 1694, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
 		{"kit", 16, "after a power cut a kit had its name and not its content: it was not synced"},
 		{"kit", 29, "the same, and half of it was there"},
 	} {
@@ -199,7 +199,7 @@ func TestDefectsAreNoticed(t *testing.T) {
 	}{
 		{"copies", simulate.TagsBare, "is there, and its manifest", 0},
 		{"copies", simulate.NoExclusion, "wrote while", 0},
-		{"copies", simulate.LeaseGap, "wrote while", 109},
+		{"copies", simulate.LeaseGap, "wrote while", 1694},
 		{"stage", simulate.NoMemory, "have the same content", 0},
 		{"kit", simulate.NoSync, "is not whole", 16},
 	} {
