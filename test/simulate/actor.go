@@ -78,7 +78,7 @@ func (a *Actor) Do(last int, run func(ctx context.Context) error) error {
 	if err != nil {
 		return err
 	}
-	a.Transport = transport.New(transport.Config{Plain: a})
+	a.Transport = transport.New(transport.Config{Plain: a, Offline: true}) // registries are asked by https first
 	err = run(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -58,6 +58,7 @@ func Make(ctx context.Context, dir, example string) (*Made, error) {
 	if err := m.make(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	http.DefaultClient.CloseIdleConnections() // else the machine's time closes them, within a run
 	m.Since = time.Now().Add(time.Minute).Truncate(time.Second)
 	_, m.logged = m.Lab.LoggedSince(0)
 	return m, nil

@@ -159,7 +159,7 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 		seed     uint64
 		found    string
 	}{
-		{"copies", 109, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
+		{"copies", 1694, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
 		{"kit", 16, "after a power cut a kit had its name and not its content: it was not synced"},
 		{"kit", 29, "the same, and half of it was there"},
 	} {
@@ -170,19 +170,21 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 }
 
 // TestOneSeedIsOneRun plays seeds twice: the same requests come at the same times, and
-// meet the same faults. Of the other scenarios nearly all runs are the same, and a few are
-// not: see the README.
+// meet the same faults.
 func TestOneSeedIsOneRun(t *testing.T) {
 	needsSimulation(t)
 	if !simulate.Repeats {
 		t.Skip("runs repeat on linux/amd64: elsewhere Go chooses among goroutines that are ready at the same moment")
 	}
-	for _, name := range []string{"watch", "features", "files"} {
+	for _, s := range simulate.Scenarios() {
 		for seed := range number(t, "TWICE", 2) {
-			a, b := named(name).Play(t, made, seed, ""), named(name).Play(t, made, seed, "")
+			a, b := s.Play(t, made, seed, ""), s.Play(t, made, seed, "")
+			if len(a.Events) != len(b.Events) {
+				t.Errorf("%s, seed %d: %d and %d events", s.Name, seed, len(a.Events), len(b.Events))
+			}
 			for i, event := range a.Events {
 				if i >= len(b.Events) || b.Events[i] != event {
-					t.Errorf("%s, seed %d: of %d and %d events, number %d differs: %s", name, seed, len(a.Events), len(b.Events), i, event)
+					t.Errorf("%s, seed %d: of %d and %d events, number %d differs: %s", s.Name, seed, len(a.Events), len(b.Events), i, event)
 					break
 				}
 			}
@@ -202,7 +204,7 @@ func TestDefectsAreNoticed(t *testing.T) {
 	}{
 		{"copies", simulate.TagsBare, "is there, and its manifest", 0},
 		{"copies", simulate.NoExclusion, "wrote while", 0},
-		{"copies", simulate.LeaseGap, "wrote while", 109},
+		{"copies", simulate.LeaseGap, "wrote while", 1694},
 		{"stage", simulate.NoMemory, "have the same content", 0},
 		{"kit", simulate.NoSync, "is not whole", 16},
 	} {

@@ -115,6 +115,7 @@ func Run(t *testing.T, seed uint64, from time.Time, play func(w *World)) Result 
 		cryptotest.SetGlobalRandom(t, seed)
 		time.Sleep(time.Until(from))
 		w.began = time.Now()
+		choose(w.dice("begin"))
 		defer jitterBy(&jitter{seed: seed, began: w.began})()
 		syncing = w.synced
 		play(w)
@@ -156,11 +157,11 @@ func (w *World) dice(purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(w.Seed, h.Sum64())) //nolint:gosec // repeatable, and nothing secret
 }
 
-var random = regexp.MustCompile(`[0-9a-f]{64}|127\.0\.0\.1:[0-9]+|-[A-Z2-7]{26}|\b[0-9]{16}\b`)
+var random = regexp.MustCompile(`[0-9a-f]{64}|127\.0\.0\.1:[0-9]+|-[A-Z2-7]{26}|\b[0-9]{16}\b|\b[0-9a-f]{12}%2F`)
 
 // stable is a text without what differs between two runs of one seed: digests of
-// signatures, which are never twice the same, ports of the lab, names of trials, and
-// generations in a bucket, which are times.
+// signatures, and of plans, in which are ports of the lab, these ports, names of trials,
+// and generations in a bucket, which are times.
 func (w *World) stable(text string) string {
 	return random.ReplaceAllStringFunc(text, func(part string) string { return cmp.Or(w.Names[part], "random") })
 }
