@@ -57,7 +57,7 @@ func carry(m *Made, w *World) error {
 			}
 		}
 		if _, err := os.Stat(change); err != nil {
-			if err := kit.WriteDelta(ctx, older, kitOf(a), change, form.Compressed); err != nil {
+			if _, _, err := kit.WriteDelta(ctx, older, kitOf(a), change, form.Compressed); err != nil {
 				return err
 			}
 		}
