@@ -12,6 +12,7 @@ import (
 
 // Map returns what f returns for each element; nil for an empty list.
 func Map[E, R any](list []E, f func(E) R) (made []R) {
+	made = slices.Grow(made, len(list))
 	for _, e := range list {
 		made = append(made, f(e))
 	}
