@@ -203,7 +203,7 @@ func provokedElsewhere() map[verdict.Code]string {
 		verdict.LogEntryParse:      "test/legacy/lookup_test.go",
 		verdict.Level:              "test/stories/levels_test.go",
 		verdict.TrustDown:          "pkg/backend/tuf/tuf_test.go",
-		"KIT_BASE":                 "test/stories/kit_test.go",
+		"KIT_BASE":                 "test/stories/kit_delta_test.go",
 		"KIT_SELF_TRUST":           "test/stories/kit_test.go",
 		verdict.Clock:              "pkg/backend/tuf/cache_test.go",
 		verdict.LockStale:          "pkg/release/plan/lock_test.go",
