@@ -162,6 +162,7 @@ func TestSeedsThatFoundDefects(t *testing.T) {
 		{"copies", 27, "a tag was written after the lease was lost: it was read between the check of the lease and the write"},
 		{"kit", 16, "after a power cut a kit had its name and not its content: it was not synced"},
 		{"kit", 29, "the same, and half of it was there"},
+		{"shards", 90, "results of a shard broke off on the way, and were refused as malformed"},
 	} {
 		if len(play(t, named(c.scenario), c.seed).Wrong) > 0 {
 			t.Errorf("%s, seed %d, is wrong again; it had found this: %s", c.scenario, c.seed, c.found)
