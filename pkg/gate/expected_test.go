@@ -32,6 +32,18 @@ func TestExpectedIsInput(t *testing.T) {
 		if got := slices.Contains(f.inputs, verdict.Input{Name: "list of 1.31", Place: "list.yaml", Digest: digest.Of(digest.SHA256, raw)}); got != want {
 			t.Errorf("%q: %v", path, f.inputs)
 		}
+		if slices.Contains(f.left, "other addresses of the images") {
+			t.Errorf("a release without images leaves out %q", f.left)
+		}
+	}
+}
+
+// TestImagesHaveOtherAddresses: a release with images says that it was not looked
+// for them elsewhere.
+func TestImagesHaveOtherAddresses(t *testing.T) {
+	f := (&unsealed{}).limits(k8slayout.Set{}, collected{images: make([]pulled, 1)})
+	if !slices.Contains(f.left, "other addresses of the images") {
+		t.Errorf("it leaves out %q", f.left)
 	}
 }
 

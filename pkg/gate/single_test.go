@@ -210,6 +210,13 @@ func TestImagesRefuses(t *testing.T) {
 			}
 		})
 	}
+	for tag, want := range map[string]bool{"v1": true, "": false} { // a digest is not beside the evidence
+		v := gate.Images(t.Context(), gate.ImageRequest{Images: image(func(i *gate.Image) { i.Tag, i.Digest = tag, index.Digest }), Ask: who, Now: time.Unix(0, 0)})
+		const note = "demo:v1: name and tag are not verified, because the verified evidence names only bytes"
+		if got := slices.Contains(v.Notes, note); got != want || v.Counts.Required != 3 {
+			t.Errorf("tag %q: notes %q, %s", tag, v.Notes, v.Counts)
+		}
+	}
 }
 
 // TestPolicyOfAnImage: what a policy says of an image, it says of every
