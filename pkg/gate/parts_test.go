@@ -2,6 +2,8 @@ package gate
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -203,5 +205,53 @@ func TestLayersOf(t *testing.T) {
 	}
 	if got, err := layersOf(t.Context(), layout, p); err != nil || !slices.Equal(got, []digest.Digest{layer}) {
 		t.Errorf("with it: %v, %v", got, err)
+	}
+}
+
+// TestSummaryReplacesProvenance: an image for which a summary counts is judged by
+// what the verifiers say of it, and its provenance is not asked for.
+func TestSummaryReplacesProvenance(t *testing.T) {
+	layout, err := registry.OpenLayout(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := manifest.Artifact{Artifact: plan.Artifact{Name: "oci/demo/linux/amd64", Class: plan.ImageChild, Repository: "demo"}, Digests: digest.SetOf([]byte("image"))}
+	for _, row := range []struct {
+		by      vouching
+		said    int
+		missing bool
+	}{
+		{vouching{a.Name: {more: make([]verify.Evidence, 2)}}, 2, false},
+		{vouching{"oci/other": {more: make([]verify.Evidence, 2)}}, 0, true},
+		{nil, 0, true},
+	} {
+		g := gathered{vouched: row.by, release: &sealed{
+			Request: Request{Policy: validBut(t), Stage: policy.Staging}, reader: &imageReader{source: layout, verifier: &verify.Verifier{}},
+		}}
+		i := g.item(t.Context(), a)
+		if len(i.evidence) != row.said || (i.question.Why[policy.Provenance] != nil) != row.missing {
+			t.Errorf("%v: %d statements, %v", row.by, len(i.evidence), i.question.Why)
+		}
+	}
+}
+
+// downPlace is a place that lists, and answers no question for a file.
+type downPlace struct{ store.Place }
+
+func (downPlace) Open(context.Context, string) (io.ReadCloser, int64, error) {
+	return nil, 0, &verdict.UnavailableError{Place: "files", Op: "reading", Err: errors.New("no answer")}
+}
+
+// TestListedIsNotLate: only what the manifest does not list is read as evidence
+// that came later; the rest is read by the checks that need it.
+func TestListedIsNotLate(t *testing.T) {
+	const name = "build" + BundleSuffix
+	for is, want := range map[bool]int{true: 0, false: 1} {
+		var f facts
+		s := &sealed{Request: Request{Files: downPlace{}}}
+		left, _ := s.withoutLate(t.Context(), []store.Object{{Name: name, Size: 10}}, map[string]bool{name: is}, &f)
+		if len(f.spoiled) != want || len(left) != 1 {
+			t.Errorf("listed is %t: %v, %v", is, f.spoiled, left)
+		}
 	}
 }

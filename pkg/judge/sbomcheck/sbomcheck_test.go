@@ -153,6 +153,19 @@ func unexamined(d *spdx.Draft) {
 	relate(d, "SPDXRef-Artifact", spdx.Contains, spdx.NoAssertion, sbomcheck.NotExamined+"inner.tar.gz: cut short")
 }
 
+// TestStatedWhateverTheReason: a document lists a part that could not be examined,
+// in whatever words it says why.
+func TestStatedWhateverTheReason(t *testing.T) {
+	var a sbomcheck.Artifact
+	a.Document, a.DocumentDigest = document(t, "more", "more", unexamined)
+	for note, want := range map[string]int{"inner.tar.gz: cut short": 0, "inner.tar.gz: unexpected end": 0, "outer.tar.gz: cut short": 1} {
+		found := []spdx.Relationship{{To: spdx.NoAssertion, Comment: sbomcheck.NotExamined + note}}
+		if f := sbomcheck.Stated(a, found); len(f) != want || want > 0 && f[0].Code != verdict.SBOMIncomplete {
+			t.Errorf("%s: %+v", note, f)
+		}
+	}
+}
+
 func another(t *testing.T) sbomcheck.Artifact {
 	a := sbomcheck.Artifact{Name: "more", Digests: digest.SetOf([]byte("more"))}
 	a.Document, a.DocumentDigest = document(t, "more", "more", func(*spdx.Draft) {})
