@@ -155,6 +155,15 @@ func TestSummariesThatCannotBeRead(t *testing.T) {
 			q.Files = failing{q.Files, fmt.Errorf("listing: %w", store.ErrNotListable), object}
 		}
 	}
+	const other = "of-the-verifier" + gate.BundleSuffix // a name that only a listing shows
+	r.write(t, other, said("PASSED", time.Hour))
+	accepted(t, r.gate(t, vouching).Err())
+	if got := codesOf(r.gate(t, vouching, broken("")).Err()); !slices.Contains(got, verdict.Builder) {
+		t.Errorf("codes %v, want BUILDER: nothing shows the summary", got)
+	}
+	if err := os.Remove(r.path(other)); err != nil {
+		t.Fatal(err)
+	}
 	r.write(t, vsa.Name(1), said("PASSED", time.Hour))
 	accepted(t, r.gate(t, vouching).Err())
 	accepted(t, r.gate(t, vouching, broken("")).Err())
