@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +56,7 @@ func (b *brief) Write(p []byte) (int, error) { return b.Buffer.Write(p[:len(p)-b
 func TestRecordNeedsEveryByte(t *testing.T) {
 	for drop, want := range map[int]bool{0: true, 1: false} {
 		r := record{out: &brief{drop: drop}, clock: time.Now, turn: make(chan struct{}, 1)}
-		err := r.add(context.Background(), api.Entry{Message: api.Decided})
+		err := r.add(t.Context(), api.Entry{Message: api.Decided})
 		if (err == nil) != want || err != nil && verdict.OutcomeOf(err) != verdict.Unavailable || (len(r.last) == 1) != want {
 			t.Errorf("%d bytes are missing: %v, %d lines", drop, err, len(r.last))
 		}
