@@ -54,9 +54,5 @@ func readPlan(name string) (plan promotionplan.Plan, err error) {
 		plan, err = promotionplan.Parse(raw)
 		err = verdict.InFile(name, err)
 	}
-	if f := verdict.FindingOf(name, err); err != nil && (f.Code == verdict.Usage || f.Code == verdict.ConfigParse) {
-		f.Fix = "make the plan with waybill promote plan --output json, and do not edit it"
-		err = &verdict.Error{Finding: f, Cause: err}
-	}
-	return plan, err
+	return plan, verdict.AdviseOn(name, err, "make the plan with waybill promote plan --output json, and do not edit it", verdict.Usage, verdict.ConfigParse)
 }

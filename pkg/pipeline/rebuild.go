@@ -93,13 +93,13 @@ func (o Officer) DraftRebuilt(of Rebuilt, id string) (Draft, error) {
 // of a pipeline, under the first name that is free.
 func (o Officer) PublishRebuilt(ctx context.Context, p *Pipeline, d Draft) (string, verdict.Proof, error) {
 	m, _, err := published(ctx, p.job, p.Version)
-	for _, s := range d.Statement.Subjects() { // verifiers refuse a release with a statement about others
-		if a, is := m.Find(s.Name); err == nil && (!is || !s.Binds(a.Digests)) {
-			err = verdict.Refuse(verdict.NotBound, s.Name, "built again with the same bytes, and no artifact of the release %s: nothing is signed", p.Version)
-		}
-	}
 	if err != nil {
 		return "", verdict.Proof{}, err
+	}
+	for _, s := range d.Statement.Subjects() { // verifiers refuse a release with a statement about others
+		if a, is := m.Find(s.Name); !is || !s.Binds(a.Digests) {
+			return "", verdict.Proof{}, verdict.Refuse(verdict.NotBound, s.Name, "built again with the same bytes, and no artifact of the release %s: nothing is signed", p.Version)
+		}
 	}
 	_, at, err := o.filesOf(p.Version.String())
 	for n := 1; err == nil; n++ {
@@ -126,11 +126,7 @@ func (r *rebuild) find(ctx context.Context, one *Found) (err error) {
 		}
 	}
 	r.m, _, err = published(ctx, r.job, r.Version)
-	if f := verdict.FindingOf("", err); f.Code == verdict.EvidenceMissing {
-		f.Fix = "name a version that is public there, or the profile of the place where this one is"
-		err = &verdict.Error{Finding: f, Cause: err}
-	}
-	return err
+	return verdict.AdviseOn("", err, "name a version that is public there, or the profile of the place where this one is", verdict.EvidenceMissing)
 }
 
 // read reads and verifies the provenance of what is wanted.

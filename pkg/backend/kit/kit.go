@@ -52,10 +52,7 @@ const (
 // kit has a profile.
 func Check(ctx context.Context, path string) (carries bool, err error) {
 	defer func() {
-		if f := verdict.FindingOf(path, err); err != nil && f.Code == verdict.ArchiveParse {
-			f.Fix = "copy the kit again, and compare its digest with that of the file that its maker has"
-			err = &verdict.Error{Finding: f, Cause: err}
-		}
+		err = verdict.AdviseOn(path, err, "copy the kit again, and compare its digest with that of the file that its maker has", verdict.ArchiveParse)
 	}()
 	file, err := store.OpenNamed(path)
 	if err != nil {

@@ -46,11 +46,7 @@ func Import(ctx context.Context, g gate.Gate, r gate.Request, to promote.To) (ga
 		return decided, verdict.Refuse(verdict.Usage, "--to-images", "required, as the release has images: the registry to copy them to")
 	}
 	err = promote.Apply(ctx, p, promote.From{Files: r.Files, Images: r.Images}, to)
-	if f := verdict.FindingOf("", err); f.Code == verdict.FileConflict || f.Code == verdict.TagConflict {
-		f.Fix = "import into another place, or find out who wrote what is there, and remove it"
-		err = &verdict.Error{Finding: f, Cause: err}
-	}
-	return decided, err
+	return decided, verdict.AdviseOn("", err, "import into another place, or find out who wrote what is there, and remove it", verdict.FileConflict, verdict.TagConflict)
 }
 
 func decide(ctx context.Context, g gate.Gate, r gate.Request) (gate.Decided, error) {

@@ -78,6 +78,16 @@ func FindingOf(subject string, err error) Finding {
 	return Find(InternalBug, subject, "%v", err)
 }
 
+// AdviseOn replaces the next act of the finding that err carries, if it has one of
+// these codes.
+func AdviseOn(subject string, err error, act string, codes ...Code) error {
+	f := FindingOf(subject, err)
+	if err == nil || !slices.Contains(codes, f.Code) {
+		return err
+	}
+	return &Error{Finding: f.Advise(act), Cause: err}
+}
+
 // kindOfFile is a subject that says what a file is instead of where it is.
 var kindOfFile = pattern.Lazy(`\A[a-z]+([ -][a-z]+)*\z`)
 
