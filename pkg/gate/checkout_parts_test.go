@@ -2,9 +2,7 @@ package gate
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/git"
@@ -25,14 +23,11 @@ func committed(t *testing.T, files map[string]string) *git.Repository {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range []string{"init -q -b main", "add -A", "commit -q --allow-empty -m first", "tag v0.1.0"} {
-		cmd := exec.Command("git", strings.Fields(args)...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=L", "GIT_AUTHOR_EMAIL=l@e.test", "GIT_COMMITTER_NAME=L", "GIT_COMMITTER_EMAIL=l@e.test")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %s: %v\n%s", args, err, out)
-		}
-	}
+	run := gitIn(t, dir)
+	run("init", "-q", "-b", "main")
+	run("add", "-A")
+	run("commit", "-q", "--allow-empty", "-m", "first")
+	run("tag", "v0.1.0")
 	repo, err := git.Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,9 @@
 package gate
 
 import (
-	"os"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
-	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -17,14 +15,6 @@ import (
 // a tag more.
 func twoImages(t *testing.T) gathered {
 	t.Helper()
-	raw, err := os.ReadFile("../judge/policy/testdata/valid.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := policy.Parse(raw, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	v, err := version.Parse("v1.2.3")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +24,7 @@ func twoImages(t *testing.T) gathered {
 		t.Fatal(err)
 	}
 	d := gathered{release: &sealed{
-		Request: Request{Images: layout, Policy: p}, manifest: signedManifest{Manifest: manifest.Manifest{Version: v}},
+		Request: Request{Images: layout, Policy: validBut(t)}, manifest: signedManifest{Manifest: manifest.Manifest{Version: v}},
 	}}
 	for repo, tags := range map[string][]string{"lantern": {"v1.2.3"}, "torch": {"v1.2.3", "v1.2.3-debug"}} {
 		image := manifest.Artifact{Artifact: plan.Artifact{Name: "oci/" + repo, Class: plan.Image, Repository: repo, Tags: tags}}

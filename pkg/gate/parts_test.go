@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
+	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
@@ -22,8 +23,6 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
-
-const slsaProvenance = "https://slsa.dev/provenance/v1"
 
 // validBut is the policy that the tests of pkg/judge/policy read, with changes.
 func validBut(t *testing.T, changes ...string) policy.Policy {
@@ -122,7 +121,7 @@ func TestProvenanceAsStrictAsItsUse(t *testing.T) {
 // and each other kind only of the one that is asked for.
 func TestKindOfImageSignature(t *testing.T) {
 	var e verify.Evidence // of another kind than an image's older signature
-	for _, kind := range []string{intoto.CosignSignature, slsaProvenance} {
+	for _, kind := range []string{intoto.CosignSignature, provenance.PredicateType} {
 		if got := (Ask{Type: kind}).kind(e); got != kind {
 			t.Errorf("%s: %s", kind, got)
 		}
@@ -151,7 +150,7 @@ func TestPolicyAloneLeaves(t *testing.T) {
 // TestAttestsIsOfKind: evidence of another kind attests nothing.
 func TestAttestsIsOfKind(t *testing.T) {
 	r := PolicyRequest{Policy: validBut(t)}
-	for _, kinds := range [][]string{nil, {slsaProvenance}, {intoto.CosignSignature, slsaProvenance}} {
+	for _, kinds := range [][]string{nil, {provenance.PredicateType}, {intoto.CosignSignature, provenance.PredicateType}} {
 		if r.attests(verify.Evidence{}, policy.Question{Stage: policy.Staging, Class: plan.Image}, policy.Release, kinds...) {
 			t.Errorf("no evidence attests %q", kinds)
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/waybill-release/waybill/policies"
 )
 
-// TestSourceOfAClone: what a clone alone shows of a commit, and what it cannot.
-func TestSourceOfAClone(t *testing.T) {
-	dir := t.TempDir()
-	git := func(args ...string) string {
+// gitIn runs git in a directory, without the settings of this machine.
+func gitIn(t *testing.T, dir string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=L", "GIT_AUTHOR_EMAIL=l@e.test", "GIT_COMMITTER_NAME=L", "GIT_COMMITTER_EMAIL=l@e.test")
@@ -31,6 +31,12 @@ func TestSourceOfAClone(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
+}
+
+// TestSourceOfAClone: what a clone alone shows of a commit, and what it cannot.
+func TestSourceOfAClone(t *testing.T) {
+	dir := t.TempDir()
+	git := gitIn(t, dir)
 	commit := func(message string) string {
 		git("commit", "-q", "--allow-empty", "-m", message)
 		return git("rev-parse", "HEAD")
