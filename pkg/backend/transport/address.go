@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -106,8 +105,4 @@ func meanings(addr netip.Addr) []netip.Addr {
 func linkLocal(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && neverValid(addr)
-}
-
-func asAddressError(err error) (*AddressError, bool) {
-	return errors.AsType[*AddressError](err)
 }

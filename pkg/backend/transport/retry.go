@@ -185,7 +185,7 @@ func transient(err error) bool {
 			return true
 		}
 	}
-	if _, no := asAddressError(err); no || errors.Is(err, ErrOffline) {
+	if _, no := errors.AsType[*AddressError](err); no || errors.Is(err, ErrOffline) {
 		return false
 	}
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -141,7 +142,7 @@ func cameFromInside(req *http.Request) bool {
 
 // named adds the requested host to a refusal.
 func named(err error, host string) error {
-	if refused, ok := asAddressError(err); ok {
+	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return &AddressError{Host: host, Address: refused.Address}
 	}
 	return err
