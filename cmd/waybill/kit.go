@@ -71,13 +71,14 @@ func kitCommand() *cobra.Command {
 	packed := false
 	delta := &cobra.Command{Use: "delta OLD NEW DELTA", Short: "Write only what a kit has that an older one lacks", Long: help("kit") + exit.Table("the delta was written"), Example: "  waybill kit delta lantern-v0.1.0.kit lantern-v0.1.1.kit change.kit", Args: cobra.ExactArgs(3), RunE: func(c *cobra.Command, args []string) error {
 		has, of, err := kits.WriteDelta(c.Context(), args[0], args[1], args[2], packed)
-		var size int64
-		if info, failed := os.Stat(args[2]); failed == nil {
-			size = info.Size()
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d of %s, %s; to be read beside %s\n", args[2], has, plural.Of(of, "file"), ui.Bytes(size), filepath.Base(args[0]))
+		info, err := os.Stat(args[2])
+		if err != nil {
+			return err
 		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d of %s, %s; to be read beside %s\n", args[2], has, plural.Of(of, "file"), ui.Bytes(info.Size()), filepath.Base(args[0]))
 		return err
 	}}
 	delta.Flags().BoolVar(&packed, "zstd", false, "compress the delta")

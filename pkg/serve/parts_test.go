@@ -10,8 +10,8 @@ import (
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
-// TestQuestionHasKnownVerb: only what the decision page answers can be asked there,
-// whatever else a caller may do.
+// TestQuestionHasKnownVerb: only a question to verify or to promote is answered;
+// other verbs that a caller may have a grant for are refused.
 func TestQuestionHasKnownVerb(t *testing.T) {
 	for verb, known := range map[api.Verb]bool{api.Verify: true, api.Promote: true, "": false, "audit": false, "pull": false, "*": false, "Verify": false} {
 		q := api.Question{Verb: verb, Image: "registry.example.test/demo@sha256:" + strings.Repeat("0", 64)}

@@ -184,8 +184,9 @@ func (x exchange) forget() *http.Response {
 	return x.answer(http.StatusCreated, "Docker-Content-Digest", sum, "Location", x.req.URL.Path)
 }
 
-// again lets the server get the request once more, a moment after the answer. Its sender
-// may no longer have a lease then, which no client can change: so nobody counts as sender.
+// again lets the server get the request once more, a moment after the answer. The actor
+// that sent it may have given its lease back by then, and cannot recall the request: so it
+// is not checked whether that actor has the lease.
 func (x exchange) again() {
 	late := x.back + time.Duration(x.dice.Int64N(int64(2*time.Second)))
 	x.world.late.Go(func() {

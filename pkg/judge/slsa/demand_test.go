@@ -40,7 +40,7 @@ func TestMeet(t *testing.T) {
 	}
 	one := Report{
 		Levels:  []Reached{{Track: Build, Level: 1, Most: 3, Next: []string{"build.hosted"}}},
-		Answers: []Answer{{Track: Build, Requirement: "build.hosted", Level: 2, Why: "nobody says so"}},
+		Answers: []Answer{{Track: Build, Requirement: "build.hosted", Level: 2, Why: "the builder is unknown"}},
 	}
 	rows := []struct {
 		name   string
@@ -53,7 +53,7 @@ func TestMeet(t *testing.T) {
 		{"what anybody reaches", low, Demand{Build, 1}, ""},
 		{"not reached", low, Demand{Build, 2}, "build.authentic (not met)"},
 		{"not reached in v0.1", low, Demand{V01, 3}, "and 4 more"},
-		{"not reached for one reason", one, Demand{Build, 2}, "nobody says so"},
+		{"not reached for one reason", one, Demand{Build, 2}, "the builder is unknown"},
 		{"no level", full, Demand{}, "the report has no level"},
 		{"level 0", full, Demand{Build, 0}, "the report has no level"},
 		{"another track", full, Demand{"dependency", 1}, "the report has no level"},

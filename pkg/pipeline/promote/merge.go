@@ -158,7 +158,7 @@ func (m *merging) shard(ctx context.Context, attempts []resultsFile) {
 			continue
 		}
 		m.read++
-		if head.Good > 0 && !head.Policy.IsZero() { // what it accepted may count, whatever a later attempt says
+		if head.Good > 0 && !head.Policy.IsZero() { // copies that this attempt accepted count, even if a later one failed
 			m.v.TrustRoot = head.TrustRoot
 			if !slices.Contains(m.policies, head.Policy) {
 				m.policies = append(m.policies, head.Policy)
