@@ -33,9 +33,11 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 		return false, err
 	}
 	q := query{target: target, op: "mounting " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
-	if r.written.has(q) {
-		return true, nil
+	there, done, err := r.written.waitForPush(ctx, q)
+	if there || err != nil {
+		return there, err
 	}
+	defer done()
 	s, err := r.session(ctx, target, ggcr.PushScope)
 	if err != nil {
 		return false, q.unavailable(err)
@@ -50,7 +52,7 @@ func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Sour
 		s.abandon(ctx, resp)
 		return false, nil
 	}
-	there, err := r.holds(ctx, q)
+	there, err = r.holds(ctx, q)
 	if err == nil && there {
 		r.written.add(q)
 	}
