@@ -73,12 +73,7 @@ func stepKinds() []string { return []string{"run", "go", "archive", "image", "ch
 func (c *Config) readStep(n node) step {
 	o := n.object(slices.Concat([]string{"name", "each"}, stepKinds(), surroundingKeys(), []string{"take", "outputs"})...)
 	s := step{at: n.at, name: o.need("name", "every step needs a name").text(), each: c.readEach(o.get("each"))}
-	kinds := 0
-	for _, k := range stepKinds() {
-		if o.get(k).given() {
-			kinds++
-		}
-	}
+	kinds := slice.Count(stepKinds(), func(k string) bool { return o.get(k).given() })
 	if kinds != 1 {
 		n.fail("want exactly one of %s", strings.Join(stepKinds(), ", "))
 		return s
