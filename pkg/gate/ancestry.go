@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/manifest"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -53,10 +54,7 @@ func (g gathered) notes(track slsa.Track) bool {
 // checkTrack reports the level on one track, and refuses what is below the
 // required one.
 func (g gathered) checkTrack(track slsa.Track, all []builtArtifact, f *facts) {
-	by := make(map[string]builtArtifact, len(all))
-	for _, b := range all {
-		by[b.name] = b
-	}
+	by := slice.By(all, func(b builtArtifact) string { return b.name })
 	lowest := slsa.Limit{Level: -1}
 	shown, counted := map[string]bool{}, map[string]bool{}
 	for _, b := range all {

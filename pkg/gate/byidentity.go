@@ -87,11 +87,7 @@ func (s Signer) String() string {
 	if s.keyed {
 		return "the given key"
 	}
-	names := make([]string, len(s.who))
-	for i, m := range s.who {
-		names[i] = m.String()
-	}
-	return strings.Join(names, " or ")
+	return strings.Join(slice.Map(s.who, identity.Matcher.String), " or ")
 }
 
 // Ask is what the evidence must state.

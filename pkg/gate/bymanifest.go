@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -128,12 +129,7 @@ func (m *ManifestJudge) conclude(all []manifestRuling) (by byManifest, f facts) 
 		return by, f
 	}
 	root, parts := all[0], all[1:]
-	met := 0
-	for _, r := range parts {
-		if r.met() {
-			met++
-		}
-	}
+	met := slice.Count(parts, manifestRuling.met)
 	asked, rest := all, []manifestRuling{}
 	switch {
 	case root.met() && met < len(parts):
@@ -232,10 +228,7 @@ func pagesIn(ctx context.Context, place store.Place) manifest.Opener {
 // those of the revisions that it supersedes, if their bytes match their names.
 // Any other file among them is extra.
 func (s *sealed) withoutPages(ctx context.Context, objects []store.Object, f *facts) []store.Object {
-	own := map[string]bool{}
-	for _, p := range s.manifest.Pages {
-		own[p.Name] = true
-	}
+	own := slice.Set(s.manifest.Pages, func(p manifest.Page) string { return p.Name })
 	return slices.DeleteFunc(objects, func(o store.Object) bool {
 		return own[o.Name] || slices.Contains(s.manifest.Former, o.Name) && s.isPage(ctx, o.Name, f)
 	})

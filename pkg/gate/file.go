@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/format"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -231,9 +232,5 @@ func firstOf(s digest.Set) digest.Digest {
 }
 
 func quoted(names []string) string {
-	words := make([]string, len(names))
-	for i, n := range names {
-		words[i] = fmt.Sprintf("%q", n)
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(slice.Map(names, func(n string) string { return fmt.Sprintf("%q", n) }), ", ")
 }

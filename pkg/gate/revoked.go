@@ -9,6 +9,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -63,12 +64,7 @@ func ParseRevocations(raw []byte) (Revocations, error) {
 }
 
 func (r *revocation) load() (err error) {
-	named := 0
-	for _, is := range []bool{r.Identity != identity.Identity{}, r.Certificate != "", r.Key != ""} {
-		if is {
-			named++
-		}
-	}
+	named := slice.Count([]bool{r.Identity != identity.Identity{}, r.Certificate != "", r.Key != ""}, func(is bool) bool { return is })
 	if named != 1 || r.Reason == "" {
 		return fmt.Errorf("want a reason, and exactly one of identity, certificate and key")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -129,11 +130,7 @@ func whyNot(err error) string {
 }
 
 func levelsOf(s vsa.Summary) string {
-	words := make([]string, len(s.Levels))
-	for i, l := range s.Levels {
-		words[i] = string(l)
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(slice.Map(s.Levels, func(l vsa.Level) string { return string(l) }), ", ")
 }
 
 // vouchedAll reports whether every artifact that uses a provenance has a

@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/unpack"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -71,11 +72,7 @@ func anotherImage(v version.Version, p pulled, why, want, got string) error {
 }
 
 func listing(layers []digest.Digest) string {
-	words := make([]string, len(layers))
-	for i, l := range layers {
-		words[i] = l.String()
-	}
-	return clip(strings.Join(words, " "))
+	return clip(strings.Join(slice.Map(layers, digest.Digest.String), " "))
 }
 
 // layersOf returns the uncompressed layers of an image, as its configuration

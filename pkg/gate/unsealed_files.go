@@ -63,12 +63,7 @@ func (u unsealed) checkFiles(ctx context.Context, sbom signedSBOM, read map[stri
 	if !listed {
 		f.leave("extra files: not looked for, because the place cannot be listed")
 	}
-	signed := 0
-	for _, name := range part.asked.Names() {
-		if k8slayout.KindOf(name).Signed {
-			signed++
-		}
-	}
+	signed := slice.Count(part.asked.Names(), func(name string) bool { return k8slayout.KindOf(name).Signed })
 	f.note("%d of %d objects are signed files; the others are their signatures, and unsigned checksums, sidecars, tags and documents, which are not evidence", signed, len(objects))
 	return h, f
 }

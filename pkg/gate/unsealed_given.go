@@ -124,11 +124,7 @@ func (s Scope) nameOf(file string, same, named []manifest.Artifact) (string, err
 }
 
 func names(all []manifest.Artifact) []string {
-	list := make([]string, len(all))
-	for i, a := range all {
-		list[i] = a.Name
-	}
-	return list
+	return slice.Map(all, func(a manifest.Artifact) string { return a.Name })
 }
 
 // expected reads the list of what a release should contain. Where the policy names
@@ -230,10 +226,7 @@ func (p part) claimed() map[string]digest.Set {
 // asksAbout leaves out the objects of other platforms. An object that no
 // document names remains: it is extra on any platform.
 func (p part) asksAbout(objects []store.Object) []store.Object {
-	left := map[string]bool{}
-	for _, name := range p.whole.Names() {
-		left[name] = true
-	}
+	left := slice.Set(p.whole.Names(), func(name string) string { return name })
 	for _, name := range p.asked.Names() {
 		delete(left, name)
 	}

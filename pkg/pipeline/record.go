@@ -26,6 +26,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -228,10 +229,7 @@ func (r recording) attachAll(ctx context.Context, s attest.Signed) error {
 	if err != nil {
 		return err
 	}
-	spoken := map[string]bool{}
-	for _, sub := range st.Statement().Subjects() {
-		spoken[sub.Name] = true
-	}
+	spoken := slice.Set(st.Statement().Subjects(), func(sub intoto.Subject) string { return sub.Name })
 	for _, a := range r.manifest.Images() {
 		if !spoken[a.Name] {
 			continue

@@ -19,6 +19,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/manifest"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -167,10 +168,7 @@ func countOf(name string, class plan.Class) func(context.Context, *statusReader)
 		if err != nil {
 			return err
 		}
-		there := map[string]bool{}
-		for _, o := range objects {
-			there[o.Name] = true
-		}
+		there := slice.Set(objects, func(o store.Object) string { return o.Name })
 		stage := Stage{Name: name}
 		for _, a := range l.here.plan.Artifacts {
 			if a.Class != class || a.IsStatement() { // signed with the manifest

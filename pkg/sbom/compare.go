@@ -257,9 +257,6 @@ func (h *comparison) uncompared(left []string) []verdict.Finding {
 
 // listed hashes the files of the image that the document lists.
 func (h *comparison) listed(ctx context.Context) ([]spdx.File, error) {
-	names := map[string]bool{}
-	for _, f := range h.Document.Files() {
-		names[strings.TrimPrefix(path.Clean("/"+f.Name), "/")] = true
-	}
+	names := slice.Set(h.Document.Files(), func(f spdx.File) string { return strings.TrimPrefix(path.Clean("/"+f.Name), "/") })
 	return filesOf(ctx, *h.content, names)
 }

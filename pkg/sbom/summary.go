@@ -10,6 +10,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -128,11 +129,7 @@ func listedIn(doc spdx.Document) map[digest.Digest]bool {
 	if !slices.ContainsFunc(doc.Unknown(), func(note string) bool { return strings.HasPrefix(note, listedAsOne) }) {
 		return nil
 	}
-	all := map[digest.Digest]bool{}
-	for _, f := range doc.Files() {
-		all[f.Digests.SHA256] = true
-	}
-	return all
+	return slice.Set(doc.Files(), func(f spdx.File) digest.Digest { return f.Digests.SHA256 })
 }
 
 // compareUnlisted compares a document's summary of unlisted files with the summary that

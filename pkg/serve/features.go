@@ -15,6 +15,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	featurestore "github.com/waybill-release/waybill/pkg/govern/feature/store"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -168,10 +169,9 @@ func (f *featureReader) read(ctx context.Context, b Basis, last *switched) *swit
 // states with the same number: a rollback to an older signed statement must not
 // take effect. The memory lasts as long as the process.
 func (f *featureReader) refuseRollback(b Basis, read Switches) error {
-	now := map[string]featuretransition.State{}
-	for _, state := range read.States() {
-		now[feature.Key{Namespace: state.Namespace, Name: state.Name}.String()] = state
-	}
+	now := slice.By(read.States(), func(state featuretransition.State) string {
+		return feature.Key{Namespace: state.Namespace, Name: state.Name}.String()
+	})
 	for name, seen := range f.highest {
 		state, there := now[name]
 		_, named := b.Policy.Floors()[seen.Name]

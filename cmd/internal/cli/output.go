@@ -18,6 +18,7 @@ import (
 	"github.com/waybill-release/waybill/cmd/internal/exit"
 	"github.com/waybill-release/waybill/cmd/internal/ui"
 	"github.com/waybill-release/waybill/pkg/report/render"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/pkg/value/version"
 )
@@ -215,12 +216,7 @@ func (o *Output) Check() error {
 		return verdict.Refuse(verdict.Usage, "--report", "it would be in none of the outputs %q", o.Formats).
 			Advise("add --output table, markdown=FILE or html=FILE; json has every requirement without --report")
 	}
-	for _, own := range o.each {
-		if err := own.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(o.each, func(own *Output) error { return own.Check() })
 }
 
 // Each makes an output for each version. Where there are several, the name of a

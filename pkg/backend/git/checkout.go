@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -233,12 +234,7 @@ func (w *checkout) tree(id, at string, depth int) error {
 			}
 		}
 	}
-	for _, e := range rest {
-		if err := w.entry(e, path.Join(at, e.name), depth); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(rest, func(e entry) error { return w.entry(e, path.Join(at, e.name), depth) })
 }
 
 func (w *checkout) entry(e entry, name string, depth int) error {

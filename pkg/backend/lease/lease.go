@@ -124,7 +124,8 @@ func (l *Lease) claimFree(ctx context.Context) (err error) {
 		now := l.c.Clock()
 		if !old.isFree(now, l.c.Term/4) {
 			if !watches || watched != "" && watched != old.Version { // a renewed one has a live holder
-				return l.busy(old)
+				return verdict.Refuse(verdict.Busy, l.subject(), "held by %q until %s (number %d)", old.Holder, old.Expires.Format(time.RFC3339), old.Number).
+					Advise("nothing was changed; wait until the other run ends or its lease expires")
 			}
 			watched = old.Version
 			if err := transport.Sleep(ctx, l.c.Term/16); err != nil {
@@ -149,11 +150,6 @@ func (l *Lease) claimFree(ctx context.Context) (err error) {
 // first.
 func isConflict(err error) bool {
 	return errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNotFound)
-}
-
-func (l *Lease) busy(by Claimed) error {
-	return verdict.Refuse(verdict.Busy, l.subject(), "held by %q until %s (number %d)", by.Holder, by.Expires.Format(time.RFC3339), by.Number).
-		Advise("nothing was changed; wait until the other run ends or its lease expires")
 }
 
 // subject names the object in refusals.

@@ -127,12 +127,7 @@ func (n *Node) Walk(visit func(*Node) error) error {
 	if err := visit(n); err != nil {
 		return err
 	}
-	for _, child := range n.Children {
-		if err := child.Walk(visit); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(n.Children, func(child *Node) error { return child.Walk(visit) })
 }
 
 // Blobs returns the configuration and layers of n, without those of its

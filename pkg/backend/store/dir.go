@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -83,12 +84,7 @@ func (l *lister) walk(ctx context.Context, at string) error {
 	if err != nil {
 		return l.dir.unavailable("listing", err)
 	}
-	for _, entry := range entries {
-		if err := l.visit(ctx, f, path.Join(at, entry.Name()), entry); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(entries, func(entry os.DirEntry) error { return l.visit(ctx, f, path.Join(at, entry.Name()), entry) })
 }
 
 func (l *lister) visit(ctx context.Context, in *os.File, name string, entry fs.DirEntry) error {

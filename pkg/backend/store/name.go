@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Limits of a name: what common file systems and buckets allow.
@@ -110,11 +112,7 @@ func CheckNames(names []string) error {
 
 // checkListed is [CheckNames] for what a local place lists.
 func checkListed(objects []Object) error {
-	names := make([]string, len(objects))
-	for i, o := range objects {
-		names[i] = o.Name
-	}
-	return CheckNames(names)
+	return CheckNames(slice.Map(objects, func(o Object) string { return o.Name }))
 }
 
 // checkFold refuses names of which a part is spelled in two ways. Only parts

@@ -47,7 +47,7 @@ func (t *Transport) exchange(req *http.Request, w way, slot bool) (*http.Respons
 			return resp, err
 		}
 		hurried := endsWithin(req.Context(), pause)
-		end := attempt >= t.config.Attempts && !overloaded(resp, says) || refused(err) && attempt >= refusals ||
+		end := attempt >= t.config.Attempts && !overloaded(resp, says) || errors.Is(err, syscall.ECONNREFUSED) && attempt >= refusals ||
 			time.Since(begun)+pause > t.config.Patience || host.gaveUp() || hurried ||
 			!repeatable(req) || !harmlessAgain(req, resp, err, says)
 		if end {
@@ -199,8 +199,6 @@ func transient(err error) bool {
 	// net/http's text for a connection that ends before the answer begins.
 	return errors.As(err, &stalled) || errors.As(err, &slow) && slow.Timeout() || strings.HasSuffix(err.Error(), "server closed idle connection")
 }
-
-func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // unsent reports whether nothing of the request was sent: there was no
 // connection.

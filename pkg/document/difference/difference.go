@@ -23,6 +23,8 @@ import (
 	"io"
 	"slices"
 	"sort"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Difference is one place where two files differ. An absent place is "none".
@@ -160,11 +162,7 @@ func (p part) String() string {
 }
 
 func byName(list []part) map[string]part {
-	all := make(map[string]part, len(list))
-	for _, p := range list {
-		all[p.where] = p
-	}
-	return all
+	return slice.By(list, func(p part) string { return p.where })
 }
 
 // partsOf reads both files with the first reader that understands them; files

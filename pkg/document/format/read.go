@@ -158,10 +158,7 @@ func (o object) ofEnvelope(raw []byte) (made []byte, bare bool, others [][]byte,
 }
 
 func bundle(material string, payload, payloadType []byte, signatures ...json.RawMessage) []byte {
-	list := make([]string, len(signatures))
-	for i, s := range signatures {
-		list[i] = fmt.Sprintf(`{"sig":%s}`, s)
-	}
+	list := slice.Map(signatures, func(s json.RawMessage) string { return fmt.Sprintf(`{"sig":%s}`, s) })
 	return fmt.Appendf(nil, `{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{%s},`+
 		`"dsseEnvelope":{"payload":%s,"payloadType":%s,"signatures":[%s]}}`, material, payload, payloadType, strings.Join(list, ","))
 }

@@ -233,11 +233,6 @@ func (r Resource) Commit() string {
 	return c
 }
 
-func (r Resource) clone() Resource {
-	r.Digest, r.Annotations = maps.Clone(r.Digest), slices.Clone(r.Annotations)
-	return r
-}
-
 // Resources are the subjects as they were written, in the order of
 // [Statement.Subjects].
 func (s Statement) Resources() []Resource {
@@ -247,7 +242,8 @@ func (s Statement) Resources() []Resource {
 		if !more {
 			r = Resource{Name: sub.Name, Digest: sub.Digests.Map()}
 		}
-		list = append(list, r.clone())
+		r.Digest, r.Annotations = maps.Clone(r.Digest), slices.Clone(r.Annotations)
+		list = append(list, r)
 	}
 	return list
 }

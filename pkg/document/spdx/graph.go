@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -102,10 +103,7 @@ func (c *checker) rollUps() {
 // (section 7.9): the SHA-1 of their sorted SHA-1 values. It binds nothing; it
 // lets other tools notice an omitted file.
 func VerificationCode(files []File) string {
-	sums := make([]string, len(files))
-	for i, f := range files {
-		sums[i] = f.SHA1
-	}
+	sums := slice.Map(files, func(f File) string { return f.SHA1 })
 	slices.Sort(sums)
 	h := sha1.New()
 	for _, s := range sums {

@@ -126,10 +126,7 @@ func (c Claim) write(v verdict.Verdict, r Result) written {
 		Verifier: writtenVerifier{c.Verifier.ID, c.Verifier.Version}, Time: v.Time.UTC().Format(time.RFC3339), Resource: c.Resource,
 		Policy: policyOf(v, c.Policy), Result: r, SLSA: slsaWritten,
 	}
-	counted := map[string]bool{}
-	for _, p := range v.Proofs {
-		counted[p.Bundle.Hex()] = true
-	}
+	counted := slice.Set(v.Proofs, func(p verdict.Proof) string { return p.Bundle.Hex() })
 	if len(counted) > maxInputs {
 		return w // all or none
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -157,11 +158,7 @@ func (b *expectations) allowed(want fileParameter, version string) string {
 	case want.Is != "":
 		return b.fill(want.Is, version)
 	}
-	texts := make([]string, len(want.OneOf))
-	for i, text := range want.OneOf {
-		texts[i] = b.fill(text, version)
-	}
-	return "one of " + strings.Join(texts, ", ")
+	return "one of " + strings.Join(slice.Map(want.OneOf, func(text string) string { return b.fill(text, version) }), ", ")
 }
 
 // fill replaces the placeholders in a text of the policy.

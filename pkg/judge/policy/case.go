@@ -14,6 +14,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictyaml"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
@@ -92,13 +93,7 @@ const accepted = "accepted"
 
 // Failed counts the cases with another answer than expected.
 func (r CaseReport) Failed() int {
-	n := 0
-	for _, c := range r.Cases {
-		if !c.OK {
-			n++
-		}
-	}
-	return n
+	return slice.Count(r.Cases, func(c caseResult) bool { return !c.OK })
 }
 
 // Rehearse runs every case of a txtar archive against a policy. The archive

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/sbomcheck"
 	"github.com/waybill-release/waybill/pkg/judge/slsa"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/identity"
 )
@@ -309,12 +310,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	if err := l.few(len(p.OneOf), append(path, "oneOf")); err != nil {
 		return err
 	}
-	ways := 0
-	for _, said := range []bool{p.Is != "", p.OneOf != nil, p.Any} {
-		if said {
-			ways++
-		}
-	}
+	ways := slice.Count([]bool{p.Is != "", p.OneOf != nil, p.Any}, func(said bool) bool { return said })
 	switch {
 	case p.Name == "" || slices.ContainsFunc(l.Build.Parameters[:i], func(o fileParameter) bool { return o.Name == p.Name }):
 		return l.fail(codeValue, append(path, "name"), "%q is empty or occurs twice", p.Name)
@@ -327,12 +323,7 @@ func (l *loader) checkParameter(i int, p fileParameter) error {
 	case p.OneOf != nil && (len(p.OneOf) == 0 || slices.Contains(p.OneOf, "")):
 		return l.fail(codeEmpty, append(path, "oneOf"), "empty")
 	}
-	for _, text := range append(slices.Clone(p.OneOf), p.Is) {
-		if err := l.template(text, path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(append(slices.Clone(p.OneOf), p.Is), func(text string) error { return l.template(text, path) })
 }
 
 func (l *loader) loadSummaries() error {

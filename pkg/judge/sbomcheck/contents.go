@@ -48,10 +48,7 @@ func Unexamined(relationships []spdx.Relationship) (notes []string) {
 // Stated requires that a document lists every part that could not be examined:
 // otherwise its reader would not notice the omission.
 func Stated(a Artifact, found []spdx.Relationship) (all []verdict.Finding) {
-	said := map[string]bool{}
-	for _, note := range Omitted(a.Document) {
-		said[part(note)] = true
-	}
+	said := slice.Set(Omitted(a.Document), part)
 	for _, note := range Unexamined(found) {
 		if !said[part(note)] {
 			all = append(all, verdict.Find(verdict.SBOMIncomplete, a.Name, "its SBOM does not list an omitted part: %.500q", note))

@@ -22,6 +22,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -122,10 +123,7 @@ func (r Root) Authorities() []Authority { return slices.Clone(r.authorities) }
 // IsLogless reports whether the root has certificate and timestamp authorities but no
 // logs: then timestamps alone prove the time, as in GitHub's own instance.
 func (r Root) IsLogless() bool {
-	has := map[Kind]bool{}
-	for _, a := range r.authorities {
-		has[a.Kind] = true
-	}
+	has := slice.Set(r.authorities, func(a Authority) Kind { return a.Kind })
 	return has[CertificateAuthority] && has[TimestampAuthority] && len(has) == 2
 }
 

@@ -9,6 +9,7 @@ import (
 	knowndefects "github.com/waybill-release/waybill/attestations/known-defects/v1"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -100,12 +101,7 @@ func (l List) Digest() digest.Digest {
 // list is replaced, when it expires, and when one of its withdrawals begins, so
 // that a cached decision must be made again.
 func (l List) StateAt(at time.Time) string {
-	begun := 0
-	for _, gone := range l.said.Withdrawals {
-		if !at.Before(gone.Since) {
-			begun++
-		}
-	}
+	begun := slice.Count(l.said.Withdrawals, func(gone knowndefects.Withdrawal) bool { return !at.Before(gone.Since) })
 	return fmt.Sprintf("%s, %d withdrawals, live %t", l.Digest(), begun, !at.Before(l.said.Issued) && at.Before(l.said.Expires))
 }
 

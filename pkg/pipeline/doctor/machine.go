@@ -107,10 +107,7 @@ const rootAdvice = "build as root, in a CI job with sudo, and each step gets nam
 // another builder's, and needs the token of that builder: unisolated says
 // that one was given.
 func Isolation(r sandbox.Report, unisolated bool) (checks []Check) {
-	had := make([]string, len(r.Had))
-	for i, g := range r.Had {
-		had[i] = string(g)
-	}
+	had := slice.Map(r.Had, func(g sandbox.Guarantee) string { return string(g) })
 	switch {
 	case r.Mode == sandbox.Isolated:
 		checks = append(checks, Fine("isolation", "steps run isolated, with: %s", strings.Join(had, " ")))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/backend/registry"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -203,10 +204,7 @@ func (o imageJob) tag(ctx context.Context, t *target) error {
 			return err
 		}
 	}
-	var left []digest.Digest
-	for _, d := range t.copied.Referrers[root.Digest] {
-		left = append(left, d.Digest)
-	}
+	left := slice.Map(t.copied.Referrers[root.Digest], func(d registry.Descriptor) digest.Digest { return d.Digest })
 	return o.Ledger.add(ctx, o.ref(t.name), o.route, entry{Tags: o.edge.Tags, Refer: left, Proof: o.proof})
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/backend/atonce"
 	"github.com/waybill-release/waybill/pkg/tool/plural"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -188,10 +189,7 @@ func merge(pins []pinned, found []fetchedFile) (list []Module) {
 // that is not part of the tree.
 func (s *Store) describe(list []Module, found []fetchedFile) error {
 	versions := map[string][]string{} // by directory
-	keep := map[string]bool{}
-	for _, h := range found {
-		keep[h.name] = true
-	}
+	keep := slice.Set(found, func(h fetchedFile) string { return h.name })
 	for _, m := range list {
 		at, err := proxyPath(pinned{Version: module.Version{Path: m.Path, Version: m.Version}})
 		if err != nil {

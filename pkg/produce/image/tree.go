@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -204,12 +205,7 @@ func (u *unpacker) hideBelow(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := u.hideOne(path.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(entries, func(e fs.DirEntry) error { return u.hideOne(path.Join(dir, e.Name())) })
 }
 
 func (u *unpacker) hideOne(at string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/sandbox"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -145,10 +146,7 @@ func (r *run) collect(ctx context.Context, step plan.Step, dir string) (list []o
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]sandbox.Output{}
-	for _, o := range present {
-		found[o.Name] = o
-	}
+	found := slice.By(present, func(o sandbox.Output) string { return o.Name })
 	for _, name := range step.Outputs {
 		o, ok := found[name]
 		if !ok {

@@ -38,6 +38,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/produce/sign"
 	"github.com/waybill-release/waybill/pkg/produce/workspace"
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Request says what to build, where, and who signs.
@@ -226,12 +227,7 @@ func (r *run) step(ctx context.Context, step plan.Step, start time.Time) error {
 		}
 		r.products.keep(o.name, made{digests: o.digests, size: o.size})
 	}
-	for _, bundle := range signed {
-		if err := r.products.put(ctx, bundle.name, bundle.raw); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(signed, func(bundle signedBundle) error { return r.products.put(ctx, bundle.name, bundle.raw) })
 }
 
 func removeAll(ctx context.Context, dir string) {

@@ -116,10 +116,7 @@ func (r Report) Loud() []string {
 
 // Print writes the report as the last lines of a log.
 func (r Report) Print(w io.Writer) {
-	had := make([]string, len(r.Had))
-	for i, g := range r.Had {
-		had[i] = string(g)
-	}
+	had := slice.Map(r.Had, func(g Guarantee) string { return string(g) })
 	fmt.Fprintf(w, "[waybill] the step ran %s, with: %s; %s\n", r.Mode, strings.Join(had, " "), strings.Join(r.How, "; "))
 	for _, line := range r.Loud() {
 		fmt.Fprintf(w, "[waybill] %s\n", line)

@@ -13,6 +13,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/tool/estimate"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -209,11 +210,7 @@ func (e *FailedError) Error() string {
 
 // Unwrap returns why each failed.
 func (e *FailedError) Unwrap() []error {
-	list := make([]error, len(e.Failures))
-	for i, f := range e.Failures {
-		list[i] = f.Err
-	}
-	return list
+	return slice.Map(e.Failures, func(f Failure) error { return f.Err })
 }
 
 // sharedError is a failure that would affect every other order, too.

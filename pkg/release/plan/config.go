@@ -132,7 +132,8 @@ func (r *reader) config(n node) (c Config) {
 	if c.name.given() && !isName(c.name.s) {
 		top.get("name").fail("%s: want lower-case letters, digits and dashes", quote(c.name.s))
 	}
-	c.version = readVersioning(top.get("version"))
+	v := top.get("version").object("scheme", "tag")
+	c.version = versioning{scheme: v.get("scheme").choice("kubernetes"), tag: v.get("tag").text()}
 	c.readSource(top)
 	c.modules = top.get("modules").wordsThat("directories of Go modules", func(s string) bool { return isSourcePath(s) || s == "." }, "%s: want a clean path of the source, or \".\"")
 	c.downloads = readDownloads(top.get("downloads"))
@@ -157,11 +158,6 @@ func (o object) kind(want string) bool {
 	}
 	o.fail("want apiVersion %s and kind %s", apiVersion, want)
 	return false
-}
-
-func readVersioning(n node) versioning {
-	o := n.object("scheme", "tag")
-	return versioning{scheme: o.get("scheme").choice("kubernetes"), tag: o.get("tag").text()}
 }
 
 func (c *Config) readSource(top object) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -82,10 +83,7 @@ func (d *Diff) heads(from, to Plan) {
 
 // steps compares steps by instance.
 func (d *Diff) steps(from, to Plan) {
-	was := map[string]Step{}
-	for _, s := range from.Steps {
-		was[s.Instance] = s
-	}
+	was := slice.By(from.Steps, func(s Step) string { return s.Instance })
 	for _, s := range to.Steps {
 		old, there := was[s.Instance]
 		if !there {

@@ -73,12 +73,7 @@ func stepKinds() []string { return []string{"run", "go", "archive", "image", "ch
 func (c *Config) readStep(n node) step {
 	o := n.object(slices.Concat([]string{"name", "each"}, stepKinds(), surroundingKeys(), []string{"take", "outputs"})...)
 	s := step{at: n.at, name: o.need("name", "every step needs a name").text(), each: c.readEach(o.get("each"))}
-	kinds := 0
-	for _, k := range stepKinds() {
-		if o.get(k).given() {
-			kinds++
-		}
-	}
+	kinds := slice.Count(stepKinds(), func(k string) bool { return o.get(k).given() })
 	if kinds != 1 {
 		n.fail("want exactly one of %s", strings.Join(stepKinds(), ", "))
 		return s
@@ -100,7 +95,8 @@ func (c *Config) readStep(n node) step {
 			m.fail("take is only for a step that runs a command; for an archive or checksums, write take below that key")
 		}
 	}
-	s.outputs = c.readOutputs(o.need("outputs", "a step needs at least one output"), s)
+	outputs := o.need("outputs", "a step needs at least one output").items("outputs")
+	s.outputs = slice.Map(outputs, func(item node) output { return c.readOutput(item, s) })
 	s.check(n.r)
 	return s
 }
@@ -126,10 +122,6 @@ func (c *Config) readEach(n node) (list []loop) {
 		n.fail("empty; leave each out or name a variable")
 	}
 	return list
-}
-
-func (c *Config) readOutputs(n node, s step) []output {
-	return slice.Map(n.items("outputs"), func(item node) output { return c.readOutput(item, s) })
 }
 
 func (c *Config) readOutput(n node, s step) output {

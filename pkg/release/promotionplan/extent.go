@@ -80,11 +80,7 @@ type Goals map[string][]string
 
 // Of returns the repositories that an image goes to.
 func (g Goals) Of(source, image string) []string {
-	all := make([]string, len(g[source]))
-	for i, to := range g[source] {
-		all[i] = to + "/" + image
-	}
-	return all
+	return slice.Map(g[source], func(to string) string { return to + "/" + image })
 }
 
 // Goals returns those of the plan.

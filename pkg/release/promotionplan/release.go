@@ -10,6 +10,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/release/promoterfile"
 	"github.com/waybill-release/waybill/pkg/tool/order"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -76,19 +77,14 @@ func MakeRelease(m manifest.Manifest, bundle []byte, from, to End) (Plan, error)
 
 // evidenceOf counts the evidence of an artifact: one for a file that is
 // evidence, and the attached evidence for an image.
-func evidenceOf(a manifest.Artifact) (n int) {
+func evidenceOf(a manifest.Artifact) int {
 	if !a.IsImage() {
 		if slices.Contains([]plan.Class{plan.Provenance, plan.SBOM, plan.Signature}, a.Class) {
 			return 1
 		}
 		return 0
 	}
-	for _, name := range []string{a.Provenance, a.SBOM, a.Signature} {
-		if name != "" {
-			n++
-		}
-	}
-	return n
+	return slice.Count([]string{a.Provenance, a.SBOM, a.Signature}, func(name string) bool { return name != "" })
 }
 
 // Store is a place of files and its destinations. All end with a slash.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/trace"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -48,10 +49,7 @@ func (t *Trail) Of(target Target) (Lineage, error) {
 
 // collect adds artifacts to those of the lineage, each once.
 func (l *Lineage) collect(list []Artifact) {
-	seen := map[Artifact]bool{}
-	for _, a := range l.Artifacts {
-		seen[a] = true
-	}
+	seen := slice.Set(l.Artifacts, func(a Artifact) Artifact { return a })
 	for _, a := range list {
 		if !seen[a] {
 			seen[a] = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/judge/osps"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/tool/strictjson"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -70,12 +71,7 @@ func consistent(v verdict.Verdict, outcome, headline string) error {
 // miscounted says why objects and groups cannot be what a verdict counts: a page
 // that begins with "OK" would otherwise list what is not verified.
 func miscounted(v verdict.Verdict) error {
-	proven := 0
-	for _, o := range v.Objects {
-		if o.Verified {
-			proven++
-		}
-	}
+	proven := slice.Count(v.Objects, func(o verdict.Object) bool { return o.Verified })
 	whole := v.Outcome() == verdict.Accepted && len(v.Waived) == 0
 	switch {
 	case proven > v.Counts.Verified:

@@ -215,11 +215,7 @@ func (r *treeReader) locate(m Module, from string) Module {
 
 // located is [treeReader.locate] for a list.
 func (r *treeReader) located(list []Module, from string) []Module {
-	out := make([]Module, len(list))
-	for i, m := range list {
-		out[i] = r.locate(m, from)
-	}
-	return sorted(out)
+	return sorted(slice.Map(list, func(m Module) Module { return r.locate(m, from) }))
 }
 
 func (r *treeReader) read(name string) ([]byte, error) {

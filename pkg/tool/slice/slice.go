@@ -1,4 +1,5 @@
-// Package slice makes lists from other lists, as package slices does not.
+// Package slice makes lists, sets and counts from lists, as package slices does
+// not.
 //
 //	names := slice.Map(files, func(f File) string { return f.Name })
 //
@@ -36,6 +37,40 @@ func First[E any](list []E, match func(E) bool) (first E) {
 		first = list[i]
 	}
 	return first
+}
+
+// Count returns how many elements match accepts.
+func Count[E any](list []E, match func(E) bool) int {
+	return len(Filter(list, match))
+}
+
+// Set returns the keys of all elements; it is never nil.
+func Set[E any, K comparable](list []E, key func(E) K) map[K]bool {
+	keys := make(map[K]bool, len(list))
+	for _, e := range list {
+		keys[key(e)] = true
+	}
+	return keys
+}
+
+// By returns the elements by their keys, of several with one key the last; it
+// is never nil.
+func By[E any, K comparable](list []E, key func(E) K) map[K]E {
+	by := make(map[K]E, len(list))
+	for _, e := range list {
+		by[key(e)] = e
+	}
+	return by
+}
+
+// Check returns the first error that check returns for an element.
+func Check[E any](list []E, check func(E) error) error {
+	for _, e := range list {
+		if err := check(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Unique returns the elements of a list, sorted and each once.

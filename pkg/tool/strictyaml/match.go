@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // matcher walks a tree together with its target type, so that errors have a
@@ -56,12 +58,7 @@ func (m matcher) sequence(n *yaml.Node, t reflect.Type) error {
 	if t.Kind() == reflect.Array && t.Len() != len(n.Content) {
 		return refuse(n, CodeType, "%d items, want %d", len(n.Content), t.Len())
 	}
-	for _, item := range n.Content {
-		if err := m.node(item, elem); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(n.Content, func(item *yaml.Node) error { return m.node(item, elem) })
 }
 
 func (m matcher) mapping(n *yaml.Node, t reflect.Type) error {
@@ -196,12 +193,7 @@ func (t *tree) check(n *yaml.Node, depth int) error {
 			return err
 		}
 	}
-	for _, child := range n.Content {
-		if err := t.check(child, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slice.Check(n.Content, func(child *yaml.Node) error { return t.check(child, depth+1) })
 }
 
 // keys compares the keys of a mapping with each other.

@@ -49,10 +49,7 @@ type Demand map[string]string
 
 // ParseDemand reads demands of the form NAME=VALUE. Values are exact.
 func ParseDemand(list []string) (Demand, error) {
-	known := map[string]bool{}
-	for _, name := range ClaimNames() {
-		known[name] = true
-	}
+	known := slice.Set(ClaimNames(), func(name string) string { return name })
 	d := Demand{}
 	for _, text := range list {
 		name, value, _ := strings.Cut(text, "=")

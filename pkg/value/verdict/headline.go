@@ -8,6 +8,7 @@ import (
 
 	"github.com/waybill-release/waybill/pkg/tool/plural"
 	"github.com/waybill-release/waybill/pkg/tool/redact"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 )
 
 // Headline is the answer in one line. Its first word says which answer it is, and
@@ -188,12 +189,7 @@ func (v Verdict) fault(code Code, about []string) string {
 	if !counted {
 		return phrase + ": " + named(about, "subject")
 	}
-	images := 0
-	for _, name := range about {
-		if v.isImage(name) {
-			images++
-		}
-	}
+	images := slice.Count(about, v.isImage)
 	noun := "object" // of several kinds
 	switch {
 	case v.IsCheck():

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 )
 
@@ -64,10 +65,7 @@ func (v *Verdict) Warn(findings ...Finding) {
 // proven, and does not prevent acceptance. Only the subjects listed in artifacts
 // can be excepted.
 func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool)) {
-	known := make(map[string]bool, len(artifacts))
-	for _, name := range artifacts {
-		known[name] = true
-	}
+	known := slice.Set(artifacts, func(name string) string { return name })
 	all := v.Findings
 	v.Findings, v.Counts.Missing, v.Counts.Extra = []Finding{}, 0, 0
 	for _, f := range all {
@@ -84,10 +82,7 @@ func (v *Verdict) SetAside(artifacts []string, waive func(Finding) (Waiver, bool
 
 // exceptedSubjects counts the subjects whose findings are all set aside.
 func (v Verdict) exceptedSubjects() int {
-	standing := make(map[string]bool, len(v.Findings))
-	for _, f := range v.Findings {
-		standing[f.Subject] = true
-	}
+	standing := slice.Set(v.Findings, func(f Finding) string { return f.Subject })
 	excepted := map[string]bool{}
 	for _, w := range v.Waived {
 		if s := w.Finding.Subject; w.valid() && !standing[s] {

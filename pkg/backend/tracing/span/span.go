@@ -141,16 +141,10 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	return p.sdk.Shutdown(ctx)
 }
 
-// of returns the provider of a context, or nil.
-func providerOf(ctx context.Context) *Provider {
-	p, _ := ctx.Value(key{}).(*Provider)
-	return p
-}
-
 // Start begins an action within that of the context. The returned function ends
 // it with its error; call it once.
 func Start(ctx context.Context, name Name, attrs ...attribute.KeyValue) (context.Context, func(error)) {
-	p := providerOf(ctx)
+	p, _ := ctx.Value(key{}).(*Provider)
 	if p == nil {
 		return ctx, func(error) {}
 	}

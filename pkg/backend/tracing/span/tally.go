@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -51,10 +52,7 @@ func (t *Tally) All() ([]Ended, []Sum) {
 	by := slices.SortedFunc(maps.Keys(t.all), func(a, b Ended) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Outcome, b.Outcome))
 	})
-	sums := make([]Sum, len(by))
-	for i, e := range by {
-		sums[i] = t.all[e]
-	}
+	sums := slice.Map(by, func(e Ended) Sum { return t.all[e] })
 	return by, sums
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/govern/feature"
 	"github.com/waybill-release/waybill/pkg/govern/feature/reconcile"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -97,10 +98,7 @@ func (r *registries) Images(ctx context.Context, s feature.Scope) (Listed, error
 		return Listed{}, err
 	}
 	out := Listed{Images: fold(tags), Empty: empty}
-	has := map[string]bool{}
-	for _, i := range out.Images {
-		has[i.Repository] = true
-	}
+	has := slice.Set(out.Images, func(i Image) string { return i.Repository })
 	for _, repository := range repositories {
 		if !has[repository] {
 			out.Empty = append(out.Empty, repository)

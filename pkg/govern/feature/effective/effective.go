@@ -44,6 +44,7 @@ import (
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/tool/pattern"
+	"github.com/waybill-release/waybill/pkg/tool/slice"
 	"github.com/waybill-release/waybill/pkg/value/address"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -242,11 +243,7 @@ func (s Statements) May(e verify.Evidence, name string) error {
 
 // States are the states in force, by the name of the feature.
 func (s *Switches) States() []featuretransition.State {
-	states := make([]featuretransition.State, len(s.states))
-	for i, state := range s.states {
-		states[i] = state.signed
-	}
-	return states
+	return slice.Map(s.states, func(state inForce) featuretransition.State { return state.signed })
 }
 
 // String lists all states; equal states give equal strings.
