@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/lease"
@@ -150,6 +152,38 @@ func TestTheOneThatSlept(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReleaseEndsTheRenewals: a lease is renewed while it is held, and after its
+// release nothing is written, and nothing runs on.
+func TestReleaseEndsTheRenewals(t *testing.T) {
+	at, w := open(t, t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		var writes atomic.Int64
+		w.fails = func(done func() error) error {
+			writes.Add(1)
+			return done()
+		}
+		l, err := lease.Claim(context.Background(), at, object, lease.Config{Holder: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed := writes.Load()
+		time.Sleep(lease.Term)
+		synctest.Wait()
+		if writes.Load() == claimed {
+			t.Error("the lease was not renewed")
+		}
+		if err := l.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		released := writes.Load()
+		time.Sleep(2 * lease.Term)
+		synctest.Wait()
+		if n := writes.Load() - released; n != 0 {
+			t.Errorf("%d writes after the release", n)
+		}
+	}) // fails if a goroutine is left
 }
 
 // TestNobodyComesTooEarly: clocks differ, so the end is late for the others and

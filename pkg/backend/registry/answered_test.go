@@ -67,6 +67,18 @@ func TestUploadAgain(t *testing.T) {
 	}
 }
 
+// TestTagInARepositoryOfNoName: the refusal is about the repository.
+func TestTagInARepositoryOfNoName(t *testing.T) {
+	r := serve(t, nil)
+	raw := []byte(`{"schemaVersion":2,"mediaType":"` + MediaTypeIndex + `","manifests":[]}`)
+	for repo, want := range map[string]string{"Demo": "USAGE", "demo": ""} {
+		err := r.TagManifest(t.Context(), repo, "v1", blobOf(MediaTypeIndex, raw).Descriptor, raw)
+		if code(err) != want || want != "" && !strings.Contains(err.Error(), "naming repository") {
+			t.Errorf("%s: %v", repo, err)
+		}
+	}
+}
+
 // TestNamesThatAreNoTags: what cannot be a tag is wrong use, and a tag that is not there is not found.
 func TestNamesThatAreNoTags(t *testing.T) {
 	r := serve(t, nil)

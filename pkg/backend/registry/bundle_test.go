@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -100,6 +101,17 @@ func TestHintedManifest(t *testing.T) {
 	for bundle, want := range map[string]bool{"bundle": true, "another": false} {
 		if there, err := Refers(t.Context(), l, "lantern", subject.Digest, []byte(bundle)); there != want || err != nil {
 			t.Errorf("%s refers: %v, %v", bundle, there, err)
+		}
+	}
+}
+
+// TestRefersWhenTheRegistryIsDown: a registry that does not list its referrers
+// may have the bundle.
+func TestRefersWhenTheRegistryIsDown(t *testing.T) {
+	for status, want := range map[int]string{http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusNotFound: ""} {
+		r := serve(t, answer("/referrers/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		if _, err := Refers(t.Context(), r, "demo", digest.Of(digest.SHA256, nil), []byte("bundle")); code(err) != want {
+			t.Errorf("status %d: %v, want %q", status, err, want)
 		}
 	}
 }

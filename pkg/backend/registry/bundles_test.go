@@ -145,6 +145,27 @@ func TestBundlesInAFlood(t *testing.T) {
 	}
 }
 
+// TestIndexCalledABundle: an index has no bundle, so neither it nor what it lists
+// is read.
+func TestIndexCalledABundle(t *testing.T) {
+	l := &listing{}
+	r := serve(t, l.before, registry.WithReferrersSupport(true))
+	d, _ := index(t, r, "v1")
+	one := attach(t, r, d, "one")
+	for _, row := range []struct {
+		name              string
+		referrer          Descriptor
+		bundles, requests int
+	}{{"a bundle (twin)", one, 1, 3}, {"an index", d, 0, 1}} {
+		l.list = func(string) []element { return []element{listed(row.referrer, nil)} }
+		l.count()
+		got, err := Bundles(t.Context(), r, "demo", d.Digest)
+		if n := l.count(); err != nil || len(got) != row.bundles || n != row.requests {
+			t.Errorf("%s: got %q with %d requests, %v", row.name, got, n, err)
+		}
+	}
+}
+
 // TestMemoryOfATag: what a tag names is read once, and the tag each time.
 func TestMemoryOfATag(t *testing.T) {
 	l := &listing{}

@@ -219,10 +219,10 @@ func (c copier) node(ctx context.Context, n *Node) error {
 	return c.dst.PushManifest(ctx, c.repo, n.Descriptor, n.Raw)
 }
 
-// blob mounts a blob, or copies it.
+// blob mounts a blob, or copies it: a mounted one is not pushed.
 func (c copier) blob(ctx context.Context, d Descriptor) error {
 	if m, can := c.dst.(mounter); can {
-		if mounted, err := m.mount(ctx, c.repo, d, c.src); mounted || err != nil {
+		if err := m.mount(ctx, c.repo, d, c.src); err != nil {
 			return err
 		}
 	}

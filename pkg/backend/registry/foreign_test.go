@@ -35,6 +35,7 @@ func TestForeignLayout(t *testing.T) {
 		{"another repository", []string{entry(one, ref+`"other:1.0"`)}, "other:1.0", registry.ErrNotFound},
 		{"another that ends alike", []string{entry(one, ref+`"magiclantern:1.0"`)}, "magiclantern:1.0", registry.ErrNotFound},
 		{"another tag", []string{entry(one, ref+`"lantern:1.0.1"`)}, "lantern:1.0.1", registry.ErrNotFound},
+		{"a port and no tag", []string{entry(one, ref+`"registry.example.test:5000/lantern"`)}, ":registry.example.test:5000/lantern", registry.ErrNotFound},
 		{"no name", []string{entry(one, `"a":"b"`)}, "", registry.ErrNotFound},
 		{"two images of one name", []string{entry(one, ref+`"1.0"`), entry(two, ref+`"lantern:1.0"`)}, ":1.0 lantern:1.0", errAny},
 	}
@@ -54,7 +55,10 @@ func TestForeignLayout(t *testing.T) {
 				t.Errorf("references %q, %v", names, err)
 			}
 			d, err := l.Resolve(t.Context(), "lantern", "1.0")
+			tags, errTags := l.Tags(t.Context(), "lantern")
 			switch {
+			case r.err == nil && (errTags != nil || !slices.Equal(tags, []string{"1.0"})):
+				t.Errorf("the tags are %q, %v", tags, errTags)
 			case r.err == nil && (err != nil || d.Digest.String() != one):
 				t.Errorf("%s, %v", d.Digest, err)
 			case r.err == nil && !slices.ContainsFunc(names, func(n string) bool { return l.Means(n, "lantern", "1.0") }):
@@ -71,6 +75,13 @@ func TestForeignLayout(t *testing.T) {
 // TestForeignLayoutNotADirectory: a path that cannot be a directory is refused when
 // it is opened.
 func TestForeignLayoutNotADirectory(t *testing.T) {
+	l, err := registry.OpenForeign(filepath.Join(t.TempDir(), "missing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tags, err := l.Tags(t.Context(), "lantern"); codeOf(err) != "UNAVAILABLE" {
+		t.Errorf("the tags of a missing layout are %q, %v", tags, err)
+	}
 	if _, err := registry.OpenForeign("gopher://example.test/layout"); err == nil {
 		t.Error("an address with an unknown scheme was opened")
 	}

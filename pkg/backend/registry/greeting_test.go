@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -84,6 +86,44 @@ func TestGreetingsWithoutEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentRegistryIsAskedAgain: a registry that did not answer is asked again once
+// as much time has passed, and not before.
+func TestSilentRegistryIsAskedAgain(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv(transport.PatienceVariable, "400ms")
+	synctest.Test(t, func(t *testing.T) {
+		asked, silent := 0, true
+		remote, err := registry.OpenRemote("127.0.0.1:5000", roundTripper(func(req *http.Request) (*http.Response, error) {
+			asked++
+			if silent {
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"tags":["v1"]}`)), Request: req}, nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range []struct {
+			pass  time.Duration
+			asked bool
+			good  bool
+		}{{0, true, false}, {300 * time.Millisecond, false, false}, {200 * time.Millisecond, true, true}} {
+			time.Sleep(row.pass)
+			before := asked
+			_, err := remote.Tags(t.Context(), "a")
+			if silent = false; (err == nil) != row.good || (asked > before) != row.asked {
+				t.Errorf("after %s: asked %d times, %v", row.pass, asked-before, err)
+			}
+		}
+	})
+}
+
+// roundTripper answers requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func codeOf(err error) string {
 	var coded interface{ Code() string }

@@ -144,6 +144,16 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// TestListsThatAreNone: what cannot be read is no empty list.
+func TestListsThatAreNone(t *testing.T) {
+	for text, want := range map[string]string{`{"tags":[]}`: "", `{"tags":`: "UNAVAILABLE", "<html>": "UNAVAILABLE"} {
+		r := serve(t, answer("/tags/list", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+		if _, err := r.Tags(t.Context(), "demo"); code(err) != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestListsAreCapped(t *testing.T) {
 	r := serve(t, answer("/tags/list", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(bytes.Repeat([]byte(" "), MaxManifest+1))

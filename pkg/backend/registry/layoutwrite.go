@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -57,10 +56,7 @@ func (l *Layout) PushManifest(ctx context.Context, repo string, d Descriptor, ra
 			return err
 		}
 	}
-	entry, err := d.wire()
-	if err != nil {
-		return err
-	}
+	entry := mustWire(d)
 	entry.ArtifactType = doc.ArtifactType
 	entry.Annotations = map[string]string{annotationRepository: repo}
 	return l.change(ctx, func(index *v1.IndexManifest) {
@@ -118,7 +114,7 @@ func (l *Layout) rewrite(ctx context.Context, index v1.IndexManifest) error {
 
 // begin creates an empty layout if unread says that there is none yet.
 func (l *Layout) begin(ctx context.Context, unread error) (v1.IndexManifest, error) {
-	if !errors.Is(unread, store.ErrNotFound) && !errors.Is(unread, fs.ErrNotExist) {
+	if !errors.Is(unread, store.ErrNotFound) {
 		return v1.IndexManifest{}, unread
 	}
 	err := l.writer.Put(ctx, "oci-layout", int64(len(layoutFile)), strings.NewReader(layoutFile), store.PutOptions{})

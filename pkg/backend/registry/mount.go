@@ -12,51 +12,50 @@ import (
 // mounter is a [Sink] that can link blobs that its registry already holds in
 // another repository.
 type mounter interface {
-	mount(ctx context.Context, repo string, d Descriptor, from Source) (bool, error)
+	mount(ctx context.Context, repo string, d Descriptor, from Source) error
 }
 
 // mount links a blob of another repository of the same registry into repo
 // (distribution specification, "Mounting a blob from another repository"). The
-// registry's answer is verified by a lookup. If mounting is impossible the
-// answer is false, and the blob is copied.
-func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Source) (bool, error) {
+// registry's answer is verified by a lookup. A blob that is there is recorded as
+// written, so that it is not pushed; another one must be copied.
+func (r *Remote) mount(ctx context.Context, repo string, d Descriptor, from Source) error {
 	src := remoteOf(from)
 	if src == nil || r.unmountable.Load() {
-		return false, nil
+		return nil
 	}
 	target, err := r.repository(repo)
 	if err != nil {
-		return false, err
+		return err
 	}
 	origin, err := src.repository(repo)
 	if err != nil || origin.RegistryStr() != target.RegistryStr() {
-		return false, err
+		return err
 	}
 	q := query{target: target, op: "mounting " + d.Digest.String(), path: "blobs/" + d.Digest.String()}
 	there, done, err := r.written.waitForPush(ctx, q)
 	if there || err != nil {
-		return there, err
+		return err
 	}
 	defer done()
 	s, err := r.session(ctx, target, ggcr.PushScope)
 	if err != nil {
-		return false, q.unavailable(err)
+		return q.unavailable(err)
 	}
 	ask := url.Values{"mount": {d.Digest.String()}, "from": {origin.RepositoryStr()}}
 	resp, err := query{target: target, method: http.MethodPost, path: "blobs/uploads/?" + ask.Encode()}.send(ctx, s, nil, "")
 	if err != nil {
-		return false, nil //nolint:nilerr // the longer way finds out what is wrong
+		return nil //nolint:nilerr // the longer way finds out what is wrong
 	}
 	if resp.StatusCode != http.StatusCreated {
 		r.unmountable.Store(true)
 		s.abandon(ctx, resp)
-		return false, nil
+		return nil
 	}
-	there, err = r.holds(ctx, q)
-	if err == nil && there {
+	if there, err = r.holds(ctx, q); err == nil && there {
 		r.written.add(q)
 	}
-	return there, err
+	return err
 }
 
 // abandon cancels an upload that a registry opened, because it could not mount or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,12 @@ func TestPlacesSayNo(t *testing.T) {
 					t.Errorf("the tag %q was written", tag)
 				}
 			}
+			raw := []byte(`{"schemaVersion":2,"mediaType":"` + MediaTypeIndex + `","manifests":[]}`)
+			for _, repo := range []string{"Demo", "demo//more", "..", "demo/.."} {
+				if err := p.PushManifest(t.Context(), repo, blobOf(MediaTypeIndex, raw).Descriptor, raw); code(err) != "USAGE" {
+					t.Errorf("the repository %q was written: %v", repo, err)
+				}
+			}
 			huge := Descriptor{MediaType: MediaTypeManifest, Digest: absent, Size: MaxManifest + 1}
 			if _, err := p.Fetch(t.Context(), "demo", huge); code(err) != "LIMIT" {
 				t.Errorf("a manifest of %d bytes: %v, want LIMIT", huge.Size, err)
@@ -202,6 +209,18 @@ func TestCopy(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestCopyNeedsTheReferrers: an image is not copied without its evidence because
+// the source does not list it now.
+func TestCopyNeedsTheReferrers(t *testing.T) {
+	for status, want := range map[int]string{http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusNotFound: ""} {
+		src := serve(t, answer("/referrers/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		d := image(t, src, "amd64")
+		if _, err := Copy(t.Context(), places(t)["layout"], src, "demo", d); code(err) != want {
+			t.Errorf("status %d: %v, want %q", status, err, want)
 		}
 	}
 }

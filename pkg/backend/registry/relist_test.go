@@ -84,6 +84,10 @@ func TestRelist(t *testing.T) {
 	if entries, err := Entries(blobOf(MediaTypeIndex, after).Descriptor, after); err != nil || len(entries) != 2 || !entries[0].Equal(min2(one, two)) {
 		t.Errorf("%v, %v", entries, err)
 	}
+	unknown := []byte(`{"schemaVersion":2,"manifests":[{"mediaType":"` + MediaTypeManifest + `","digest":"md5:00","size":1}]}`)
+	if entries, err := Entries(blobOf(MediaTypeIndex, unknown).Descriptor, unknown); code(err) != "MANIFEST_PARSE" {
+		t.Errorf("a digest of an unknown algorithm: %v, %v", entries, err)
+	}
 	if _, err := read(t.Context(), r, old); err != nil {
 		t.Errorf("the manifest itself is gone: %v", err)
 	}

@@ -18,10 +18,12 @@ import (
 	"time"
 
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	rekornote "github.com/sigstore/rekor-tiles/v2/pkg/note"
 	"github.com/sigstore/rekor/pkg/util"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/transparency-dev/merkle/rfc6962"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -72,6 +74,27 @@ func (o *ownLog) took(t testing.TB, e *protorekor.TransparencyLogEntry, body []b
 	p := e.InclusionProof
 	p.LogIndex, p.TreeSize, p.Hashes, p.RootHash = 0, 1, nil, rfc6962.DefaultHasher.HashLeaf(body)
 	checkpoint, err := util.CreateAndSignCheckpoint(context.Background(), "log.example.test", 1, 1, p.RootHash, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Checkpoint.Envelope = string(checkpoint)
+}
+
+// tookV2 does the same as a log of version 2, which signs only checkpoints.
+func (o *ownLog) tookV2(t testing.TB, e *protorekor.TransparencyLogEntry, body []byte) {
+	t.Helper()
+	e.LogId.KeyId, e.LogIndex, e.CanonicalizedBody, e.IntegratedTime, e.InclusionPromise = o.log.ID, 0, body, 0, nil
+	by, err := signature.LoadECDSASigner(o.key, crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := rekornote.NewNoteSigner(t.Context(), "log.example.test", by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := e.InclusionProof
+	p.LogIndex, p.TreeSize, p.Hashes, p.RootHash = 0, 1, nil, rfc6962.DefaultHasher.HashLeaf(body)
+	checkpoint, err := note.Sign(&note.Note{Text: "log.example.test\n1\n" + base64.StdEncoding.EncodeToString(p.RootHash) + "\n"}, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +264,11 @@ func TestEntryOfAnotherBundle(t *testing.T) {
 		"the payload":   {func(m *material) { m.entity.GetDsseEnvelope().Payload[0] ^= 1 }, verdict.LogEntryUnbound},
 		"the signature": {func(m *material) { m.entity.GetDsseEnvelope().Signatures[0].Sig[9] ^= 1 }, verdict.LogSigMismatch},
 		"no payload":    {func(m *material) { m.entity.GetDsseEnvelope().Payload = nil }, verdict.BundleParse},
+		"no signature":  {func(m *material) { m.entity.GetDsseEnvelope().Signatures = nil }, verdict.LogSigMismatch},
+		"two signatures": {func(m *material) {
+			envelope := m.entity.GetDsseEnvelope()
+			envelope.Signatures = append(envelope.Signatures, envelope.Signatures[0])
+		}, ""}, // refused before, by their number
 	} {
 		m, v := known(t, "attestation-rekor-v1")
 		o := newOwnLog(t, v.material)
@@ -249,6 +277,43 @@ func TestEntryOfAnotherBundle(t *testing.T) {
 		c.change(&m)
 		if fast, err := o.bothWays(t, m); fast || codeIn(err) != c.code {
 			t.Errorf("%s was changed: fast %t, %v, want %s", name, fast, err, c.code)
+		}
+	}
+}
+
+// TestEntriesOfVersion2: an entry of a log of version 2 is proven as expected only
+// if it is for what the bundle signs, once, in an entry of that version.
+func TestEntriesOfVersion2(t *testing.T) {
+	same := func(material, *protorekor.TransparencyLogEntry) {}
+	for name, c := range map[string]struct {
+		bundle string
+		change func(m material, e *protorekor.TransparencyLogEntry)
+		empty  bool // the log took in an empty body
+		fast   bool
+		code   verdict.Code
+	}{
+		"an attestation": {"attestation", same, false, true, ""},
+		"no signature":   {"attestation", func(m material, _ *protorekor.TransparencyLogEntry) { m.entity.GetDsseEnvelope().Signatures = nil }, false, false, verdict.LogSigMismatch},
+		"two signatures": {"attestation", func(m material, _ *protorekor.TransparencyLogEntry) {
+			envelope := m.entity.GetDsseEnvelope()
+			envelope.Signatures = append(envelope.Signatures, envelope.Signatures[0])
+		}, false, false, ""}, // refused before, by their number
+		"no payload": {"attestation", func(m material, _ *protorekor.TransparencyLogEntry) { m.entity.GetDsseEnvelope().Payload = nil }, false, false, verdict.BundleParse},
+		"an entry of version 1 that is called one of version 2": {"attestation-rekor-v1", func(_ material, e *protorekor.TransparencyLogEntry) { e.KindVersion.Version = "0.0.2" }, false, false, verdict.LogKind},
+		"signed with a key":                    {"attestation-key", same, false, false, verdict.LogKeyMismatch},
+		"signed with a key, and an empty body": {"attestation-key", same, true, false, verdict.BundleParse},
+	} {
+		m, v := known(t, c.bundle)
+		o := newOwnLog(t, v.material)
+		entry := m.entity.GetVerificationMaterial().GetTlogEntries()[0]
+		body := entry.GetCanonicalizedBody()
+		if c.empty {
+			body = []byte{}
+		}
+		o.tookV2(t, entry, body)
+		c.change(m, entry)
+		if fast, err := o.bothWays(t, m); fast != c.fast || codeIn(err) != c.code {
+			t.Errorf("%s: fast %t, want %t; %v, want %q", name, fast, c.fast, err, c.code)
 		}
 	}
 }

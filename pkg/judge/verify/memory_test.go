@@ -7,9 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -299,6 +301,9 @@ func TestRememberedCheckpoint(t *testing.T) {
 				}
 			}
 		}
+		if !slices.ContainsFunc(slices.Collect(maps.Values(v.seen.logs)), func(w *logKey) bool { return !w.signed.isEmpty() }) {
+			t.Errorf("%s: no checkpoint is remembered", name)
+		}
 		if len(v.seen.logs) < 2 || yes != 2 {
 			t.Errorf("%s: %d answers of %d logs asked twice", name, yes, len(v.seen.logs))
 		}
@@ -359,6 +364,14 @@ func TestMemoIsBounded(t *testing.T) {
 		if got, ok := m.find(large); !ok || got != i {
 			t.Fatal("the last one is forgotten")
 		}
+	}
+	var full memo[int]
+	for i := range 4 {
+		large[0] = byte(i)
+		full.keep(large, i)
+	}
+	if len(full.kept) != 4 || full.bytes != rememberedBytes {
+		t.Errorf("%d of 4 are kept, %d bytes", len(full.kept), full.bytes)
 	}
 }
 

@@ -113,6 +113,9 @@ func TestProfileOfSigners(t *testing.T) {
 		{"for everything", x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{everything}}, verdict.CertProfile},
 		{"for servers", x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, verdict.CertProfile},
 		{"for nothing", x509.Certificate{}, verdict.CertProfile},
+		{"with a key of ML-DSA", x509.Certificate{
+			ExtKeyUsage: []x509.ExtKeyUsage{signing}, RawSubjectPublicKeyInfo: []byte("\x30\x82\x07\xb2\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12"),
+		}, verdict.CertLimit},
 		{"of an authority", x509.Certificate{IsCA: true, ExtKeyUsage: []x509.ExtKeyUsage{signing}}, verdict.CertProfile},
 	} {
 		row.leaf.PublicKey = key
