@@ -84,7 +84,7 @@ func (f *Foreign) Resolve(ctx context.Context, repo, tag string) (Descriptor, er
 	want, byDigest := asDigest(tag)
 	var found []v1.Descriptor
 	for _, e := range index.Manifests {
-		if byDigest && e.Digest.String() == want.String() || referenceOf(e).means(repo, tag) {
+		if byDigest && e.Digest.String() == want.String() || !byDigest && referenceOf(e).means(repo, tag) {
 			found = append(found, e)
 		}
 	}

@@ -134,8 +134,8 @@ func ofContent(signature sigstore.SignatureContent, entry *tlog.Entry) bool {
 	}
 	if !isRecord {
 		sum := sha256.Sum256(payload)
-		got, _ := entry.GetDssePayloadHash() // nil for other kinds
-		return bytes.Equal(got, sum[:])
+		got, ok := entry.GetDssePayloadHash()
+		return ok && bytes.Equal(got, sum[:])
 	}
 	pae := dsse.PAE(envelope.PayloadType, payload)
 	sum256, sum384, sum512 := sha256.Sum256(pae), sha512.Sum384(pae), sha512.Sum512(pae)

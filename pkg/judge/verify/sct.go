@@ -109,7 +109,7 @@ func readPromise(text []byte) (p promise, ok bool) {
 	if at > math.MaxInt64 {
 		return promise{}, false
 	}
-	if p.extensions, text, _ = counted(text[fixed:]); len(text) < 2 || text[0] != tlsSHA256 || text[1] != tlsECDSA {
+	if p.extensions, text, ok = counted(text[fixed:]); !ok || len(text) < 2 || text[0] != tlsSHA256 || text[1] != tlsECDSA {
 		return promise{}, false
 	}
 	p.signature, text, ok = counted(text[2:])
