@@ -100,6 +100,32 @@ func TestFilesOfARelease(t *testing.T) {
 	}
 }
 
+// TestDecideOfFiles: what the place lacks or changed refuses the release, also where
+// nothing but the bytes of files is asked about.
+func TestDecideOfFiles(t *testing.T) {
+	for text, want := range map[string][]verdict.Code{"alpha": nil, "": {verdict.Missing}, "other": {verdict.Tampered}} {
+		whole := oneFile(t, validBut(t), "a", "alpha", "alpha")
+		dir := t.TempDir()
+		files, err := store.Open(dir, nil)
+		if text != "" {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, "a"), []byte(text), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole.Files, whole.Verifier, whole.Options.Scope.Depth = files, &verify.Verifier{}, OnlyFiles
+		s, _, err := narrow(t.Context(), whole.Request, whole.manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := s.terms().begin("q")
+		s.decide(t.Context(), j)
+		if got := codesOf(j.v.Findings); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, j.v.Findings, want)
+		}
+	}
+}
+
 // TestManifestOfAnother: a manifest is for the version that is asked for, and a
 // finding says which is wanted.
 func TestManifestOfAnother(t *testing.T) {
