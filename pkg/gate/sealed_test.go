@@ -336,14 +336,14 @@ func TestNotesOfAttached(t *testing.T) {
 
 // TestNotesOfDocuments: a verdict says what of the SBOMs could not be compared.
 func TestNotesOfDocuments(t *testing.T) {
-	for want, d := range map[string]documents{
+	for want, d := range map[string]*documents{
 		"": {},
 		"module checksums not compared with a go.sum, which neither the lock nor the release has: 2 programs: a, b": {blind: map[string]bool{"a": true, "b": true}},
 		"the SBOMs of 1 artifact omit something, the first: a: the tests":                                           {whole: map[string][]string{"a": {"the tests"}}},
 		"demo.tar contains an image that the release does not publish; it was not compared with a registry":         {saved: []sbomcheck.Artifact{{Name: "demo.tar"}}},
 	} {
 		s := oneFile(t, validBut(t), "a", "alpha", "alpha")
-		f := checkDocuments(t.Context(), gathered{release: s, sboms: &documents{blind: d.blind, whole: d.whole, saved: d.saved}})
+		f := checkDocuments(t.Context(), gathered{release: s, sboms: d})
 		if got := strings.Join(f.notes, "|"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
