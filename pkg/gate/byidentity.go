@@ -169,9 +169,12 @@ func (a Ask) judge(e verify.Evidence, i item) (verdict.Proof, error) {
 	}
 	if strings.HasPrefix(kind, "https://slsa.dev/verification_summary/") {
 		var said map[string]any
-		_ = json.Unmarshal(e.Statement().Predicate(), &said) // without a result it did not pass
-		if got, _ := cmp.Or(said["verificationResult"], said["verification_result"]).(string); got != string(vsa.Passed) {
-			return refuse(verdict.Find(verdict.VSAResult, i.question.Subject, "the result of the summary is not PASSED"), string(vsa.Passed), got)
+		_ = json.Unmarshal(e.Statement().Predicate(), &said)                     // without a result it did not pass
+		result, older := said["verificationResult"], said["verification_result"] // the latter before v1
+		for _, one := range []any{cmp.Or(result, older), cmp.Or(older, result)} {
+			if got, _ := one.(string); got != string(vsa.Passed) {
+				return refuse(verdict.Find(verdict.VSAResult, i.question.Subject, "the result of the summary is not PASSED"), string(vsa.Passed), got)
+			}
 		}
 	}
 	return proofOf(e, kind, i.question.Subject), nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/gate/profile"
@@ -97,5 +98,18 @@ func TestExpectedNamed(t *testing.T) {
 				t.Errorf("got %v, want %s", err, r.code)
 			}
 		})
+	}
+}
+
+// TestOfflineOpensNoLog: offline, no log is asked for the proof of older signatures,
+// so its address is not looked at, and the list is the first that is wrong.
+func TestOfflineOpensNoLog(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "list.yaml")
+	for offline, want := range map[bool]string{false: "not an address", true: list} {
+		g := Gate{profile: profile.Profile{Unsealed: &profile.Unsealed{Log: "not an address"}}, opening: Opening{Offline: offline}}
+		_, err := g.Decide(t.Context(), Request{Version: versionOf(t, "v1.31.2"), Options: Options{Expected: list}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("offline is %t: %v, want %s", offline, err, want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/waybill-release/waybill/pkg/backend/store"
+	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -216,5 +217,17 @@ func TestBeforeTheManifest(t *testing.T) {
 	}
 	if there(filepath.Join(dir+Suffix, filesName, "a")) {
 		t.Error("it was kept")
+	}
+}
+
+// TestNamesThatClash: files whose names are one name on some systems are refused,
+// whether a manifest or the caller names them.
+func TestNamesThatClash(t *testing.T) {
+	for other, want := range map[string]verdict.Code{"b": "", "A": verdict.Path} {
+		d, _ := begun(t)
+		err := d.Expect(map[string]digest.Set{"a": {}, other: {}})
+		if got := verdict.FindingOf("", err).Code; (err == nil) != (want == "") || err != nil && got != want {
+			t.Errorf("a and %s: %v, want %q", other, err, want)
+		}
 	}
 }

@@ -59,7 +59,7 @@ var errGone = errors.New("the directory was removed")
 // same download, and locks it.
 func lockDir(path string, m marker) (*lockedDir, error) {
 	for range 3 {
-		if err := create(path, m); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := create(path, m); err != nil {
 			return nil, &verdict.UnavailableError{Place: path, Op: "making", Err: err}
 		}
 		h, err := takeOver(path, m)
@@ -71,10 +71,10 @@ func lockDir(path string, m marker) (*lockedDir, error) {
 }
 
 // create makes the complete directory under a temporary name first, so that it
-// never lacks its marker. It fails with [fs.ErrExist] if the path exists.
+// never lacks its marker. What exists already stays as it is.
 func create(path string, m marker) (err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return fs.ErrExist
+		return nil
 	}
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -84,11 +84,7 @@ func create(path string, m marker) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(made))
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
 	raw, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -102,13 +98,11 @@ func create(path string, m marker) (err error) {
 	if err := os.Mkdir(filepath.Join(made, filesName), 0o755); err != nil {
 		return err
 	}
-	if err := os.Rename(made, path); err != nil {
-		if _, taken := os.Lstat(path); taken == nil {
-			return errors.Join(fs.ErrExist, os.RemoveAll(made))
-		}
-		return err
+	err = os.Rename(made, path)
+	if _, absent := os.Lstat(path); absent == nil { // another run may have made it
+		return nil
 	}
-	return nil
+	return err
 }
 
 // takeOver opens and locks an existing directory, which must be ours.
@@ -133,7 +127,7 @@ func takeOver(path string, m marker) (_ *lockedDir, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if opened, err := h.root.Stat("."); err != nil || !os.SameFile(info, opened) {
+	if opened, _ := h.root.Stat("."); !os.SameFile(info, opened) { // nil is not the same
 		return nil, errGone
 	}
 	if err := h.identify(m); err != nil {
@@ -142,7 +136,7 @@ func takeOver(path string, m marker) (_ *lockedDir, err error) {
 	if err := h.acquire(); err != nil {
 		return nil, err
 	}
-	if again, err := os.Lstat(path); err != nil || !os.SameFile(info, again) {
+	if again, _ := os.Lstat(path); !os.SameFile(info, again) {
 		return nil, errGone
 	}
 	if err := h.root.Mkdir(filesName, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -214,14 +208,11 @@ func (h *lockedDir) acquire() error {
 		raw, _ := h.read(lockName) // without a name it is another process
 		return busy(h.path, cmp.Or(strings.TrimSpace(string(bytes.ToValidUTF8(raw, nil))), "another process"))
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "this machine"
-	}
+	host, _ := os.Hostname() // only for the message
 	if err := h.lock.Truncate(0); err != nil {
 		return h.unavailable("locking", err)
 	}
-	if _, err := h.lock.WriteAt(fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0); err != nil {
+	if _, err := h.lock.WriteAt(fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), cmp.Or(host, "this machine")), 0); err != nil {
 		return h.unavailable("locking", err)
 	}
 	return nil

@@ -157,6 +157,48 @@ func TestOneDownloadAtATime(t *testing.T) {
 	}
 }
 
+// TestRefusedIsUnlocked: once what was refused is removed, the same process may
+// download into the directory.
+func TestRefusedIsUnlocked(t *testing.T) {
+	first, dir := begun(t)
+	link := filepath.Join(dir+Suffix, filesName, "a")
+	if err := errors.Join(first.Close(), os.Symlink(t.TempDir(), link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, "v1.0.0", first.from); codeOf(err) != "DOWNLOAD_DIR" {
+		t.Fatalf("a link among the files: %v", err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(dir, "v1.0.0", first.from)
+	if err := errors.Join(err, second.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNameTooLong: a directory that cannot be made is reported, and nothing is
+// written elsewhere.
+func TestNameTooLong(t *testing.T) {
+	t.Chdir(t.TempDir())
+	place, err := store.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for length, want := range map[int]verdict.Code{200: "", 245: verdict.PlaceDown} {
+		d, err := Open(filepath.Join(t.TempDir(), strings.Repeat("d", length)), "v1.0.0", place)
+		if codeOf(err) != want {
+			t.Errorf("%d letters: %v, want %q", length, err, want)
+		}
+		if err == nil && d.Close() != nil {
+			t.Error("not closed")
+		}
+	}
+	if here := tree(t, "."); strings.Count(here, "\n") != 1 {
+		t.Errorf("written into the current directory: %s", here)
+	}
+}
+
 // TestTarget: only a directory that can be made, or is empty, is a target.
 func TestTarget(t *testing.T) {
 	t.Chdir(t.TempDir())

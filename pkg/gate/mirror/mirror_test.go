@@ -87,6 +87,12 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: repairs %v", name, t1.repairs)
 		}
 	}
+	// A part that is missing is repaired, whatever another part is.
+	both := &tally{place: "p", counts: map[state]int{}}
+	both.add(7, a, map[string]answer{"@image": {Kind: got, Got: image}, ":v1.2.0": {Kind: none}, "@evidence": {Kind: got, Got: other}})
+	if !slices.Equal(both.repairs, []int{7}) {
+		t.Errorf("a tag is missing and evidence changed: repairs %v", both.repairs)
+	}
 	// The rest of an image that is not there follows it, and is not listed.
 	n := 0
 	if counts := a.judge(map[string]answer{"@image": {Kind: none}}, func(part, state) { n++ }); counts[missing] != 3 || n != 1 {
