@@ -69,7 +69,7 @@ func (s *sealed) comparePlan(p plan.Plan) (differ []verdict.Finding) {
 		if !there && asked[want.Name] {
 			continue // reported as a finding of the artifact that lacks this evidence
 		}
-		if got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
+		if !there || got.Class != want.Class || got.Platform != want.Platform || got.Step != want.Step {
 			differ = append(differ, verdict.Find(verdict.PlanMissing, want.Name, "release.yaml plans it as %s of step %q; the manifest lists it differently or not at all", want.Class, want.Step))
 		}
 	}
