@@ -22,6 +22,22 @@ func TestQuestionHasKnownVerb(t *testing.T) {
 	}
 }
 
+// TestVerifyNamesOnePlace: a question to verify names no other place than the
+// image's own (USAGE); one to promote does.
+func TestVerifyNamesOnePlace(t *testing.T) {
+	const image = "registry.example.test/demo"
+	for _, row := range []struct {
+		verb api.Verb
+		to   string
+		good bool
+	}{{api.Verify, "", true}, {api.Verify, image, true}, {api.Verify, "prod.example.test/demo", false}, {api.Promote, "prod.example.test/demo", true}} {
+		_, err := parseQuestion(api.Question{Verb: row.verb, Image: image + "@sha256:" + strings.Repeat("0", 64), To: row.to})
+		if (err == nil) != row.good || err != nil && verdict.FindingOf("", err).Code != verdict.Usage {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
 // TestRateIsUsedUp: a caller has the requests of ten seconds at once, then no more
 // until time has passed, and takes none of another's.
 func TestRateIsUsedUp(t *testing.T) {
