@@ -24,7 +24,7 @@ import (
 // page of its own. Callers see none of that.
 func TestPages(t *testing.T) {
 	f := openFront(t)
-	if got := f.ask("puller", http.MethodGet, "/openapi.json"); got.Code != 200 || !json.Valid(got.Body.Bytes()) || !strings.Contains(got.Body.String(), `"/v1/decisions"`) {
+	if got := f.ask("puller", http.MethodGet, "/openapi.json", ""); got.Code != 200 || !json.Valid(got.Body.Bytes()) || !strings.Contains(got.Body.String(), `"/v1/decisions"`) {
 		t.Errorf("the format: %d %.100s", got.Code, got.Body)
 	}
 	if got := f.admin("/flagz"); got.Code != 200 || !strings.HasPrefix(got.Body.String(), "NAME ") {
@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 		if got := f.admin(path); got.Code != code || code == 200 && !strings.Contains(got.Body.String(), "number "+strings.TrimPrefix(id, "id-")) {
 			t.Errorf("%s: %d %.300s", id, got.Code, got.Body)
 		}
-		if got := f.ask("puller", http.MethodGet, path); got.Code != 404 || strings.Contains(got.Body.String(), "number") {
+		if got := f.ask("puller", http.MethodGet, path, ""); got.Code != 404 || strings.Contains(got.Body.String(), "number") {
 			t.Errorf("a caller reaches %s: %d", id, got.Code)
 		}
 	}
@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 func TestReloadFails(t *testing.T) {
 	f := openFront(t)
 	pull := func() int {
-		return f.ask("puller", http.MethodGet, "/v2/"+repository+"/manifests/v1").Code
+		return f.ask("puller", http.MethodGet, "/v2/"+repository+"/manifests/v1", "").Code
 	}
 	for _, fail := range []error{verdict.Refuse(verdict.ConfigParse, "policy", "it is half written"), nil} {
 		f.fail = fail

@@ -136,10 +136,15 @@ func (f *front) behind() http.Handler {
 	})
 }
 
-// ask sends a request to the gate, as a caller with a certificate.
-func (f *front) ask(who, method, path string) *httptest.ResponseRecorder {
-	f.t.Helper()
+// ask sends a request without a body.
+func (f *front) ask(who, method, path, kind string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
+	r.Header.Set("Content-Type", kind)
+	return f.send(who, r)
+}
+
+// send sends a request to the gate, as a caller with a certificate.
+func (f *front) send(who string, r *http.Request) *httptest.ResponseRecorder {
 	leaf := &x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{{Scheme: "spiffe", Host: "example.test", Path: "/" + who}}}
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	out := httptest.NewRecorder()
@@ -169,7 +174,7 @@ func TestPullOfAnIndex(t *testing.T) {
 		{f.image.Digest.String(), typeOfImage, 200},
 		{"v2", "", 404},
 	} {
-		got := f.ask("puller", http.MethodGet, base+row.ref)
+		got := f.ask("puller", http.MethodGet, base+row.ref, "")
 		if got.Code != row.code || row.code == 200 && (got.Header().Get("Content-Type") != row.kind || !bytes.Equal(got.Body.Bytes(), f.stored[row.ref])) {
 			t.Errorf("%d, %s: %d, %v: %s", i, row.ref, got.Code, got.Header(), got.Body)
 		}
@@ -189,7 +194,7 @@ func TestDeleteUnknown(t *testing.T) {
 		return true
 	}
 	for ref, code := range map[string]int{f.image.Digest.String(): 503, "v1": 202} {
-		got := f.ask("pusher", http.MethodDelete, base+ref)
+		got := f.ask("pusher", http.MethodDelete, base+ref, "")
 		if deleted := slices.Contains(f.asked, "DELETE "+base+ref); got.Code != code || deleted != (code == 202) {
 			t.Errorf("%s: %d, deleted %t: %s", ref, got.Code, deleted, got.Body)
 		}

@@ -379,6 +379,7 @@ func TestImagesRefused(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}, "REPLICA_DRIFT", promote.Refused},
+		{"its record cannot be signed", func(m *moving) { m.Records = unsigning{} }, "UNAVAILABLE", promote.Failed},
 		{"somebody else has the lease", func(m *moving) {
 			m.Rights.Exclusive = func(context.Context) error { return verdict.Refuse(verdict.Busy, "lease", "held") }
 		}, "BUSY", promote.Failed},
