@@ -82,6 +82,10 @@ func TestReloadFails(t *testing.T) {
 			t.Errorf("%v: a pull is answered %d", fail, code)
 		}
 	}
+	f.fail = verdict.Refuse(verdict.ConfigParse, "policy", "it is half written")
+	if _, err := New(t.Context(), *f.world, Limits{}); verdict.FindingOf("", err).Code != verdict.ConfigParse || err == nil {
+		t.Errorf("it begins without a basis: %v", err)
+	}
 }
 
 // inForce are states of features that were read. They switch nothing.

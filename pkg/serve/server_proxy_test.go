@@ -64,6 +64,31 @@ func TestUploads(t *testing.T) {
 	}
 }
 
+// TestProxyKnowsItsCallers: a request without credentials, or with those of nobody,
+// is not passed on (401), nor one above the caller's rate (429).
+func TestProxyKnowsItsCallers(t *testing.T) {
+	f := openFront(t)
+	const blobs = "/v2/" + repository + "/blobs/"
+	for _, row := range []struct {
+		who  string
+		rate int
+		code int
+		says verdict.Code
+	}{{"puller", 100, 200, ""}, {"nobody", 100, 401, verdict.TokenSub}, {"", 100, 401, verdict.TokenParse}, {"puller", 0, 429, verdict.Busy}} {
+		f.admission.rates.perSecond, f.asked = row.rate, nil
+		r := httptest.NewRequest(http.MethodGet, blobs+f.image.Digest.String(), nil)
+		got := httptest.NewRecorder()
+		if row.who == "" {
+			f.ServeHTTP(got, r)
+		} else {
+			got = f.send(row.who, r)
+		}
+		if got.Code != row.code || len(f.asked) > 0 != (row.code == 200) || !strings.Contains(got.Body.String(), string(row.says)) {
+			t.Errorf("%q: %d, %q: %s", row.who, got.Code, f.asked, got.Body)
+		}
+	}
+}
+
 // TestMountNeedsBoth: a blob is mounted from where the caller may read (else
 // NOT_GRANTED), and from nowhere else.
 func TestMountNeedsBoth(t *testing.T) {

@@ -62,6 +62,7 @@ func TestImagesMoveTag(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		m.Open = func(prefix string) (*registry.Remote, error) { return m.open(prefix), nil }
 		m.Rights.MayMove = func(tag string, from, to digest.Digest) (verdict.Waiver, bool) {
 			if tag != ref.String() || from.String() != held.String() || !to.Equal(m.image.Digest) {
 				t.Errorf("%s may move from %s to %s?", tag, from, to)
@@ -102,6 +103,7 @@ func TestImagesBringOlderEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	m.Open = func(prefix string) (*registry.Remote, error) { return m.open(prefix), nil }
 	if err := m.apply().Verdict.Err(); err != nil {
 		t.Fatal(err)
 	}

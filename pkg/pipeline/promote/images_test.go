@@ -193,9 +193,10 @@ func attach(t *testing.T, to *registry.Remote, d registry.Descriptor, content st
 	}
 }
 
+// open opens a registry that answers, on however busy a machine.
 func (m *moving) open(prefix string) *registry.Remote {
 	m.t.Helper()
-	r, err := registry.OpenRemote(prefix, transport.New(transport.Config{}))
+	r, err := registry.OpenRemote(prefix, transport.New(transport.Config{Patience: time.Minute}))
 	if err != nil {
 		m.t.Fatal(err)
 	}
