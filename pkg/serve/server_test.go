@@ -182,18 +182,18 @@ func TestPullOfAnIndex(t *testing.T) {
 }
 
 // TestDeleteUnknown: what may be evidence is not deleted while the registry does
-// not say what it is (UNAVAILABLE). A tag, which is none, is.
+// not say what it is, or what it lists (UNAVAILABLE). A tag, which is none, is.
 func TestDeleteUnknown(t *testing.T) {
 	f := openFront(t)
 	base := "/v2/" + repository + "/manifests/"
 	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodDelete || r.URL.Path == "/v2/" {
+		if r.Method == http.MethodDelete || r.URL.Path == "/v2/" || strings.HasSuffix(r.URL.Path, f.index.Digest.String()) {
 			return false
 		}
 		w.WriteHeader(http.StatusForbidden)
 		return true
 	}
-	for ref, code := range map[string]int{f.image.Digest.String(): 503, "v1": 202} {
+	for ref, code := range map[string]int{f.image.Digest.String(): 503, f.index.Digest.String(): 503, "v1": 202} {
 		got := f.ask("pusher", http.MethodDelete, base+ref, "")
 		if deleted := slices.Contains(f.asked, "DELETE "+base+ref); got.Code != code || deleted != (code == 202) {
 			t.Errorf("%s: %d, deleted %t: %s", ref, got.Code, deleted, got.Body)
