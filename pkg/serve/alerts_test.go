@@ -53,8 +53,8 @@ func (switchedOn) States() []featuretransition.State {
 	return []featuretransition.State{{Name: "RequireProvenance", State: "On"}}
 }
 
-// TestFeatureMetricsHaveTypes: each metric of the features has its help and its
-// type, without which a monitoring system stores it as untyped.
+// TestFeatureMetricsHaveTypes: each metric of the features has its value, its help
+// and its type, without which a monitoring system stores it as untyped.
 func TestFeatureMetricsHaveTypes(t *testing.T) {
 	flags, err := newFlags(nil)
 	if err != nil {
@@ -63,6 +63,11 @@ func TestFeatureMetricsHaveTypes(t *testing.T) {
 	var out bytes.Buffer
 	world := &World{Clock: time.Now, Features: &Features{}}
 	(&featureReader{world: world, flags: flags}).measure(&out, &switched{Switches: switchedOn{}, at: time.Now()})
+	for _, want := range []string{`waybill_feature_state{name="RequireProvenance",state="On"} 1`, `waybill_feature_state{name="RequireProvenance",state="Off"} 0`, "waybill_features_known 1"} {
+		if !strings.Contains(out.String(), want+"\n") {
+			t.Errorf("the metrics lack %s:\n%s", want, out.String())
+		}
+	}
 	names := map[string]bool{}
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "#") {

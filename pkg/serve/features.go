@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -86,12 +85,9 @@ func (f *featureReader) checkKnown(last *switched) error {
 	if last == nil || last.Switches != nil && f.world.Clock().Before(last.until()) {
 		return nil
 	}
-	why := errors.New("the features were never read")
-	switch {
-	case last.Switches != nil:
-		why = fmt.Errorf("last read at %s, valid for %s: %v", last.at.UTC().Format(time.RFC3339), featuresLife, last.failed) //nolint:errorlint // a refusal there is unavailability here
-	case last.failed != nil:
-		why = fmt.Errorf("the features were never read: %v", last.failed) //nolint:errorlint // the same
+	why := fmt.Errorf("the features were never read: %v", last.failed) //nolint:errorlint // a refusal there is unavailability here
+	if last.Switches != nil {
+		why = fmt.Errorf("last read at %s, valid for %s: %v", last.at.UTC().Format(time.RFC3339), featuresLife, last.failed) //nolint:errorlint // the same
 	}
 	return &verdict.UnavailableError{Place: f.world.Features.Site, Op: "reading features", Err: why}
 }

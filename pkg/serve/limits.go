@@ -104,9 +104,6 @@ func errBusy() error {
 	return verdict.Refuse(verdict.Busy, "gate", "the gate is overloaded").Advise(askLater)
 }
 
-// maxRates bounds the callers whose rate is tracked: the book has no more.
-const maxRates = 10_000
-
 // burst is how many seconds' worth of its rate a caller may use at once.
 const burst = 10
 
@@ -119,8 +116,8 @@ type rates struct {
 	perSecond int
 	clock     func() time.Time
 
-	mu  sync.Mutex // guards all fields
-	all map[string]rate
+	mu  sync.Mutex      // guards all fields
+	all map[string]rate // by name; only the book has names
 }
 
 type rate struct {
@@ -132,7 +129,7 @@ type rate struct {
 func (r *rates) take(name string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all == nil || len(r.all) >= maxRates {
+	if r.all == nil {
 		r.all = map[string]rate{}
 	}
 	now, most, one := r.clock(), float64(burst*r.perSecond), r.all[name] // a new one has had all the time

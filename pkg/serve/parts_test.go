@@ -2,10 +2,13 @@ package serve
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waybill-release/waybill/pkg/gate"
+	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/serve/api"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
@@ -18,6 +21,33 @@ func TestQuestionHasKnownVerb(t *testing.T) {
 		_, err := parseQuestion(q)
 		if (err == nil) != known || err != nil && verdict.FindingOf("", err).Code != verdict.Usage {
 			t.Errorf("%q: %v", verb, err)
+		}
+	}
+}
+
+// TestVerifyNamesOnePlace: a question to verify names no other place than the
+// image's own (USAGE); one to promote does.
+func TestVerifyNamesOnePlace(t *testing.T) {
+	const image = "registry.example.test/demo"
+	for _, row := range []struct {
+		verb api.Verb
+		to   string
+		good bool
+	}{{api.Verify, "", true}, {api.Verify, image, true}, {api.Verify, "prod.example.test/demo", false}, {api.Promote, "prod.example.test/demo", true}} {
+		_, err := parseQuestion(api.Question{Verb: row.verb, Image: image + "@sha256:" + strings.Repeat("0", 64), To: row.to})
+		if (err == nil) != row.good || err != nil && verdict.FindingOf("", err).Code != verdict.Usage {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
+// TestExceptionsAreAllValid: one exception that is none spoils the others.
+func TestExceptionsAreAllValid(t *testing.T) {
+	basis := &standing{Basis: Basis{PolicyRequest: gate.PolicyRequest{Verifier: &verify.Verifier{}}}}
+	for n, want := range map[int]verdict.Code{0: "", 1: verdict.BundleVersion} {
+		_, err := basis.excepting(asked{Question: api.Question{Exceptions: slices.Repeat([][]byte{[]byte("{}")}, n)}})
+		if (err == nil) != (want == "") || err != nil && (verdict.FindingOf("", err).Code != want || verdict.FindingOf("", err).Subject != "exception 1") {
+			t.Errorf("%d: %v, want %q", n, err, want)
 		}
 	}
 }

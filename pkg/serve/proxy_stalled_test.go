@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
@@ -72,6 +73,16 @@ func TestStalledUpload(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestBodyEnds: a body that has ended says so each time: the transport reads once
+// more after the last byte, and would read forever.
+func TestBodyEnds(t *testing.T) {
+	const whole = "a small body"
+	body := &pacedBody{ReadCloser: io.NopCloser(strings.NewReader(whole)), control: http.NewResponseController(httptest.NewRecorder()), window: time.Hour, left: time.Hour}
+	if err := iotest.TestReader(body, []byte(whole)); err != nil {
+		t.Error(err)
 	}
 }
 

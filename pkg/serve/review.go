@@ -268,11 +268,7 @@ func (c *ClusterUse) answer(v review, rule NamespaceRule, findings []verdict.Fin
 			continue
 		}
 		down := o == verdict.Unavailable || o == verdict.Undecided
-		f := verdict.FindingOf(d.Image, d.Verdict.Err())
-		if len(d.Verdict.Findings) > 0 {
-			f = d.Verdict.Findings[0]
-		}
-		deny(rule.Mode == "warn" || down && c.Undecided == "allow", map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusForbidden}[down], d.Image, f)
+		deny(rule.Mode == "warn" || down && c.Undecided == "allow", map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusForbidden}[down], d.Image, verdict.FindingOf(d.Image, d.Verdict.Err()))
 	}
 	if !out.Allowed {
 		out.Status = &reviewStatus{code, strings.Join(text, "; ")}

@@ -3,9 +3,12 @@ package promote_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -129,6 +132,9 @@ func TestDiff(t *testing.T) {
 				if len(got.Images) != got.Missing+got.Other+got.Unknown {
 					t.Errorf("%d are listed of %+v", len(got.Images), got)
 				}
+				if !slices.IsSortedFunc(got.Images, func(a, b promote.ImageDiff) int { return a.Edge - b.Edge }) && c.want.Other == 0 {
+					t.Errorf("they are not in the order of the plan: %+v", got.Images)
+				}
 				got.Images, c.want.To = nil, to
 				if fmt.Sprint(got) != fmt.Sprint(c.want) {
 					t.Errorf("%+v, want %+v", got, c.want)
@@ -156,6 +162,36 @@ func TestDiffOfARegistryThatCannotBeOpened(t *testing.T) {
 	d, err := promote.Diff{Plan: p, Open: func(string) (*registry.Remote, error) { return nil, closed }}.Compare(t.Context())
 	if !errors.Is(err, closed) || len(d.Destinations) != 0 {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// silent counts the repositories that it is asked about, and does not answer about any.
+type silent struct{ asked sync.Map }
+
+func (s *silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/v2/" {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	}
+	s.asked.Store(r.URL.Path, true)
+	return nil, io.ErrUnexpectedEOF
+}
+
+// TestDiffOfARegistryThatIsDown: after three repositories about which it did not
+// answer, a registry is not asked about further ones; all count as unknown.
+func TestDiffOfARegistryThatIsDown(t *testing.T) {
+	const images, inFlight = 200, 64
+	p := promotionplan.Plan{Schema: promotionplan.Schema, Routes: []promotionplan.Route{{Source: "staging.test/a", Destinations: []string{"prod.test/a"}}}}
+	for i := range images {
+		p.Edges = append(p.Edges, promotionplan.Edge{Image: fmt.Sprintf("demo-%03d", i), Digest: sum("one"), Tags: []string{"v1"}})
+	}
+	rt, asked := &silent{}, 0
+	d, err := promote.Diff{Plan: p, Open: func(host string) (*registry.Remote, error) { return registry.OpenRemote(host, rt) }}.Compare(t.Context())
+	if err != nil || d.Destinations[0].Unknown != images || verdict.FindingOf("", d.Err()).Code != verdict.PlaceDown {
+		t.Errorf("%+v, %v", d.Destinations, err)
+	}
+	rt.asked.Range(func(any, any) bool { asked++; return true })
+	if asked < 3 || asked > inFlight+3 {
+		t.Errorf("it was asked about %d repositories", asked)
 	}
 }
 

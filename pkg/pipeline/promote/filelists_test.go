@@ -346,11 +346,29 @@ func TestFilesThatCannotBegin(t *testing.T) {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
+	one, another := digest.Of(digest.SHA256, []byte("one")), digest.Of(digest.SHA256, []byte("another"))
 	stale := good
-	stale.Plan.Policy = digest.Of(digest.SHA256, []byte("another"))
+	stale.Judge = under{said(nil), one}
+	stale.Plan.Policy = another
 	if v, err := stale.Apply(t.Context()); err != nil || !slices.Contains(codesOf(v), verdict.PlanStale) || len(y.at(t, "east")) != 0 {
 		t.Errorf("another policy: %v, %v", v, err)
 	}
+	stale.Plan.Policy = one
+	if v, err := stale.Apply(t.Context()); err != nil || v.Err() != nil || len(y.at(t, "east")) == 0 {
+		t.Errorf("the same policy: %v, %v", v, err)
+	}
+}
+
+// under decides by a policy.
+type under struct {
+	said
+	policy digest.Digest
+}
+
+func (u under) Placed(f gate.PlacedFile) *verdict.Verdict {
+	v := u.said.Placed(f)
+	v.Policy = u.policy
+	return v
 }
 
 func TestCompareFiles(t *testing.T) {

@@ -193,9 +193,10 @@ func attach(t *testing.T, to *registry.Remote, d registry.Descriptor, content st
 	}
 }
 
+// open opens a registry that answers, on however busy a machine.
 func (m *moving) open(prefix string) *registry.Remote {
 	m.t.Helper()
-	r, err := registry.OpenRemote(prefix, transport.New(transport.Config{}))
+	r, err := registry.OpenRemote(prefix, transport.New(transport.Config{Patience: time.Minute}))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -379,6 +380,7 @@ func TestImagesRefused(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}, "REPLICA_DRIFT", promote.Refused},
+		{"its record cannot be signed", func(m *moving) { m.Records = unsigning{} }, "UNAVAILABLE", promote.Failed},
 		{"somebody else has the lease", func(m *moving) {
 			m.Rights.Exclusive = func(context.Context) error { return verdict.Refuse(verdict.Busy, "lease", "held") }
 		}, "BUSY", promote.Failed},

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/backend/registry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/carry"
 	"github.com/waybill-release/waybill/pkg/backend/tracing/span"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
+	"github.com/waybill-release/waybill/pkg/document/vsa"
 	"github.com/waybill-release/waybill/pkg/gate"
 	"github.com/waybill-release/waybill/pkg/pipeline/promote"
 	"github.com/waybill-release/waybill/pkg/produce/attest"
@@ -30,12 +32,13 @@ import (
 // counted accepts an image by one bundle.
 type counted struct {
 	yes
+	kind   string // of the statement
 	bundle digest.Digest
 }
 
 func (j *counted) Image(ctx context.Context, image gate.Image) *verdict.Verdict {
 	v := j.yes.Image(ctx, image)
-	v.Proofs = append(v.Proofs, verdict.Proof{Subject: image.Name, Statement: provenance.PredicateType, Bundle: j.bundle})
+	v.Proofs = append(v.Proofs, verdict.Proof{Subject: image.Name, Statement: j.kind, Bundle: j.bundle})
 	return v
 }
 
@@ -62,6 +65,26 @@ func provenBy(t *testing.T, ids trace.IDs) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return enveloped(s)
+}
+
+// vouchedFor is a bundle of a summary that a verifier made in a trace.
+func vouchedFor(t *testing.T, ids trace.IDs) []byte {
+	t.Helper()
+	v := verdict.New("demo", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	v.Policy, v.Counts = digest.Of(digest.SHA256, []byte("policy")), verdict.Counts{Required: 1, Verified: 1}
+	v.Proofs = []verdict.Proof{{Subject: "oci/demo", Bundle: digest.Of(digest.SHA256, []byte("bundle"))}}
+	s, err := vsa.New(*v, vsa.Claim{
+		Verifier: vsa.Verifier{ID: "https://verifier.example.test"}, Resource: "https://example.test/demo", Policy: "https://policy.example.test",
+		Subjects: []intoto.Subject{{Name: "oci/demo", Digests: digest.SetOf([]byte("demo"))}}, Artifacts: 1, Trace: ids,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enveloped(s)
+}
+
+func enveloped(s intoto.Statement) []byte {
 	return fmt.Appendf(nil, `{"mediaType":%q,"verificationMaterial":{"publicKey":{"hint":"x"},"tlogEntries":[]},"dsseEnvelope":{"payload":%q,"payloadType":%q,"signatures":[{"sig":"AA=="}]}}`,
 		"application/vnd.dev.sigstore.bundle.v0.3+json", base64.StdEncoding.EncodeToString(s.Raw()), intoto.PayloadType)
 }
@@ -77,11 +100,14 @@ func TestT09PromoterActsInTheLifeOfAnImage(t *testing.T) {
 	for name, row := range map[string]struct {
 		hints       trace.IDs
 		proven      bool // the bundle is one by which the image was accepted
+		summary     bool // the bundle has a summary, and no provenance
 		offered     trace.ID
 		acts, signs trace.ID
 		told        bool
 	}{
 		"signed":                         {proven: true, acts: id(1), signs: id(1)},
+		"a summary":                      {proven: true, summary: true, acts: id(1), signs: id(1)},
+		"a summary, not counted":         {summary: true},
 		"signed, with another hint":      {hints: hinted, proven: true, acts: id(1), signs: id(1)},
 		"a hint alone":                   {hints: hinted, acts: id(2)},
 		"neither":                        {},
@@ -91,10 +117,13 @@ func TestT09PromoterActsInTheLifeOfAnImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := twoPlatforms(t, 1)
-			bundle := provenBy(t, signed)
-			hint(t, m, bundle, row.hints)
+			bundle, kind := provenBy(t, signed), provenance.PredicateType
+			if row.summary {
+				bundle, kind = vouchedFor(t, signed), vsa.PredicateType
+			}
+			hint(t, m, bundle, kind, row.hints)
 			m.from.says(kinds)
-			judge := &counted{}
+			judge := &counted{kind: kind}
 			if row.proven {
 				judge.bundle = digest.Of(digest.SHA256, bundle)
 			}
@@ -121,10 +150,10 @@ func TestT09PromoterActsInTheLifeOfAnImage(t *testing.T) {
 }
 
 // hint makes a bundle refer to the image, with hints.
-func hint(t *testing.T, m *moving, bundle []byte, ids trace.IDs) {
+func hint(t *testing.T, m *moving, bundle []byte, kind string, ids trace.IDs) {
 	t.Helper()
 	src := m.open(m.from.name + "/staging")
-	d, raw, blobs := registry.HintedManifest(m.image, bundle, provenance.PredicateType, ids.Annotations())
+	d, raw, blobs := registry.HintedManifest(m.image, bundle, kind, ids.Annotations())
 	for _, b := range blobs {
 		if err := src.PushBlob(t.Context(), "demo", b.Descriptor, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes)), nil }); err != nil {
 			t.Fatal(err)

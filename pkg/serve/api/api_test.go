@@ -51,6 +51,10 @@ func TestDecide(t *testing.T) {
 		{"yes with a finding", 200, func(a *api.Answer) {
 			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
 		}, "", verdict.Unavailable, false},
+		{"yes to a no", 200, func(a *api.Answer) {
+			a.Decisions[0].Outcome = "refused"
+			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
+		}, "", verdict.Unavailable, false},
 		{"yes that counts nothing", 200, func(a *api.Answer) { a.Decisions[0].Verdict.Counts = verdict.Counts{} }, "", verdict.Unavailable, false},
 		{"yes to something else", 200, func(a *api.Answer) { a.Decisions[0].Image = "other" }, "", verdict.Unavailable, false},
 		{"yes to nothing", 200, func(a *api.Answer) { a.Decisions = nil }, "", verdict.Unavailable, false},

@@ -152,6 +152,7 @@ func TestParse(t *testing.T) {
 		{"{caller: nightly,", "{caller: daily,"},
 		{"- {caller: auditor, verbs: [audit], from: [prod.example.test/], to: [prod.example.test/], channels: [none]}\n", ""},
 		{"grants:\n", "grants: []\nmore:\n"},
+		{book, "audience: https://gate.example.test\ncallers: []\ngrants: []\n"},
 	} {
 		if strings.Count(book, c[0]) == 0 {
 			t.Fatalf("%q is not in the book", c[0])

@@ -154,6 +154,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestClaimIsNoDocument: a claim that is an object or a list never matches, also
+// where the book has its text; a number and a text match.
+func TestClaimIsNoDocument(t *testing.T) {
+	is := newIssuer(t)
+	for raw, good := range map[string]bool{`{"a":1}`: false, `[1]`: false, `null`: false, `1`: true, `true`: true, `"{}"`: true} {
+		var want string
+		if json.Unmarshal([]byte(raw), &want) != nil || raw == "null" {
+			want = raw
+		}
+		b, err := caller.Parse([]byte(strings.Replace(book, `claims: {repository_id: "1234",`, "claims: {repository_id: '"+want+"',", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := is.token(t, nil, map[string]any{"sub": "repo:example/lantern:ref:refs/heads/main", "repository_id": json.RawMessage(raw), "workflow_ref": "example/lantern/release.yml@refs/heads/main"})
+		if _, err := b.Token(token, is.keys, is.now); (err == nil) != good || !good && codeOf(err) != verdict.TokenSub {
+			t.Errorf("%s: %v, want it to match: %t", raw, err, good)
+		}
+	}
+}
+
 // TestKeys: a set of keys without one, or too large, is none.
 func TestKeys(t *testing.T) {
 	is := newIssuer(t)
