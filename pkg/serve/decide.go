@@ -95,6 +95,15 @@ func (a asked) act() caller.Act {
 	return caller.Act{Verb: caller.Verb(a.Verb), From: name, To: a.To, Channel: a.Channel}
 }
 
+// destination is where the exceptions must apply; nothing else depends on it,
+// so one decision serves all destinations.
+func (a asked) destination() string {
+	if a.Verb == api.Override {
+		return a.To
+	}
+	return ""
+}
+
 // decider decides about images by the policy, and caches decisions.
 type decider struct {
 	world    *World
@@ -223,8 +232,7 @@ func (d *decider) judge(ctx context.Context, basis *standing, a asked) *verdict.
 	defer src.Close()
 	req := basis.PolicyRequest
 	req.Stage, req.Version, req.Now, req.Waivers = policy.Staging, a.Version, d.world.Clock(), waivers
-	// Only exceptions depend on the destination, so a decision without any serves all.
-	v := req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.To})
+	v := req.Image(ctx, gate.Image{Source: src, Name: a.Image, Repository: a.repository, Digest: a.digest, To: a.destination()})
 	v.Levels = nil // long, and kept as long as the decision; waybill gate check reports them
 	return v
 }

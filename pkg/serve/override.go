@@ -163,9 +163,13 @@ func checkExceptions(q api.Question) error {
 }
 
 // excepting returns the waivers of a question: those of the basis, and its own
-// exceptions, which only one with the verb override has.
-func (basis *standing) excepting(a asked) (w gate.Waivers, err error) {
-	w = basis.Waivers
+// exceptions.
+func (basis *standing) excepting(a asked) (gate.Waivers, error) {
+	w := basis.Waivers
+	if a.Verb != api.Override {
+		return w, nil
+	}
+	var err error
 	w.Exceptions, err = exceptions(basis, a)
 	return w, err
 }
