@@ -1,14 +1,11 @@
 package gate
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/backend/store"
 	"github.com/waybill-release/waybill/pkg/document/spdx"
 	"github.com/waybill-release/waybill/pkg/judge/k8slayout"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -28,20 +25,6 @@ const (
 // without is a release v1.31.2 of Kubernetes whose place has these files.
 func without(t *testing.T, files map[string]string) unsealed {
 	t.Helper()
-	dir := t.TempDir()
-	for name, body := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	place, err := store.Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	read := func(name string) []byte {
 		raw, err := policies.Read(name)
 		if err != nil {
@@ -61,7 +44,7 @@ func without(t *testing.T, files map[string]string) unsealed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return unsealed{UnsealedRequest: UnsealedRequest{Request: Request{Files: place, Policy: p, Stage: policy.Published, Version: v}, List: list}}
+	return unsealed{UnsealedRequest: UnsealedRequest{Request: Request{Files: place(t, files), Policy: p, Stage: policy.Published, Version: v}, List: list}}
 }
 
 // describing is an SBOM of the release that describes kubectl and kube-proxy.
@@ -290,6 +273,32 @@ func TestUnsealedLeaves(t *testing.T) {
 		f := u.limits(k8slayout.Set{}, collected{judged: row.judged})
 		if got := slices.Contains(f.left, "provenance of binary"); got != row.left {
 			t.Errorf("%v: left out %q", row.judged, f.left)
+		}
+	}
+}
+
+// TestGivenFileOfTheSBOM: a given file is the one whose bytes the signed SBOM gives. One
+// for which the policy requires no signature cannot be verified alone.
+func TestGivenFileOfTheSBOM(t *testing.T) {
+	u := without(t, nil)
+	sbom := describing(t, u)
+	whole, err := k8slayout.Of(sbom.Witness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		body string
+		by   policy.Policy
+		code verdict.Code
+	}{
+		{"kubectl", u.Policy, ""},
+		{"changed", u.Policy, verdict.Tampered},
+		{"kubectl", validBut(t, "signature: require", "signature: warn"), verdict.Unsigned},
+	} {
+		u.Policy = row.by
+		name, err := u.recognise(sbom, whole, "kubectl", digest.SetOf([]byte(row.body)))
+		if refusedAs(err) != row.code || (name == kubectl) != (row.code == "") {
+			t.Errorf("%s: %q, %v, want %q", row.body, name, err, row.code)
 		}
 	}
 }
