@@ -194,6 +194,9 @@ func TestLayersOf(t *testing.T) {
 	layer := digest.Of(digest.SHA256, []byte("layer"))
 	config := fmt.Appendf(nil, `{"rootfs":{"type":"layers","diff_ids":[%q]}}`, layer)
 	p := pulled{name: "demo", repository: "demo", node: &registry.Node{}}
+	if _, err = layersOf(t.Context(), layout, p); err == nil || verdict.FindingOf("", err).Code != verdict.FileType {
+		t.Errorf("a manifest that names no configuration: %v", err)
+	}
 	p.node.Config = registry.Descriptor{Digest: digest.Of(digest.SHA256, config), Size: int64(len(config))}
 	_, err = layersOf(t.Context(), layout, p)
 	if f := verdict.FindingOf("", err); err == nil || f.Code != verdict.Missing || f.Subject != "demo" || f.Message != "the configuration is not in the registry" {

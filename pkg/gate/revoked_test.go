@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/value/digest"
@@ -28,6 +30,9 @@ func TestRevocationsName(t *testing.T) {
 		}
 		if err != nil && verdict.FindingOf("", err).Code != verdict.ConfigParse {
 			t.Errorf("%s: %v, want CONFIG", entry, err)
+		}
+		if other := strings.HasSuffix(entry, long); strings.Contains(fmt.Sprint(err), "the algorithm") != other {
+			t.Errorf("%s: %v; the algorithm is another one: %t", entry, err, other)
 		}
 	}
 }
