@@ -45,7 +45,7 @@ func TestVerifyNamesOnePlace(t *testing.T) {
 func TestExceptionsAreAllValid(t *testing.T) {
 	basis := &standing{Basis: Basis{PolicyRequest: gate.PolicyRequest{Verifier: &verify.Verifier{}}}}
 	for n, want := range map[int]verdict.Code{0: "", 1: verdict.BundleVersion} {
-		_, err := basis.excepting(asked{Question: api.Question{Exceptions: slices.Repeat([][]byte{[]byte("{}")}, n)}})
+		_, err := basis.excepting(asked{Question: api.Question{Verb: api.Override, Exceptions: slices.Repeat([][]byte{[]byte("{}")}, n)}})
 		if (err == nil) != (want == "") || err != nil && (verdict.FindingOf("", err).Code != want || verdict.FindingOf("", err).Subject != "exception 1") {
 			t.Errorf("%d: %v, want %q", n, err, want)
 		}
