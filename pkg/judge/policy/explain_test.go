@@ -13,7 +13,7 @@ import (
 // has it, and only then. Without a twin, the policy that lacks it is the unchanged one.
 func TestExplainNamesRequirements(t *testing.T) {
 	const planned = "plan: require\n"
-	base := strings.Replace(text(t), "level: 3", "level: 2", 1) // of which any parameter may be accepted
+	base := strings.Replace(text(t), "level: 3", "level: 2", 1)             // of which any parameter may be accepted
 	witness := "witness.example.test+00000000+AQ" + strings.Repeat("A", 42) // an Ed25519 key of zeros
 	for _, row := range []struct{ old, new, twin, says string }{
 		{planned, planned + "build: {types: [x], parameters: [{name: x, any: true}]}\n", "", "the build must be of type x (BUILD_TYPE)"},
