@@ -179,7 +179,7 @@ func TestProvenanceSays(t *testing.T) {
 }
 
 // TestStatementsWithoutARelease: of a bundle alone, provenance states a build of the
-// version whose tag it names; and a sign-off is a statement of its kind by its role.
+// version whose tag it names, and declares nothing; and a sign-off is a statement of its kind by its role.
 func TestStatementsWithoutARelease(t *testing.T) {
 	w := theWorld(t)
 	r := w.attacked(t)
@@ -204,6 +204,8 @@ func TestStatementsWithoutARelease(t *testing.T) {
 	})
 	_, err = policy.States(tagged, evidence(r.read(t, compiled)))
 	refused(t, err, verdict.SourceRef)
+	_, err = tagged.NewSession().Declaration(evidence(r.read(t, compiled)))
+	refused(t, err, verdict.PredicateType)
 
 	signatory := "signatory@lab.invalid"
 	signed := load("roles:\n", "signoff: {stages: [release], maxAge: 720h}\nroles:\n  signoff: [{issuer: \""+w.Lab.Issuer+"\", subject: "+signatory+", type: email}]\n")
