@@ -1,9 +1,11 @@
 package attacks
 
 import (
+	"os"
 	"strings"
 	"testing"
 
+	releasesignoff "github.com/waybill-release/waybill/attestations/release-signoff/v1"
 	"github.com/waybill-release/waybill/pkg/document/intoto"
 	"github.com/waybill-release/waybill/pkg/document/provenance"
 	"github.com/waybill-release/waybill/pkg/judge/policy"
@@ -173,5 +175,47 @@ func TestProvenanceSays(t *testing.T) {
 			}
 			refused(t, err, r.code...)
 		})
+	}
+}
+
+// TestStatementsWithoutARelease: of a bundle alone, provenance states a build of the
+// version whose tag it names, and declares nothing; and a sign-off is a statement of its kind by its role.
+func TestStatementsWithoutARelease(t *testing.T) {
+	w := theWorld(t)
+	r := w.attacked(t)
+	text := string(must[[]byte](t)(os.ReadFile(w.Path("policy.yaml"))))
+	load := func(old, with string) policy.Policy {
+		if !strings.Contains(text, old) {
+			t.Fatalf("%q is not in the policy", old)
+		}
+		return must[policy.Policy](t)(policy.Parse([]byte(strings.Replace(text, old, with, 1)), nil))
+	}
+	tagged := load("source: {", `source: {ref: "refs/tags/{version}", `)
+	evidence := func(raw []byte) verify.Evidence { return must[verify.Evidence](t)(r.verifier.Attestation(raw)) }
+	role, err := policy.States(tagged, evidence(r.read(t, compiled)))
+	if accepted(t, err); role != policy.Builder {
+		t.Errorf("provenance is by the role %q", role)
+	}
+	r.reattest(t, lab.RoleBuilder, compiled, func(p *provenance.Provenance) {
+		p.BuildDefinition.ExternalParameters.Config.Ref = strings.Replace(p.BuildDefinition.ExternalParameters.Config.Ref, "refs/tags/", "refs/heads/", 1)
+		for i, d := range p.BuildDefinition.ResolvedDependencies {
+			p.BuildDefinition.ResolvedDependencies[i].URI = strings.Replace(d.URI, "refs/tags/", "refs/heads/", 1)
+		}
+	})
+	_, err = policy.States(tagged, evidence(r.read(t, compiled)))
+	refused(t, err, verdict.SourceRef)
+	_, err = tagged.NewSession().Declaration(evidence(r.read(t, compiled)))
+	refused(t, err, verdict.PredicateType)
+
+	signatory := "signatory@lab.invalid"
+	signed := load("roles:\n", "signoff: {stages: [release], maxAge: 720h}\nroles:\n  signoff: [{issuer: \""+w.Lab.Issuer+"\", subject: "+signatory+", type: email}]\n")
+	for _, row := range []struct {
+		by, kind string
+		want     bool
+	}{{signatory, releasesignoff.PredicateType, true}, {signatory, releasesignoff.SVRType, true}, {signatory, kind, false}, {lab.RoleRelease, releasesignoff.PredicateType, false}} {
+		e := evidence(r.sign(t, row.by, []byte(strings.Replace(string(statement()), kind, row.kind, 1))))
+		if got := signed.IsSignoff(e); got != row.want {
+			t.Errorf("%s by %s: a sign-off is %t", row.kind, row.by, got)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	_ "github.com/sigstore/rekor/pkg/types/intoto/v0.0.2" // a kind of entry
 	"github.com/sigstore/sigstore-go/pkg/sign"
 
+	"github.com/waybill-release/waybill/pkg/judge/watched"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 	"github.com/waybill-release/waybill/test/lab"
 )
@@ -129,6 +130,29 @@ func TestV1Shards(t *testing.T) {
 	w.pass(t)
 	w.sign(t, lab.RoleRelease, "planted later")
 	w.pass(t, "LOG_UNEXPLAINED")
+	// Two trees of one log contradict each other as little as two logs do.
+	var trees struct {
+		SignedTreeHead string
+		InactiveShards []struct{ SignedTreeHead string }
+	}
+	answer := httptest.NewRecorder()
+	w.real.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/log", nil))
+	if err := json.Unmarshal(answer.Body.Bytes(), &trees); err != nil || len(trees.InactiveShards) != 1 {
+		t.Fatal(answer.Body, err)
+	}
+	v1 := w.Gate.Verifier()
+	name, now, _, err := v1.Checkpoint([]byte(trees.SignedTreeHead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := trees.InactiveShards[0].SignedTreeHead
+	if _, n, _, err := v1.Checkpoint([]byte(before)); err != nil || n <= now {
+		t.Fatalf("the tree of before has %d entries, the one of now %d: %v", n, now, err)
+	}
+	p := watched.Contradiction{Code: watched.Rollback, Log: name, First: before, Second: trees.SignedTreeHead}
+	if err := p.Check(v1); err == nil || verdict.FindingOf("", err).Code != verdict.LogProof {
+		t.Errorf("two trees: %v", err)
+	}
 }
 
 // TestV1Answers: each answer differs from the log's in one fact. What the log did not sign

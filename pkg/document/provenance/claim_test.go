@@ -139,6 +139,7 @@ func TestReadRefuses(t *testing.T) {
 		{"too many materials", provenance.PredicateTypeV01, materials(), `[` + strings.Repeat(`{},`, provenance.MaxDependencies) + `{}]`, verdict.Limit},
 		{"too many values", provenance.PredicateType, `"race":true`, `"race":[` + strings.Repeat(`1,`, provenance.MaxValues) + `1]`, verdict.Limit},
 		{"too many parameters", provenance.PredicateType, `"flags":{"race":true}`, manyMembers(provenance.MaxParameters + 1), verdict.Limit},
+		{"too many empty parameters in two objects", provenance.PredicateType, `"flags":{"race":true}`, emptyMembers(provenance.MaxParameters/2 + 1), verdict.Limit},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -170,6 +171,12 @@ func manyMembers(n int) string {
 		fmt.Fprintf(&b, `"p%d":1,`, i)
 	}
 	return strings.TrimSuffix(b.String(), ",")
+}
+
+// emptyMembers is two objects of n empty ones.
+func emptyMembers(n int) string {
+	half := strings.ReplaceAll(manyMembers(n), ":1", ":{}")
+	return `"a":{` + half + `},"b":{` + half + `}`
 }
 
 func TestParametersHaveOneNameEach(t *testing.T) {

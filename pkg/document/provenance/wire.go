@@ -146,11 +146,7 @@ func (p *pieces) done(c Claim) (Claim, error) {
 	return c, nil
 }
 
-func (p *pieces) fail(err error) {
-	if p.err == nil && err != nil {
-		p.err = err
-	}
-}
+func (p *pieces) fail(err error) { p.err = cmp.Or(p.err, err) }
 
 func (p *pieces) parameters(name string, raw json.RawMessage) []Parameter {
 	list, err := flatten(name, raw)

@@ -74,6 +74,7 @@ func TestParseForms(t *testing.T) {
 		{"no resource", `"resourceUri":"https://example.test/lantern"`, `"resourceUri":""`, verdict.StatementParse},
 		{"no policy", `"policy"`, `"x"`, verdict.StatementParse},
 		{"a policy that is null", `"policy":{`, `"policy":null,"x":{`, verdict.StatementParse},
+		{"a policy with a digest that is none", `,"digest":{"sha256":"`, `,"digest":{"sha256":"x`, verdict.StatementParse},
 		{"a policy without address", `"uri":"https://example.test/policy"`, `"name":"p"`, verdict.StatementParse},
 		{"a result in lower case", `"PASSED"`, `"passed"`, verdict.StatementParse},
 		{"no result", `"verificationResult":"PASSED",`, ``, verdict.StatementParse},

@@ -162,10 +162,11 @@ func (j *judging) other() bool {
 	return ok && !sameMilestone(j.k.LatestMilestone, j.Milestone)
 }
 
+// sameMilestone compares milestones of which the first is known to be valid.
 func sameMilestone(a, b string) bool {
-	one, ok := release(a)
-	other, too := release(b)
-	return ok && too && one == other
+	one, _ := release(a)
+	other, ok := release(b)
+	return ok && one == other
 }
 
 // atStage decides for which stage a document is checked; stable, the strictest, if it

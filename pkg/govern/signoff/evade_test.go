@@ -185,3 +185,53 @@ func TestK14LinksInDisguise(t *testing.T) {
 		t.Errorf("the mirror that the page links to is not found: %v", v.Findings)
 	}
 }
+
+// TestK14WebPages: the chrome and the line numbers of a page are no text, how
+// items are nested is not known, and hosts that look like others are refused.
+func TestK14WebPages(t *testing.T) {
+	var gutter strings.Builder
+	gutter.WriteString("-\nNotifications\nFork 1.5k\n/\nREADME.md\n12 lines\n")
+	for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12") {
+		gutter.WriteString(n + "\n")
+	}
+	flat := good(t)
+	flat.files[readme] = gutter.String() + strings.ReplaceAll(flat.files[readme], "\n  ", "\n")
+	_, r := flat.accepted(t)
+	for _, b := range r.Documents[0].Boxes {
+		if b.Depth != 0 {
+			t.Errorf("%q is nested by %d, which nobody can know", b.Text, b.Depth)
+		}
+	}
+	link := func(to string) *world { return good(t).change(t, readme, "https://kubernetes.io/docs/", to) }
+	for _, to := range []string{
+		"https://", "http://127.0.0.1:8080/", "http://10.0.0.7/", "https://docs.kubernetes.io/", "https://github.com/x/y", "https://example.test/blog", "https://GitHub.com./x",
+	} {
+		link(to).accepted(t)
+	}
+	for to, words := range map[string]string{
+		"https://github.example.test/kubernetes": "looks like github.com",
+		"https://github.com.example.test/":       "looks like github.com",
+		"https://githud.com/":                    "looks like github.com",
+		"https://kubernetes-io.example.test/":    "looks like kubernetes",
+		"https://k8s.example.test/":              "looks like k8s.io",
+		"https://g1thub.com/":                    "looks like github.com",
+		"https://github.com@example.test/":       "before the @",
+		"https://:80/x":                          "not a valid address",
+		"https://192.0.2.7/x":                    "an IP address",
+		"https://[2001:db8::7]/x":                "an IP address",
+		"https://gіthub.com/":                    "letters", // a Cyrillic i
+		"https://xn--gthub-1gf.com/":             "letters",
+	} {
+		link(to).expect(t, verdict.SignoffLink, words)
+	}
+	good(t).change(t, readme, "https://git.k8s.io/enhancements", "https://example.test/enhancements").expect(t, verdict.SignoffLink, "not one of the allowed hosts")
+	w := link("https://example.test/blog")
+	w.q.Hosts.Only = true
+	w.expect(t, verdict.SignoffLink, "example.test")
+	w.q.Hosts.Allowed = append(w.q.Hosts.Allowed, "example.test")
+	w.accepted(t)
+	d, err := signoff.ParseDocument(seed(t, webPage))
+	if err != nil || d.Title() != "KEP-NNNN: Your short, descriptive title" || len(d.Sections()) != 57 {
+		t.Errorf("%q, %d sections, %v", d.Title(), len(d.Sections()), err)
+	}
+}

@@ -127,11 +127,8 @@ func (s *Set) enhancement(fsys fs.FS, at, name string) error {
 // ReadReviews adds the reviews of a larger tree, of which only a part was read; top is its
 // path in messages. It reports whether the tree has a directory of reviews.
 func (s *Set) ReadReviews(fsys fs.FS, top string) (bool, error) {
-	switch info, err := fs.Stat(fsys, reviewsDir); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+	if info, err := fs.Stat(fsys, reviewsDir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return false, nil
-	case err != nil:
-		return false, verdict.Wrap(verdict.PlaceDown, path.Join(top, reviewsDir), err)
 	}
 	entries := 0
 	return true, fs.WalkDir(fsys, reviewsDir, func(at string, e fs.DirEntry, err error) error {

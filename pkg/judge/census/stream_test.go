@@ -46,6 +46,11 @@ func TestStreamIsCompare(t *testing.T) {
 func TestStreamRefuses(t *testing.T) {
 	a, b, c := item("a", "A"), item("b", "B"), item("c", "C")
 	gone := errors.New("gone")
+	again := stream([]census.Item{a, b}, nil)
+	once := func(yield func(census.Item, error) bool) { // it cannot be read a second time
+		again(yield)
+		again = stream(nil, gone)
+	}
 	rows := []struct {
 		name       string
 		want, have iter.Seq2[census.Item, error]
@@ -54,6 +59,7 @@ func TestStreamRefuses(t *testing.T) {
 		{"the wanted end early", stream([]census.Item{a}, gone), stream([]census.Item{a, b}, nil), verdict.InternalBug},
 		{"the others end early", stream([]census.Item{a, b}, nil), stream([]census.Item{a}, gone), verdict.InternalBug},
 		{"both end early", stream([]census.Item{a}, gone), stream([]census.Item{a}, gone), verdict.InternalBug},
+		{"the wanted are gone when bytes differ", once, stream([]census.Item{a, item("b", "C")}, nil), verdict.InternalBug},
 		{"one wanted twice", stream([]census.Item{a, b, b}, nil), stream([]census.Item{a, b}, nil), verdict.ManifestParse},
 		{"one there twice", stream([]census.Item{a, b}, nil), stream([]census.Item{a, b, b}, nil), verdict.Extra},
 		{"the wanted out of order", stream([]census.Item{b, a, c}, nil), stream([]census.Item{a, b, c}, nil), verdict.ManifestParse},

@@ -86,6 +86,7 @@ func TestFollows(t *testing.T) {
 		{"the same number, one channel more", func(p *channelindex.Predicate, _ map[string]digest.Set) {
 			p.Channels = append(p.Channels, channelindex.Entry{Channel: "stable-0.2", Version: "v0.2.0"})
 		}, "CHANNEL_FORK"},
+		{"the same number, issued at another time", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Issued = p.Issued.Add(-time.Second) }, "CHANNEL_FORK"},
 		{"the same number, another expiry", func(p *channelindex.Predicate, _ map[string]digest.Set) { p.Expires = p.Expires.Add(time.Second) }, "CHANNEL_FORK"},
 	}
 	for _, r := range rows {
@@ -115,6 +116,9 @@ func TestOf(t *testing.T) {
 	wants(t, seventh(t).Of("lantern"), "")
 	for _, project := range []string{"torch", "Lantern", "lantern ", ""} {
 		wants(t, seventh(t).Of(project), "CHANNEL_FORK")
+	}
+	if f := verdict.FindingOf("", seventh(t).Of("torch")); f.Want != "torch" || f.Got != "lantern" {
+		t.Errorf("want %q, got %q", f.Want, f.Got)
 	}
 }
 

@@ -56,6 +56,7 @@ func TestList(t *testing.T) {
 		{"a name that leads out", "lantern.tar.gz}", `"../lantern.tar.gz"}`},
 		{"a name twice", "name: lantern.tar.gz}", "name: bin/linux/amd64/wick}"},
 		{"a key that nobody reads", "minor:", "major: 1\nminor:"},
+		{"images of no source", "images: {from: [makefile]", "images: {from: [changelog]"},
 		{"images of no list", "names: [lantern], on: server", "names: [lantern], on: clients"},
 	} {
 		if text := strings.Replace(list, c.old, c.new, 1); text == list {
@@ -63,6 +64,35 @@ func TestList(t *testing.T) {
 		} else {
 			_, err := k8slayout.ParseList([]byte(text))
 			expect(t, c.name, err, verdict.ConfigParse)
+		}
+	}
+}
+
+// TestCompareImages: witnesses that name images name the same ones; another witness
+// says nothing about images.
+func TestCompareImages(t *testing.T) {
+	l, err := k8slayout.ParseList([]byte(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := k8slayout.ParseList([]byte(strings.Replace(list, "names: [lantern]", "names: [torch]", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := k8slayout.ParseSums(k8slayout.SHA256Sums, []byte(strings.Repeat("0", 64)+"  lantern.tar.gz\n"), at(t, "v1.2.3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		beside k8slayout.Witness
+		want   int
+	}{{l.Witness(), 0}, {sums, 0}, {other.Witness(), 4}} {
+		set, err := k8slayout.Of(l.Witness(), row.beside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.CompareImages(); len(got) != row.want {
+			t.Errorf("beside %s: %v, want %d", row.beside.Name(), got, row.want)
 		}
 	}
 }

@@ -5,15 +5,20 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/json"
 	"encoding/pem"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waybill-release/waybill/pkg/release/plan"
+	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
 // TestEverySignerKey walks every key of a signer's entry in every place that
@@ -88,6 +93,32 @@ func TestEverySignerKey(t *testing.T) {
 	t.Log(answers)
 	if answers["refused"]+answers["not loaded"] != len(keys)*len(seats()) || answers["refused"] < 48 || answers["accepted"] < 30 {
 		t.Errorf("few answers were compared: %v", answers)
+	}
+}
+
+// TestActsByOneName: a certificate acts as the identity that it names, and as none if
+// it names two.
+func TestActsByOneName(t *testing.T) {
+	p, err := Parse([]byte(court(t, -1, nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer := pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}, Value: []byte("https://accounts.example.test")}
+	for want, names := range map[verdict.Code][]string{
+		"": {"release@example.test"}, verdict.IdentityRole: {"verifier@example.test"}, verdict.SANCount: {"release@example.test", "verifier@example.test"},
+	} {
+		made := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC), EmailAddresses: names, ExtraExtensions: []pkix.Extension{issuer}}
+		der, err := x509.CreateCertificate(rand.Reader, made, made, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.ActsBy(der, Release, Question{Subject: "lantern.cert"}); (err == nil) != (want == "") || err != nil && verdict.FindingOf("", err).Code != want {
+			t.Errorf("%q: %v, want %q", names, err, want)
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func TestSignedDeclarations(t *testing.T) {
 			}
 		})
 	}
-	if _, err := declaring(&p, "common.access"); verdict.FindingOf("", err).Code != verdict.IdentityRole {
+	if _, err := declaring(&p, "common.access"); verdict.FindingOf("", err).Code != verdict.IdentityRole || !strings.Contains(err.Error(), `"every-place" lets no role declare "common.access"`) {
 		t.Errorf("a requirement without a row: %v", err)
 	}
 	if all := explainSources(p); !strings.Contains(strings.Join(all.Lines, "\n"), "source.retained can be declared in a file signed in the role signoff, for at most 366 days, and counts up to v0.1=3") {

@@ -43,7 +43,7 @@ func TestFeaturesLoad(t *testing.T) {
 		t.Errorf("reconciler@: %v", err)
 	}
 	said := fmt.Sprint(policy.Explain(p))
-	for _, words := range []string{"reconciler@example.test", "signs which requirements are switched on", "a failure is not checked", "a failure is a warning"} {
+	for _, words := range []string{"reconciler@example.test", "signs which requirements are switched on", "feature RequireProvenance switches the requirement of provenance; ", "a failure is not checked", "a failure is a warning"} {
 		if !strings.Contains(said, words) {
 			t.Errorf("explain does not say %q", words)
 		}

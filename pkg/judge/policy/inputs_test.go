@@ -53,6 +53,7 @@ func TestInputsLoadStrictly(t *testing.T) {
 		{"an image with a digest", static, static + "@sha256:00", static + "-debian", verdict.ConfigParse, "without tag"},
 		{"a pattern of images", static, "registry.example.test/*", "registry.example.test/x/", verdict.ConfigParse, "without tag"},
 		{"a whole registry", static, "registry.example.test/", "registry.example.test/x", verdict.ConfigParse, "HOST/PATH/"},
+		{"an empty registry", static, "/base/static", "registry.example.test/static", verdict.ConfigParse, "HOST/REPOSITORY"},
 		{"no registry", static, "static", "registry.example.test/static", verdict.ConfigParse, "HOST/REPOSITORY"},
 		{"an image with bundles", "  level: 2\n", "  level: 2\n  bundles: [\"{url}\"]\n", "  level: 3\n", verdict.ConfigParse, "in its registry"},
 		{"no bundle", `bundles: ["https://tools.example.test/{sha256}.sigstore.json"]`, "bundles: []", `bundles: ["{url}.sigstore.json"]`, verdict.PolicyEmpty, "empty"},
@@ -167,6 +168,9 @@ func TestInputsAreMatchedExactly(t *testing.T) {
 		}
 	}
 	lines := strings.Join(explainInputs(p).Lines, "\n")
+	if n := strings.Count(lines, "have at most its level (LEVEL)"); n != 1 {
+		t.Errorf("%d of the rows limit the level, want that of static alone:\n%s", n, lines)
+	}
 	for _, want := range []string{"the image registry.example.test/base/static needs provenance, signature (only a warning), at SLSA Build level 2", "images below registry.example.test/base/ needs signature", "the tool cross", "base@example.test", "only a warning (EXTRA)"} {
 		if !strings.Contains(lines, want) {
 			t.Errorf("%q is not in:\n%s", want, lines)

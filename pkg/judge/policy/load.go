@@ -301,9 +301,6 @@ func (l *loader) loadBuilders() error {
 	if l.Builders != nil && len(l.Builders) == 0 {
 		return l.fail(codeEmpty, at("builders"), "empty, so no provenance could be accepted; add a builder or leave the key out")
 	}
-	if err := l.few(len(l.Builders), at("builders")); err != nil {
-		return err
-	}
 	var pairs []slsa.Pair
 	for i, b := range l.Builders {
 		path := at("builders", i)

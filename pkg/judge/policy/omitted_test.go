@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/waybill-release/waybill/pkg/judge/policy"
+	"github.com/waybill-release/waybill/pkg/release/plan"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
 )
 
@@ -45,18 +46,24 @@ func TestCompleteSBOM(t *testing.T) {
 	refused(t, strings.Replace(text(t), "signature: require, sbom", "signature: complete, sbom", 1), "complete")
 }
 
-// TestRebuilt: at the stages of rebuilt, and there alone, an artifact needs the
-// statements of rebuilders.
+const rebuiltOnce = "rebuilt: {atLeast: 1, stages: [staging], of: [{id: \"https://example.test/rebuilder\", signers: [{issuer: \"https://accounts.example.test\", subject: rebuilder@example.test, type: email}]}]}\n"
+
+// TestRebuilt: at the stages of rebuilt, and there alone, an artifact that is
+// built needs the statements of rebuilders.
 func TestRebuilt(t *testing.T) {
-	p, err := policy.Parse([]byte(text(t)+"rebuilt: {atLeast: 1, stages: [staging], of: [{id: \"https://example.test/rebuilder\", signers: [{issuer: \"https://accounts.example.test\", subject: rebuilder@example.test, type: email}]}]}\n"), nil)
+	p, err := policy.Parse([]byte(text(t)+rebuiltOnce), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for stage, want := range map[policy.Stage]bool{policy.Staging: true, policy.Published: false} {
+	for _, row := range []struct {
+		stage policy.Stage
+		class plan.Class
+		want  bool
+	}{{policy.Staging, plan.Binary, true}, {policy.Published, plan.Binary, false}, {policy.Staging, plan.Sums, false}} {
 		q := question()
-		q.Stage = stage
-		if got := strings.Contains(fmt.Sprint(p.Decide(nil, q).Findings), "rebuilder"); got != want {
-			t.Errorf("%s: missed is %t, want %t", stage, got, want)
+		q.Stage, q.Class = row.stage, row.class
+		if got := strings.Contains(fmt.Sprint(p.Decide(nil, q).Findings), "rebuilder"); got != row.want {
+			t.Errorf("%s at stage %s: missed is %t, want %t", row.class, row.stage, got, row.want)
 		}
 	}
 }

@@ -220,8 +220,8 @@ func TestParseRefuses(t *testing.T) {
 		{"an officer kept to a class", "subject: officer@example.test", "subject: officer@example.test, classes: [image]", "the role policy signs none"},
 		{"an officer kept to a stage", "subject: officer@example.test", "subject: officer@example.test, stages: [release]", "the role policy signs none"},
 		{"a source and nobody who builds", "builders:\n- id: \"https://example.test/builder\"\n  level: 3\n  signers:\n  - {issuer: \"https://accounts.example.test\", subject: builder@example.test, type: email}\n", "", "apply to nothing"},
-		{"a builder without an id", "id: \"https://example.test/builder\"", `id: ""`, "id"},
-		{"a builder without a level", "  level: 3\n", "", "level"},
+		{"a builder without an id", "id: \"https://example.test/builder\"", `id: ""`, "builders[0].id"},
+		{"a builder without a level", "  level: 3\n", "", "0, want the highest SLSA Build level"},
 		{"a builder of a level that is none", "level: 3\n", "level: 5\n", "level"},
 		{"level 4 without a means", "level: 3\n", "level: 4\n  complete: true\n", "by what means"},
 		{"level 4 with an empty means", "level: 3\n", "level: 4\n  complete: true\n  enforced: \" \"\n", "by what means"},
@@ -254,6 +254,11 @@ func TestParseRefuses(t *testing.T) {
 		{"a limit that is none", "plan: require\n", "plan: require\nlimits: {manifest: soon}\n", "soon"},
 		{"late evidence of nobody", "plan: require\n", "plan: require\nlate: [{predicate: x, role: nobody, stages: [release]}]\n", "role"},
 		{"late evidence that is empty", "plan: require\n", "plan: require\nlate: []\n", "late"},
+		{"late evidence of no kind", "plan: require\n", "plan: require\nlate: [{role: verifier, stages: [release]}]\n", "late[0].predicate"},
+		{"late evidence at no stage", "plan: require\n", "plan: require\nlate: [{predicate: x, role: verifier, stages: []}]\n", "late[0].stages"},
+		{"too much late evidence", "plan: require\n", "plan: require\nlate: [" + strings.Repeat("{predicate: x, role: verifier, stages: [release]}, ", 257) + "]\n", "257 entries, the limit is 256"},
+		{"a level that is none", "sbom: require}\n", "sbom: require}\n  level: 5\n", "5, want 1, 2, 3 or 4"},
+		{"too many builders", "require:", builders(256) + "require:", "more than 256 identities"},
 		{"rules where there is no engine", "plan: require\n", "plan: require\nrules: [{name: x, classes: [binary], holds: \"true\"}]\n", "this program cannot evaluate rules"},
 		{"build types without parameters", "plan: require\n", "plan: require\nbuild: {types: [x]}\n", "parameters"},
 		{"parameters without build types", "plan: require\n", "plan: require\nbuild: {parameters: [{name: x, any: true}]}\n", "types"},
@@ -272,6 +277,13 @@ func TestParseRefuses(t *testing.T) {
 			refused(t, strings.Replace(text(t), r.old, r.new, 1), r.says)
 		})
 	}
+}
+
+func builders(n int) (all string) {
+	for i := range n {
+		all += secondBuilder(fmt.Sprintf("https://example.test/builder%d", i), fmt.Sprintf("builder%d", i))
+	}
+	return all
 }
 
 func secondBuilder(id, subject string) string {

@@ -69,6 +69,10 @@ func TestParseRefusesEmptyAndTwice(t *testing.T) {
 			planned + "late: [{predicate: x, role: verifier, stages: [release, release]}]\n", "twice",
 		},
 		{
+			"provenance as late evidence of its builder", planned, planned + "late: [{predicate: https://slsa.dev/provenance/v1, role: verifier, stages: [release]}]\n",
+			planned + "late: [{predicate: https://slsa.dev/provenance/v1, role: builder, stages: [release]}]\n", "builder only for what is no provenance",
+		},
+		{
 			"late evidence at a stage that is none", planned, planned + "late: [{predicate: x, role: verifier, stages: [staging]}]\n",
 			planned + "late: [{predicate: x, role: verifier, stages: [dream]}]\n", "dream",
 		},
@@ -107,6 +111,27 @@ func TestCasesThatRefuseAll(t *testing.T) {
 	_, err = policy.ParseCases([]byte(never))
 	if err == nil || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), "no case is accepted") {
 		t.Errorf("nothing accepted: %v", err)
+	}
+}
+
+// TestCasesOutOfOrder: an archive begins with refusals, and a case can only change
+// what is in the case that it copies.
+func TestCasesOutOfOrder(t *testing.T) {
+	const last, refusal = "-- last --\nwant: [accepted]\nask: {stage: release}\n", "-- first --\nwant: [UNSIGNED]\n"
+	for name, row := range map[string]struct{ archive, says string }{
+		"in order":               {refusal + "like: last\nset: {ask.class: image}\n" + last, ""},
+		"no refusal":             {last, "put refusals first"},
+		"sets what is in no map": {refusal + "like: last\nset: {asks.class: image}\n" + last, `no object "asks"`},
+		"drops it":               {refusal + "like: last\nwithout: [asks.stage]\n" + last, `no object "asks"`},
+		"drops what is not":      {refusal + "like: last\nwithout: [ask.class]\n" + last, `no field "class"`},
+	} {
+		_, err := policy.ParseCases([]byte(row.archive))
+		if row.says == "" && err == nil {
+			continue
+		}
+		if err == nil || row.says == "" || verdict.FindingOf("", err).Code != verdict.ConfigParse || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v, want %q", name, err, row.says)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 	base = strings.Replace(base, "  checks: {provenance: require, signature: \"off\", sbom: \"off\"}\n", "  checks: {provenance: require, signature: \"off\", sbom: \"off\"}\n  levels: {v0.1: 3}\n", 1)
 	const entry = `{requirement: source.retained, by: SIG Release, until: "2027-06-30", reason: mirrored daily, levels: {v0.1: 3}}`
 	const signed, excused = "{requirement: source.retained, role: policy, levels: {v0.1: 3}}", "{requirement: build.hermetic, notImplementable: true, by: SIG Release, reason: the builds need a network}"
+	const gate = "verifier: https://verifier.example.test/gate\n  signers: [{\"issuer\":\"https://accounts.example.test\","
 	for _, row := range []struct {
 		name, old, new, twin string
 		code                 verdict.Code
@@ -39,6 +40,8 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 		{"a source of another track", "{source: 3}", "{build: 3}", "{source: 2}", verdict.ConfigParse, "unknown track"},
 		{"a source that the verifier signs for", "source@example.test", "verifier@example.test", "code@example.test", verdict.PolicyWeak, "each needs its own identity"},
 		{"a source that a builder signs for", "source@example.test", "builder@example.test", "code@example.test", verdict.PolicyWeak, "each needs its own identity"},
+		{"a verifier that another role signs for", gate + `"subject":"verifier@example.test"`, gate + `"subject":"release@example.test"`, gate + `"from":"2026-01-01","subject":"verifier@example.test"`, verdict.ConfigParse, "is not an exact identity of the role verifier"},
+		{"a verifier that a pattern signs for", gate + `"subject":"verifier@example.test"`, gate + `"pattern":"verifier@example\\.test"`, gate + `"from":"2026-01-01","subject":"verifier@example.test"`, verdict.ConfigParse, "is not an exact identity of the role verifier"},
 		{"no declaration", "- " + entry, "  []", "- " + strings.Replace(entry, "daily", "hourly", 1), verdict.PolicyEmpty, "declares"},
 		{"what a program checks", "source.retained", "build.hermetic", "source.retained", verdict.ConfigParse, `"build.hermetic" cannot be declared`},
 		{"what there is not", "source.retained", "source.retain", "source.retained", verdict.ConfigParse, "cannot be declared"},
@@ -87,20 +90,25 @@ func TestLevelKeysLoadStrictly(t *testing.T) {
 }
 
 // TestSourcesWithoutBuilders: without provenance no revision is named, so sources
-// would ask for nothing.
+// and declarations would ask for nothing.
 func TestSourcesWithoutBuilders(t *testing.T) {
 	raw, err := os.ReadFile("testdata/valid.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(raw) + "sources: [{id: https://verifier.example.test/source, levels: {source: 3}, signers: [{issuer: https://accounts.example.test, subject: source@example.test, type: email}]}]\n"
-	if _, err := Parse([]byte(text), nil); err != nil {
-		t.Errorf("the twin: %v", err)
-	}
-	from, to := strings.Index(text, "builders:\n"), strings.Index(text, "require:\n")
-	text = strings.NewReplacer("provenance: require", `provenance: "off"`, "source: {repository: \"https://example.test/lantern\"}\n", "").Replace(text[:from] + text[to:])
-	if _, err := Parse([]byte(text), nil); err == nil || verdict.FindingOf("", err).Code != verdict.PolicyEmpty || !strings.Contains(err.Error(), "remove sources") {
-		t.Errorf("%v, want POLICY_EMPTY", err)
+	for part, says := range map[string]string{
+		"sources: [{id: https://verifier.example.test/source, levels: {source: 3}, signers: [{issuer: https://accounts.example.test, subject: source@example.test, type: email}]}]\n": "remove sources",
+		declared: "remove declares",
+	} {
+		text := string(raw) + part
+		if _, err := Parse([]byte(text), nil); err != nil {
+			t.Errorf("the twin: %v", err)
+		}
+		from, to := strings.Index(text, "builders:\n"), strings.Index(text, "require:\n")
+		text = strings.NewReplacer("provenance: require", `provenance: "off"`, "source: {repository: \"https://example.test/lantern\"}\n", "").Replace(text[:from] + text[to:])
+		if _, err := Parse([]byte(text), nil); err == nil || verdict.FindingOf("", err).Code != verdict.PolicyEmpty || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want POLICY_EMPTY and %q", err, says)
+		}
 	}
 }
 

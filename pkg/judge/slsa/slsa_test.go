@@ -91,7 +91,7 @@ type world struct {
 	subject        string
 	source         string // the source summary; empty for none
 	verifier       string
-	revision       string // the subject of the source summary
+	revision       string // the subject of the source summary; empty for the artifact
 	pair           Pair
 	verifierLevel  int
 	unsigned, bare bool
@@ -126,7 +126,11 @@ func (w world) judge(t testing.TB) (Report, error) {
 		w.q.provenance = witness{who: who(w.builder), statement: says(t, provenance.PredicateTypeV02, w.subject, w.provenance)}
 	}
 	if w.source != "" {
-		w.q.sources = []testimony{witness{}, witness{who: who(w.verifier), statement: says(t, vsa.PredicateType, `{"digest":{"gitCommit":"`+w.revision+`"}}`, w.source)}}
+		subject := `{"digest":{"gitCommit":"` + w.revision + `"}}`
+		if w.revision == "" {
+			subject = theArtifact()
+		}
+		w.q.sources = []testimony{witness{}, witness{who: who(w.verifier), statement: says(t, vsa.PredicateType, subject, w.source)}}
 	}
 	return trust.judge(w.q)
 }
@@ -185,6 +189,11 @@ func TestJudge(t *testing.T) {
 		{"no entry point and no parameter", replace(`build.sh`, ``), 0, 0, 4, Build, "build.process", NotMet},
 		{"an entry point on a branch", replace(`build.sh`, `https://example.test/lantern/blob/main/build.sh`), 2, 3, 4, V01, "build.as-code", NotMet},
 		{"no commit", replace(`,"digest":{"sha1":"`+commit()+`"},"entryPoint"`, `,"entryPoint"`), 1, 3, 0, V01, "content.source", NotMet},
+		{"no commit, by a builder that resolves it", replace(`,"digest":{"sha1":"`+commit()+`"},"entryPoint"`, `,"entryPoint"`), 1, 3, 0, V01, "content.source-authenticated", NotMet},
+		{"no commit, and a source summary of none", func(w *world) {
+			replace(`,"digest":{"sha1":"`+commit()+`"},"entryPoint"`, `,"entryPoint"`)(w)
+			w.revision = ""
+		}, 1, 3, 0, Source, "source.level-1", NotShown},
 		{"nothing said of reproducing", replace(`,"reproducible":true`, ``), 3, 3, 4, V01, "content.reproducible", NotShown},
 		{"nothing said of reproducing, and built again by others", func(w *world) {
 			w.provenance, w.q.Rebuilt = strings.Replace(w.provenance, `,"reproducible":true`, ``, 1), []digest.Digest{digest.Of(digest.SHA256, nil)}

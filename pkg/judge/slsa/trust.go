@@ -121,7 +121,7 @@ func (p Pair) made(e signed) bool {
 
 func checkSigner(s Signer, id string, level, highest int) error {
 	switch {
-	case s == nil || s.String() == "" || s.String() == (identity.Matcher{}).String():
+	case s == nil || s.String() == (identity.Matcher{}).String():
 		return fmt.Errorf("no signer")
 	case s.Match(identity.Identity{}):
 		return fmt.Errorf("the signer matches no identity")

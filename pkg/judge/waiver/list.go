@@ -207,8 +207,8 @@ func (w *work) explains(d knowndefects.Defect, f verdict.Finding) bool {
 	if d.Code != f.Code || !d.Versions.Contains(w.Version) || !slices.Contains(d.Artifacts, f.Subject) {
 		return false
 	}
-	s, there := w.find(f.Subject)
-	return len(d.Digests) == 0 || there && slices.ContainsFunc(d.Digests, s.Digests.SHA256.Equal)
+	s, _ := w.find(f.Subject)
+	return len(d.Digests) == 0 || slices.ContainsFunc(d.Digests, s.Digests.SHA256.Equal)
 }
 
 // withdraw adds a finding for everything that an authenticated list has

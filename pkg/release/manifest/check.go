@@ -110,7 +110,7 @@ func supersedes(wire releasemanifest.Predicate) (digest.Digest, error) {
 		return digest.Digest{}, verdict.Refuse(verdict.ManifestParse, "manifest", "revision %d: revision 1 must not have supersedes, and each later one requires supersedes and change", wire.Revision)
 	}
 	d, err := digest.Parse(wire.Supersedes)
-	if err == nil && d.Algorithm() != digest.SHA256 {
+	if d.Algorithm() != digest.SHA256 { // nor is it that of a text that is no digest
 		err = verdict.Refuse(verdict.ManifestParse, "manifest", "supersedes: want a sha256 digest")
 	}
 	return d, err

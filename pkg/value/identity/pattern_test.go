@@ -43,6 +43,16 @@ func TestLengthOfPatterns(t *testing.T) {
 	}
 }
 
+// TestRepetitionsOfPatterns: a short pattern may be long when it is written out.
+func TestRepetitionsOfPatterns(t *testing.T) {
+	for pattern, made := range map[string]bool{`(?:abcd){100}@example\.test`: true, `(?:abcd){1000}@example\.test`: false} {
+		_, err := Pattern("https://issuer.example", pattern, Email)
+		if (err == nil) != made || err != nil && !strings.Contains(err.Error(), "too long when written out") {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
 // TestPatternsOfAnyOwner: a pattern that a stranger's identity matches is said
 // to be one of any owner.
 func TestPatternsOfAnyOwner(t *testing.T) {

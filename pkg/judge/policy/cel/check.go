@@ -220,11 +220,8 @@ func negated(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// same reports whether two expressions have the same text.
+// same reports whether two expressions have the same text; nil has none.
 func (r *reader) same(one, other ast.Expr) bool {
-	if one == nil || other == nil {
-		return false
-	}
 	a, err := lang.ExprToString(one, r.tree.SourceInfo())
 	if err != nil {
 		return false
