@@ -62,8 +62,9 @@ func By(p policy.Policy, v *verify.Verifier) Identities {
 		i.matchers = append(i.matchers, role.Matchers(p)...)
 	}
 	for _, m := range i.matchers {
-		// The digest of a key is in no certificate.
-		i.marks = append(i.marks, [2][]byte{[]byte(m.Issuer()), []byte(plain().FindStringSubmatch(m.Prefix())[1])})
+		if m.Issuer() != "" { // else it is a key
+			i.marks = append(i.marks, [2][]byte{[]byte(m.Issuer()), []byte(plain().FindStringSubmatch(m.Prefix())[1])})
+		}
 	}
 	return i
 }

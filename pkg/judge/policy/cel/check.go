@@ -220,8 +220,11 @@ func negated(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// same reports whether two expressions have the same text; nil has none.
+// same reports whether two expressions have the same text.
 func (r *reader) same(one, other ast.Expr) bool {
+	if one == nil || other == nil {
+		return false
+	}
 	a, err := lang.ExprToString(one, r.tree.SourceInfo())
 	if err != nil {
 		return false
