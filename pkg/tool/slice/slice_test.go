@@ -46,7 +46,7 @@ func TestCheckStopsAtTheFirstError(t *testing.T) {
 		}
 		return nil
 	}
-	if err := Check([]int{1, 0, 2}, check); err != bad || asked != 2 {
+	if err := Check([]int{1, 0, 2}, check); !errors.Is(err, bad) || asked != 2 {
 		t.Errorf("Check = %v after %d calls, want %v after 2", err, asked, bad)
 	}
 	if err := Check([]int{1, 2}, check); err != nil {
