@@ -59,7 +59,7 @@ const runnerThreads = 32
 // refused: limits of the machine depend on its administrator.
 func newGroup(limits Limits, pid int) *group {
 	g := &group{dirs: map[string]string{}, limits: limits, reasons: map[string]string{}}
-	name := "waybill-" + strconv.Itoa(pid)
+	name := fmt.Sprintf("waybill-%d-%d", os.Getpid(), pid)
 	for _, c := range controllers() {
 		g.reasons[c.name] = "no control group with this controller is writable for this account"
 		for version := range 2 {
@@ -77,15 +77,16 @@ func newGroup(limits Limits, pid int) *group {
 	return g
 }
 
-// sweep removes the groups of runners that are gone, whose launchers were
-// killed. A group with a process in it cannot be removed.
+// sweep removes the groups whose launchers were killed. The launcher of a group
+// without processes may be about to read from it which limit was hit.
 func sweep(parent string) {
 	left, err := filepath.Glob(filepath.Join(parent, "waybill-*"))
 	if err != nil {
 		return
 	}
 	for _, dir := range left {
-		if _, err := os.Stat("/proc/" + strings.TrimPrefix(filepath.Base(dir), "waybill-")); os.IsNotExist(err) {
+		launcher, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), "waybill-"), "-")
+		if _, err := os.Stat("/proc/" + launcher); os.IsNotExist(err) {
 			_ = os.Remove(dir) // another process may have removed it
 		}
 	}

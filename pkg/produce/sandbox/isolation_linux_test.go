@@ -278,7 +278,7 @@ func TestNetworkOfDeclaredHosts(t *testing.T) {
 // TestNothingStays: neither control groups nor mounts of a step outlive it.
 func TestNothingStays(t *testing.T) {
 	count := func() string {
-		groups, _ := filepath.Glob("/sys/fs/cgroup/*/waybill-*")
+		groups, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/*/waybill-%d-*", os.Getpid()))
 		mounts, err := os.ReadFile("/proc/self/mounts")
 		if err != nil {
 			t.Fatal(err)
