@@ -1,6 +1,7 @@
 package signoff_test
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,37 @@ func TestPartOfATree(t *testing.T) {
 		v, _ = signoff.Check(w.q)
 		if !slices.Equal(codes(v.Findings), []verdict.Code{verdict.SignoffApproval}) || !strings.Contains(v.Findings[0].Fix, "or from prod-readiness beside the directories of SIGs") {
 			t.Errorf("%s: %v", of, v.Findings)
+		}
+	}
+}
+
+// failing cannot list its directories.
+type failing struct{ fstest.MapFS }
+
+func (f failing) ReadDir(string) ([]fs.DirEntry, error) { return nil, fs.ErrPermission }
+
+// TestReviewsThatCannotBeRead are not the same as none.
+func TestReviewsThatCannotBeRead(t *testing.T) {
+	set, err := signoff.Read(fstest.MapFS{"kep.yaml": {Data: []byte(good(t).files[kep])}}, "7001-lantern")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{strings.TrimPrefix(review, "keps/"): {}}
+	if found, err := set.ReadReviews(tree, ".."); !found || err != nil {
+		t.Errorf("%t, %v, want the review", found, err)
+	}
+	if _, err := set.ReadReviews(failing{tree}, ".."); verdict.FindingOf("", err).Code != verdict.PlaceDown {
+		t.Errorf("%v, want %s", err, verdict.PlaceDown)
+	}
+}
+
+// TestMilestoneThatIsNone: no document targets what is no milestone.
+func TestMilestoneThatIsNone(t *testing.T) {
+	for milestone, skipped := range map[string]int{"v0.0": 0, "soon": 1} {
+		w := good(t).change(t, kep, `latest-milestone: "v1.37"`, `latest-milestone: "v0.0"`)
+		w.q.Milestone = milestone
+		if _, r := w.check(t); len(r.Skipped) != skipped {
+			t.Errorf("%s: skipped %q, want %d", milestone, r.Skipped, skipped)
 		}
 	}
 }
