@@ -93,10 +93,11 @@ func TestSilentRegistryIsAskedAgain(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Setenv(transport.PatienceVariable, "400ms")
 	synctest.Test(t, func(t *testing.T) {
-		asked, silent := 0, true
+		var asked atomic.Int64
+		var speaks atomic.Bool
 		remote, err := registry.OpenRemote("127.0.0.1:5000", roundTripper(func(req *http.Request) (*http.Response, error) {
-			asked++
-			if silent {
+			asked.Add(1)
+			if !speaks.Load() {
 				<-req.Context().Done()
 				return nil, req.Context().Err()
 			}
@@ -111,10 +112,10 @@ func TestSilentRegistryIsAskedAgain(t *testing.T) {
 			good  bool
 		}{{0, true, false}, {300 * time.Millisecond, false, false}, {200 * time.Millisecond, true, true}} {
 			time.Sleep(row.pass)
-			before := asked
+			before := asked.Load()
 			_, err := remote.Tags(t.Context(), "a")
-			if silent = false; (err == nil) != row.good || (asked > before) != row.asked {
-				t.Errorf("after %s: asked %d times, %v", row.pass, asked-before, err)
+			if speaks.Store(true); (err == nil) != row.good || (asked.Load() > before) != row.asked {
+				t.Errorf("after %s: asked %d times, %v", row.pass, asked.Load()-before, err)
 			}
 		}
 	})
