@@ -40,8 +40,13 @@ func First[E any](list []E, match func(E) bool) (first E) {
 }
 
 // Count returns how many elements match accepts.
-func Count[E any](list []E, match func(E) bool) int {
-	return len(Filter(list, match))
+func Count[E any](list []E, match func(E) bool) (n int) {
+	for _, e := range list {
+		if match(e) {
+			n++
+		}
+	}
+	return n
 }
 
 // Set returns the keys of all elements; it is never nil.
