@@ -37,16 +37,22 @@ type scene struct {
 // later is after everything that the test data has was signed.
 func later() time.Time { return time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC) }
 
+// content reads a file.
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// genuine opens one of the test data. What has a key in it is signed by that, all
+// else by an identity.
 func genuine(t *testing.T, name string) (s scene) {
 	t.Helper()
 	dir := "../judge/verify/testdata/genuine/" + name + "/"
-	read := func(file string) []byte {
-		raw, err := os.ReadFile(dir + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
+	read := func(file string) []byte { return content(t, dir+file) }
 	root, err := trust.Parse(read("trusted_root.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -229,8 +235,8 @@ func TestOnlyTheKeyProves(t *testing.T) {
 	}
 }
 
-// TestSummaryPassed: a summary counts only if whatever it says about its result, in
-// the name of any version of the format, is PASSED.
+// TestSummaryPassed: a summary counts only if its result is PASSED in each field that
+// states one: versions of the format name that field differently.
 func TestSummaryPassed(t *testing.T) {
 	const kind = "https://slsa.dev/verification_summary/v1"
 	for predicate, want := range map[string][]verdict.Code{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -99,22 +98,8 @@ func TestForeignStatementsOfImages(t *testing.T) {
 // signedAttestation is a verified statement about one file.
 func signedAttestation(t *testing.T) verify.Evidence {
 	t.Helper()
-	var read [2][]byte
-	for i, name := range []string{"trusted_root.json", "bundle.sigstore.json"} {
-		var err error
-		if read[i], err = os.ReadFile("../judge/verify/testdata/genuine/attestation/" + name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := trust.Parse(read[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := verify.New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := v.Attestation(read[1])
+	s := genuine(t, "attestation")
+	e, err := s.verifier.Attestation(content(t, s.bundle))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,9 @@
 package gate
 
 import (
-	"os"
 	"testing"
 	"time"
 
-	"github.com/waybill-release/waybill/pkg/judge/trust"
 	"github.com/waybill-release/waybill/pkg/judge/verify"
 	"github.com/waybill-release/waybill/pkg/value/digest"
 	"github.com/waybill-release/waybill/pkg/value/verdict"
@@ -14,22 +12,8 @@ import (
 // signedBlob is verified evidence, by an identity or by a key.
 func signedBlob(t *testing.T, name string) verify.Evidence {
 	t.Helper()
-	read := func(file string) []byte {
-		raw, err := os.ReadFile("../judge/verify/testdata/genuine/" + name + "/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	root, err := trust.Parse(read("trusted_root.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := verify.New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := v.Blob(read("bundle.sigstore.json"), digest.SetOf(read("artifact")))
+	s := genuine(t, name)
+	e, err := s.verifier.Blob(content(t, s.bundle), digest.SetOf(content(t, s.file)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,7 @@ func without(t *testing.T, files map[string]string) unsealed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := version.Parse("v1.31.2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return unsealed{UnsealedRequest: UnsealedRequest{Request: Request{Files: place(t, files), Policy: p, Stage: policy.Published, Version: v}, List: list}}
+	return unsealed{UnsealedRequest: UnsealedRequest{Request: Request{Files: place(t, files), Policy: p, Stage: policy.Published, Version: versionOf(t, "v1.31.2")}, List: list}}
 }
 
 // describing is an SBOM of the release that describes kubectl and kube-proxy.

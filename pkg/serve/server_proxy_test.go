@@ -64,8 +64,8 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// TestProxyKnowsItsCallers: a request without credentials, or with those of nobody,
-// is not passed on (401), nor one above the caller's rate (429).
+// TestProxyKnowsItsCallers: a request without credentials, or with those of an unknown
+// caller, is not passed on (401), nor one above the caller's rate (429).
 func TestProxyKnowsItsCallers(t *testing.T) {
 	f := openFront(t)
 	const blobs = "/v2/" + repository + "/blobs/"
@@ -74,7 +74,7 @@ func TestProxyKnowsItsCallers(t *testing.T) {
 		rate int
 		code int
 		says verdict.Code
-	}{{"puller", 100, 200, ""}, {"nobody", 100, 401, verdict.TokenSub}, {"", 100, 401, verdict.TokenParse}, {"puller", 0, 429, verdict.Busy}} {
+	}{{"puller", 100, 200, ""}, {"unknown", 100, 401, verdict.TokenSub}, {"", 100, 401, verdict.TokenParse}, {"puller", 0, 429, verdict.Busy}} {
 		f.admission.rates.perSecond, f.asked = row.rate, nil
 		r := httptest.NewRequest(http.MethodGet, blobs+f.image.Digest.String(), nil)
 		got := httptest.NewRecorder()

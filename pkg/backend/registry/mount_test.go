@@ -58,7 +58,7 @@ func TestCopyMounts(t *testing.T) {
 // is without the layer for a moment while it is mounted again, and would then
 // refuse the manifest of the image that was ready first.
 func TestMountIsAskedOnce(t *testing.T) {
-	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's credentials
+	t.Setenv("DOCKER_CONFIG", t.TempDir()) // no credentials
 	synctest.Test(t, func(t *testing.T) {
 		asked, answered := 0, make(chan struct{})
 		r, err := OpenRemote("127.0.0.1:5000/team", roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: repairs %v", name, t1.repairs)
 		}
 	}
-	// A part that is missing is repaired, whatever another part is.
+	// A missing part is repaired, also where another part was changed.
 	both := &tally{place: "p", counts: map[state]int{}}
 	both.add(7, a, map[string]answer{"@image": {Kind: got, Got: image}, ":v1.2.0": {Kind: none}, "@evidence": {Kind: got, Got: other}})
 	if !slices.Equal(both.repairs, []int{7}) {

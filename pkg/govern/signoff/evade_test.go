@@ -199,7 +199,7 @@ func TestK14WebPages(t *testing.T) {
 	_, r := flat.accepted(t)
 	for _, b := range r.Documents[0].Boxes {
 		if b.Depth != 0 {
-			t.Errorf("%q is nested by %d, which nobody can know", b.Text, b.Depth)
+			t.Errorf("%q has depth %d, want 0: a page does not show how items are nested", b.Text, b.Depth)
 		}
 	}
 	link := func(to string) *world { return good(t).change(t, readme, "https://kubernetes.io/docs/", to) }

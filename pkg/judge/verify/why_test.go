@@ -147,8 +147,8 @@ func TestTextsOfKeys(t *testing.T) {
 	wantsCode(t, "a verifier of a key of a small curve", err, verdict.CertLimit)
 }
 
-// TestIssuersOfACertificate: the two extensions with the issuer agree, and none
-// of them has the text that stands for no issuer.
+// TestIssuersOfACertificate: the two extensions with the issuer agree, and neither
+// is "none", which is how a missing issuer is written.
 func TestIssuersOfACertificate(t *testing.T) {
 	const issuer, other = "https://accounts.example.test", "https://accounts.other.test"
 	for name, row := range map[string]struct {

@@ -41,19 +41,19 @@ func TestDecide(t *testing.T) {
 		{"yes", 200, func(*api.Answer) {}, "", verdict.Undecided, true},
 		{"no", 403, func(a *api.Answer) {
 			a.Outcome, a.Decisions[0].Outcome = "refused", "refused"
-			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
+			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "it is not signed"))
 		}, "", verdict.Undecided, false},
 		{"yes with the status of a no", 403, func(*api.Answer) {}, "", verdict.Unavailable, false},
 		{"no with the status of a yes", 200, func(a *api.Answer) {
 			a.Outcome, a.Decisions[0].Outcome = "refused", "refused"
-			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
+			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "it is not signed"))
 		}, "", verdict.Unavailable, false},
 		{"yes with a finding", 200, func(a *api.Answer) {
-			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
+			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "it is not signed"))
 		}, "", verdict.Unavailable, false},
 		{"yes to a no", 200, func(a *api.Answer) {
 			a.Decisions[0].Outcome = "refused"
-			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "nobody signed it"))
+			a.Decisions[0].Verdict.Add(verdict.Find(verdict.Unsigned, image, "it is not signed"))
 		}, "", verdict.Unavailable, false},
 		{"yes that counts nothing", 200, func(a *api.Answer) { a.Decisions[0].Verdict.Counts = verdict.Counts{} }, "", verdict.Unavailable, false},
 		{"yes to something else", 200, func(a *api.Answer) { a.Decisions[0].Image = "other" }, "", verdict.Unavailable, false},
