@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"os"
@@ -314,12 +313,9 @@ func TestEveryCodeIsAccountedFor(t *testing.T) {
 }
 
 // unprovoked lists the codes whose test passed without provoking them. It has
-// nothing to say of a run that was told to leave tests out.
+// nothing to say of a run that leaves tests out, see [isWhole].
 func unprovoked() []error {
-	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
-		return nil
-	}
-	if f := flag.Lookup("test.skip"); f != nil && f.Value.String() != "" {
+	if !isWhole() {
 		return nil
 	}
 	var missing []error

@@ -24,7 +24,7 @@ func codesOfReleases() []verdict.Code {
 
 		// The content of evidence.
 		verdict.EvidenceMissing, verdict.Unsigned, verdict.NoProvenance, verdict.NoSBOM, verdict.SBOMSubject, verdict.StatementParse, verdict.StatementType, verdict.PredicateType, verdict.NotBound, verdict.CertStatement,
-		verdict.Identity, verdict.IdentityRole, verdict.IdentityWindow, verdict.Builder, verdict.BuildType, verdict.BuildMix, verdict.Level, verdict.SourceRepo, verdict.SourceCommit, "PARAM_UNKNOWN", verdict.ParamValue, verdict.RebuildMismatch,
+		verdict.Identity, verdict.IdentityRole, verdict.IdentityWindow, verdict.Builder, verdict.BuildType, verdict.BuildMix, verdict.Level, verdict.SourceRepo, verdict.SourceRef, verdict.SourceCommit, "PARAM_UNKNOWN", verdict.ParamValue, verdict.RebuildMismatch,
 		verdict.SignoffMissing, verdict.SignoffOther, verdict.SignoffExpired,
 
 		// The policy, and what a decision is based on.
